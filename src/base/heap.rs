@@ -1,0 +1,189 @@
+//! An indexed 4-ary min-heap: every entry knows its place, so that it can leave from the middle.
+//!
+//! The heap keeps the keys, so that sifting touches no other memory than the heap and one position
+//! per move. Four children to a node make it half as deep as a binary heap, and their keys lie in
+//! one or two cache lines.
+//!
+//! Invariants: no entry comes before its parent; [`Slots::moved`] was told the position of every
+//! entry that is in the heap.
+
+use crate::base::paged::PagedVec;
+use std::cmp::Ordering;
+
+/// One entry: a key of 128 bits, and the slot of the value that it stands for. Smaller keys leave
+/// first. Packed, because four bytes an entry matter with millions of them.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+pub struct Entry {
+    /// Compared first. The value 0 is special: see [`Slots::compare_exactly`].
+    pub rank: u64,
+    /// Compared when ranks are equal. Unique within a heap.
+    pub tie: u64,
+    /// What the entry stands for.
+    pub slot: u32,
+}
+
+/// What the heap needs from the owner of the slots.
+pub trait Slots {
+    /// The entry of `slot` is at `position` now.
+    fn moved(&mut self, slot: u32, position: u32);
+
+    /// Compares two slots whose ranks are both 0, the rank of everything that is too far out to be
+    /// told apart by 64 bits. `Less` leaves first; `Equal` lets the ties decide.
+    fn compare_exactly(&self, a: u32, b: u32) -> Ordering;
+}
+
+/// Whether `a` leaves before `b`.
+#[inline]
+pub fn leaves_before(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
+    let (rank_a, rank_b) = (a.rank, b.rank);
+    if rank_a != rank_b {
+        return rank_a < rank_b;
+    }
+    if rank_a == 0 {
+        match slots.compare_exactly(a.slot, b.slot) {
+            Ordering::Less => return true,
+            Ordering::Greater => return false,
+            Ordering::Equal => {}
+        }
+    }
+    a.tie < b.tie
+}
+
+/// The heap. Holds up to 2^32 - 1 entries.
+#[derive(Debug, Default)]
+pub struct Heap {
+    entries: PagedVec<Entry>,
+}
+
+const ARITY: usize = 4;
+
+fn position(index: usize) -> u32 {
+    // Proof: there is one slot to an entry, and slots are 32 bits wide.
+    u32::try_from(index).expect("a heap holds fewer than 2^32 entries")
+}
+
+impl Heap {
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry that leaves first. O(1).
+    #[must_use]
+    #[inline]
+    pub fn peek(&self) -> Option<Entry> {
+        if self.entries.is_empty() { None } else { Some(self.entries.at(0)) }
+    }
+
+    /// Adds an entry. O(log n); O(1) on average for random keys.
+    pub fn push(&mut self, entry: Entry, slots: &mut impl Slots) {
+        let index = self.entries.len();
+        self.entries.push(entry);
+        self.sift_up(index, entry, slots);
+    }
+
+    /// Takes the entry that leaves first. O(log n).
+    pub fn pop(&mut self, slots: &mut impl Slots) -> Option<Entry> {
+        let first = self.peek()?;
+        self.remove(0, slots);
+        Some(first)
+    }
+
+    /// Takes the entry at `index` out. O(log n).
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn remove(&mut self, index: u32, slots: &mut impl Slots) -> Entry {
+        let index = index as usize;
+        let removed = self.entries.at(index);
+        let last = self.entries.pop().expect("an entry was found, so there is a last one");
+        if index < self.entries.len() {
+            if index > 0 && leaves_before(&last, &self.entries.at((index - 1) / ARITY), slots) {
+                self.sift_up(index, last, slots);
+            } else {
+                self.sift_down(index, last, slots);
+            }
+        }
+        removed
+    }
+
+    /// Moves the hole at `index` up until `entry` fits into it.
+    fn sift_up(&mut self, mut index: usize, entry: Entry, slots: &mut impl Slots) {
+        while index > 0 {
+            let parent_index = (index - 1) / ARITY;
+            let parent = self.entries.at(parent_index);
+            if !leaves_before(&entry, &parent, slots) {
+                break;
+            }
+            self.entries.set(index, parent);
+            slots.moved(parent.slot, position(index));
+            index = parent_index;
+        }
+        self.entries.set(index, entry);
+        slots.moved(entry.slot, position(index));
+    }
+
+    /// Moves the hole at `index` down until `entry` fits into it.
+    fn sift_down(&mut self, mut index: usize, entry: Entry, slots: &mut impl Slots) {
+        loop {
+            let first = index * ARITY + 1;
+            if first >= self.entries.len() {
+                break;
+            }
+            let (child_index, child) = self.first_child(first, slots);
+            if !leaves_before(&child, &entry, slots) {
+                break;
+            }
+            self.entries.set(index, child);
+            slots.moved(child.slot, position(index));
+            index = child_index;
+        }
+        self.entries.set(index, entry);
+        slots.moved(entry.slot, position(index));
+    }
+
+    /// Of the up to four children that begin at `first`, the one that leaves first.
+    #[inline]
+    fn first_child(&self, first: usize, slots: &impl Slots) -> (usize, Entry) {
+        let end = (first + ARITY).min(self.entries.len());
+        let mut best_index = first;
+        let mut best = self.entries.at(first);
+        if let Some(children) = self.entries.slice(first, end) {
+            for (offset, child) in children.iter().enumerate().skip(1) {
+                if leaves_before(child, &best, slots) {
+                    (best_index, best) = (first + offset, *child);
+                }
+            }
+        } else {
+            for index in first + 1..end {
+                let child = self.entries.at(index);
+                if leaves_before(&child, &best, slots) {
+                    (best_index, best) = (index, child);
+                }
+            }
+        }
+        (best_index, best)
+    }
+
+    /// Asserts the order of every entry against its parent, and hands each to `check` with its
+    /// position. O(n): for tests and the simulator.
+    pub fn check_invariants(&self, slots: &impl Slots, mut check: impl FnMut(Entry, u32)) {
+        for index in 0..self.entries.len() {
+            let entry = self.entries.at(index);
+            if index > 0 {
+                let parent = self.entries.at((index - 1) / ARITY);
+                assert!(!leaves_before(&entry, &parent, slots), "a child comes before its parent");
+            }
+            check(entry, position(index));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Every bound of the server in one place, with the relations between them checked at compile time.
+
+use std::time::Duration;
+
+/// Bytes read from one connection in one pass. One pipelining client gets this much service, then
+/// the others have their turn.
+pub const READ_BUDGET: usize = 64 * 1024;
+
+/// Unsent bytes of one connection above which it is neither read nor served.
+pub const OUTPUT_HIGH_WATER: usize = 256 * 1024;
+
+/// Bytes buffered behind a request that waits; what comes after stays in the socket.
+pub const STALLED_INPUT_MAX: usize = 64 * 1024;
+
+/// Output buffers up to this capacity are kept for reuse; larger ones are given back at once.
+pub const POOLED_BUFFER_MAX: usize = 16 * 1024;
+
+/// Capacity of a fresh output buffer.
+pub const POOLED_BUFFER_MIN: usize = 512;
+
+/// Output buffers kept for reuse.
+pub const POOLED_BUFFERS: usize = 256;
+
+/// Requests of one connection that may be under way in the engine at one time.
+pub const IN_FLIGHT_MAX: u32 = 1024;
+
+/// Default for the longest request line, its newline not counted (`--max-request`).
+pub const MAX_REQUEST_DEFAULT: usize = 1024 * 1024;
+
+/// Smallest `--max-request` that makes sense.
+pub const MAX_REQUEST_MIN: usize = 64;
+
+/// Largest `--max-request`: the JSON parser counts in 32 bits and wants room for padding.
+pub const MAX_REQUEST_MAX: usize = 1 << 30;
+
+/// Default number of clients served at a time (`--max-clients`).
+pub const MAX_CLIENTS_DEFAULT: usize = 10_000;
+
+/// Largest `--max-clients`.
+pub const MAX_CLIENTS_MAX: usize = 10_000_000;
+
+/// Clients beyond the limit that are told so politely at one time; further ones are just closed.
+pub const REFUSED_MAX: usize = 128;
+
+/// How long a refused client has to read why.
+pub const REFUSED_LINGER: Duration = Duration::from_secs(1);
+
+/// File descriptors kept for everything that is no client: listeners, epoll, logs, libraries.
+pub const RESERVED_FILES: u64 = 64;
+
+/// Connections accepted from one listener in one pass.
+pub const ACCEPTS_PER_PASS: usize = 128;
+
+/// Connections whose buffered input is taken up again in one pass.
+pub const RESUMED_PER_PASS: usize = 1024;
+
+/// How long a listener rests after the system ran out of file descriptors or memory, unless a
+/// connection is closed before.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How long a client that has shut down its sending side may take nothing of its answers.
+pub const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long an orderly stop may take.
+pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Session deadlines handled in one pass.
+pub const TIMEOUTS_PER_PASS: usize = 1024;
+
+/// Readiness events taken from the system in one pass.
+pub const EVENTS_PER_PASS: usize = 1024;
+
+/// Connections asked for by peers but not yet accepted, kept by the kernel.
+pub const LISTEN_BACKLOG: i32 = 4096;
+
+/// Queues without jobs and waiters that are remembered, so that a queue which is empty for a moment
+/// is not made anew for each job.
+pub const IDLE_QUEUES: usize = 1024;
+
+/// Ids stay below this, so that every JSON client can hold them exactly.
+pub const JOB_ID_END: u64 = 1 << 53;
+
+const _: () =
+    assert!(READ_BUDGET <= STALLED_INPUT_MAX, "one read must fit behind a waiting request");
+const _: () =
+    assert!(MAX_REQUEST_MIN <= MAX_REQUEST_DEFAULT && MAX_REQUEST_DEFAULT <= MAX_REQUEST_MAX);
+const _: () = assert!(MAX_REQUEST_MAX < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
+const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
+const _: () =
+    assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

@@ -1,0 +1,14 @@
+//! F0: mechanisms that know no domain word.
+//!
+//! Everything here depends on std and small crates alone, and can be understood and tested without
+//! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
+
+pub mod buf;
+pub mod deadlines;
+pub mod heap;
+pub mod limits;
+pub mod paged;
+pub mod rng;
+pub mod slab;
+pub mod strings;
+pub mod time;

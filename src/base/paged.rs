@@ -1,0 +1,341 @@
+//! Arrays and slabs that grow by pages: no growth ever moves what is there already, so no pass of
+//! the loop pays for copying a million values, and memory goes back page by page.
+//!
+//! Invariants: an index stays valid until its value is removed; at most one page more than needed is
+//! kept, so that a value which comes and goes at a page's edge costs no allocation each time.
+
+const SHIFT: u32 = 12;
+/// Values in a page of a [`PagedVec`].
+pub const PAGE: usize = 1 << SHIFT;
+const MASK: usize = PAGE - 1;
+
+/// A stack of values with indexed access. The first page grows like a `Vec`, so that a small one
+/// is small.
+#[derive(Debug)]
+pub struct PagedVec<T> {
+    pages: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Default for PagedVec<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), len: 0 }
+    }
+}
+
+impl<T: Copy> PagedVec<T> {
+    /// How many values there are.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, index: usize) -> T {
+        self.pages[index >> SHIFT][index & MASK]
+    }
+
+    /// The values from `first` up to `end`, if one page holds them all.
+    #[must_use]
+    #[inline]
+    pub fn slice(&self, first: usize, end: usize) -> Option<&[T]> {
+        self.pages.get(first >> SHIFT)?.get(first & MASK..(first & MASK) + (end - first))
+    }
+
+    /// Replaces the value at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn set(&mut self, index: usize, value: T) {
+        self.pages[index >> SHIFT][index & MASK] = value;
+    }
+
+    /// Adds a value at the end. O(1); a copy of at most one page.
+    pub fn push(&mut self, value: T) {
+        let page = self.len >> SHIFT;
+        if page == self.pages.len() {
+            self.pages.reserve_exact(usize::from(page == 0));
+            self.pages.push(if page == 0 { Vec::new() } else { Vec::with_capacity(PAGE) });
+        }
+        self.pages[page].push(value);
+        self.len += 1;
+    }
+
+    /// Takes the last value. O(1).
+    pub fn pop(&mut self) -> Option<T> {
+        let index = self.len.checked_sub(1)?;
+        let value = self.pages[index >> SHIFT].pop();
+        self.len = index;
+        if index & MASK == PAGE / 2 {
+            self.pages.truncate((index >> SHIFT) + 1);
+        } else if index == 0 && self.pages[0].capacity() > PAGE / 64 {
+            self.pages = Vec::new();
+        }
+        value
+    }
+}
+
+const NONE: u32 = u32::MAX;
+const SLAB_SHIFT: u32 = 10;
+const SLAB_PAGE: usize = 1 << SLAB_SHIFT;
+const SLAB_MASK: usize = SLAB_PAGE - 1;
+
+#[derive(Debug)]
+enum Slot<T> {
+    Vacant(u32),
+    Occupied(T),
+}
+
+#[derive(Debug)]
+struct Page<T> {
+    slots: Vec<Slot<T>>,
+    vacant: u32,
+    live: u32,
+    listed: bool,
+}
+
+/// Values in stable places, found by index. All operations are O(1).
+#[derive(Debug)]
+pub struct PagedSlab<T> {
+    pages: Vec<Page<T>>,
+    /// Pages with room; the last one is filled first.
+    roomy: Vec<u32>,
+    /// The one page that is empty and keeps its memory.
+    spare: u32,
+    len: usize,
+}
+
+impl<T> Default for PagedSlab<T> {
+    fn default() -> Self {
+        Self { pages: Vec::new(), roomy: Vec::new(), spare: NONE, len: 0 }
+    }
+}
+
+impl<T> PagedSlab<T> {
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Stores `value` and returns its place. O(1).
+    ///
+    /// # Panics
+    /// With 2^32 values at once: callers bound that.
+    pub fn insert(&mut self, value: T) -> u32 {
+        let number = match self.roomy.last() {
+            Some(&number) => number,
+            None => self.add_page(),
+        };
+        let page = &mut self.pages[number as usize];
+        let offset = if page.vacant == NONE {
+            if page.slots.capacity() == 0 {
+                page.slots.reserve_exact(SLAB_PAGE);
+            }
+            page.slots.push(Slot::Occupied(value));
+            page.slots.len() - 1
+        } else {
+            let offset = page.vacant as usize;
+            match std::mem::replace(&mut page.slots[offset], Slot::Occupied(value)) {
+                Slot::Vacant(next) => page.vacant = next,
+                Slot::Occupied(_) => unreachable!("the vacant list names vacant slots only"),
+            }
+            offset
+        };
+        page.live += 1;
+        if page.vacant == NONE && page.slots.len() == SLAB_PAGE {
+            page.listed = false;
+            self.roomy.pop();
+        }
+        self.len += 1;
+        (number << SLAB_SHIFT) | u32::try_from(offset).expect("an offset within a page")
+    }
+
+    fn add_page(&mut self) -> u32 {
+        let number = u32::try_from(self.pages.len()).expect("fewer than 2^32 pages");
+        assert!(number <= u32::MAX >> SLAB_SHIFT, "a slab holds fewer than 2^32 values");
+        self.pages.push(Page { slots: Vec::new(), vacant: NONE, live: 0, listed: true });
+        self.roomy.push(number);
+        number
+    }
+
+    /// The value at `index`, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let page = self.pages.get(index as usize >> SLAB_SHIFT)?;
+        match page.slots.get(index as usize & SLAB_MASK) {
+            Some(Slot::Occupied(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value at `index`, if there is one.
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let page = self.pages.get_mut(index as usize >> SLAB_SHIFT)?;
+        match page.slots.get_mut(index as usize & SLAB_MASK) {
+            Some(Slot::Occupied(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Takes the value at `index` out, if there is one. O(1).
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        self.get(index)?;
+        let number = index >> SLAB_SHIFT;
+        let page = &mut self.pages[number as usize];
+        let offset = index as usize & SLAB_MASK;
+        let Slot::Occupied(value) =
+            std::mem::replace(&mut page.slots[offset], Slot::Vacant(page.vacant))
+        else {
+            unreachable!("a value was found here just now");
+        };
+        page.vacant = u32::try_from(offset).expect("an offset within a page");
+        page.live -= 1;
+        let emptied = page.live == 0;
+        if !page.listed {
+            page.listed = true;
+            self.roomy.push(number);
+        }
+        self.len -= 1;
+        if emptied {
+            self.keep_as_spare(number);
+        }
+        Some(value)
+    }
+
+    /// Page `number` has become empty: it is the spare one now, and the former one gives its memory
+    /// back if it is still empty.
+    fn keep_as_spare(&mut self, number: u32) {
+        let former = std::mem::replace(&mut self.spare, number);
+        if former == number {
+            return;
+        }
+        if let Some(page) = self.pages.get_mut(former as usize)
+            && page.live == 0
+        {
+            page.slots = Vec::new();
+            page.vacant = NONE;
+        }
+    }
+
+    /// All values with their places, in order. O(places).
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.pages.iter().zip(0_u32..).flat_map(|(page, number)| {
+            page.slots.iter().zip(0_u32..).filter_map(move |(slot, offset)| match slot {
+                Slot::Occupied(value) => Some(((number << SLAB_SHIFT) | offset, value)),
+                Slot::Vacant(_) => None,
+            })
+        })
+    }
+}
+
+impl<T> std::ops::Index<u32> for PagedSlab<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        self.get(index).expect("an index names a value that is there")
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for PagedSlab<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        self.get_mut(index).expect("an index names a value that is there")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::rng::Rng;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_paged_vec_is_a_vec() {
+        let (mut paged, mut plain) = (PagedVec::default(), Vec::new());
+        let mut rng = Rng::new(1);
+        for round in 0..60_000_u64 {
+            let growing = (round / 15_000) % 2 == 0;
+            if rng.below(10) < if growing { 8 } else { 2 } {
+                paged.push(round);
+                plain.push(round);
+            } else {
+                assert_eq!(paged.pop(), plain.pop());
+            }
+            assert_eq!(paged.len(), plain.len());
+            if let Some(last) = plain.len().checked_sub(1) {
+                let index = usize::try_from(rng.below(plain.len() as u64)).unwrap();
+                paged.set(index, round + 7);
+                plain[index] = round + 7;
+                assert_eq!(paged.at(last), plain[last]);
+                assert_eq!(paged.slice(last, last + 1), Some(&plain[last..]));
+            }
+        }
+        while paged.pop().is_some() {}
+        let kept: usize = paged.pages.iter().map(Vec::capacity).sum();
+        assert!(kept <= PAGE / 64, "a drained one keeps no large page");
+    }
+
+    #[test]
+    fn a_paged_slab_is_a_map_and_gives_memory_back() {
+        let mut slab = PagedSlab::default();
+        let mut model = BTreeMap::new();
+        let mut rng = Rng::new(2);
+        for round in 0..40_000_u64 {
+            if rng.below(10) < if (round / 10_000) % 2 == 0 { 7 } else { 3 } {
+                assert_eq!(model.insert(slab.insert(round), round), None);
+            } else if let Some((&index, _)) =
+                model.range(u32::try_from(rng.below(12_000)).unwrap()..).next()
+            {
+                assert_eq!(slab.remove(index), model.remove(&index));
+                assert_eq!(slab.remove(index), None);
+            }
+            assert_eq!(slab.len(), model.len());
+        }
+        assert!(slab.iter().map(|(index, &value)| (index, value)).eq(model.clone()));
+        for (index, value) in model {
+            assert_eq!(slab[index], value);
+            slab.remove(index);
+        }
+        let held = slab.pages.iter().filter(|page| page.slots.capacity() > 0).count();
+        assert_eq!(held, 1, "one spare page stays");
+    }
+
+    #[test]
+    fn a_value_that_comes_and_goes_stays_in_its_page() {
+        let mut slab = PagedSlab::default();
+        let all: Vec<u32> = (0..3_000).map(|value| slab.insert(value)).collect();
+        for index in all {
+            slab.remove(index);
+        }
+        let first = slab.insert(1);
+        slab.remove(first);
+        for value in 0..100 {
+            let index = slab.insert(value);
+            assert_eq!(index, first);
+            slab.remove(index);
+        }
+    }
+}

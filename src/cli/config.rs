@@ -1,0 +1,178 @@
+//! The same settings from three sources: flags, then `JOBCENTRE_*` variables, then a TOML file.
+//!
+//! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
+
+use super::address::DoorAddress;
+use super::log::{Format, Level};
+use super::size::Size;
+use crate::base::limits::{
+    MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
+};
+use crate::model::core::Door;
+use clap::Args;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// What can be set. Absent means: ask the next source.
+#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Options {
+    /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
+    /// 127.0.0.1:11400].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
+    listen: Option<DoorAddress>,
+
+    /// The longest request in bytes, or with KiB or MiB; a longer one is refused and skipped
+    /// [default: 1MiB].
+    #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
+    #[arg(value_parser = parse_max_request)]
+    #[serde(default, deserialize_with = "read_max_request")]
+    max_request: Option<Size>,
+
+    /// How many clients are served at a time; further ones are told so and closed [default: 10000].
+    #[arg(long, value_name = "N", env = "JOBCENTRE_MAX_CLIENTS")]
+    #[arg(value_parser = parse_max_clients)]
+    #[serde(default, deserialize_with = "read_max_clients")]
+    max_clients: Option<usize>,
+
+    /// How log lines on stderr look [default: human].
+    #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
+    log_format: Option<Format>,
+
+    /// The least important log lines that are written [default: info].
+    #[arg(long, value_name = "LEVEL", env = "JOBCENTRE_LOG_LEVEL")]
+    log_level: Option<Level>,
+}
+
+/// All settings, complete.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) max_request: usize,
+    pub(super) max_clients: usize,
+    pub(super) log_format: Format,
+    pub(super) log_level: Level,
+}
+
+impl Options {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// Names the file and the line.
+    pub(super) fn from_file(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Takes from `fallback` what is not set.
+    pub(super) fn or(self, fallback: Self) -> Self {
+        Self {
+            listen: self.listen.or(fallback.listen),
+            max_request: self.max_request.or(fallback.max_request),
+            max_clients: self.max_clients.or(fallback.max_clients),
+            log_format: self.log_format.or(fallback.log_format),
+            log_level: self.log_level.or(fallback.log_level),
+        }
+    }
+
+    /// Fills in the defaults.
+    pub(super) fn complete(self) -> Config {
+        let listen = self.listen.unwrap_or_else(|| {
+            DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], Door::JobCentre.default_port())))
+        });
+        let mut doors = Vec::new();
+        if let DoorAddress::At(address) = listen {
+            doors.push((Door::JobCentre, address));
+        }
+        Config {
+            doors,
+            max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
+            max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
+            log_format: self.log_format.unwrap_or(Format::Human),
+            log_level: self.log_level.unwrap_or(Level::Info),
+        }
+    }
+}
+
+fn check_max_request(size: Size) -> Result<Size, String> {
+    if (MAX_REQUEST_MIN..=MAX_REQUEST_MAX).contains(&size.0) {
+        Ok(size)
+    } else {
+        Err(format!("a size from {MAX_REQUEST_MIN} to {MAX_REQUEST_MAX} bytes is possible"))
+    }
+}
+
+fn check_max_clients(count: usize) -> Result<usize, String> {
+    if (1..=MAX_CLIENTS_MAX).contains(&count) {
+        Ok(count)
+    } else {
+        Err(format!("a number from 1 to {MAX_CLIENTS_MAX} is possible"))
+    }
+}
+
+fn parse_max_request(text: &str) -> Result<Size, String> {
+    check_max_request(text.parse()?)
+}
+
+fn parse_max_clients(text: &str) -> Result<usize, String> {
+    check_max_clients(text.parse().map_err(|_| "give a number of clients".to_owned())?)
+}
+
+fn read_max_request<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<Size>, D::Error> {
+    let size = Size::deserialize(toml)?;
+    check_max_request(size).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn read_max_clients<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<usize>, D::Error> {
+    let count = usize::deserialize(toml)?;
+    check_max_clients(count).map(Some).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(toml: &str) -> Result<Options, String> {
+        toml::from_str(toml).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_sets_everything_that_flags_set() {
+        let toml = "listen = ':7'\nmax-request = '64KiB'\nmax-clients = 9\n\
+                    log-format = 'json'\nlog-level = 'warn'\n";
+        let config = options(toml).unwrap().complete();
+        assert_eq!(config.doors, [(Door::JobCentre, "127.0.0.1:7".parse().unwrap())]);
+        assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
+        assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
+    }
+
+    #[test]
+    fn a_wrong_value_in_a_file_names_its_line() {
+        for wrong in [
+            "\nmax-clients = 0",
+            "\nmax-clients = 'x'",
+            "\nmax-request = '1MB'",
+            "\nmax-request = 1",
+            "\nlisten = '11400'",
+            "\nlog-format = 'xml'",
+            "\nunknown = 1",
+            "\nlisten = ",
+        ] {
+            let error = options(wrong).unwrap_err();
+            assert!(error.contains("line 2"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_first_source_wins() {
+        let flags = options("max-clients = 1").unwrap();
+        let file = options("max-clients = 2\nlisten = 'off'").unwrap();
+        let config = flags.or(file).complete();
+        assert_eq!(config.max_clients, 1);
+        assert!(config.doors.is_empty());
+        assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
+    }
+}

@@ -1,0 +1,83 @@
+//! `jobcentre serve`: everything wired together.
+
+use super::config::{Config, Options};
+use super::{files, log};
+use crate::engine::Engine;
+use crate::reactor::{Ending, Reactor};
+use crate::server::{Server, Settings};
+use clap::Args;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tracing::{error, info, warn};
+
+/// The arguments of `serve`.
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    options: Options,
+
+    /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names.
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+const WRONG_USAGE: u8 = 2;
+
+impl Serve {
+    /// Runs the server.
+    pub(super) fn run(self) -> ExitCode {
+        let file = match &self.config {
+            Some(path) => match Options::from_file(path) {
+                Ok(options) => options,
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    return ExitCode::from(WRONG_USAGE);
+                }
+            },
+            None => Options::default(),
+        };
+        let config = self.options.or(file).complete();
+        if config.doors.is_empty() {
+            eprintln!("error: every door is off: give --listen an address");
+            return ExitCode::from(WRONG_USAGE);
+        }
+        log::start(config.log_format, config.log_level);
+        match serve(&config) {
+            Ok(ending) => {
+                report(ending);
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                error!("{error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn serve(config: &Config) -> io::Result<Ending> {
+    let max_clients = files::make_room(config.max_clients);
+    let settings = Settings { max_request: config.max_request, max_clients };
+    let entropy = RandomState::new().hash_one(std::process::id());
+    let server = Server::new(settings, Engine::in_memory(entropy));
+    let mut reactor = Reactor::bind(server, &config.doors)?;
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        max_clients,
+        max_request = config.max_request,
+        "serving from memory: jobs do not survive a restart"
+    );
+    reactor.run()
+}
+
+fn report(ending: Ending) {
+    match ending {
+        Ending::Orderly => info!("stopped: everything received was answered"),
+        Ending::Cut(connections) => {
+            warn!(connections, "stopped: some clients did not take their answers in time");
+        }
+        Ending::Forced => warn!("stopped at once"),
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../ARCHITECTURE.md")]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+// In the order of the floors: each uses only what stands above it here.
+pub mod base;
+pub mod model;
+pub mod wire;
+
+pub mod store;
+
+pub mod engine;
+pub mod protocol;
+
+pub mod server;
+
+pub mod reactor;
+
+pub mod cli;

@@ -1,0 +1,93 @@
+//! What a shell drives: the server, seen from whoever owns the sockets.
+//!
+//! The reactor is one such shell, the simulator another; the server is one core, the echo of the
+//! benches another. One pass goes: inputs and ends of connections, [`Core::finish_pass`], then
+//! [`Core::poll_touched`] until it is dry, and for each of those the output, then
+//! [`Core::poll_action`] until that is dry.
+
+use crate::base::time::{Mono, Now};
+use crate::model::id::ClientId;
+
+/// By which protocol a connection comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// JSON lines (`protocols/job-centre.md`).
+    JobCentre,
+}
+
+impl Door {
+    /// Its name in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::JobCentre => "job-centre",
+        }
+    }
+
+    /// The port that it listens on unless told otherwise.
+    #[must_use]
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::JobCentre => 11400,
+        }
+    }
+}
+
+/// What a shell is to do to a connection. It closes for good only what it is told to close, or what
+/// it has reported by [`Core::handle_reset`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Close it and forget it.
+    Close(ClientId),
+    /// Tell the peer that nothing more will be sent; go on reading.
+    ShutdownWrite(ClientId),
+}
+
+/// A state machine behind connections. No call blocks; nothing is done behind the shell's back.
+pub trait Core {
+    /// A connection was accepted. `None`: there is no room even to say so, close it.
+    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId>;
+
+    /// Bytes came in. Only what [`Core::wants_input`] asked for.
+    fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now);
+
+    /// The peer will send nothing more, though bytes may still be unread.
+    fn handle_peer_closed(&mut self, client: ClientId, now: Now);
+
+    /// The last byte has been handed over.
+    fn handle_eof(&mut self, client: ClientId, now: Now);
+
+    /// `count` bytes of the output have been sent.
+    fn handle_sent(&mut self, client: ClientId, count: usize, now: Now);
+
+    /// Nothing more can be sent; what the peer sent before may still be handed over.
+    fn handle_broken_output(&mut self, client: ClientId, now: Now);
+
+    /// The connection is gone without farewell, and the shell has closed it.
+    fn handle_reset(&mut self, client: ClientId, now: Now);
+
+    /// Serve what was received, then end: each connection counts as ended by its peer once the
+    /// shell has handed over what had arrived.
+    fn handle_stop(&mut self, now: Now);
+
+    /// Ends the pass: what is due, what is durable, what can go on.
+    fn finish_pass(&mut self, now: Now);
+
+    /// Whether input of this connection would be taken now.
+    fn wants_input(&self, client: ClientId) -> bool;
+
+    /// The bytes to be sent, oldest first.
+    fn output(&self, client: ClientId) -> &[u8];
+
+    /// A connection whose output or appetite may have changed since it was last named.
+    fn poll_touched(&mut self) -> Option<ClientId>;
+
+    /// Something to be done to a connection.
+    fn poll_action(&mut self) -> Option<Action>;
+
+    /// When the core wants to be called again at the latest. Past moments mean at once.
+    fn poll_timeout(&self, now: Now) -> Option<Mono>;
+
+    /// How many connections there are.
+    fn connections(&self) -> usize;
+}

@@ -1,0 +1,106 @@
+//! From a reply to a line.
+
+use crate::model::job::{Encoding, Urgency};
+use crate::model::reply::{JobView, Refusal, Reply};
+use crate::wire::json::{push_number, push_string};
+use memchr::memchr;
+use std::fmt::Display;
+
+/// Writes the line that answers a request; nothing for a take that was called off.
+#[inline]
+pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
+    match reply {
+        Reply::Cancelled => {}
+        Reply::Done => out.extend_from_slice(b"{\"status\":\"ok\"}\n"),
+        Reply::Job(job) => write_job(job, out),
+        Reply::NoJob => out.extend_from_slice(b"{\"status\":\"no-job\"}\n"),
+        Reply::Put(id) => {
+            out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
+            push_number(out, id.0);
+            out.extend_from_slice(b"}\n");
+        }
+        Reply::Refused(refusal) => write_refusal(*refusal, out),
+    }
+}
+
+#[inline]
+fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
+    push_number(out, job.id.0);
+    out.extend_from_slice(b",\"job\":");
+    match job.payload.encoding {
+        Encoding::Json => push_in_line(job.payload.bytes, out),
+    }
+    out.extend_from_slice(b",\"pri\":");
+    match job.urgency {
+        Urgency::Number(number) => push_number(out, number),
+        Urgency::Beyond(digits) => out.extend_from_slice(digits.as_bytes()),
+    }
+    out.extend_from_slice(b",\"queue\":");
+    push_string(out, job.queue);
+    out.extend_from_slice(b"}\n");
+}
+
+/// Writes JSON text in which other doors may have left line ends between tokens: a line is a
+/// message here, so they become spaces.
+#[inline]
+fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
+    while let Some(end) = memchr(b'\n', text) {
+        out.extend_from_slice(&text[..end]);
+        out.push(b' ');
+        text = &text[end + 1..];
+    }
+    out.extend_from_slice(text);
+}
+
+#[cold]
+fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
+    match refusal {
+        Refusal::Full => write_error(&"the server has no place left for another job", out),
+        Refusal::HeldByAnother(id) => write_error(
+            &format_args!("field 'id': job {} is being worked on by another client", id.0),
+            out,
+        ),
+        Refusal::NotHeld(id) => write_error(
+            &format_args!("field 'id': job {} waits in its queue, nobody works on it", id.0),
+            out,
+        ),
+    }
+}
+
+/// Writes an error line.
+#[cold]
+pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"status\":\"error\",\"error\":");
+    push_string(out, error.to_string().as_bytes());
+    out.extend_from_slice(b"}\n");
+}
+
+/// Writes the line for a client that there is no place for.
+pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
+    write_error(
+        &format_args!(
+            "the server already serves {max_clients} clients (--max-clients): try again later"
+        ),
+        out,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::JobId;
+    use crate::model::job::Payload;
+
+    #[test]
+    fn line_ends_of_other_doors_become_spaces() {
+        let payload = Payload { encoding: Encoding::Json, bytes: b"{\n \"a\":\n1\n}" };
+        let urgency = Urgency::Number(-7);
+        let view = JobView { id: JobId(5), queue: b"q\n\"", urgency, payload };
+        let mut out = Vec::new();
+        write(&Reply::Job(view), &mut out);
+        let expected: &[u8] =
+            br#"{"status":"ok","id":5,"job":{  "a": 1 },"pri":-7,"queue":"q\n\""}"#;
+        assert_eq!(out.strip_suffix(b"\n"), Some(expected));
+    }
+}

@@ -1,0 +1,118 @@
+//! F4: sessions, one for each connection, turn bytes into commands and replies into bytes.
+//!
+//! A session owns no socket and no buffer. The server offers it input by [`Session::poll_command`],
+//! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
+//! engine gives them; a session sends them in the order of its requests. Protocols know the model
+//! and the codecs, never the store, the engine or each other.
+
+pub mod job_centre;
+mod refused;
+mod reply_line;
+
+use crate::base::buf::{Input, OutBuf};
+use crate::model::command::Command;
+use crate::model::core::Door;
+use crate::model::reply::Reply;
+use crate::wire::json::Parser;
+
+/// What sessions share: settings, and memory that is reused from request to request.
+#[derive(Debug)]
+pub struct Shared {
+    /// The longest request, in bytes.
+    pub max_request: usize,
+    /// The JSON parser.
+    pub json: Parser,
+}
+
+/// What came of offering input to a session.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// It needs more input.
+    Hungry,
+    /// It takes no input until it has got a reply.
+    Blocked,
+    /// It has dealt with a request by itself; offer the rest.
+    Answered,
+    /// Submit this command under this serial, then offer the rest.
+    Submit(u32, Command<'a>),
+}
+
+/// The session of one connection.
+#[derive(Debug)]
+pub enum Session {
+    /// JSON lines.
+    JobCentre(job_centre::Session),
+    /// A client that is sent away.
+    Refused,
+}
+
+impl Session {
+    /// A session for a new connection.
+    #[must_use]
+    pub fn new(door: Door) -> Self {
+        match door {
+            Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
+        }
+    }
+
+    /// A session for a connection that there is no place for: says so and passes over its input.
+    #[must_use]
+    pub fn refuse(door: Door, max_clients: usize, out: &mut OutBuf) -> Self {
+        match door {
+            Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
+        }
+        Self::Refused
+    }
+
+    /// Takes the next request from `input`.
+    #[inline]
+    pub fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        match self {
+            Self::JobCentre(session) => session.poll_command(input, shared, out),
+            Self::Refused => refused::poll_command(input),
+        }
+    }
+
+    /// Takes the reply to the request with this serial.
+    #[inline]
+    pub fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>, out: &mut OutBuf) {
+        match self {
+            Self::JobCentre(session) => session.handle_reply(serial, reply, out),
+            Self::Refused => unreachable!("a refused session submits nothing"),
+        }
+    }
+
+    /// The serial of a take that has to be called off now that the peer sends nothing more.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<u32> {
+        match self {
+            Self::JobCentre(session) => session.waits_for(),
+            Self::Refused => None,
+        }
+    }
+
+    /// Whether it would take input.
+    #[must_use]
+    #[inline]
+    pub fn wants_input(&self) -> bool {
+        match self {
+            Self::JobCentre(session) => session.wants_input(),
+            Self::Refused => true,
+        }
+    }
+
+    /// Whether every request so far has been answered.
+    #[must_use]
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::JobCentre(session) => session.is_settled(),
+            Self::Refused => true,
+        }
+    }
+}

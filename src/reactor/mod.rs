@@ -1,0 +1,363 @@
+//! F6: the reactor. The only place that knows mio, sockets, clocks and signals.
+//!
+//! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats a
+//! pass of fixed phases; the order is the contract:
+//!
+//! 1. how long may we sleep: until the nearest deadline, not at all while work is left over
+//! 2. wait for events
+//! 3. sample the clock once
+//! 4. note what is ready: facts to remember, not commands to act on
+//! 5. accept; then every runnable connection: one read of at most [`READ_BUDGET`] bytes
+//! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
+//! 7. one write for every connection that has output
+//! 8. close what is to be closed, in one place
+//!
+//! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
+//! lost; a listener that had to stop accepting stays on the list and is tried again; every loop is
+//! bounded, and what is left makes the next sleep zero.
+
+mod clock;
+mod listener;
+mod socket;
+
+use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
+use crate::base::time::{Mono, Now};
+use crate::model::core::{Action, Core, Door};
+use crate::model::id::ClientId;
+use clock::Clock;
+use listener::{Accepted, Listener};
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook_mio::v1_0::Signals;
+use socket::{Socket, Sockets};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+use tracing::{debug, info, warn};
+
+/// Tokens of connections have their index in the low half, so these can never be one.
+const SIGNALS: Token = Token(usize::MAX);
+const FIRST_LISTENER: usize = usize::MAX - 1024;
+
+/// How a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All that was received is answered.
+    Orderly,
+    /// So many connections did not take their answers in time and were cut.
+    Cut(usize),
+    /// A second signal: at once.
+    Forced,
+}
+
+/// An orderly stop under way.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    deadline: Mono,
+    forced: bool,
+}
+
+/// The shell around a core.
+pub struct Reactor<C> {
+    core: C,
+    poll: Poll,
+    clock: Clock,
+    now: Now,
+    listeners: Vec<Listener>,
+    sockets: Sockets,
+    /// Connections that have something to read and are wanted to be read.
+    runnable: Vec<ClientId>,
+    /// Connections whose output can go on.
+    flushable: Vec<ClientId>,
+    /// The one buffer that everything is read into.
+    scratch: Box<[u8]>,
+    signals: Signals,
+    stop: Option<Stop>,
+}
+
+impl<C: Core> Reactor<C> {
+    /// Binds every door and takes charge of SIGTERM and SIGINT.
+    ///
+    /// # Errors
+    /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.
+    pub fn bind(core: C, doors: &[(Door, SocketAddr)]) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut signals = Signals::new([SIGTERM, SIGINT])?;
+        poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
+        let mut listeners = Vec::new();
+        for (number, &(door, address)) in doors.iter().enumerate() {
+            let mut listener = Listener::bind(door, address)?;
+            listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
+            info!(door = door.name(), address = %listener.address(), "listening");
+            listeners.push(listener);
+        }
+        let mut clock = Clock::start();
+        Ok(Self {
+            core,
+            poll,
+            now: clock.sample(),
+            clock,
+            listeners,
+            sockets: Sockets::default(),
+            runnable: Vec::new(),
+            flushable: Vec::new(),
+            scratch: vec![0; READ_BUDGET].into_boxed_slice(),
+            signals,
+            stop: None,
+        })
+    }
+
+    /// The addresses really bound, in the order of the doors.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// Serves until a signal ends it.
+    ///
+    /// # Errors
+    /// If the system refuses to wait for events.
+    pub fn run(&mut self) -> io::Result<Ending> {
+        let mut events = Events::with_capacity(EVENTS_PER_PASS);
+        loop {
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                // A signal interrupted the wait; what it means is read from its own descriptor.
+                Err(error) if error.kind() == ErrorKind::Interrupted => events.clear(),
+                Err(error) => return Err(error),
+            }
+            self.now = self.clock.sample();
+            for event in &events {
+                self.note(event);
+            }
+            self.accept();
+            self.read();
+            self.core.finish_pass(self.now);
+            self.write();
+            self.close();
+            if let Some(ending) = self.ending() {
+                return Ok(ending);
+            }
+        }
+    }
+
+    /// How long the loop may sleep; `None` is until something happens.
+    fn timeout(&self) -> Option<Duration> {
+        let ready = self.listeners.iter().any(Listener::is_ready);
+        if !self.runnable.is_empty() || ready {
+            return Some(Duration::ZERO);
+        }
+        let resting = self.listeners.iter().filter_map(Listener::rests_until).min();
+        let stop = self.stop.map(|stop| stop.deadline);
+        let next = [self.core.poll_timeout(self.now), resting, stop].into_iter().flatten().min()?;
+        let left = next.until(self.now.mono);
+        // epoll counts in whole milliseconds: waking early would spin until the deadline.
+        if left.is_zero() { Some(left) } else { Some(left + Duration::from_micros(999)) }
+    }
+
+    fn note(&mut self, event: &Event) {
+        let token = event.token();
+        if token == SIGNALS {
+            return self.handle_signals();
+        }
+        if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
+            if let Some(listener) = self.listeners.get_mut(number) {
+                listener.set_ready();
+            }
+            return;
+        }
+        let client = socket::client(token);
+        let Some(socket) = self.sockets.get_mut(client) else { return };
+        let hung_up = event.is_read_closed() || event.is_error();
+        socket.readable |= event.is_readable() || hung_up;
+        if (event.is_writable() || event.is_error()) && !socket.writable {
+            socket.writable = true;
+            self.flushable.push(client);
+        }
+        if hung_up && !socket.hung_up {
+            socket.hung_up = true;
+            self.core.handle_peer_closed(client, self.now);
+        }
+        self.enqueue(client);
+    }
+
+    /// Puts a connection on the run list if it can be read and nobody minds.
+    fn enqueue(&mut self, client: ClientId) {
+        let Some(socket) = self.sockets.get_mut(client) else { return };
+        if socket.readable && !socket.queued && self.core.wants_input(client) {
+            socket.queued = true;
+            self.runnable.push(client);
+        }
+    }
+
+    fn accept(&mut self) {
+        for number in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS_PER_PASS {
+                let listener = &mut self.listeners[number];
+                match listener.accept(self.now) {
+                    Accepted::Connection(stream) => {
+                        let door = listener.door();
+                        self.open(stream, door);
+                    }
+                    Accepted::TryAgain => {}
+                    Accepted::NoMore => break,
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, mut stream: TcpStream, door: Door) {
+        let Some(client) = self.core.handle_open(door, self.now) else {
+            debug!(door = door.name(), "no room to refuse a connection politely: closed");
+            return;
+        };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) =
+            self.poll.registry().register(&mut stream, socket::token(client), interest)
+        {
+            warn!(%error, "cannot watch a new connection: closed");
+            return self.core.handle_reset(client, self.now);
+        }
+        self.sockets.insert(client, Socket::new(stream));
+    }
+
+    /// One read for each runnable connection.
+    fn read(&mut self) {
+        let mut batch = std::mem::take(&mut self.runnable);
+        for client in batch.drain(..) {
+            let Some(socket) = self.sockets.get_mut(client) else { continue };
+            socket.queued = false;
+            if !socket.readable || !self.core.wants_input(client) {
+                continue;
+            }
+            match socket.stream.read(&mut self.scratch) {
+                Ok(0) => {
+                    socket.readable = false;
+                    self.core.handle_eof(client, self.now);
+                }
+                Ok(count) => {
+                    // A hang-up was announced once and will not be announced again.
+                    let short = count < self.scratch.len() && !socket.hung_up;
+                    socket.readable = !short;
+                    self.core.handle_input(client, &self.scratch[..count], self.now);
+                    if short && self.stop.is_some() {
+                        self.core.handle_eof(client, self.now);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    socket.readable = false;
+                    if self.stop.is_some() {
+                        self.core.handle_eof(client, self.now);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => self.enqueue(client),
+                Err(error) => {
+                    debug!(%error, "connection lost");
+                    self.sockets.remove(client);
+                    self.core.handle_reset(client, self.now);
+                }
+            }
+        }
+        // What the core still wants to read comes back by `write`; keep the larger memory.
+        batch.append(&mut self.runnable);
+        self.runnable = batch;
+    }
+
+    /// One write for each connection that has output, then its place on the run list.
+    fn write(&mut self) {
+        while let Some(client) = self.flushable.pop() {
+            self.flush(client);
+        }
+        while let Some(client) = self.core.poll_touched() {
+            self.flush(client);
+            self.enqueue(client);
+        }
+    }
+
+    fn flush(&mut self, client: ClientId) {
+        let Some(socket) = self.sockets.get_mut(client) else { return };
+        let output = self.core.output(client);
+        if output.is_empty() || !socket.writable {
+            return;
+        }
+        match socket.stream.write(output) {
+            Ok(count) => {
+                socket.writable = count == output.len();
+                self.core.handle_sent(client, count, self.now);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                self.core.handle_sent(client, 0, self.now);
+            }
+            Err(error) => {
+                debug!(%error, "connection takes no more output");
+                self.core.handle_broken_output(client, self.now);
+            }
+        }
+    }
+
+    /// The one place where connections are closed.
+    fn close(&mut self) {
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                Action::Close(client) => {
+                    self.sockets.remove(client);
+                    for listener in &mut self.listeners {
+                        listener.wake();
+                    }
+                }
+                Action::ShutdownWrite(client) => {
+                    if let Some(socket) = self.sockets.get_mut(client) {
+                        // If it fails the connection is gone, and the next read says so.
+                        let _ = socket.stream.shutdown(Shutdown::Write);
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_signals(&mut self) {
+        for signal in self.signals.pending() {
+            let signal = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
+            if let Some(stop) = &mut self.stop {
+                warn!(signal, "second signal: stopping at once");
+                stop.forced = true;
+                continue;
+            }
+            info!(
+                signal,
+                connections = self.core.connections(),
+                "stopping: answering and flushing"
+            );
+            self.stop =
+                Some(Stop { deadline: self.now.mono.after(SHUTDOWN_PATIENCE), forced: false });
+            self.listeners.clear();
+            self.core.handle_stop(self.now);
+            // Whatever has arrived is read once more, and then counts as the last.
+            for client in self.sockets.clients() {
+                if let Some(socket) = self.sockets.get_mut(client) {
+                    socket.readable = true;
+                }
+                self.enqueue(client);
+            }
+        }
+    }
+
+    /// Whether the run is over, and how.
+    fn ending(&self) -> Option<Ending> {
+        let stop = self.stop?;
+        let open = self.core.connections();
+        if stop.forced {
+            Some(Ending::Forced)
+        } else if open == 0 {
+            Some(Ending::Orderly)
+        } else if self.now.mono >= stop.deadline {
+            Some(Ending::Cut(open))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Sockets of connections, by the core's own keys.
+
+use crate::model::id::ClientId;
+use mio::Token;
+use mio::net::TcpStream;
+
+/// One socket, and what is known of its readiness.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) stream: TcpStream,
+    /// A read may give something.
+    pub(super) readable: bool,
+    /// A write may take something.
+    pub(super) writable: bool,
+    /// The peer has shut down its sending side, or the connection is broken.
+    pub(super) hung_up: bool,
+    /// It is on the run list.
+    pub(super) queued: bool,
+}
+
+impl Socket {
+    /// A fresh connection: it can surely be written, and reading will be announced.
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, readable: false, writable: true, hung_up: false, queued: false }
+    }
+}
+
+/// The sockets of all connections, placed as the core places them.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    places: Vec<Option<(u32, Socket)>>,
+}
+
+impl Sockets {
+    pub(super) fn insert(&mut self, client: ClientId, socket: Socket) {
+        let index = client.index as usize;
+        if index >= self.places.len() {
+            self.places.resize_with(index + 1, || None);
+        }
+        self.places[index] = Some((client.generation, socket));
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Socket> {
+        match self.places.get_mut(client.index as usize) {
+            Some(Some((generation, socket))) if *generation == client.generation => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Closes a socket.
+    pub(super) fn remove(&mut self, client: ClientId) {
+        if self.get_mut(client).is_some() {
+            self.places[client.index as usize] = None;
+        }
+    }
+
+    /// All clients that have a socket.
+    pub(super) fn clients(&self) -> Vec<ClientId> {
+        let client = |(index, place): (u32, &Option<(u32, Socket)>)| {
+            place.as_ref().map(|&(generation, _)| ClientId { index, generation })
+        };
+        (0..).zip(&self.places).filter_map(client).collect()
+    }
+}
+
+/// The token under which a client's socket is registered: its key, packed.
+pub(super) fn token(client: ClientId) -> Token {
+    Token((client.generation as usize) << 32 | client.index as usize)
+}
+
+/// The client of a token.
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of a packed key")]
+pub(super) fn client(token: Token) -> ClientId {
+    ClientId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+const _: () = assert!(usize::BITS == 64, "a token packs two 32-bit numbers");

@@ -1,0 +1,66 @@
+//! One connection: a session with its buffers, and how far its end has come.
+
+use crate::base::buf::{InBuf, OutBuf};
+use crate::base::limits::STALLED_INPUT_MAX;
+use crate::base::time::Mono;
+use crate::protocol::Session;
+
+/// A connection as the server sees it: no socket.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) session: Session,
+    /// What was received and not yet taken by the session.
+    pub(super) input: InBuf,
+    /// What is to be sent.
+    pub(super) output: OutBuf,
+    /// When the server loses patience with the peer, if it is counting.
+    pub(super) deadline: Option<Mono>,
+    /// The input may hold whole requests, but the session takes none at the moment.
+    pub(super) stalled: bool,
+    /// The peer will send nothing beyond what is in the socket.
+    pub(super) peer_closed: bool,
+    /// Everything that the peer has sent is in `input` or served.
+    pub(super) eof: bool,
+    /// Nothing can be sent any more: output is dropped.
+    pub(super) broken: bool,
+    /// Stands in the list of touched connections.
+    pub(super) touched: bool,
+    /// Stands in the list of connections whose buffered input is to be taken up.
+    pub(super) resumed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(session: Session) -> Self {
+        Self {
+            session,
+            input: InBuf::default(),
+            output: OutBuf::default(),
+            deadline: None,
+            stalled: false,
+            peer_closed: false,
+            eof: false,
+            broken: false,
+            touched: false,
+            resumed: false,
+        }
+    }
+
+    /// Whether the peer has got all that it will get.
+    pub(super) fn is_finished(&self) -> bool {
+        self.eof && !self.stalled && self.session.is_settled() && self.output.is_empty()
+    }
+
+    pub(super) fn check_invariants(&self) {
+        assert!(self.peer_closed || !self.eof, "the end was seen before the close");
+        assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
+        let waits = self.session.waits_for().is_some();
+        assert!(!(waits && self.peer_closed), "a take waits for a peer that has closed");
+        assert!(!self.is_finished(), "a finished connection was left open");
+        let bound = 2 * STALLED_INPUT_MAX;
+        assert!(!waits || self.input.len() <= bound, "too much is buffered behind a waiting take");
+    }
+}

@@ -1,0 +1,401 @@
+//! F5: the server. Connections, each a session with its buffers, over one engine; still pure.
+//!
+//! Invariants:
+//! - a connection's jobs go back when it ends, however it ends, and never before its last answer is
+//!   flushed or given up ([`FLUSH_PATIENCE`]);
+//! - above [`OUTPUT_HIGH_WATER`] unsent bytes a connection is neither read nor served, and nothing
+//!   of it is dropped;
+//! - work in one pass is bounded for each connection by what was read of it, for resumed ones by
+//!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
+
+mod connection;
+
+use crate::base::buf::{BufferPool, Input, progress};
+use crate::base::deadlines::Deadlines;
+use crate::base::limits::{
+    FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSED_LINGER, REFUSED_MAX, RESUMED_PER_PASS,
+    STALLED_INPUT_MAX, TIMEOUTS_PER_PASS,
+};
+use crate::base::slab::Slab;
+use crate::base::time::{Mono, Now};
+use crate::engine::Engine;
+use crate::model::core::{Action, Core, Door};
+use crate::model::id::{ClientId, Ticket};
+use crate::protocol::{Session, Shared, Step};
+use crate::store::Counts;
+use crate::wire::json::Parser;
+use connection::Connection;
+use std::collections::VecDeque;
+
+/// What the operator decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The longest request, in bytes (`--max-request`).
+    pub max_request: usize,
+    /// How many clients are served at a time (`--max-clients`).
+    pub max_clients: usize,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    engine: Engine,
+    shared: Shared,
+    connections: Slab<Connection>,
+    refused: usize,
+    stopping: bool,
+    deadlines: Deadlines<ClientId>,
+    lists: Lists,
+}
+
+/// Connections that something is to be done about, each at most once in each list. A connection
+/// that has ended may still be named; its key finds nothing.
+#[derive(Debug, Default)]
+struct Lists {
+    touched: Vec<ClientId>,
+    resumed: VecDeque<ClientId>,
+    actions: VecDeque<Action>,
+    pool: BufferPool,
+}
+
+impl Lists {
+    #[inline]
+    fn touch(&mut self, client: ClientId, connection: &mut Connection) {
+        if connection.broken {
+            let unsent = connection.output.len();
+            connection.output.sent(unsent, &mut self.pool);
+        }
+        connection.output.relax(&mut self.pool);
+        if !connection.touched {
+            connection.touched = true;
+            self.touched.push(client);
+        }
+    }
+
+    #[inline]
+    fn resume(&mut self, client: ClientId, connection: &mut Connection) {
+        if connection.stalled && !connection.resumed {
+            connection.resumed = true;
+            self.resumed.push_back(client);
+        }
+    }
+}
+
+/// Hands every completion to the session that waits for it.
+#[inline]
+fn deliver(engine: &mut Engine, connections: &mut Slab<Connection>, lists: &mut Lists) {
+    while let Some(completion) = engine.poll_completion() {
+        let client = completion.ticket.client;
+        let Some(connection) = connections.get_mut(client) else {
+            unreachable!("a forgotten client gets no completions");
+        };
+        connection.output.prepare(&mut lists.pool);
+        let serial = completion.ticket.serial;
+        connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
+        lists.resume(client, connection);
+        lists.touch(client, connection);
+    }
+}
+
+impl Server {
+    /// A server without connections over `engine`.
+    #[must_use]
+    pub fn new(settings: Settings, engine: Engine) -> Self {
+        Self {
+            settings,
+            engine,
+            shared: Shared { max_request: settings.max_request, json: Parser::default() },
+            connections: Slab::default(),
+            refused: 0,
+            stopping: false,
+            deadlines: Deadlines::default(),
+            lists: Lists::default(),
+        }
+    }
+
+    /// How much there is in the store.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.engine.counts()
+    }
+
+    /// Asserts every invariant. O(everything): for tests and the simulator.
+    pub fn check_invariants(&self) {
+        self.engine.check_invariants();
+        for (client, connection) in self.connections.iter() {
+            connection.check_invariants();
+            assert_eq!(connection.touched, self.lists.touched.contains(&client));
+            assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
+        }
+    }
+
+    /// Lets the session of `client` take requests from `input` until it has had enough.
+    fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
+        let stalled = loop {
+            let Some(connection) = self.connections.get_mut(client) else { return };
+            if connection.output.len() > OUTPUT_HIGH_WATER {
+                break true;
+            }
+            connection.output.prepare(&mut self.lists.pool);
+            let output = &mut connection.output;
+            match connection.session.poll_command(input, &mut self.shared, output) {
+                Step::Hungry => break false,
+                Step::Blocked => break true,
+                Step::Answered => {}
+                Step::Submit(serial, command) => {
+                    self.engine.submit(Ticket { client, serial }, &command, now);
+                    deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+                }
+            }
+        };
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.stalled = stalled && !input.unread().is_empty();
+            self.lists.touch(client, connection);
+        }
+    }
+
+    /// Lets the session of `client` take requests from what is buffered for it and `more`.
+    fn run_buffered(&mut self, client: ClientId, more: &[u8], now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        connection.stalled = false;
+        let mut buffered = std::mem::take(&mut connection.input);
+        buffered.append(more);
+        let mut input = buffered.offer();
+        self.run(client, &mut input, now);
+        let (used, scanned) = progress(&input);
+        buffered.settle(used, scanned);
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.input = buffered;
+        }
+    }
+
+    /// Does what follows from the state that a connection is in after something has happened to it.
+    fn settle(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.peer_closed
+            && let Some(serial) = connection.session.waits_for()
+        {
+            self.engine.cancel(Ticket { client, serial }, now);
+            deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+        }
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.eof && !connection.stalled {
+            connection.input.clear();
+        }
+        if connection.is_finished() {
+            return self.end(client, now, true);
+        }
+        self.say_farewell(client, now);
+        self.watch_flush(client, now);
+    }
+
+    /// A refused client that has been told so is let go.
+    fn say_farewell(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        let refused = matches!(connection.session, Session::Refused);
+        if refused && connection.output.is_empty() && connection.deadline.is_none() {
+            self.lists.actions.push_back(Action::ShutdownWrite(client));
+            let at = now.mono.after(REFUSED_LINGER);
+            connection.deadline = Some(at);
+            self.deadlines.arm(at, client);
+        }
+    }
+
+    /// Starts the clock for a peer that has closed and does not take its answers.
+    fn watch_flush(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        let waits = connection.peer_closed && !connection.output.is_empty();
+        if waits && connection.deadline.is_none() {
+            let at = now.mono.after(FLUSH_PATIENCE);
+            connection.deadline = Some(at);
+            self.deadlines.arm(at, client);
+        }
+    }
+
+    fn disarm(&mut self, client: ClientId) {
+        if let Some(connection) = self.connections.get_mut(client)
+            && let Some(at) = connection.deadline.take()
+        {
+            self.deadlines.cancel(at, client);
+        }
+    }
+
+    /// Ends a connection: what its client holds goes back, and the shell is told to close it.
+    fn end(&mut self, client: ClientId, now: Now, close: bool) {
+        self.disarm(client);
+        let Some(connection) = self.connections.remove(client) else { return };
+        if matches!(connection.session, Session::Refused) {
+            self.refused -= 1;
+        }
+        if close {
+            self.lists.actions.push_back(Action::Close(client));
+        }
+        self.engine.forget(client, now);
+        deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+    }
+
+    fn expire(&mut self, now: Now) {
+        for _ in 0..TIMEOUTS_PER_PASS {
+            let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
+            if let Some(connection) = self.connections.get_mut(client) {
+                connection.deadline = None;
+                self.end(client, now, true);
+            }
+        }
+    }
+
+    fn run_resumed(&mut self, now: Now) {
+        for _ in 0..RESUMED_PER_PASS.min(self.lists.resumed.len()) {
+            let Some(client) = self.lists.resumed.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(client) else { continue };
+            connection.resumed = false;
+            self.run_buffered(client, b"", now);
+            self.settle(client, now);
+        }
+    }
+}
+
+impl Core for Server {
+    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
+        let full = self.connections.len() - self.refused >= self.settings.max_clients;
+        if self.stopping || (full && self.refused >= REFUSED_MAX) {
+            return None;
+        }
+        if !full {
+            return Some(self.connections.insert(Connection::new(Session::new(door))));
+        }
+        let mut output = crate::base::buf::OutBuf::default();
+        let session = Session::refuse(door, self.settings.max_clients, &mut output);
+        self.refused += 1;
+        let client = self.connections.insert(Connection { output, ..Connection::new(session) });
+        if let Some(connection) = self.connections.get_mut(client) {
+            self.lists.touch(client, connection);
+        }
+        self.settle(client, now);
+        Some(client)
+    }
+
+    fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.stalled {
+            connection.input.append(bytes);
+            self.lists.touch(client, connection);
+        } else if connection.input.is_empty() {
+            let mut input = Input::new(bytes);
+            self.run(client, &mut input, now);
+            let (used, scanned) = progress(&input);
+            if used < bytes.len()
+                && let Some(connection) = self.connections.get_mut(client)
+            {
+                connection.input.append(&bytes[used..]);
+                connection.input.settle(0, scanned);
+            }
+        } else {
+            self.run_buffered(client, bytes, now);
+        }
+        if self.connections.get(client).is_some_and(|connection| connection.peer_closed) {
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_peer_closed(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client)
+            && !connection.peer_closed
+        {
+            connection.peer_closed = true;
+            self.lists.touch(client, connection);
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_eof(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.peer_closed = true;
+            connection.eof = true;
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
+        connection.output.sent(count, &mut self.lists.pool);
+        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
+            self.lists.resume(client, connection);
+            self.lists.touch(client, connection);
+        }
+        let refused = matches!(connection.session, Session::Refused);
+        if connection.peer_closed || refused {
+            if count > 0 && !refused {
+                self.disarm(client);
+            }
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_broken_output(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.broken = true;
+            connection.peer_closed = true;
+            self.lists.resume(client, connection);
+            self.lists.touch(client, connection);
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_reset(&mut self, client: ClientId, now: Now) {
+        self.end(client, now, false);
+    }
+
+    fn handle_stop(&mut self, now: Now) {
+        self.stopping = true;
+        let clients: Vec<ClientId> = self.connections.iter().map(|(client, _)| client).collect();
+        for client in clients {
+            self.handle_peer_closed(client, now);
+        }
+    }
+
+    fn finish_pass(&mut self, now: Now) {
+        self.expire(now);
+        self.engine.commit(now);
+        deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+        self.run_resumed(now);
+    }
+
+    fn wants_input(&self, client: ClientId) -> bool {
+        let Some(connection) = self.connections.get(client) else { return false };
+        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER {
+            return false;
+        }
+        let served = connection.session.wants_input() && !connection.stalled;
+        served || connection.input.len() < STALLED_INPUT_MAX
+    }
+
+    fn output(&self, client: ClientId) -> &[u8] {
+        self.connections.get(client).map_or(&[], |connection| connection.output.unsent())
+    }
+
+    fn poll_touched(&mut self) -> Option<ClientId> {
+        let client = self.lists.touched.pop()?;
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.touched = false;
+        }
+        Some(client)
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.lists.actions.pop_front()
+    }
+
+    fn poll_timeout(&self, now: Now) -> Option<Mono> {
+        if !self.lists.resumed.is_empty() {
+            return Some(now.mono);
+        }
+        [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.len()
+    }
+}

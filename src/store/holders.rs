@@ -1,0 +1,144 @@
+//! Who holds which jobs, and which takes of a client wait: two lists to a client, both linked
+//! through the things themselves, so that holding costs no memory beyond the job.
+//!
+//! Invariant: a record belongs to the client of its generation; of anybody else it says nothing.
+
+use super::jobs::{Job, Jobs, NONE};
+use super::waiters::Waiters;
+use crate::model::id::{ClientId, Ticket};
+
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    generation: u32,
+    job: u32,
+    waiter: u32,
+}
+
+const NOBODY: Holder = Holder { generation: 0, job: NONE, waiter: NONE };
+
+/// Records of clients by their index.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    records: Vec<Holder>,
+}
+
+impl Holders {
+    /// The record of `client`, made if need be. O(1) amortised.
+    fn record(&mut self, client: ClientId) -> &mut Holder {
+        let index = client.index as usize;
+        if index >= self.records.len() {
+            self.records.resize(index + 1, NOBODY);
+        }
+        let record = &mut self.records[index];
+        if record.generation != client.generation {
+            assert!(
+                record.job == NONE && record.waiter == NONE,
+                "a client ended without being forgotten"
+            );
+            record.generation = client.generation;
+        }
+        record
+    }
+
+    fn known(&self, client: ClientId) -> Option<&Holder> {
+        let record = self.records.get(client.index as usize)?;
+        (record.generation == client.generation).then_some(record)
+    }
+
+    /// Whether `client` holds `job`, which somebody does.
+    pub(super) fn holds(&self, client: ClientId, job: &Job) -> bool {
+        job.holder == client.index && self.known(client).is_some()
+    }
+
+    /// Adds a job to those that `client` holds. O(1).
+    pub(super) fn link(&mut self, client: ClientId, slot: u32, jobs: &mut Jobs) {
+        let record = self.record(client);
+        let next = std::mem::replace(&mut record.job, slot);
+        let job = &mut jobs[slot];
+        (job.holder, job.place, job.next) = (client.index, NONE, next);
+        if next != NONE {
+            jobs[next].place = slot;
+        }
+    }
+
+    /// Takes a job from its holder. O(1).
+    pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
+        let job = &mut jobs[slot];
+        let (previous, next, holder) = (job.place, job.next, job.holder);
+        (job.holder, job.place, job.next) = (NONE, NONE, NONE);
+        if previous == NONE {
+            let record = &mut self.records[holder as usize];
+            assert!(record.job == slot, "a held job is not in its holder's list");
+            record.job = next;
+        } else {
+            jobs[previous].next = next;
+        }
+        if next != NONE {
+            jobs[next].place = previous;
+        }
+    }
+
+    /// One of the jobs that `client` holds. O(1).
+    pub(super) fn first_job(&self, client: ClientId) -> Option<u32> {
+        self.known(client).map(|record| record.job).filter(|&slot| slot != NONE)
+    }
+
+    /// One of the takes of `client` that wait. O(1).
+    pub(super) fn first_waiter(&self, client: ClientId) -> Option<u32> {
+        self.known(client).map(|record| record.waiter).filter(|&waiter| waiter != NONE)
+    }
+
+    /// The waiting take with this ticket, if it waits. O(takes of the client that wait).
+    pub(super) fn waiter(&self, ticket: Ticket, waiters: &Waiters) -> Option<u32> {
+        let mut waiter = self.first_waiter(ticket.client)?;
+        while waiters[waiter].ticket != ticket {
+            waiter = Some(waiters[waiter].next).filter(|&next| next != NONE)?;
+        }
+        Some(waiter)
+    }
+
+    /// Adds a take to those of `client` that wait. O(1).
+    pub(super) fn add_waiter(&mut self, client: ClientId, waiter: u32, waiters: &mut Waiters) {
+        let record = self.record(client);
+        let next = std::mem::replace(&mut record.waiter, waiter);
+        (waiters[waiter].previous, waiters[waiter].next) = (NONE, next);
+        if next != NONE {
+            waiters[next].previous = waiter;
+        }
+    }
+
+    /// Takes a waiting take from its client. O(1).
+    pub(super) fn remove_waiter(&mut self, waiter: u32, waiters: &mut Waiters) {
+        let (previous, next) = (waiters[waiter].previous, waiters[waiter].next);
+        if previous == NONE {
+            let client = waiters[waiter].ticket.client;
+            self.records[client.index as usize].waiter = next;
+        } else {
+            waiters[previous].next = next;
+        }
+        if next != NONE {
+            waiters[next].previous = previous;
+        }
+    }
+
+    /// The client is gone and holds nothing any more.
+    pub(super) fn end(&mut self, client: ClientId) {
+        if self.known(client).is_some() {
+            let record = &mut self.records[client.index as usize];
+            assert!(record.job == NONE && record.waiter == NONE, "an ended client holds something");
+            *record = NOBODY;
+        }
+    }
+
+    /// The jobs in the list of client number `index`, for checks. O(jobs held).
+    pub(super) fn jobs_of(&self, index: u32, jobs: &Jobs) -> Vec<u32> {
+        let first = self.records.get(index as usize).map_or(NONE, |record| record.job);
+        let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
+        std::iter::successors(Some(first).filter(|&slot| slot != NONE), follow).collect()
+    }
+
+    /// How many clients there are records for, for checks.
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+}

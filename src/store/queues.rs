@@ -1,0 +1,147 @@
+//! Queues by name and by place. A queue comes into being with its first job or waiter.
+//!
+//! One that has neither any more is idle: the most recent idle ones are remembered, so that a queue
+//! which is empty for a moment is not made anew for each job, and the others are forgotten, so that
+//! names used once leave nothing behind.
+
+use super::waiters::Line;
+use crate::base::heap::Heap;
+use crate::base::limits::IDLE_QUEUES;
+use crate::base::paged::PagedSlab;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::ops::{Index, IndexMut};
+
+/// One queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) name: Box<[u8]>,
+    hash: u64,
+    /// Jobs that wait to be taken.
+    pub(super) ready: Heap,
+    /// Takes that wait for a job.
+    pub(super) waiters: Line,
+    /// Jobs that belong here, ready or held.
+    pub(super) jobs: u32,
+    /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
+    listed: bool,
+}
+
+impl Queue {
+    fn is_idle(&self) -> bool {
+        self.jobs == 0 && self.waiters.is_empty()
+    }
+}
+
+/// All queues.
+#[derive(Debug)]
+pub(super) struct Queues {
+    slots: PagedSlab<Queue>,
+    by_name: HashTable<u32>,
+    hasher: FixedState,
+    idle: VecDeque<u32>,
+}
+
+impl Queues {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            slots: PagedSlab::default(),
+            by_name: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            idle: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The queue of this name, if it exists. O(name).
+    #[inline]
+    pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()
+    }
+
+    /// The queue of this name, made if need be. O(name), amortised.
+    #[inline]
+    pub(super) fn find_or_add(&mut self, name: &[u8]) -> u32 {
+        let hash = self.hasher.hash_one(name);
+        match self.by_name.find(hash, |&queue| *self.slots[queue].name == *name) {
+            Some(&queue) => queue,
+            None => self.add(name, hash),
+        }
+    }
+
+    fn add(&mut self, name: &[u8], hash: u64) -> u32 {
+        let queue = self.slots.insert(Queue {
+            name: name.into(),
+            hash,
+            ready: Heap::default(),
+            waiters: Line::default(),
+            jobs: 0,
+            listed: false,
+        });
+        let slots = &self.slots;
+        self.by_name.insert_unique(hash, queue, |&queue| slots[queue].hash);
+        queue
+    }
+
+    /// Lists a queue as idle if it is, and forgets the one that has been listed longest if there are
+    /// too many. O(1).
+    pub(super) fn leave_if_idle(&mut self, queue: u32) {
+        let record = &mut self.slots[queue];
+        if record.listed || !record.is_idle() {
+            return;
+        }
+        record.listed = true;
+        self.idle.push_back(queue);
+        if self.idle.len() <= IDLE_QUEUES {
+            return;
+        }
+        let Some(oldest) = self.idle.pop_front() else { return };
+        let record = &mut self.slots[oldest];
+        record.listed = false;
+        if record.is_idle() {
+            assert!(record.ready.is_empty(), "an idle queue holds a ready job");
+            let hash = record.hash;
+            match self.by_name.find_entry(hash, |&queue| queue == oldest) {
+                Ok(entry) => entry.remove(),
+                Err(_) => unreachable!("every queue is found by its name"),
+            };
+            self.slots.remove(oldest);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Queue)> {
+        self.slots.iter()
+    }
+
+    /// Asserts that names, slots and the idle list agree. O(queues).
+    pub(super) fn check_invariants(&self) {
+        assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
+        assert!(self.idle.len() <= IDLE_QUEUES, "too many idle queues are remembered");
+        for (slot, queue) in self.slots.iter() {
+            assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");
+            assert!(queue.listed || !queue.is_idle(), "an idle queue is not listed");
+            assert_eq!(queue.listed, self.idle.contains(&slot), "the idle list is wrong");
+        }
+    }
+}
+
+impl Index<u32> for Queues {
+    type Output = Queue;
+    #[inline]
+    fn index(&self, queue: u32) -> &Queue {
+        &self.slots[queue]
+    }
+}
+
+impl IndexMut<u32> for Queues {
+    #[inline]
+    fn index_mut(&mut self, queue: u32) -> &mut Queue {
+        &mut self.slots[queue]
+    }
+}

@@ -1,0 +1,184 @@
+//! The exact parser: `serde_json` over the text as it is. It decides what is JSON.
+//!
+//! Values of unwanted fields are passed over and those of wanted ones kept as text first, both
+//! without recursion; the last one of a name is then looked at.
+
+use super::tape::narrow;
+use super::{Document, Fields, Integer, JsonError, StringsAt, Value};
+use crate::base::strings::StringList;
+use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Parses `bytes` as one object.
+pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
+    bytes: &'a [u8],
+    strings: &'a mut StringList,
+) -> Result<Document<'a, N>, JsonError> {
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to() + 1))?;
+    let first = text.trim_start_matches([' ', '\t', '\r', '\n']).bytes().next();
+    match first {
+        None => return Err(JsonError::Empty),
+        Some(b'{') => {}
+        Some(_) if text.starts_with('\u{feff}') => return Err(JsonError::ByteOrderMark),
+        Some(first) => {
+            let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
+            whole.map_err(|error| syntax(&error))?;
+            return Err(JsonError::NotObject(kind(first)));
+        }
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let object = ObjectVisitor::<F, N>(PhantomData);
+    let raw = json.deserialize_map(object).map_err(|error| syntax(&error))?;
+    json.end().map_err(|error| syntax(&error))?;
+
+    strings.clear();
+    let found = raw.map(|raw| raw.map_or(Found::Value(Value::Absent), |raw| look_at(raw, strings)));
+    let strings: &'a StringList = strings;
+    let values = found.map(|found| match found {
+        Found::Value(value) => value,
+        // Proof: `look_at` put a `str` there.
+        Found::Unescaped(number) => strings
+            .range(number..number + 1)
+            .into_iter()
+            .next()
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .map_or(Value::BrokenString, Value::String),
+    });
+    Ok(Document { values, strings })
+}
+
+fn kind(first: u8) -> &'static str {
+    match first {
+        b'[' => "an array",
+        b'"' => "a string",
+        b't' | b'f' => "a boolean",
+        b'n' => "null",
+        _ => "a number",
+    }
+}
+
+fn syntax(error: &serde_json::Error) -> JsonError {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default().to_owned();
+    JsonError::Syntax { what, column: error.column() }
+}
+
+/// A value, or where its unescaped text has been put.
+enum Found<'a> {
+    Value(Value<'a>),
+    Unescaped(usize),
+}
+
+fn look_at<'a>(raw: &'a RawValue, strings: &mut StringList) -> Found<'a> {
+    let text = raw.get();
+    Found::Value(match text.as_bytes() {
+        [b'{', ..] => Value::Object(text.as_bytes()),
+        [b'[', ..] => array(text, strings),
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => {
+            Value::String(&text[1..text.len() - 1])
+        }
+        [b'"', ..] => match serde_json::from_str::<String>(text) {
+            Ok(unescaped) => {
+                strings.push(unescaped.as_bytes());
+                return Found::Unescaped(strings.len() - 1);
+            }
+            Err(_) => Value::BrokenString,
+        },
+        [b't', ..] => Value::Bool(true),
+        [b'f', ..] => Value::Bool(false),
+        [b'n', ..] => Value::Null,
+        _ => number(text),
+    })
+}
+
+fn number(text: &str) -> Value<'_> {
+    if text.contains(['.', 'e', 'E']) {
+        return Value::Number;
+    }
+    Value::Integer(match text.parse::<i64>() {
+        _ if text.starts_with('-') => Integer::Negative,
+        Ok(small) if small < i64::MAX => Integer::Small(small),
+        _ => Integer::Large(text),
+    })
+}
+
+fn array(text: &str, strings: &mut StringList) -> Value<'static> {
+    let first = strings.len();
+    let mut json = serde_json::Deserializer::from_str(text);
+    if json.deserialize_seq(StringsVisitor(strings)).is_err() {
+        strings.truncate(first);
+        return Value::Array;
+    }
+    Value::Strings(StringsAt { first: narrow(first), end: narrow(strings.len()) })
+}
+
+struct ObjectVisitor<F, const N: usize>(PhantomData<F>);
+
+impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
+    type Value = [Option<&'de RawValue>; N];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = [None; N];
+        while let Some(number) = map.next_key_seed(NameSeed::<F, N>(PhantomData))? {
+            match number {
+                Some(number) => values[number] = Some(map.next_value::<&RawValue>()?),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Reads a name as bytes, because half a surrogate pair is legal in a name that nobody wants.
+struct NameSeed<F, const N: usize>(PhantomData<F>);
+
+impl<'de, F: Fields<N>, const N: usize> DeserializeSeed<'de> for NameSeed<F, N> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_bytes(self)
+    }
+}
+
+impl<F: Fields<N>, const N: usize> Visitor<'_> for NameSeed<F, N> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field's name")
+    }
+
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
+        Ok(F::number(name))
+    }
+}
+
+/// Collects the elements of an array; any element that is no string ends it with an error.
+struct StringsVisitor<'s>(&'s mut StringList);
+
+impl<'de> Visitor<'de> for StringsVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
+        while let Some(CowStr(string)) = sequence.next_element()? {
+            self.0.push(string.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct CowStr<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,0 +1,69 @@
+//! Writing JSON: numbers and strings. Everything else is fixed text of the protocols.
+
+/// Writes a number in decimal. O(digits).
+#[inline]
+pub fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Writes `text` as a JSON string, quotes included. What is not UTF-8 in it is shown as U+FFFD.
+/// O(text).
+#[inline]
+pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
+    let plain = |byte: &u8| (0x20..0x7f).contains(byte) && *byte != b'"' && *byte != b'\\';
+    out.push(b'"');
+    if text.iter().all(plain) {
+        out.extend_from_slice(text);
+    } else {
+        for chunk in text.utf8_chunks() {
+            push_escaped(out, chunk.valid());
+            if !chunk.invalid().is_empty() {
+                out.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..0x20 => {
+                let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&digits);
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_comes_back_through_a_reader() {
+        let all: String = (0..0x300).filter_map(char::from_u32).chain(['\u{10ffff}']).collect();
+        for text in ["", "plain", "\"\\/", &all] {
+            let mut out = Vec::new();
+            push_string(&mut out, text.as_bytes());
+            let back: String = serde_json::from_slice(&out).unwrap();
+            assert_eq!(back, text);
+            assert!(!out.iter().any(|&byte| byte < 0x20), "a line stays a line");
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_shown_as_such() {
+        let mut out = Vec::new();
+        push_string(&mut out, b"a\xff\"b");
+        assert_eq!(out, "\"a\u{fffd}\\\"b\"".as_bytes());
+    }
+}

@@ -1,0 +1,5 @@
+//! F1: codecs without meaning. Bytes to values and back; what the values are for is `protocol`'s
+//! affair.
+
+pub mod json;
+pub mod lines;
