@@ -82,19 +82,29 @@ impl Lists {
     }
 }
 
-/// Hands every completion to the session that waits for it.
+/// Hands every completion to the session that waits for it. `running` is the connection that is
+/// being served at the moment, if any: it is touched once, after its turn.
 #[inline]
-fn deliver(engine: &mut Engine, connections: &mut Slab<Connection>, lists: &mut Lists) {
+fn deliver(
+    engine: &mut Engine,
+    connections: &mut Slab<Connection>,
+    lists: &mut Lists,
+    running: Option<ClientId>,
+) {
     while let Some(completion) = engine.poll_completion() {
         let client = completion.ticket.client;
         let Some(connection) = connections.get_mut(client) else {
             unreachable!("a forgotten client gets no completions");
         };
-        connection.output.prepare(&mut lists.pool);
         let serial = completion.ticket.serial;
-        connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
-        lists.resume(client, connection);
-        lists.touch(client, connection);
+        if Some(client) == running {
+            connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
+        } else {
+            connection.output.prepare(&mut lists.pool);
+            connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
+            lists.resume(client, connection);
+            lists.touch(client, connection);
+        }
     }
 }
 
@@ -132,12 +142,13 @@ impl Server {
 
     /// Lets the session of `client` take requests from `input` until it has had enough.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        connection.output.prepare(&mut self.lists.pool);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
                 break true;
             }
-            connection.output.prepare(&mut self.lists.pool);
             let output = &mut connection.output;
             match connection.session.poll_command(input, &mut self.shared, output) {
                 Step::Hungry => break false,
@@ -145,7 +156,8 @@ impl Server {
                 Step::Answered => {}
                 Step::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
-                    deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+                    let running = Some(client);
+                    deliver(&mut self.engine, &mut self.connections, &mut self.lists, running);
                 }
             }
         };
@@ -177,7 +189,7 @@ impl Server {
             && let Some(serial) = connection.session.waits_for()
         {
             self.engine.cancel(Ticket { client, serial }, now);
-            deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+            deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.eof && !connection.stalled {
@@ -232,7 +244,7 @@ impl Server {
             self.lists.actions.push_back(Action::Close(client));
         }
         self.engine.forget(client, now);
-        deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
     }
 
     fn expire(&mut self, now: Now) {
@@ -359,7 +371,7 @@ impl Core for Server {
     fn finish_pass(&mut self, now: Now) {
         self.expire(now);
         self.engine.commit(now);
-        deliver(&mut self.engine, &mut self.connections, &mut self.lists);
+        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
         self.run_resumed(now);
     }
 

@@ -3,7 +3,7 @@
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload, Turn, Urgency};
-use crate::wire::json::{Document, Fields, Integer, JsonError, Parser, Value};
+use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
 const REQUEST: usize = 0;
@@ -82,27 +82,34 @@ const SOME_QUEUES: &str = "an array of strings";
 /// Reads one request.
 #[inline]
 pub(super) fn parse<'a>(line: &'a [u8], json: &'a mut Parser) -> Result<Command<'a>, Problem> {
-    let document = json.parse::<RequestFields, COUNT>(line).map_err(Problem::NotAnObject)?;
-    match document.values[REQUEST] {
-        Value::String("put") => put(&document),
-        Value::String("get") => get(&document),
-        Value::String("delete") => Ok(Command::Delete { id: id(&document)? }),
-        Value::String("abort") => Ok(Command::Release { id: id(&document)? }),
+    let mut values = [Value::Absent; COUNT];
+    let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
+        Ok(arrays) => arrays,
+        Err(error) => return Err(Problem::NotAnObject(error)),
+    };
+    match values[REQUEST] {
+        Value::String("put") => put(&values),
+        Value::String("get") => get(&values, arrays),
+        Value::String("delete") => Ok(Command::Delete { id: id(&values)? }),
+        Value::String("abort") => Ok(Command::Release { id: id(&values)? }),
         Value::String(name) => Err(Problem::UnknownRequest(shorten(name))),
         other => Err(problem(other, "request", REQUESTS)),
     }
 }
 
-fn put<'a>(document: &Document<'a, COUNT>) -> Result<Command<'a>, Problem> {
-    let queue = match document.values[QUEUE] {
+/// The wanted fields of a line.
+type Values<'a> = [Value<'a>; COUNT];
+
+fn put<'a>(values: &Values<'a>) -> Result<Command<'a>, Problem> {
+    let queue = match values[QUEUE] {
         Value::String(name) => name.as_bytes(),
         other => return Err(problem(other, "queue", A_QUEUE)),
     };
-    let bytes = match document.values[JOB] {
+    let bytes = match values[JOB] {
         Value::Object(text) => text,
         other => return Err(problem(other, "job", "an object")),
     };
-    let urgency = match document.values[PRI] {
+    let urgency = match values[PRI] {
         Value::Integer(Integer::Small(number)) => Urgency::Number(number),
         Value::Integer(Integer::Large(digits)) => Urgency::Beyond(digits),
         other => return Err(problem(other, "pri", A_PRI)),
@@ -111,12 +118,12 @@ fn put<'a>(document: &Document<'a, COUNT>) -> Result<Command<'a>, Problem> {
     Ok(Command::Put { queue, urgency, turn: Turn::OldestFirst, payload })
 }
 
-fn get<'a>(document: &Document<'a, COUNT>) -> Result<Command<'a>, Problem> {
-    let queues = match document.values[QUEUES] {
-        Value::Strings(at) => document.strings(at),
+fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Problem> {
+    let queues = match values[QUEUES] {
+        Value::Strings(at) => arrays.strings(at),
         other => return Err(problem(other, "queues", SOME_QUEUES)),
     };
-    let wait = match document.values[WAIT] {
+    let wait = match values[WAIT] {
         Value::Absent => false,
         Value::Bool(wait) => wait,
         other => return Err(problem(other, "wait", "true or false")),
@@ -125,8 +132,8 @@ fn get<'a>(document: &Document<'a, COUNT>) -> Result<Command<'a>, Problem> {
 }
 
 /// An id that cannot have been given out is as good as one that never was.
-fn id(document: &Document<'_, COUNT>) -> Result<JobId, Problem> {
-    match document.values[ID] {
+fn id(values: &Values<'_>) -> Result<JobId, Problem> {
+    match values[ID] {
         Value::Integer(Integer::Small(number)) => Ok(JobId(number.unsigned_abs())),
         Value::Integer(Integer::Large(_) | Integer::Negative) => Ok(JobId::NEVER),
         other => Err(problem(other, "id", AN_ID)),

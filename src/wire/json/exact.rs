@@ -4,7 +4,7 @@
 //! without recursion; the last one of a name is then looked at.
 
 use super::tape::narrow;
-use super::{Document, Fields, Integer, JsonError, StringsAt, Value};
+use super::{Arrays, Fields, Integer, JsonError, StringsAt, Value};
 use crate::base::strings::StringList;
 use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -12,11 +12,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Parses `bytes` as one object.
+/// Parses `bytes` as one object into `values`, whatever they hold.
+#[cold]
 pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     bytes: &'a [u8],
     strings: &'a mut StringList,
-) -> Result<Document<'a, N>, JsonError> {
+    values: &mut [Value<'a>; N],
+) -> Result<Arrays<'a>, JsonError> {
     let text =
         std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to() + 1))?;
     let first = text.trim_start_matches([' ', '\t', '\r', '\n']).bytes().next();
@@ -38,7 +40,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     strings.clear();
     let found = raw.map(|raw| raw.map_or(Found::Value(Value::Absent), |raw| look_at(raw, strings)));
     let strings: &'a StringList = strings;
-    let values = found.map(|found| match found {
+    *values = found.map(|found| match found {
         Found::Value(value) => value,
         // Proof: `look_at` put a `str` there.
         Found::Unescaped(number) => strings
@@ -48,7 +50,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
             .and_then(|bytes| std::str::from_utf8(bytes).ok())
             .map_or(Value::BrokenString, Value::String),
     });
-    Ok(Document { values, strings })
+    Ok(Arrays(strings))
 }
 
 fn kind(first: u8) -> &'static str {

@@ -68,19 +68,15 @@ pub struct StringsAt {
     end: u32,
 }
 
-/// A parsed object.
+/// The strings of the arrays of a parsed object.
 #[derive(Clone, Copy, Debug)]
-pub struct Document<'a, const N: usize> {
-    /// The wanted fields by their numbers.
-    pub values: [Value<'a>; N],
-    strings: &'a StringList,
-}
+pub struct Arrays<'a>(&'a StringList);
 
-impl<'a, const N: usize> Document<'a, N> {
-    /// The strings of a [`Value::Strings`] of this document, unescaped.
+impl<'a> Arrays<'a> {
+    /// The strings of a [`Value::Strings`] of this object, unescaped.
     #[must_use]
-    pub fn strings(&self, at: StringsAt) -> Strings<'a> {
-        self.strings.range(at.first as usize..at.end as usize)
+    pub fn strings(self, at: StringsAt) -> Strings<'a> {
+        self.0.range(at.first as usize..at.end as usize)
     }
 }
 
@@ -146,7 +142,8 @@ impl fmt::Debug for Parser {
 const KEPT: usize = 128 * 1024;
 
 impl Parser {
-    /// Parses `text` as one object. O(text).
+    /// Parses `text` as one object and puts the wanted fields into `values` by their numbers, where
+    /// all were [`Value::Absent`]. O(text).
     ///
     /// # Errors
     /// Says why `text` is no JSON object.
@@ -154,7 +151,8 @@ impl Parser {
     pub fn parse<'a, F: Fields<N>, const N: usize>(
         &'a mut self,
         text: &'a [u8],
-    ) -> Result<Document<'a, N>, JsonError> {
+        values: &mut [Value<'a>; N],
+    ) -> Result<Arrays<'a>, JsonError> {
         if self.text.capacity() > KEPT && text.len() < KEPT {
             *self = Self::default();
         }
@@ -166,11 +164,12 @@ impl Parser {
             &mut self.buffers,
             &mut tape,
             &mut self.strings,
+            values,
         );
         self.tape = tape.reset();
         match parsed {
-            Some(values) => Ok(Document { values, strings: &self.strings }),
-            None => exact::parse::<F, N>(text, &mut self.strings),
+            Some(()) => Ok(Arrays(&self.strings)),
+            None => exact::parse::<F, N>(text, &mut self.strings, values),
         }
     }
 
@@ -181,7 +180,8 @@ impl Parser {
     pub fn parse_exactly<'a, F: Fields<N>, const N: usize>(
         &'a mut self,
         text: &'a [u8],
-    ) -> Result<Document<'a, N>, JsonError> {
-        exact::parse::<F, N>(text, &mut self.strings)
+        values: &mut [Value<'a>; N],
+    ) -> Result<Arrays<'a>, JsonError> {
+        exact::parse::<F, N>(text, &mut self.strings, values)
     }
 }

@@ -8,24 +8,28 @@ use super::{Fields, Integer, StringsAt, Value};
 use crate::base::strings::StringList;
 use simd_json::{Buffers, INPUT_PADDING, Node, StaticNode, Tape};
 
-/// Parses `text`; `None` means that this parser cannot tell and the exact one must.
+/// Parses `text` into `values`; `None` means that this parser cannot tell and the exact one must.
+#[inline]
 pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     text: &'a [u8],
     copy: &'a mut Vec<u8>,
     buffers: &mut Buffers,
     tape: &mut Tape<'a>,
     strings: &mut StringList,
-) -> Option<[Value<'a>; N]> {
-    copy.clear();
-    copy.reserve(text.len() + INPUT_PADDING);
-    copy.extend_from_slice(text);
-    copy.extend_from_slice(&[b' '; INPUT_PADDING]);
+    values: &mut [Value<'a>; N],
+) -> Option<()> {
+    // The padding may hold anything, so what an earlier text left there can stay.
+    let padded = text.len() + INPUT_PADDING;
+    if copy.len() < padded {
+        copy.resize(padded, b' ');
+    }
+    copy[..text.len()].copy_from_slice(text);
+    let copy = &mut copy[..padded];
     let base = copy.as_ptr().addr();
     simd_json::fill_tape_padded(copy, text.len(), buffers, tape).ok()?;
 
     let nodes = &tape.0;
     let Some(&Node::Object { len, .. }) = nodes.first() else { return None };
-    let mut values = [Value::Absent; N];
     let mut at = 1;
     for left in (0..len).rev() {
         let Some(&Node::String(key)) = nodes.get(at) else { return None };
@@ -56,7 +60,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
         }
         at = next;
     }
-    Some(values)
+    Some(())
 }
 
 /// How many nodes a value takes on the tape.
