@@ -59,6 +59,23 @@ impl Client {
         self.receive()
     }
 
+    /// Sends `bytes` and receives `count` lines at the same time, so that neither side has to wait
+    /// for the other.
+    pub(crate) fn exchange(&mut self, bytes: &[u8], count: usize) -> Vec<String> {
+        let mut sending = self.stream().try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || sending.write_all(bytes).unwrap());
+            (0..count).map(|_| self.receive()).collect()
+        })
+    }
+
+    /// Returns once the server has read and answered all that arrived before, on any connection.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..2 {
+            self.ask("");
+        }
+    }
+
     /// What has arrived and was not looked at. Does not wait.
     pub(crate) fn pending(&mut self) -> Vec<u8> {
         let stream = self.stream.get_ref();
@@ -76,7 +93,7 @@ impl Client {
     }
 
     /// Whether the server has closed the connection and all was received. Does not wait.
-    pub(crate) fn is_ended(&mut self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         let stream = self.stream.get_ref();
         stream.set_nonblocking(true).unwrap();
         let end = match stream.peek(&mut [0]) {

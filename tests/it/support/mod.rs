@@ -43,6 +43,11 @@ pub(crate) fn wait(queue: &str) -> String {
     format!(r#"{{"request":"get","queues":["{queue}"],"wait":true}}"#)
 }
 
+/// A delete request.
+pub(crate) fn delete(id: u64) -> String {
+    format!(r#"{{"request":"delete","id":{id}}}"#)
+}
+
 /// The reply to a get that found nothing.
 pub(crate) const NO_JOB: &str = r#"{"status":"no-job"}"#;
 

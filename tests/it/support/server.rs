@@ -107,8 +107,11 @@ impl Server {
     }
 }
 
-/// The address in a log line that names one.
+/// The address in a log line that names one, in whichever format.
 fn address(line: &str) -> Option<SocketAddr> {
+    if let Some((_, address)) = line.split_once("address=") {
+        return address.split_whitespace().next()?.parse().ok();
+    }
     let json: serde_json::Value = serde_json::from_str(line).ok()?;
     json["address"].as_str()?.parse().ok()
 }

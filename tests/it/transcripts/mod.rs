@@ -125,7 +125,8 @@ fn check(expected: &Expected, line: &[u8]) -> Result<(), String> {
             Err(format!("expected {}\n    received {}", show(bytes), show(line)))
         }
         Expected::Error(text) => {
-            let problem = || format!("expected an error about '{text}'\n    received {}", show(line));
+            let problem =
+                || format!("expected an error about '{text}'\n    received {}", show(line));
             let json: serde_json::Value = serde_json::from_slice(line).map_err(|_| problem())?;
             let message = json["error"].as_str().unwrap_or_default();
             let fields = json.as_object().map_or(0, serde_json::Map::len);

@@ -1,13 +1,13 @@
 //! The pure server as the world of a transcript: no socket, and time stands still unless told.
 
 use super::World;
-use jobcentre::server::Settings;
 use jobcentre::base::limits::READ_BUDGET;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::Server;
+use jobcentre::server::Settings;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ const LONG: usize = 5_000;
 const PIECE_OF_LONG: usize = 997;
 
 /// One client and the wire between it and the server.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Debug, Default)]
 struct Peer {
     /// Its key, while the server knows it.

@@ -6,8 +6,8 @@
 //! pass in which that happened is over and its answers are sent.
 
 use super::World;
-use jobcentre::server::Settings;
 use crate::support::{Client, Server};
+use jobcentre::server::Settings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
