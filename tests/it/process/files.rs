@@ -7,14 +7,14 @@ use rlimit::Resource;
 
 /// Connects until a client is really served.
 fn connect_until_served(server: &Server) -> Client {
-    let mut served = None;
+    let mut found = None;
     until("a free place", || {
         let mut client = server.connect();
         client.send(&get("none"));
-        served = client.try_receive().filter(|line| line == NO_JOB.as_bytes()).map(|_| client);
-        served.is_some()
+        found = client.try_receive().filter(|line| line == NO_JOB.as_bytes()).map(|_| client);
+        found.is_some()
     });
-    served.unwrap()
+    found.unwrap()
 }
 
 #[test]
