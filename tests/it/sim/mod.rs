@@ -11,25 +11,46 @@ mod script;
 mod shell;
 
 use crate::dice::Dice;
-use jobcentre::base::limits::{FLUSH_PATIENCE, REFUSED_MAX};
+use jobcentre::base::limits::{FLUSH_PATIENCE, READ_BUDGET, REFUSED_MAX};
+use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::core::Core;
+use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::server::Server;
+use jobcentre::server::{Server, Settings};
 use jobs::{QUEUES, Request};
-use model::Model;
+use model::{Model, Seen};
 use script::{Author, Profile, error_of};
 use shell::{Closed, Shell};
+use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds of an ordinary test run.
 const SEEDS: u64 = 300;
 
+/// What must have happened in an ordinary test run, lest the simulation shows nothing.
+const WANTED: [&str; 15] = [
+    "a client took nothing for too long",
+    "a connection broke",
+    "a connection was reset",
+    "a job went back",
+    "a line was too long",
+    "a refused client was told to go",
+    "a reply",
+    "a wait was called off",
+    "a waiter was served",
+    "abort: not held",
+    "abort: of another",
+    "abort: ok",
+    "much input waits",
+    "there was no room to refuse",
+    "too much was unsent",
+];
+
 /// What came of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Summary {
     fingerprint: u64,
-    replies: usize,
+    seen: Seen,
 }
 
 /// One run.
@@ -70,7 +91,7 @@ impl Run {
         if !self.shell.stopping {
             self.collect();
         }
-        Summary { fingerprint: self.shell.fingerprint, replies: self.shell.replies }
+        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.model.seen }
     }
 
     fn pass_time(&mut self) {
@@ -123,6 +144,9 @@ impl Run {
         let room = self.dice.below(3_000);
         let id = self.shell.open(farewell, room);
         assert_eq!(id.is_none(), turned_away || self.shell.stopping);
+        if turned_away {
+            self.shell.model.see("there was no room to refuse");
+        }
         if let Some(id) = id {
             self.shell.compare(id);
             self.shell.sockets.get_mut(&id).unwrap().slow = self.dice.percent(self.profile.slow);
@@ -132,6 +156,12 @@ impl Run {
 
     /// A peer thinks up some lines.
     fn compose(&mut self, id: ClientId) {
+        if self.dice.percent(self.profile.rant) {
+            let (line, request) = self.author.nonsense();
+            for _ in 0..6_000 {
+                self.write(id, line.clone(), request.clone());
+            }
+        }
         for _ in 0..self.dice.between(1, self.profile.burst) {
             let known = &self.shell.model.jobs;
             let (line, request) = self.author.line(&mut self.dice, &self.profile, id, known);
@@ -170,7 +200,8 @@ impl Run {
         let socket = self.shell.sockets.get_mut(&id).unwrap();
         let most = *dice.pick(&[1, 30, 1_000, 200_000]);
         let count = dice.between(0, most).min(socket.plan.len());
-        socket.inbox.extend(socket.plan.drain(..count));
+        socket.inbox.extend_from_slice(&socket.plan[..count]);
+        socket.plan.drain(..count);
         if !socket.slow {
             let most = *dice.pick(&[0, 10, 500, 300_000]);
             socket.room += dice.between(0, most);
@@ -183,12 +214,12 @@ impl Run {
     fn calm_down(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
-            let before = (self.shell.fingerprint, self.unread(), self.shell.sockets.len());
+            let before = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
             for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
                 let socket = self.shell.sockets.get_mut(&id).unwrap();
                 let plan = std::mem::take(&mut socket.plan);
                 let news = !plan.is_empty() || socket.room == 0 || quiet == 0;
-                socket.inbox.extend(plan);
+                socket.inbox.extend_from_slice(&plan);
                 if socket.closed == Closed::Not || !socket.slow {
                     socket.room = 1_000_000;
                 }
@@ -197,7 +228,7 @@ impl Run {
                 }
             }
             self.shell.pass(&mut self.dice);
-            let after = (self.shell.fingerprint, self.unread(), self.shell.sockets.len());
+            let after = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
             let moved = before != after || self.shell.is_busy();
             quiet = if moved { 0 } else { quiet + 1 };
         }
@@ -267,13 +298,18 @@ fn the_server_does_what_the_judge_says_whatever_happens() {
         println!("seed {seed}: {:?}", run(seed));
         return;
     }
-    let mut replies = 0;
     let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+    let mut seen = Seen::new();
     for seed in 0..seeds {
-        replies += run(seed).replies;
+        for (what, count) in run(seed).seen {
+            *seen.entry(what).or_default() += count;
+        }
     }
-    println!("{seeds} seeds, {replies} replies");
-    assert!(replies as u64 > 20 * seeds, "the simulation is too tame to show anything");
+    println!("{seeds} seeds: {seen:#?}");
+    for what in WANTED {
+        let count = seen.get(what).copied().unwrap_or_default();
+        assert!(seeds < SEEDS || count > 4, "too tame: '{what}' came {count} times");
+    }
 }
 
 #[test]
@@ -282,4 +318,20 @@ fn one_seed_is_one_run() {
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
+}
+
+/// What SIM_SEED=188 once found: the replies that could not be sent any more held up the rest.
+#[test]
+fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
+    let now = Now::default();
+    let settings = Settings { max_request: 1_000, max_clients: 10 };
+    let mut server = Server::new(settings, Engine::in_memory(0));
+    let client = server.handle_open(Door::JobCentre, now).unwrap();
+    server.handle_broken_output(client, now);
+    server.handle_input(client, &[b'\n'; READ_BUDGET], now);
+    server.handle_eof(client, now);
+    server.finish_pass(now);
+    server.check_invariants();
+    assert_eq!(server.poll_action(), Some(Action::Close(client)));
+    assert_eq!(server.connections(), 0);
 }

@@ -104,11 +104,15 @@ impl Client {
     }
 }
 
+/// How often things happened: to know that a simulation is wild enough.
+pub(super) type Seen = BTreeMap<&'static str, usize>;
+
 /// All clients over the naive store.
 pub(super) struct Model {
     pub(super) jobs: Jobs,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) actions: Vec<Action>,
+    pub(super) seen: Seen,
     max_request: usize,
     too_long: Vec<u8>,
     resumed: VecDeque<ClientId>,
@@ -120,10 +124,15 @@ impl Model {
             jobs: Jobs::new(),
             clients: BTreeMap::new(),
             actions: Vec::new(),
+            seen: Seen::new(),
             max_request,
             too_long,
             resumed: VecDeque::new(),
         }
+    }
+
+    pub(super) fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
     }
 
     /// Opens a client; `refused` is what one that there is no place for is told.
@@ -167,7 +176,10 @@ impl Model {
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
         let client = self.clients.get_mut(&id).unwrap();
         client.handed += count;
-        if !client.stalled {
+        let much = client.handed >= STALLED_INPUT_MAX;
+        if client.stalled && much {
+            self.see("much input waits");
+        } else if !client.stalled {
             self.serve(id);
         }
         if self.clients[&id].peer_closed {
@@ -203,6 +215,7 @@ impl Model {
     }
 
     pub(super) fn broken(&mut self, id: ClientId, now: Now) {
+        self.see("a connection broke");
         let client = self.clients.get_mut(&id).unwrap();
         (client.broken, client.peer_closed) = (true, true);
         client.output.clear();
@@ -211,6 +224,7 @@ impl Model {
     }
 
     pub(super) fn reset(&mut self, id: ClientId) {
+        self.see("a connection was reset");
         self.end(id, false);
     }
 
@@ -225,6 +239,7 @@ impl Model {
             let armed =
                 self.clients.iter().filter_map(|(&id, client)| Some((client.deadline?, id)));
             let Some((_, id)) = armed.filter(|(at, _)| *at <= now.mono).min() else { break };
+            self.see("a client took nothing for too long");
             self.end(id, true);
         }
         for _ in 0..self.resumed.len() {
@@ -242,6 +257,9 @@ impl Model {
         let stopped = loop {
             let client = self.clients.get_mut(&id).unwrap();
             if client.output.len() > OUTPUT_HIGH_WATER || client.state == State::Waiting {
+                if client.state == State::Open {
+                    self.see("too much was unsent");
+                }
                 break true;
             }
             if client.state != State::Open {
@@ -250,12 +268,19 @@ impl Model {
             }
             match client.take(self.max_request) {
                 Taken::Nothing => break false,
-                Taken::TooLong => client.send(&self.too_long),
+                Taken::TooLong => {
+                    client.send(&self.too_long);
+                    self.see("a line was too long");
+                }
                 Taken::Request(request) => {
                     if matches!(request, Request::Get { wait: true, .. }) {
                         client.state = State::Waiting;
                     }
+                    self.note(id, &request);
                     let replies = self.jobs.execute(id, request);
+                    if replies.iter().any(|(to, _)| *to != id) {
+                        self.see("a waiter was served");
+                    }
                     self.deliver(replies);
                 }
             }
@@ -264,13 +289,26 @@ impl Model {
         client.stalled = stopped && client.handed > 0;
     }
 
+    /// Counts what is worth it.
+    fn note(&mut self, id: ClientId, request: &Request) {
+        let Request::Abort(job) = request else { return };
+        match self.jobs.jobs.iter().find(|known| Some(known.id) == *job) {
+            Some(known) if known.holder == Some(id) => self.see("abort: ok"),
+            Some(known) if known.holder.is_some() => self.see("abort: of another"),
+            Some(_) => self.see("abort: not held"),
+            None => {}
+        }
+    }
+
     fn deliver(&mut self, replies: Replies) {
         for (id, reply) in replies {
             let client = self.clients.get_mut(&id).unwrap();
             client.send(&reply);
-            if client.state == State::Waiting {
+            let waited = client.state == State::Waiting;
+            if waited {
                 client.state = State::Open;
             }
+            self.see("a reply");
             self.resume(id);
         }
     }
@@ -288,6 +326,7 @@ impl Model {
         let client = self.clients.get_mut(&id).unwrap();
         if client.peer_closed && client.state == State::Waiting {
             client.state = State::Ended;
+            self.see("a wait was called off");
             self.jobs.stop_waiting(id);
             self.resume(id);
         }
@@ -302,8 +341,9 @@ impl Model {
             return;
         }
         if client.state == State::Refused && client.output.is_empty() {
-            self.actions.push(Action::ShutdownWrite(id));
             client.deadline = Some(now.mono.after(REFUSED_LINGER));
+            self.actions.push(Action::ShutdownWrite(id));
+            self.see("a refused client was told to go");
         } else if client.peer_closed && !client.output.is_empty() {
             client.deadline = Some(now.mono.after(FLUSH_PATIENCE));
         }
@@ -313,6 +353,9 @@ impl Model {
         self.clients.remove(&id).unwrap();
         if close {
             self.actions.push(Action::Close(id));
+        }
+        if self.jobs.jobs.iter().any(|job| job.holder == Some(id)) {
+            self.see("a job went back");
         }
         let replies = self.jobs.forget(id);
         self.deliver(replies);

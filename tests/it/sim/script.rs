@@ -21,6 +21,8 @@ pub(super) struct Profile {
     pub(super) slow: usize,
     /// How many in a hundred passes a peer begins to leave.
     pub(super) leaving: usize,
+    /// How many in a hundred times a peer writes thousands of ill-formed lines.
+    pub(super) rant: usize,
     /// Length of the padding in jobs, at most.
     padding: usize,
     queues: usize,
@@ -43,6 +45,7 @@ impl Profile {
             burst: *dice.pick(&[1, 2, 8, 40]),
             slow: *dice.pick(&[0, 20, 60]),
             leaving: *dice.pick(&[2, 10, 30]),
+            rant: *dice.pick(&[0, 0, 0, 0, 0, 3]),
             padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: dice.between(1, QUEUES.len()),
             priorities: *dice.pick(&[1, 3, 1_000]),
@@ -176,6 +179,11 @@ impl Author {
         (line, request)
     }
 
+    /// The shortest ill-formed line, for those who write thousands of them.
+    pub(super) fn nonsense(&self) -> (Vec<u8>, Request) {
+        (b"\n".to_vec(), Request::Bad(self.bad[0].clone()))
+    }
+
     fn put(&mut self, dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
         let (queue, name) = a_queue(dice, profile);
         let pri = match dice.below(100) {
@@ -186,7 +194,7 @@ impl Author {
         };
         self.serial += 1;
         let padding = dice.below(profile.padding + 1);
-        let unique = format!("{}{:.>padding$}", self.serial, "");
+        let unique = format!("{}{}", self.serial, "x".repeat(padding));
         let job = dice.pick(&SHAPES).replace('#', &unique);
         let fields = vec![("queue", name), ("job", job.clone()), ("pri", pri.clone())];
         (write(dice, "put", fields), Request::Put { queue, pri, job })

@@ -12,6 +12,7 @@ use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::Server;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 
 /// How the peer's sending side ends, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +52,7 @@ pub(super) struct Shell {
     pub(super) now: Now,
     pub(super) stopping: bool,
     /// A hash of everything sent, and to whom.
-    pub(super) fingerprint: u64,
-    pub(super) replies: usize,
+    pub(super) sent: DefaultHasher,
     opened: u64,
     runnable: Vec<ClientId>,
     flushable: Vec<ClientId>,
@@ -66,8 +66,7 @@ impl Shell {
             sockets: BTreeMap::new(),
             now: Now::default(),
             stopping: false,
-            fingerprint: 0xcbf2_9ce4_8422_2325,
-            replies: 0,
+            sent: DefaultHasher::new(),
             opened: 0,
             runnable: Vec::new(),
             flushable: Vec::new(),
@@ -212,7 +211,8 @@ impl Shell {
             socket.readable = full && count > 0;
             let at_end = socket.closed != Closed::Not && socket.plan.is_empty();
             if count > 0 {
-                let bytes: Vec<u8> = socket.inbox.drain(..count).collect();
+                let bytes = socket.inbox[..count].to_vec();
+                socket.inbox.drain(..count);
                 self.server.handle_input(id, &bytes, self.now);
                 self.model.input(id, count, self.now);
             }
@@ -255,11 +255,8 @@ impl Shell {
             if count == 0 {
                 return;
             }
-            for byte in [socket.number.to_le_bytes().as_slice(), &output[..count]].concat() {
-                self.fingerprint =
-                    (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-                self.replies += usize::from(byte == b'\n');
-            }
+            self.sent.write_u64(socket.number);
+            self.sent.write(&output[..count]);
             socket.room -= count;
             self.server.handle_sent(id, count, self.now);
             self.model.sent(id, count, self.now);
