@@ -239,7 +239,7 @@ impl Model {
             let armed =
                 self.clients.iter().filter_map(|(&id, client)| Some((client.deadline?, id)));
             let Some((_, id)) = armed.filter(|(at, _)| *at <= now.mono).min() else { break };
-            self.see("a client took nothing for too long");
+            self.see("patience came to an end");
             self.end(id, true);
         }
         for _ in 0..self.resumed.len() {

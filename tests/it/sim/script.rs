@@ -32,20 +32,20 @@ pub(super) struct Profile {
 
 impl Profile {
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        let crowded = dice.percent(20);
-        let heavy = dice.percent(25);
+        let crowded = dice.percent(10);
+        let heavy = dice.percent(12);
         let max_request = if heavy { 100_000 } else { *dice.pick(&[64, 120, 300, 2_000]) };
         Self {
             settings: Settings {
                 max_request,
                 max_clients: if crowded { dice.between(1, 3) } else { 100 },
             },
-            peers: if crowded { dice.between(4, 160) } else { dice.between(1, 12) },
-            passes: dice.between(20, 160),
+            peers: if crowded { *dice.pick(&[5, 10, 30, 160]) } else { dice.between(1, 12) },
+            passes: dice.between(20, 120),
             burst: *dice.pick(&[1, 2, 8, 40]),
             slow: *dice.pick(&[0, 20, 60]),
             leaving: *dice.pick(&[2, 10, 30]),
-            rant: *dice.pick(&[0, 0, 0, 0, 0, 3]),
+            rant: usize::from(dice.percent(8)),
             padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: dice.between(1, QUEUES.len()),
             priorities: *dice.pick(&[1, 3, 1_000]),
