@@ -33,6 +33,10 @@ impl Dice {
         &from[self.below(from.len())]
     }
 
+    pub(crate) fn word(&mut self, from: &[&'static str]) -> &'static str {
+        self.pick::<&'static str>(from)
+    }
+
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {
             things.swap(last, self.below(last + 1));

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dice;
+mod heap;
+mod parsers;
 mod sim;

@@ -205,7 +205,7 @@ fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
     let count = *dice.pick(&[0, 1, 1, 1, 2, 3, 6]);
     let (queues, names): (Vec<usize>, Vec<String>) =
         (0..count).map(|_| a_queue(dice, profile)).unzip();
-    let comma = *dice.pick(&[",", " , "]);
+    let comma = dice.word(&[",", " , "]);
     let mut fields = vec![("queues", format!("[{}]", names.join(comma)))];
     let wait = dice.percent(40);
     if wait || dice.percent(20) {
@@ -216,7 +216,7 @@ fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
 
 fn a_queue(dice: &mut Dice, profile: &Profile) -> (usize, String) {
     let queue = dice.below(profile.queues);
-    (queue, (*dice.pick(QUEUES[queue].written)).to_owned())
+    (queue, dice.word(QUEUES[queue].written).to_owned())
 }
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon, or
@@ -230,7 +230,7 @@ fn an_id(dice: &mut Dice, client: ClientId, known: &Jobs) -> (Option<u64>, Strin
         8 => dice.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
         9 => {
             let never = ["0", "-1", "-0", "9007199254740992", "9223372036854775807"];
-            let text = *dice.pick(&never);
+            let text = dice.word(&never);
             return (
                 None,
                 format!("{text}{}", if text.len() > 3 && dice.percent(50) { "0" } else { "" }),
@@ -251,10 +251,10 @@ fn write(dice: &mut Dice, request: &str, mut fields: Vec<(&str, String)>) -> Vec
     if dice.percent(5) {
         // The last of a name counts.
         let (name, _) = *dice.pick(&fields);
-        let other = *dice.pick(&["null", r#"{"a":1}"#, "\"\\ud800\"", "[1]", "1.5", "-7"]);
+        let other = dice.word(&["null", r#"{"a":1}"#, "\"\\ud800\"", "[1]", "1.5", "-7"]);
         fields.insert(0, (name, other.to_owned()));
     }
-    let blank = *dice.pick(&["", "", "", " ", "\t", " \r"]);
+    let blank = dice.word(&["", "", "", " ", "\t", " \r"]);
     let escaped = dice.percent(5);
     let mut line = String::from("{");
     for (number, (name, value)) in fields.iter().enumerate() {
