@@ -1,7 +1,7 @@
 //! F6: the reactor. The only place that knows mio, sockets, clocks and signals.
 //!
-//! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats a
-//! pass of fixed phases; the order is the contract:
+//! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
+//! a pass of fixed phases; the order is the contract:
 //!
 //! 1. how long may we sleep: until the nearest deadline, not at all while work is left over
 //! 2. wait for events

@@ -6,3 +6,4 @@ mod dice;
 mod heap;
 mod parsers;
 mod sim;
+mod tidy;
