@@ -10,6 +10,7 @@ use jobcentre::model::core::{Core, Door};
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::json::{Document, Fields, Integer, JsonError, Parser, Value};
 use serde_json::value::RawValue;
+use std::fmt::Write;
 
 /// Lines of an ordinary test run.
 const LINES: u64 = 30_000;
@@ -154,7 +155,7 @@ fn object(dice: &mut Dice, depth: usize) -> String {
     let mut text = format!("{{{}", blank(dice));
     for number in 0..*dice.pick(&[0, 1, 1, 2, 3, 5]) {
         if number > 0 {
-            text.push_str(&format!(",{}", blank(dice)));
+            write!(text, ",{}", blank(dice)).unwrap();
         }
         let name = match dice.below(8) {
             0 => string(dice),
@@ -163,7 +164,8 @@ fn object(dice: &mut Dice, depth: usize) -> String {
             _ => format!("\"{}\"", dice.word(&WANTED)),
         };
         let value = value(dice, depth);
-        text.push_str(&format!("{name}{}:{}{value}{}", blank(dice), blank(dice), blank(dice)));
+        let (before, after, behind) = (blank(dice), blank(dice), blank(dice));
+        write!(text, "{name}{before}:{after}{value}{behind}").unwrap();
     }
     text.push('}');
     text

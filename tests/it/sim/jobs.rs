@@ -56,7 +56,7 @@ pub(super) struct Job {
 
 /// The naive store.
 pub(super) struct Jobs {
-    pub(super) jobs: Vec<Job>,
+    pub(super) all: Vec<Job>,
     pub(super) next_id: u64,
     /// In the order in which they began to wait.
     pub(super) waiters: Vec<(ClientId, Vec<usize>)>,
@@ -74,7 +74,7 @@ fn refusal(id: u64, why: &str) -> Vec<u8> {
 
 impl Jobs {
     pub(super) fn new() -> Self {
-        Self { jobs: Vec::new(), next_id: 1, waiters: Vec::new() }
+        Self { all: Vec::new(), next_id: 1, waiters: Vec::new() }
     }
 
     /// Carries out a request. A `get` that waits is not answered.
@@ -84,7 +84,7 @@ impl Jobs {
             Request::Put { queue, pri, job } => {
                 let id = self.next_id;
                 self.next_id += 1;
-                self.jobs.push(Job { id, queue, pri, text: job, holder: None });
+                self.all.push(Job { id, queue, pri, text: job, holder: None });
                 let reply = format!("{{\"status\":\"ok\",\"id\":{id}}}\n");
                 replies.push((client, reply.into_bytes()));
                 self.serve_waiter(id, &mut replies);
@@ -95,11 +95,11 @@ impl Jobs {
                 None => replies.push((client, NO_JOB.into())),
             },
             Request::Delete(id) => {
-                let found = self.jobs.iter().position(|job| Some(job.id) == id);
-                found.map(|index| self.jobs.remove(index));
+                let found = self.all.iter().position(|job| Some(job.id) == id);
+                found.map(|index| self.all.remove(index));
                 replies.push((client, if found.is_some() { OK } else { NO_JOB }.into()));
             }
-            Request::Abort(id) => match self.jobs.iter_mut().find(|job| Some(job.id) == id) {
+            Request::Abort(id) => match self.all.iter_mut().find(|job| Some(job.id) == id) {
                 None => replies.push((client, NO_JOB.into())),
                 Some(job) if job.holder == Some(client) => {
                     job.holder = None;
@@ -108,10 +108,13 @@ impl Jobs {
                     self.serve_waiter(id, &mut replies);
                 }
                 Some(Job { id, holder: Some(_), .. }) => {
-                    replies.push((client, refusal(*id, "is being worked on by another client")))
+                    let why = "is being worked on by another client";
+                    replies.push((client, refusal(*id, why)));
                 }
+
                 Some(Job { id, .. }) => {
-                    replies.push((client, refusal(*id, "waits in its queue, nobody works on it")))
+                    let why = "waits in its queue, nobody works on it";
+                    replies.push((client, refusal(*id, why)));
                 }
             },
             Request::Bad(reply) => replies.push((client, reply)),
@@ -123,7 +126,7 @@ impl Jobs {
     pub(super) fn forget(&mut self, client: ClientId) -> Replies {
         self.stop_waiting(client);
         let mut returned = Vec::new();
-        for job in &mut self.jobs {
+        for job in &mut self.all {
             if job.holder == Some(client) {
                 job.holder = None;
                 returned.push((std::cmp::Reverse((job.pri.len(), job.pri.clone())), job.id));
@@ -145,7 +148,7 @@ impl Jobs {
     /// zeros: the longer number is the larger one.
     fn most_urgent(&self, queues: &[usize]) -> Option<u64> {
         let mut best: Option<&Job> = None;
-        for job in self.jobs.iter().filter(|job| job.holder.is_none()) {
+        for job in self.all.iter().filter(|job| job.holder.is_none()) {
             let more = best.is_none_or(|best| {
                 (job.pri.len(), &job.pri) > (best.pri.len(), &best.pri)
                     || (job.pri == best.pri && job.id < best.id)
@@ -159,7 +162,7 @@ impl Jobs {
 
     /// Gives a job that has just become ready to whoever has waited longest for its queue.
     fn serve_waiter(&mut self, id: u64, replies: &mut Replies) {
-        let Some(job) = self.jobs.iter().find(|job| job.id == id) else { return };
+        let Some(job) = self.all.iter().find(|job| job.id == id) else { return };
         let queue = job.queue;
         if let Some(place) = self.waiters.iter().position(|(_, queues)| queues.contains(&queue)) {
             let (client, _) = self.waiters.remove(place);
@@ -168,7 +171,7 @@ impl Jobs {
     }
 
     fn hand_out(&mut self, id: u64, client: ClientId) -> Vec<u8> {
-        let job = self.jobs.iter_mut().find(|job| job.id == id).unwrap();
+        let job = self.all.iter_mut().find(|job| job.id == id).unwrap();
         assert!(job.holder.replace(client).is_none(), "the judge gave a job away twice");
         let Job { pri, text, queue, .. } = job;
         let queue = QUEUES[*queue].shown;

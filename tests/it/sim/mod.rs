@@ -261,7 +261,7 @@ impl Run {
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.shell.model.jobs.jobs.iter().map(|job| job.id).collect();
+        let mut ids: Vec<u64> = self.shell.model.jobs.all.iter().map(|job| job.id).collect();
         self.dice.shuffle(&mut ids);
         if line.len() > self.profile.settings.max_request {
             ids.clear();
@@ -320,7 +320,7 @@ fn one_seed_is_one_run() {
     assert_ne!(run(1), run(2), "the seed does not matter");
 }
 
-/// What SIM_SEED=188 once found: the replies that could not be sent any more held up the rest.
+/// What a seed once found: the replies that could not be sent any more held up the rest.
 #[test]
 fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
     let now = Now::default();
@@ -328,7 +328,7 @@ fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
     let mut server = Server::new(settings, Engine::in_memory(0));
     let client = server.handle_open(Door::JobCentre, now).unwrap();
     server.handle_broken_output(client, now);
-    server.handle_input(client, &[b'\n'; READ_BUDGET], now);
+    server.handle_input(client, &vec![b'\n'; READ_BUDGET], now);
     server.handle_eof(client, now);
     server.finish_pass(now);
     server.check_invariants();

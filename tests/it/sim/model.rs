@@ -292,7 +292,7 @@ impl Model {
     /// Counts what is worth it.
     fn note(&mut self, id: ClientId, request: &Request) {
         let Request::Abort(job) = request else { return };
-        match self.jobs.jobs.iter().find(|known| Some(known.id) == *job) {
+        match self.jobs.all.iter().find(|known| Some(known.id) == *job) {
             Some(known) if known.holder == Some(id) => self.see("abort: ok"),
             Some(known) if known.holder.is_some() => self.see("abort: of another"),
             Some(_) => self.see("abort: not held"),
@@ -354,7 +354,7 @@ impl Model {
         if close {
             self.actions.push(Action::Close(id));
         }
-        if self.jobs.jobs.iter().any(|job| job.holder == Some(id)) {
+        if self.jobs.all.iter().any(|job| job.holder == Some(id)) {
             self.see("a job went back");
         }
         let replies = self.jobs.forget(id);

@@ -7,6 +7,7 @@ use jobcentre::engine::Engine;
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
+use std::fmt::Write;
 
 /// How wild a run is; drawn once from its seed.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ const SHAPES: [&str; 10] = [
     r##"{"#":{"a":[1,{"b":[[[[]]]]},"}"]},"last":"\\"}"##,
     r##"{"n":12345678901234567890123,"s":"#"}"##,
     r##"{"n":[1e400,-0,0.10,1E-7],"s":"#"}"##,
-    r##"{"\ud800":"\udfff#"}"##,
+    r#"{"\ud800":"\udfff#"}"#,
     r##"{"n":1,"n":2,"\u006e":"#"}"##,
     r##"{"request":"get","queues":["#"],"pri":-1}"##,
     r##"{"é😀":"#"}"##,
@@ -223,10 +224,10 @@ fn a_queue(dice: &mut Dice, profile: &Profile) -> (usize, String) {
 /// one that never will be.
 fn an_id(dice: &mut Dice, client: ClientId, known: &Jobs) -> (Option<u64>, String) {
     let mine: Vec<u64> =
-        known.jobs.iter().filter(|job| job.holder == Some(client)).map(|job| job.id).collect();
+        known.all.iter().filter(|job| job.holder == Some(client)).map(|job| job.id).collect();
     let id = match dice.below(10) {
         0..5 if !mine.is_empty() => *dice.pick(&mine),
-        5..8 if !known.jobs.is_empty() => dice.pick(&known.jobs).id,
+        5..8 if !known.all.is_empty() => dice.pick(&known.all).id,
         8 => dice.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
         9 => {
             let never = ["0", "-1", "-0", "9007199254740992", "9223372036854775807"];
@@ -260,7 +261,7 @@ fn write(dice: &mut Dice, request: &str, mut fields: Vec<(&str, String)>) -> Vec
     for (number, (name, value)) in fields.iter().enumerate() {
         let comma = if number > 0 { "," } else { "" };
         let name = if escaped { name.replace('e', "\\u0065") } else { (*name).to_owned() };
-        line.push_str(&format!("{comma}{blank}\"{name}\"{blank}:{blank}{value}{blank}"));
+        write!(line, "{comma}{blank}\"{name}\"{blank}:{blank}{value}{blank}").unwrap();
     }
     line.push('}');
     line.into_bytes()

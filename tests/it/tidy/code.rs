@@ -89,7 +89,7 @@ fn tree(rest: &mut &str, prefix: &mut Vec<String>, leaves: &mut Vec<Vec<String>>
         while !rest.is_empty() && !rest.starts_with('}') {
             tree(rest, &mut prefix.clone(), leaves);
             let next = rest.find([',', '}']).unwrap_or(rest.len());
-            *rest = rest[next..].strip_prefix(',').unwrap_or(&rest[next..]).trim_start();
+            *rest = rest[next..].trim_start_matches(',').trim_start();
         }
         *rest = rest.strip_prefix('}').unwrap_or(rest);
         return;
