@@ -24,6 +24,8 @@ pub(super) struct Profile {
     pub(super) leaving: usize,
     /// How many in a hundred times a peer writes thousands of ill-formed lines.
     pub(super) rant: usize,
+    /// Whether more jobs are asked for than are put, so that many wait.
+    hungry: bool,
     /// Length of the padding in jobs, at most.
     padding: usize,
     queues: usize,
@@ -46,6 +48,7 @@ impl Profile {
             burst: *dice.pick(&[1, 2, 8, 40]),
             slow: *dice.pick(&[0, 20, 60]),
             leaving: *dice.pick(&[2, 10, 30]),
+            hungry: dice.percent(40),
             rant: usize::from(dice.percent(8)),
             padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: dice.between(1, QUEUES.len()),
@@ -154,8 +157,9 @@ impl Author {
         known: &Jobs,
     ) -> (Vec<u8>, Request) {
         let (mut line, request) = match dice.below(100) {
-            0..38 => self.put(dice, profile),
-            38..66 => get(dice, profile),
+            0..16 => self.put(dice, profile),
+            16..38 if !profile.hungry => self.put(dice, profile),
+            16..66 => get(dice, profile),
             66..80 => {
                 let (id, text) = an_id(dice, client, known);
                 (write(dice, "delete", vec![("id", text)]), Request::Delete(id))
@@ -164,7 +168,7 @@ impl Author {
                 let (id, text) = an_id(dice, client, known);
                 (write(dice, "abort", vec![("id", text)]), Request::Abort(id))
             }
-            90..97 => {
+            90..95 => {
                 let bad = dice.below(BAD.len());
                 (BAD[bad].0.to_vec(), Request::Bad(self.bad[bad].clone()))
             }
@@ -176,7 +180,8 @@ impl Author {
                 (line, Request::Bad(error_of(b"x", profile.settings)))
             }
         };
-        line.extend_from_slice(if dice.percent(10) { b"\r\n" } else { b"\n" });
+        let crlf = dice.percent(if line.starts_with(b"x") { 60 } else { 10 });
+        line.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
         (line, request)
     }
 
@@ -208,7 +213,7 @@ fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
         (0..count).map(|_| a_queue(dice, profile)).unzip();
     let comma = dice.word(&[",", " , "]);
     let mut fields = vec![("queues", format!("[{}]", names.join(comma)))];
-    let wait = dice.percent(40);
+    let wait = dice.percent(if profile.hungry { 80 } else { 30 });
     if wait || dice.percent(20) {
         fields.push(("wait", wait.to_string()));
     }

@@ -39,10 +39,28 @@ pub(super) struct Socket {
     pub(super) deaf: bool,
     /// The peer does not read at the moment.
     pub(super) slow: bool,
+    /// Something has happened that the shell has not been told.
+    pub(super) news: bool,
     readable: bool,
     writable: bool,
     hung_up: bool,
     queued: bool,
+}
+
+impl Socket {
+    /// The first `count` bytes of the plan arrive, and behind the last one the end, if it ends.
+    pub(super) fn arrive(&mut self, count: usize) {
+        let ends = self.closed != Closed::Not && count == self.plan.len() && !self.hung_up;
+        self.news |= count > 0 || ends;
+        self.inbox.extend_from_slice(&self.plan[..count]);
+        self.plan.drain(..count);
+    }
+
+    /// The peer has read, so that there is more room. That is news only if a write had to stop.
+    pub(super) fn widen(&mut self, more: usize) {
+        self.room += more;
+        self.news |= more > 0 && !self.writable;
+    }
 }
 
 /// The shell with the server and its judge.
@@ -87,6 +105,7 @@ impl Shell {
             closed: Closed::Not,
             deaf: false,
             slow: false,
+            news: false,
             readable: false,
             writable: true,
             hung_up: false,
@@ -96,9 +115,13 @@ impl Shell {
         Some(id)
     }
 
-    /// Something has happened at a socket: the event that a poll would give.
+    /// Tells the shell what has happened at a socket, if something has: the event that a poll would
+    /// give, once.
     pub(super) fn note(&mut self, id: ClientId) {
         let socket = self.sockets.get_mut(&id).unwrap();
+        if !std::mem::take(&mut socket.news) {
+            return;
+        }
         let hung_up = socket.closed != Closed::Not && socket.plan.is_empty();
         socket.readable |= hung_up || !socket.inbox.is_empty();
         if (socket.room > 0 || socket.deaf) && !socket.writable {
