@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dice;
+mod heap;
+mod parsers;
 mod process;
+mod sim;
 mod support;
+mod tidy;
 mod transcripts;
