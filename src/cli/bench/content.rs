@@ -82,8 +82,6 @@ impl Content {
     #[inline]
     fn filler(&self, seq: u64, length: usize) -> &[u8] {
         let places = (self.text.len() - self.size) as u64;
-        // Proof: the remainder is below the length of a slice.
-        #[expect(clippy::cast_possible_truncation, reason = "an index into the text")]
         let start = ((mix(seq) >> 16) % places) as usize;
         &self.text[start..start + length]
     }

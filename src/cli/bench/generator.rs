@@ -5,18 +5,20 @@
 //! requests are written (at a fixed rate: from when they should have been) to just after the read
 //! that brought the reply.
 
+mod replies;
+
 use super::args::{Extent, Plan, Workload};
 use super::clock::{Clock, float, nanos};
 use super::connection::{self, Connection, InFlight};
 use super::content::Content;
-use super::dialect::{Answer, Request, Wire};
-use super::latency::Kind;
+use super::dialect::{Dialect, Request, Wire};
 use super::ledger::Ledger;
 use super::phase::{Pace, Phase, Step, Way};
 use super::progress::Progress;
 use super::window::{Mark, Window};
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -133,17 +135,35 @@ impl<'a> Generator<'a> {
             let phase = Phase::takes("cleaning", &self.ledger);
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
             self.ledger.check_complete()?;
+            if self.plan.dialect != Dialect::Echo {
+                let phase = Phase::probes("looking", &self.wire.content);
+                self.run_phase(phase, UNMEASURED_DEPTH)?;
+            }
         }
         for idle in &self.idle {
             idle.set_nonblocking(true).map_err(|error| error.to_string())?;
-            if !matches!(idle.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
-            {
+            if !matches!(idle.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
                 return Err(
                     "the server has said something on an idle connection, or closed it".to_owned()
                 );
             }
         }
         Ok(())
+    }
+
+    /// Nothing has happened on the connections that do nothing.
+    fn check_idle(&self) -> Result<(), String> {
+        let is_quiet = |idle: &TcpStream| {
+            let peeked = idle.set_nonblocking(true).and_then(|()| idle.peek(&mut [0]));
+            peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        match self.idle.iter().filter(|idle| !is_quiet(idle)).count() {
+            0 => Ok(()),
+            count => Err(format!(
+                "the server has closed {count} idle connections, or said \
+                                  something on them"
+            )),
+        }
     }
 
     fn measure(&mut self) -> Result<(), String> {
@@ -185,7 +205,7 @@ impl<'a> Generator<'a> {
             Extent::Time(time) => self.closes_at = mark.at + nanos(time),
             Extent::Requests(requests) => {
                 phase.jobs_left = requests.div_ceil(match phase.way {
-                    Way::Puts => 1,
+                    Way::Puts | Way::Probes => 1,
                     Way::Takes => 2,
                     Way::Cycles | Way::Feeds => 3,
                 });
@@ -221,7 +241,7 @@ impl<'a> Generator<'a> {
             }
             let timeout = if unfinished.is_empty() { self.timeout(now) } else { Duration::ZERO };
             match self.poll.poll(&mut events, Some(timeout)) {
-                Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
                     return Err(format!("epoll failed: {error}"));
                 }
                 _ => {}
@@ -380,121 +400,5 @@ impl<'a> Generator<'a> {
         let now = self.clock.now();
         self.pump(now);
         self.flush()
-    }
-
-    /// Takes whole replies off the front of `bytes`, and says how many bytes these were.
-    #[inline]
-    fn take_replies(&mut self, number: usize, bytes: &[u8], now: u64) -> Result<usize, String> {
-        let mut used = 0;
-        while used < bytes.len() {
-            let Some(flight) = self.connections[number].in_flight.front().copied() else {
-                let rest = super::ledger::shown(&bytes[used..]);
-                return Err(format!("the server said something without being asked: {rest}"));
-            };
-            let Some((length, answer)) = self.wire.parse(&flight.request, &bytes[used..])? else {
-                break;
-            };
-            used += length;
-            if answer != Answer::Aside {
-                self.connections[number].in_flight.pop_front();
-                self.settle(number, flight, &answer, now)?;
-            }
-        }
-        Ok(used)
-    }
-
-    /// Checks and books a reply; its token is free for the next step.
-    #[inline]
-    fn settle(
-        &mut self,
-        number: usize,
-        flight: InFlight,
-        answer: &Answer<'_>,
-        now: u64,
-    ) -> Result<(), String> {
-        self.replies += 1;
-        if flight.measured {
-            self.window.settle(Kind::of(&flight.request), now.saturating_sub(flight.at));
-        }
-        let step = match (flight.request, answer) {
-            (Request::Get { queue, wait: true, .. }, Answer::Job(job)) => {
-                let name = self.wire.name(queue);
-                let seq = self.ledger.deliver(job, name, &self.wire.content)?;
-                self.handle_delivery(seq, now);
-                let at = self.clock.now();
-                self.send(number, Request::Delete { seq, id: job.id }, at);
-                self.wait(number);
-                return Ok(());
-            }
-            (Request::Get { queue, .. }, Answer::Job(job)) => {
-                let name = self.wire.name(queue);
-                let seq = self.ledger.deliver(job, name, &self.wire.content)?;
-                self.check_order(number, seq)?;
-                Step::Delete { seq, id: job.id }
-            }
-            (Request::Put { seq }, Answer::Put { id }) => {
-                self.ledger.acknowledge(seq, *id)?;
-                self.phase.after_put(seq)
-            }
-            (Request::Delete { seq, .. }, Answer::Deleted | Answer::Echo) => {
-                self.ledger.delete(seq);
-                self.phase.first()
-            }
-            (Request::Put { seq }, Answer::Echo) => {
-                self.ledger.acknowledge(seq, seq)?;
-                self.phase.after_put(seq)
-            }
-            (Request::Get { seq, .. }, Answer::Echo) => {
-                self.ledger.take(seq, seq)?;
-                Step::Delete { seq, id: seq }
-            }
-            (request, _) => return Err(self.no_job(&request)),
-        };
-        self.in_flight -= 1;
-        if number < self.plan.connections {
-            self.free.push_back((number, step));
-        }
-        Ok(())
-    }
-
-    /// A job has reached a worker that waited.
-    fn handle_delivery(&mut self, seq: u64, now: u64) {
-        let at = usize::try_from(seq).unwrap_or(usize::MAX);
-        let (born, measured) = self.born[at];
-        if measured {
-            self.window.latencies.record(Kind::Delivery, now.saturating_sub(born));
-        }
-        self.undelivered -= 1;
-    }
-
-    /// While nobody puts, each connection gets the jobs of a queue in the order of their urgency.
-    #[inline]
-    fn check_order(&mut self, number: usize, seq: u64) -> Result<(), String> {
-        let content = &self.wire.content;
-        let queue = usize::try_from(content.queue(seq)).unwrap_or(usize::MAX);
-        let Some(last) = self.connections[number].last.get_mut(queue) else { return Ok(()) };
-        let priority = content.priority(seq);
-        if priority > *last {
-            return Err(format!(
-                "job n={seq} of priority {priority} was delivered after one of priority {last}, \
-                 though it was in the queue before"
-            ));
-        }
-        *last = priority;
-        Ok(())
-    }
-
-    #[cold]
-    fn no_job(&self, request: &Request) -> String {
-        match request {
-            Request::Get { queue, .. } => {
-                let name = self.wire.name(*queue);
-                format!("a get from {name} found no job, though one must be there")
-            }
-            Request::Delete { seq, id } => {
-                format!("job n={seq} (id {id}) was delivered, but is not there to be deleted")
-            }
-            Request::Put { seq } => format!("the put of job n={seq} was answered with no job"),
-        }
     }
 }

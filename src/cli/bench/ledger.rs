@@ -130,18 +130,20 @@ impl Ledger {
 
     /// Whether every job went all its way.
     pub(super) fn check_complete(&self) -> Result<(), String> {
-        let stages: [(&str, fn(&Entry) -> bool); 3] = [
-            ("its put was never acknowledged", |entry| entry.acknowledged),
-            ("it was put and never delivered", |entry| entry.delivered),
-            ("it was delivered and never deleted", |entry| entry.deleted),
-        ];
-        for (problem, passed) in stages {
-            let missing = self.jobs.iter().filter(|entry| !passed(entry)).count();
-            if let Some(first) = self.jobs.iter().position(|entry| !passed(entry)) {
-                return Err(format!("{missing} jobs are lost; job n={first}: {problem}"));
+        let problem = |entry: &Entry| match entry {
+            Entry { acknowledged: false, .. } => Some("its put was never acknowledged"),
+            Entry { delivered: false, .. } => Some("it was put and never delivered"),
+            Entry { deleted: false, .. } => Some("it was delivered and never deleted"),
+            _ => None,
+        };
+        let mut lost = (0..).zip(&self.jobs).filter_map(|(seq, job)| Some((seq, problem(job)?)));
+        let first: Option<(u64, _)> = lost.next();
+        match first {
+            None => Ok(()),
+            Some((seq, problem)) => {
+                Err(format!("{} jobs are lost; job n={seq}: {problem}", 1 + lost.count()))
             }
         }
-        Ok(())
     }
 }
 

@@ -5,6 +5,8 @@
 //! puts:   Put -> Put -> ...
 //! takes:  Next -> Delete -> Next -> ...
 //! cycles: Put -> Get -> Delete -> Put -> ...
+//! feeds:  Put -> Put -> ...                      the jobs go to workers that wait
+//! probes: Next -> Next -> ...                    nothing must be found
 //! ```
 //!
 //! In a cycle every get follows an acknowledged put into the same queue, so it finds a job: its own
@@ -36,6 +38,8 @@ pub(super) enum Way {
     Cycles,
     /// Puts, while others wait for the jobs.
     Feeds,
+    /// Gets that must find nothing.
+    Probes,
 }
 
 /// Intended sending times, evenly spaced.
@@ -100,11 +104,19 @@ impl Phase {
         phase
     }
 
+    /// Looks into every queue once.
+    pub(super) fn probes(name: &'static str, content: &Content) -> Self {
+        let mut phase = Self::new(name, Way::Probes, u64::MAX);
+        // The first jobs are spread over all queues.
+        phase.to_take = (0..content.queues()).collect();
+        phase
+    }
+
     /// What a fresh token does.
     pub(super) fn first(&self) -> Step {
         match self.way {
             Way::Puts | Way::Cycles | Way::Feeds => Step::Put,
-            Way::Takes => Step::Next,
+            Way::Takes | Way::Probes => Step::Next,
         }
     }
 
@@ -112,7 +124,7 @@ impl Phase {
     pub(super) fn after_put(&self, seq: u64) -> Step {
         match self.way {
             Way::Cycles => Step::Get { seq },
-            Way::Puts | Way::Takes | Way::Feeds => Step::Put,
+            Way::Puts | Way::Takes | Way::Feeds | Way::Probes => Step::Put,
         }
     }
 

@@ -8,6 +8,7 @@ use super::latency::{Kind, Summary};
 use super::ledger::Totals;
 use super::process::{Machine, Sample};
 use super::window::Mark;
+use clap::ValueEnum;
 use serde::Serialize;
 use std::fmt;
 
@@ -164,31 +165,24 @@ impl Report {
 
     /// The run in one line.
     pub(super) fn title(&self) -> String {
-        let name = |value: &dyn erased::Name| value.name();
-        let mut title = format!(
-            "{} ({}): {} x {} in flight, {} B",
-            name(&self.workload),
-            name(&self.dialect),
-            count(self.connections as u64, "connection"),
-            self.depth,
-            self.payload_bytes,
-        );
+        let mut parts = vec![
+            format!("{} x {} in flight", count(self.connections as u64, "connection"), self.depth),
+            format!("{} B", self.payload_bytes),
+        ];
         if self.queues > 1 {
-            title += &format!(", {} queues", self.queues);
+            parts.push(format!("{} queues", self.queues));
         }
         if self.backlog > 0 {
-            title += &format!(", backlog {}", self.backlog);
+            parts.push(format!("backlog {}", self.backlog));
         }
         if self.waiters > 0 {
-            title += &format!(", {}", count(self.waiters as u64, "waiter"));
+            parts.push(count(self.waiters as u64, "waiter"));
         }
         if self.idle > 0 {
-            title += &format!(", {} idle", self.idle);
+            parts.push(format!("{} idle", self.idle));
         }
-        if let Some(rate) = self.rate {
-            title += &format!(", {rate} a second");
-        }
-        title
+        parts.extend(self.rate.map(|rate| format!("{rate} a second")));
+        format!("{} ({}): {}", name(&self.workload), name(&self.dialect), parts.join(", "))
     }
 
     /// The whole report as one JSON object.
@@ -197,19 +191,9 @@ impl Report {
     }
 }
 
-mod erased {
-    //! The names under which values of arguments are typed.
-    use clap::ValueEnum;
-
-    pub(super) trait Name {
-        fn name(&self) -> String;
-    }
-
-    impl<T: ValueEnum> Name for T {
-        fn name(&self) -> String {
-            self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-        }
-    }
+/// The name under which the value of an argument is typed.
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn server(plan: &Plan, generator: &Generator<'_>) -> Option<Server> {

@@ -10,12 +10,10 @@ const TIME_TO_RUN: u64 = 3600;
 
 /// Uses the first tube, watches all of them and nothing else; with the number of answers.
 pub(super) fn greeting(names: &[String]) -> (Vec<u8>, usize) {
-    let mut request = format!("use {}\r\n", names[0]);
-    for name in names {
-        request.push_str(&format!("watch {name}\r\n"));
-    }
-    request.push_str("ignore default\r\n");
-    (request.into_bytes(), names.len() + 2)
+    let mut lines = vec![format!("use {}\r\n", names[0])];
+    lines.extend(names.iter().map(|name| format!("watch {name}\r\n")));
+    lines.push("ignore default\r\n".to_owned());
+    (lines.concat().into_bytes(), lines.len())
 }
 
 pub(super) fn check_greeting(replies: &[u8]) -> Result<(), String> {
@@ -95,9 +93,10 @@ pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
             Answer::Put { id }
         }
         (Request::Put { .. }, _) if line.starts_with(b"USING ") => Answer::Aside,
-        (Request::Get { .. }, b"TIMED_OUT") => Answer::NoJob,
         (Request::Delete { .. }, b"DELETED") => Answer::Deleted,
-        (Request::Delete { .. }, b"NOT_FOUND") => Answer::NoJob,
+        (Request::Get { .. }, b"TIMED_OUT") | (Request::Delete { .. }, b"NOT_FOUND") => {
+            Answer::NoJob
+        }
         _ => return Err(wrong()),
     };
     Ok(Some((used, answer)))

@@ -110,9 +110,11 @@ impl Wire {
         stream.write_all(&request).map_err(lost)?;
         let mut received = Vec::new();
         let mut byte = [0; 1];
-        while received.iter().filter(|&&byte| byte == b'\n').count() < replies {
+        let mut missing = replies;
+        while missing > 0 {
             stream.read_exact(&mut byte).map_err(lost)?;
             received.push(byte[0]);
+            missing -= usize::from(byte[0] == b'\n');
         }
         match &self.script {
             Script::JobCentre(_) | Script::Echo(_) => Ok(()),

@@ -104,7 +104,7 @@ pub(super) fn greeting() -> (Vec<u8>, usize) {
 }
 
 pub(super) fn check_greeting(replies: &[u8]) -> Result<(), String> {
-    let expected: String = DIGESTS.iter().map(|digest| format!("$40\r\n{digest}\r\n")).collect();
+    let expected = DIGESTS.map(|digest| format!("$40\r\n{digest}\r\n")).concat();
     if replies == expected.as_bytes() {
         return Ok(());
     }
