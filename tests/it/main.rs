@@ -1,1 +1,5 @@
 //! One binary for all integration tests.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bench;

@@ -140,15 +140,7 @@ impl<'a> Generator<'a> {
                 self.run_phase(phase, UNMEASURED_DEPTH)?;
             }
         }
-        for idle in &self.idle {
-            idle.set_nonblocking(true).map_err(|error| error.to_string())?;
-            if !matches!(idle.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
-                return Err(
-                    "the server has said something on an idle connection, or closed it".to_owned()
-                );
-            }
-        }
-        Ok(())
+        self.check_idle()
     }
 
     /// Nothing has happened on the connections that do nothing.
@@ -177,7 +169,6 @@ impl<'a> Generator<'a> {
             Workload::Wait => Phase::new("measuring", Way::Feeds, u64::MAX),
         };
         let now = self.clock.now();
-        phase.pace = plan.rate.map(|rate| Pace::new(rate, now));
         let in_flight = (plan.connections * plan.depth).min(plan.waiters) as u64;
         if plan.rate.is_none() {
             phase.undelivered_max = in_flight;
@@ -186,6 +177,7 @@ impl<'a> Generator<'a> {
         if plan.warmup.is_zero() {
             self.open(&mut phase);
         }
+        phase.pace = plan.rate.map(|rate| Pace::new(rate, now.max(self.window.start.at)));
         for worker in 0..plan.waiters {
             self.wait(plan.connections + worker);
         }
@@ -323,6 +315,9 @@ impl<'a> Generator<'a> {
     #[inline]
     fn pump(&mut self, now: u64) {
         while let Some(at) = self.phase.permit(now, self.undelivered) {
+            if self.phase.pace.is_some() && at >= self.closes_at {
+                return;
+            }
             let Some((number, step)) = self.free.pop_front() else { return };
             let begun = self.phase.begin(step, &mut self.ledger, &self.wire.content);
             let Some(request) = begun else { continue };
