@@ -36,7 +36,7 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:11400")]
     address: String,
 
-    /// Connections that send requests [default: 64; idle: 1].
+    /// Connections that send requests [default: 64; idle and wait: 1].
     #[arg(long, short, value_name = "N")]
     connections: Option<usize>,
 
@@ -74,7 +74,7 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
     rate: Option<f64>,
 
-    /// Measure this many requests.
+    /// Measure this many requests, rounded up to whole jobs. A get that waits is not counted.
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
 
@@ -95,7 +95,9 @@ pub(in crate::cli) struct Bench {
     #[arg(long)]
     keep: bool,
 
-    /// Process id of the server, if it runs on this machine: reports its CPU time and memory.
+    /// Process id of the server, if it runs on this machine: reports its CPU time and memory. Bytes
+    /// for each job (put) and each connection (idle) are right only for a fresh server, because
+    /// memory that it has kept does not show.
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
 
@@ -188,7 +190,8 @@ impl Bench {
             _ => 0,
         };
         let of = |workload, count| if self.workload == workload { count } else { 0 };
-        let connections = if self.workload == Workload::Idle { 1 } else { 64 };
+        let connections =
+            if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
         let prefix = self.queue_prefix.clone();
         Ok(Plan {
             workload: self.workload,
@@ -322,6 +325,7 @@ mod tests {
         assert_eq!(plan_of("drain --backlog 7").extent, Extent::Requests(u64::MAX));
         assert_eq!(plan_of("mixed").backlog, 50_000);
         assert_eq!((plan_of("idle").connections, plan_of("idle").idle), (1, 1000));
+        assert_eq!((plan_of("wait").connections, plan_of("wait").waiters), (1, 64));
         assert_eq!((plan_of("cycle").idle, plan_of("cycle").waiters), (0, 0));
         assert_eq!(plan_of("cycle").prefix, "bench-00000abc-");
         let plan = plan_of("cycle --payload 1KiB --duration 500ms --rate 1e3");

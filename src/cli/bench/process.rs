@@ -64,6 +64,14 @@ fn busy(stat: &str) -> Option<(u64, u64)> {
     Some((total - fields.get(3)? - fields.get(4)?, total))
 }
 
+/// CPUs of a `/proc/stat`, which has a line for each.
+fn cpus(stat: &str) -> usize {
+    let is_cpu = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    stat.lines().filter(is_cpu).count()
+}
+
 /// What the numbers were measured on.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Machine {
@@ -79,8 +87,11 @@ impl Machine {
             let line = text.lines().find(|line| line.starts_with("model name"))?;
             Some(line.split_once(':')?.1.trim().to_owned())
         });
+        // This process may be bound to some of them.
+        let cpus = read("/proc/stat").map(|text| cpus(&text)).filter(|&cpus| cpus > 0);
+        let allowed = || std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: cpus.unwrap_or_else(allowed),
             model,
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
         }
@@ -100,6 +111,7 @@ mod tests {
         assert_eq!(resident("Name:\tx\n"), None);
         assert_eq!(busy("cpu  1 2 3 10 20 4 5 6 99 99\ncpu0 1"), Some((21, 51)));
         assert_eq!(busy("cpu  1 2"), None);
+        assert_eq!(cpus("cpu  1 2\ncpu0 1\ncpu1 1\nintr 5\n"), 2);
     }
 
     #[test]

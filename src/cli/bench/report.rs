@@ -84,6 +84,9 @@ struct Server {
 /// Above this share of a CPU the generator may be what limits the result.
 const SATURATED: f64 = 0.95;
 
+/// Above this share of a CPU, other programs disturb the measurement.
+const OTHERS: f64 = 0.3;
+
 impl Report {
     /// Sums up a finished run.
     pub(super) fn new(plan: &Plan, generator: &Generator<'_>) -> Self {
@@ -144,6 +147,18 @@ impl Report {
             self.notes.push(
                 "at a fixed rate the generator waits awake, so its CPU time says nothing".into(),
             );
+        }
+        if let (Some(busy), Some(server), Some(own)) =
+            (self.machine_busy, &self.server, &self.generator)
+        {
+            let others = busy * float(self.machine.cpus as u64) - server.cpu.share - own.share;
+            if others > OTHERS {
+                self.notes.push(format!(
+                    "other programs used {:.0} % of a CPU meanwhile: on a quiet machine the \
+                     numbers are better",
+                    100.0 * others
+                ));
+            }
         }
         if self.missed > 0 {
             self.notes.push(format!(
