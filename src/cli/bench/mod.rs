@@ -65,20 +65,19 @@ fn run(plan: &Plan) -> Result<(), String> {
     let mut generator = Generator::connect(plan, address)?;
     generator.run()?;
     let report = report::Report::new(plan, &generator);
+    let json = report.json()?;
     let to_stdout = plan.json.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &plan.json {
-        let text = report.json()?;
-        if to_stdout {
-            println!("{text}");
-        } else {
-            write(path, &text)?;
-        }
+    if to_stdout {
+        println!("{json}");
+    } else {
+        // First of all: a file that cannot be written must not cost the result.
+        print!("{report}");
+    }
+    if let (Some(path), false) = (&plan.json, to_stdout) {
+        write(path, &json)?;
     }
     if let Some(path) = &plan.plot {
         write(path, &plot::draw(&report.title(), &generator.window.latencies)?)?;
-    }
-    if !to_stdout {
-        print!("{report}");
     }
     Ok(())
 }

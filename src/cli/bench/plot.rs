@@ -1,5 +1,5 @@
-//! The distribution of latencies as a picture: one line for each kind of request, from the median
-//! towards the worst, where every step to the right is ten times rarer.
+//! The distribution of latencies as a picture: one line for each kind of request, from the fastest
+//! towards the slowest, where every step to the right is ten times rarer.
 
 use super::clock::float;
 use super::latency::{Kind, Latencies};
@@ -37,6 +37,7 @@ fn paint(
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 18))
         .margin(16)
+        .margin_right(40)
         .x_label_area_size(44)
         .y_label_area_size(70)
         .build_cartesian_2d((1.0..RAREST).log_scale(), (lowest..highest).log_scale())?;
