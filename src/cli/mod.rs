@@ -1,6 +1,7 @@
 //! F7: the command line: arguments, configuration, logging, wiring.
 
 mod address;
+mod bench;
 mod config;
 mod files;
 mod log;
@@ -24,6 +25,9 @@ struct Cli {
 enum Command {
     /// Run the server until SIGTERM or SIGINT.
     Serve(serve::Serve),
+
+    /// Measure a running server: send it requests, check every reply, report rates and latencies.
+    Bench(Box<bench::Bench>),
 }
 
 /// Runs the program as the command line says.
@@ -35,6 +39,7 @@ pub fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(command) => command.run(),
+        Command::Bench(command) => command.run(),
     }
 }
 

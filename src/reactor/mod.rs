@@ -1,4 +1,4 @@
-//! F6: the reactor. The only place that knows mio, sockets, clocks and signals.
+//! F6: the reactor. The only place of the server that knows mio, sockets, clocks and signals.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
 //! a pass of fixed phases; the order is the contract:
