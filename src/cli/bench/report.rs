@@ -287,7 +287,8 @@ impl fmt::Display for Report {
             let cpu = server.cpu;
             writeln!(
                 f,
-                "  server     {:.2} us CPU a request, {:.0} % of a CPU; memory {:.1} MiB before, {:.1} after",
+                "  server     {:.2} us CPU a request, {:.0} % of a CPU; \
+                 memory {:.1} MiB before, {:.1} after",
                 cpu.microseconds_per_request,
                 100.0 * cpu.share,
                 mib(server.memory_before_bytes),

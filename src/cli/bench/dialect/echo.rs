@@ -30,8 +30,8 @@ pub(super) fn parse<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::reads_byte_by_byte;
     use super::*;
+    use crate::cli::bench::tests::reads_byte_by_byte;
 
     #[test]
     fn only_the_request_itself_is_an_echo() {

@@ -1,7 +1,7 @@
 //! Job Centre: JSON lines.
 
-use super::super::content::{Content, take_number};
 use super::{Answer, Job, Parsed, Request, place, take_line, unexpected};
+use crate::cli::bench::content::{Content, take_number};
 use crate::wire::json::push_number;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -116,8 +116,8 @@ fn thoroughly(line: &[u8]) -> Option<Answer<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::reads_byte_by_byte;
     use super::*;
+    use crate::cli::bench::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
     const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };

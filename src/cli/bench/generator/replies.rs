@@ -1,11 +1,11 @@
 //! What a reply means: it is checked, booked, and frees its token for the next step.
 
-use super::super::connection::InFlight;
-use super::super::dialect::{Answer, Request};
-use super::super::latency::Kind;
-use super::super::ledger::shown;
-use super::super::phase::{Step, Way};
 use super::Generator;
+use crate::cli::bench::connection::InFlight;
+use crate::cli::bench::dialect::{Answer, Request};
+use crate::cli::bench::latency::Kind;
+use crate::cli::bench::ledger::shown;
+use crate::cli::bench::phase::{Step, Way};
 
 impl Generator<'_> {
     /// Takes whole replies off the front of `bytes`, and says how many bytes these were.
