@@ -105,7 +105,7 @@ pub(super) fn parse<'a>(request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::tests::reads_byte_by_byte;
+    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
     const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };

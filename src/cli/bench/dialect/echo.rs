@@ -31,7 +31,7 @@ pub(super) fn parse<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::tests::reads_byte_by_byte;
+    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     #[test]
     fn only_the_request_itself_is_an_echo() {

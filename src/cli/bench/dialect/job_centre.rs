@@ -117,7 +117,7 @@ fn thoroughly(line: &[u8]) -> Option<Answer<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::tests::reads_byte_by_byte;
+    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
     const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };

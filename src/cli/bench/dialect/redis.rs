@@ -165,7 +165,7 @@ fn parse_job(bytes: &[u8]) -> Option<Option<(usize, Job<'_>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::tests::reads_byte_by_byte;
+    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
     const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };
