@@ -135,7 +135,7 @@ fn the_table_of_connections_knows_who_is_connected() {
     let server = Server::start(&[]);
     let client = server.connect();
     let (server, port) = (server.address.port(), client.port());
-    assert!(is_established(server, port) && !is_established(port, server));
+    assert!(is_established(server, port) && !is_established(server, server));
     drop(client);
     until("the end of the connection", || !is_established(server, port));
 }
