@@ -45,8 +45,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says on stderr why the program cannot do what it was told. Whoever closed stderr does not want to
-/// know, and is not to be punished with a panic.
+/// Says on stderr why the program cannot do what it was told. Whoever closed stderr does not want
+/// to know, and is not to be punished with a panic.
 fn complain(error: impl Display) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }

@@ -121,8 +121,8 @@ fn clients_that_do_not_read_their_answers_end_alone() {
 
 #[test]
 fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
-    // As much as the server buffers behind a waiting get, and a little that stays in the socket: not
-    // so much that the system of the client could not send the end of the connection after it.
+    // As much as the server buffers behind a waiting get, and a little that stays in the socket:
+    // not so much that the system of the client could not send the end of the connection after it.
     let buffered = "nonsense\n".repeat(STALLED_INPUT_MAX / 9 + 1);
     for reset in [false, true] {
         let server = Server::start(&[]);
