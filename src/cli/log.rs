@@ -41,6 +41,9 @@ pub(super) fn start(format: Format, level: Level) {
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .with_target(false)
+        // By default a failed write is reported by another write, which panics: a log that nobody
+        // reads any more must not end the server.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     match format {
         Format::Human => lines.init(),

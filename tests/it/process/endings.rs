@@ -1,0 +1,145 @@
+//! Clients that end in every way there is: their jobs come back, and nobody else is harmed.
+
+use crate::support::{Client, NO_JOB, Server, get, number, put, wait};
+use std::io::{BufRead, BufReader};
+use std::net::Shutdown;
+use std::process::{Command, Stdio};
+
+const JOBS: usize = 10_000;
+
+/// Puts jobs and lets `hold` take them all and end; then they must all be back together.
+fn all_jobs_come_back(hold: impl FnOnce(&Server, &str)) {
+    let server = Server::start(&[]);
+    let mut other = server.connect();
+    let puts: String = (0..JOBS).map(|number| put("q", number as u64 % 10, "{}") + "\n").collect();
+    other.exchange(puts.as_bytes(), JOBS);
+    hold(&server, &format!("{}\n", get("q")).repeat(JOBS));
+
+    // The first one tells that the connection has ended; then none may be missing.
+    let mut replies = vec![other.ask(&wait("q"))];
+    let gets = format!("{}\n", get("q")).repeat(JOBS);
+    replies.extend(other.exchange(gets.as_bytes(), JOBS));
+    assert_eq!(replies.pop().unwrap(), NO_JOB);
+    let mut found: Vec<(u64, u64)> =
+        replies.iter().map(|reply| (9 - number(reply, "pri"), number(reply, "id"))).collect();
+    assert!(found.is_sorted(), "jobs came back in the wrong order");
+    found.sort_by_key(|&(_, id)| id);
+    assert!(found.iter().map(|&(_, id)| id).eq(1..=JOBS as u64));
+}
+
+fn take_all(server: &Server, gets: &str) -> Client {
+    let mut holder = server.connect();
+    let last = holder.exchange(gets.as_bytes(), JOBS).pop().unwrap();
+    assert_ne!(last, NO_JOB);
+    holder
+}
+
+#[test]
+fn jobs_come_back_when_a_client_closes() {
+    all_jobs_come_back(|server, gets| drop(take_all(server, gets)));
+}
+
+#[test]
+fn jobs_come_back_when_a_connection_is_reset() {
+    all_jobs_come_back(|server, gets| take_all(server, gets).reset());
+}
+
+#[test]
+fn jobs_come_back_when_a_client_shuts_down_its_sending_side() {
+    all_jobs_come_back(|server, gets| {
+        let holder = take_all(server, gets);
+        holder.half_close();
+        assert_eq!(holder.receive_all(), "");
+    });
+}
+
+#[test]
+fn jobs_come_back_when_a_client_shuts_down_both_sides() {
+    all_jobs_come_back(|server, gets| {
+        take_all(server, gets).stream().shutdown(Shutdown::Both).unwrap();
+    });
+}
+
+#[test]
+fn jobs_come_back_when_a_client_process_is_killed() {
+    const HOLDER: &str = "
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+lines = connection.makefile('rwb')
+request = b'{\"request\":\"get\",\"queues\":[\"q\"]}\\n'
+for _ in range(int(sys.argv[3]) // 100):
+    lines.write(request * 100)
+    lines.flush()
+    for _ in range(100):
+        assert b'\"ok\"' in lines.readline()
+print('holding', flush=True)
+time.sleep(3600)
+";
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no python3 to be killed");
+        return;
+    }
+    all_jobs_come_back(|server, _| {
+        let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+        let mut child = Command::new("python3")
+            .args(["-c", HOLDER, &host, &port, &JOBS.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        // On Unix this is SIGKILL.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(line, "holding\n");
+    });
+}
+
+#[test]
+fn clients_that_do_not_read_their_answers_end_alone() {
+    let mut server = Server::start(&[]);
+    let mut other = server.connect();
+    other.ask(&put("q", 1, &format!(r#"{{"a":"{}"}}"#, "x".repeat(10_000))));
+    let requests = format!("{}\n{}\n", get("q"), r#"{"request":"abort","id":1}"#).repeat(500);
+    for round in 0..40 {
+        let mut client = server.connect();
+        client.send_bytes(requests.as_bytes());
+        match round % 3 {
+            0 => drop(client),
+            1 => client.reset(),
+            _ => {
+                client.stream().shutdown(Shutdown::Read).unwrap();
+                drop(client);
+            }
+        }
+        assert!(other.ask(&get("none")).contains("no-job"));
+    }
+    assert_eq!(number(&other.ask(&wait("q")), "id"), 1);
+    assert!(server.is_alive());
+}
+
+#[test]
+fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
+    // More than the server buffers behind a waiting get, so that the rest stays in the socket.
+    let behind = "nonsense\n".repeat(12_000);
+    for reset in [false, true] {
+        let server = Server::start(&[]);
+        let (mut leaving, mut staying) = (server.connect(), server.connect());
+        let mut producer = server.connect();
+        leaving.send(&wait("q"));
+        leaving.send_bytes(behind.as_bytes());
+        producer.settle();
+        staying.send(&wait("q"));
+        for _ in 0..20 {
+            producer.settle();
+        }
+        if reset {
+            leaving.reset();
+        } else {
+            drop(leaving);
+        }
+        producer.settle();
+        producer.ask(&put("q", 1, "{}"));
+        assert_eq!(number(&staying.receive(), "id"), 1);
+    }
+}

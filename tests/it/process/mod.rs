@@ -1,0 +1,10 @@
+//! The real process as operators and clients meet it.
+
+mod endings;
+mod files;
+mod huge;
+mod load;
+mod logs;
+mod readers;
+mod settings;
+mod signals;

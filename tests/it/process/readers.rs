@@ -1,0 +1,95 @@
+//! Clients that read too little or ask too much cost the others nothing.
+
+use crate::support::{Client, NO_JOB, Server, get, number, put};
+
+const JOB_BYTES: usize = 1_000_000;
+const ROUNDS: usize = 150;
+
+/// A client that asks for far more than any buffer takes and reads nothing; its last request is a
+/// put into queue `last`.
+pub(super) fn slow_reader(server: &Server) -> Client {
+    let mut slow = server.connect();
+    slow.ask(&put("q", 1, &format!(r#"{{"a":"{}"}}"#, "x".repeat(JOB_BYTES))));
+    let requests = format!("{}\n{}\n", get("q"), r#"{"request":"abort","id":1}"#);
+    slow.send_bytes(requests.repeat(ROUNDS).as_bytes());
+    slow.send(&put("last", 1, "{}"));
+    slow
+}
+
+/// Resident memory of the server in bytes, where the system tells it.
+fn memory(server: &Server) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<usize>().ok()? * 1024)
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_served_and_others_are() {
+    let server = Server::start(&[]);
+    let mut other = server.connect();
+    let before = memory(&server);
+    let mut slow = slow_reader(&server);
+    for _ in 0..1_000 {
+        assert_eq!(other.ask(&get("last")), NO_JOB);
+    }
+    if let (Some(before), Some(after)) = (before, memory(&server)) {
+        let grown = after.saturating_sub(before);
+        assert!(grown < ROUNDS * JOB_BYTES / 3, "{grown} bytes for answers that nobody reads");
+    }
+    for _ in 0..ROUNDS {
+        assert_eq!(number(&slow.receive(), "id"), 1);
+        assert_eq!(slow.receive(), r#"{"status":"ok"}"#);
+    }
+    assert_eq!(number(&slow.receive(), "id"), 2);
+    assert_eq!(number(&other.ask(&get("last")), "id"), 2);
+}
+
+#[test]
+fn a_client_that_does_not_read_and_is_reset_gives_its_job_back() {
+    let server = Server::start(&[]);
+    let mut other = server.connect();
+    let slow = slow_reader(&server);
+    other.settle();
+    slow.reset();
+    let waiting = r#"{"request":"get","queues":["q"],"wait":true}"#;
+    assert_eq!(number(&other.ask(waiting), "id"), 1);
+    assert_eq!(other.ask(&get("last")), NO_JOB, "what was not read yet is not done");
+}
+
+#[test]
+fn a_client_that_pipelines_heavily_starves_nobody() {
+    let server = Server::start(&[]);
+    let (mut heavy, mut other) = (server.connect(), server.connect());
+    assert_eq!(heavy.ask(&get("none")), NO_JOB);
+    assert_eq!(other.ask(&get("none")), NO_JOB);
+    let count = 20_000;
+    let requests = format!("{}\n", get("none")).repeat(count) + &get("q") + "\n";
+    // The server finds requests of both at the same time, many passes' worth of one client. By the
+    // time that it comes to the last one of these, it must have served the other client long ago.
+    server.signal("STOP");
+    let sending = std::thread::spawn(move || heavy.exchange(requests.as_bytes(), count + 1));
+    other.send(&put("q", 1, "{}"));
+    server.signal("CONT");
+    let replies = sending.join().unwrap();
+    assert_eq!(number(&replies[count], "id"), 1);
+    assert!(replies[..count].iter().all(|reply| reply == NO_JOB));
+    assert_eq!(number(&other.receive(), "id"), 1);
+}
+
+#[test]
+fn a_line_too_long_is_not_kept() {
+    let server = Server::start(&["--max-request", "64KiB"]);
+    let mut client = server.connect();
+    let before = memory(&server);
+    let piece = vec![b'x'; 1_000_000];
+    for _ in 0..100 {
+        client.send_bytes(&piece);
+    }
+    assert!(client.receive().contains("65536"));
+    client.send("");
+    assert_eq!(client.ask(&get("q")), NO_JOB);
+    if let (Some(before), Some(after)) = (before, memory(&server)) {
+        let grown = after.saturating_sub(before);
+        assert!(grown < 30_000_000, "{grown} bytes for a line that is skipped");
+    }
+}

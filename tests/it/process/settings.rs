@@ -1,0 +1,186 @@
+//! Flags, then `JOBCENTRE_*` variables, then the file; what is wrong is named where it stands.
+
+use crate::support::{Program, Server, plain_command};
+use std::path::PathBuf;
+
+/// A configuration file that is gone at the end of the test.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("jobcentre-test-{}-{name}.toml", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // It is a temporary file: whoever cleans up will find it.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Starts a server with nothing but these; returns its effective `max_clients` and `max_request`.
+fn effective(flags: &[&str], variables: &[(&str, &str)]) -> (u64, u64) {
+    let mut command = plain_command(Program::PATH);
+    command.arg("serve").args(flags).envs(variables.iter().copied());
+    let server = Server::spawn(command);
+    server.wait_for_log("serving");
+    let lines = server.log_lines();
+    let line = lines.iter().find(|line| line.contains("serving")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(line).unwrap();
+    (json["max_clients"].as_u64().unwrap(), json["max_request"].as_u64().unwrap())
+}
+
+#[test]
+fn flags_win_over_variables_and_these_over_the_file() {
+    let file = "listen = ':0'\nlog-format = 'json'\nmax-clients = 11\nmax-request = '1KiB'\n";
+    let file = File::new("precedence", file);
+    let from_file = ["--config", file.path()];
+    assert_eq!(effective(&from_file, &[]), (11, 1024));
+    assert_eq!(effective(&[], &[("JOBCENTRE_CONFIG", file.path())]), (11, 1024));
+
+    let variables = [("JOBCENTRE_MAX_CLIENTS", "22"), ("JOBCENTRE_CONFIG", file.path())];
+    assert_eq!(effective(&[], &variables), (22, 1024));
+    let variables = [("JOBCENTRE_MAX_CLIENTS", "22"), ("JOBCENTRE_MAX_REQUEST", "2KiB")];
+    assert_eq!(effective(&from_file, &variables), (22, 2048));
+
+    let flags = ["--config", file.path(), "--max-clients", "33"];
+    assert_eq!(effective(&flags, &[]), (33, 1024));
+    assert_eq!(effective(&flags, &variables), (33, 2048));
+    // What is overruled may be wrong.
+    assert_eq!(effective(&flags, &[("JOBCENTRE_MAX_CLIENTS", "none")]), (33, 1024));
+    // Every setting has its variable.
+    let variables = [
+        ("JOBCENTRE_LISTEN", ":0"),
+        ("JOBCENTRE_LOG_FORMAT", "json"),
+        ("JOBCENTRE_LOG_LEVEL", "debug"),
+        ("JOBCENTRE_MAX_CLIENTS", "44"),
+        ("JOBCENTRE_MAX_REQUEST", "4KiB"),
+    ];
+    assert_eq!(effective(&[], &variables), (44, 4096));
+}
+
+#[test]
+fn the_flag_of_an_address_wins() {
+    let file = File::new("listen", "listen = 'off'\nlog-format = 'json'");
+    let flags = ["--config", file.path(), "--listen", ":0"];
+    assert_eq!(effective(&flags, &[("JOBCENTRE_LISTEN", "off")]).1, 1024 * 1024);
+}
+
+/// Runs `serve`, which must fail as wrong usage; returns what it says.
+fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
+    let arguments = [&["serve"], flags].concat();
+    let output = Program::output(&arguments, variables);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{flags:?} {variables:?}: {text}");
+    text
+}
+
+const WRONG: [(&str, &[&str]); 5] = [
+    ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
+    ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
+    ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),
+    ("log-format", &["xml", "", "JSON"]),
+    ("log-level", &["loud", ""]),
+];
+
+#[test]
+fn a_wrong_value_names_its_flag() {
+    for (name, values) in WRONG {
+        for value in values {
+            let text = complaint(&[&format!("--{name}={value}")], &[]);
+            assert!(text.contains(&format!("--{name}")), "{name}={value}: {text}");
+            assert!(!text.contains("JOBCENTRE_"), "{name}={value}: {text}");
+        }
+    }
+    assert!(complaint(&["--colour", "blue"], &[]).contains("--colour"));
+    assert!(complaint(&["extra"], &[]).contains("extra"));
+    assert!(complaint(&["--max-clients"], &[]).contains("--max-clients"));
+}
+
+#[test]
+fn a_wrong_value_names_its_variable() {
+    for (name, values) in WRONG {
+        let variable = format!("JOBCENTRE_{}", name.replace('-', "_").to_uppercase());
+        for value in values.iter().filter(|value| !value.is_empty()) {
+            let text = complaint(&[], &[(&variable, value)]);
+            assert!(text.contains(&variable), "{variable}={value}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_value_names_its_line() {
+    for (name, values) in WRONG {
+        for value in values {
+            let file = File::new("wrong", &format!("# a comment\n{name} = '{value}'\n"));
+            let text = complaint(&["--config", file.path()], &[]);
+            assert!(text.contains(file.path()), "{name}={value}: {text}");
+            assert!(text.contains("line 2"), "{name}={value}: {text}");
+        }
+    }
+    for wrong in ["no-such-setting = 1", "max_clients = 1", "max-clients = ", "[section]\nx = 1"] {
+        let file = File::new("unknown", &format!("log-format = 'json'\n{wrong}\n"));
+        let text = complaint(&["--config", file.path()], &[]);
+        assert!(text.contains("line 2") && text.contains(file.path()), "{wrong}: {text}");
+    }
+    assert!(complaint(&["--config", "no-such-file.toml"], &[]).contains("no-such-file.toml"));
+    let text = complaint(&[], &[("JOBCENTRE_CONFIG", "no-such-file.toml")]);
+    assert!(text.contains("no-such-file.toml"), "{text}");
+}
+
+#[test]
+fn a_server_without_doors_is_wrong_usage() {
+    assert!(complaint(&["--listen", "off"], &[]).contains("every door is off"));
+    assert!(complaint(&[], &[("JOBCENTRE_LISTEN", "off")]).contains("every door is off"));
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let server = Server::start(&[]);
+    let address = server.address.to_string();
+    for format in ["human", "json"] {
+        let flags = ["serve", "--listen", &address, "--log-format", format];
+        let output = Program::output(&flags, &[]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&address) && text.contains("in use"), "{text}");
+    }
+}
+
+#[test]
+fn a_port_can_be_used_again_at_once() {
+    let mut first = Server::start(&[]);
+    let mut client = first.connect();
+    client.settle();
+    first.signal("TERM");
+    first.wait();
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--log-format", "json", "--listen", &first.address.to_string()]);
+    let second = Server::spawn(command);
+    assert_eq!(second.address, first.address);
+    second.connect().settle();
+}
+
+#[test]
+fn help_and_version_tell_what_there_is() {
+    let output = Program::output(&["serve", "--help"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (name, _) in WRONG {
+        assert!(text.contains(&format!("--{name}")), "{text}");
+        let variable = name.replace('-', "_").to_uppercase();
+        assert!(text.contains(&format!("JOBCENTRE_{variable}")), "{text}");
+    }
+    let output = Program::output(&["--version"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));
+    assert_eq!(Program::output(&[], &[]).status.code(), Some(2));
+}

@@ -1,0 +1,126 @@
+//! A blocking client, line by line.
+
+use super::PATIENCE;
+use socket2::SockRef;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// One connection. It closes when it is dropped.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::new(TcpStream::connect_timeout(&address, PATIENCE).unwrap())
+    }
+
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream: BufReader::with_capacity(4096, stream) }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        self.stream.get_ref()
+    }
+
+    /// Sends a line.
+    pub(crate) fn send(&mut self, line: &str) {
+        self.send_bytes(format!("{line}\n").as_bytes());
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// The next line, without its newline.
+    pub(crate) fn receive(&mut self) -> String {
+        String::from_utf8(self.try_receive().expect("a line is received")).unwrap()
+    }
+
+    /// The next line, or nothing at the end of the connection.
+    pub(crate) fn try_receive(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        match self.stream.read_until(b'\n', &mut line) {
+            Ok(_) if line.pop() == Some(b'\n') => Some(line),
+            Ok(_) => None,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("nothing was received: {error}"),
+        }
+    }
+
+    /// Sends a line and receives one.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.send(line);
+        self.receive()
+    }
+
+    /// Sends `bytes` and receives `count` lines at the same time, so that neither side has to wait
+    /// for the other.
+    pub(crate) fn exchange(&mut self, bytes: &[u8], count: usize) -> Vec<String> {
+        let mut sending = self.stream().try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || sending.write_all(bytes).unwrap());
+            (0..count).map(|_| self.receive()).collect()
+        })
+    }
+
+    /// Returns once the server has read and answered all that arrived before, on any connection.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..2 {
+            self.ask("");
+        }
+    }
+
+    /// What has arrived and was not looked at. Does not wait.
+    pub(crate) fn pending(&mut self) -> Vec<u8> {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let (mut bytes, mut piece) = (self.stream.buffer().to_vec(), [0; 4096]);
+        match stream.peek(&mut piece) {
+            Ok(count) => bytes.extend_from_slice(&piece[..count]),
+            Err(error) => assert!(
+                matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionReset),
+                "{error}"
+            ),
+        }
+        stream.set_nonblocking(false).unwrap();
+        bytes
+    }
+
+    /// Whether the server has closed the connection and all was received. Does not wait.
+    pub(crate) fn is_ended(&self) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_nonblocking(true).unwrap();
+        let end = match stream.peek(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        stream.set_nonblocking(false).unwrap();
+        end && self.stream.buffer().is_empty()
+    }
+
+    /// Receives everything until the server closes.
+    pub(crate) fn receive_all(mut self) -> String {
+        let mut text = String::new();
+        match self.stream.read_to_string(&mut text) {
+            Ok(_) => text,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => text,
+            Err(error) => panic!("the server does not close: {error}"),
+        }
+    }
+
+    /// Nothing more will be sent.
+    pub(crate) fn half_close(&self) {
+        self.stream().shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Closes without farewell.
+    pub(crate) fn reset(self) {
+        SockRef::from(self.stream()).set_linger(Some(Duration::ZERO)).unwrap();
+    }
+}

@@ -1,0 +1,125 @@
+//! The server as a child process.
+
+use super::{Client, PATIENCE, until};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// The program to be tested.
+pub(crate) struct Program;
+
+impl Program {
+    pub(crate) const PATH: &str = env!("CARGO_BIN_EXE_jobcentre");
+
+    /// Runs it with these arguments and variables, to its end.
+    pub(crate) fn output(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = plain_command(Self::PATH);
+        command.args(arguments).envs(variables.iter().copied()).output().unwrap()
+    }
+}
+
+/// A command that inherits no settings of a server.
+pub(crate) fn plain_command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("JOBCENTRE_") {
+            command.env_remove(variable);
+        }
+    }
+    command
+}
+
+/// A running server. It is killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts a server on a free port with these flags besides.
+    pub(crate) fn start(flags: &[&str]) -> Self {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--listen", ":0", "--log-format", "json"]).args(flags);
+        Self::spawn(command)
+    }
+
+    /// Starts a server by a command of one's own, which has to log JSON.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                lines.lock().unwrap().push(line);
+            }
+        });
+        let mut server = Self { child, address: SocketAddr::from(([0, 0, 0, 0], 0)), log };
+        let mut bound = None;
+        until("the line with the address", || {
+            bound = server.log_lines().iter().find_map(|line| address(line));
+            if let (None, Some(status)) = (bound, server.child.try_wait().unwrap()) {
+                panic!("the server ended ({status}): {:?}", server.log_lines());
+            }
+            bound.is_some()
+        });
+        server.address = bound.unwrap();
+        server
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log_lines(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits for a line with this text.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        until(text, || self.log_lines().iter().any(|line| line.contains(text)));
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal, by its name without SIG.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        until(&format!("the end of the server, within {PATIENCE:?}"), || {
+            self.child.try_wait().unwrap().is_some()
+        });
+        self.child.wait().unwrap()
+    }
+
+    /// Whether the process is still there.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+/// The address in a log line that names one, in whichever format.
+fn address(line: &str) -> Option<SocketAddr> {
+    if let Some((_, address)) = line.split_once("address=") {
+        return address.split_whitespace().next()?.parse().ok();
+    }
+    let json: serde_json::Value = serde_json::from_str(line).ok()?;
+    json["address"].as_str()?.parse().ok()
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

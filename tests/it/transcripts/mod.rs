@@ -1,0 +1,262 @@
+//! Protocol behaviour as text: every file under `tests/golden/job-centre/` is a conversation, played
+//! against the pure server and against the real process. A new case is a file, not code.
+//!
+//! A transcript is a list of lines. Clients have one-letter names and connect when they are first
+//! named. Ids are literal: each transcript has a server of its own, whose first job is job 1.
+//!
+//! ```text
+//! # comment                 (and empty lines)
+//! ! max-request 100         a setting of the server; also max-clients
+//! ! pure                    for the pure server only, whatever the reason in the comment says
+//!
+//! A> text                   A sends this line and a newline
+//! A>> "a\r\n" + "[" * 9     A sends these bytes: strings with \n \r \t \0 \\ \" \xHH, repeated, joined
+//! A< text                   the next line that A receives is exactly this
+//! A<< "text" + "]" * 9      the same, written as for >>, without the last newline
+//! A<~ text                  the next line that A receives is an error whose message contains this
+//! A<|                       A has received all and finds its connection closed by the server
+//! A.                        A has nothing to receive now
+//!
+//! A| connect                A connects and does nothing else yet
+//! A| half-close             A shuts down its sending side
+//! A| close                  A closes its socket
+//! A| reset                  A's connection is reset
+//! A| stop-reading           A takes nothing of what the server sends, from now on (pure)
+//! A| read                   A takes again what the server sends (pure)
+//! @ +5s                     time passes (pure); also ms
+//! ```
+//!
+//! At the end nobody may have anything left to receive. Against the pure server each transcript
+//! runs in every [`Mode`]; silence is checked exactly in both worlds, without waiting: see
+//! [`real::Real`].
+
+mod parse;
+mod pure;
+mod real;
+
+use parse::{Expected, Step, Transcript, What};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How what a client sends reaches the server. The conversation must not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Each step by itself.
+    Steps,
+    /// Byte by byte, each in a pass of its own; what is very long in pieces but for its end.
+    Bytes,
+    /// What a client sends without receiving between in one piece, its half-close at the same time.
+    Merged,
+    /// The same, and a client sends everything first that it sends before another one acts.
+    Pipelined,
+}
+
+/// Where a transcript is played.
+trait World {
+    fn connect(&mut self, client: char) -> Result<(), String>;
+    /// Sends `bytes`, which may be none, and shuts the sending side down if this is the last of it.
+    fn send(&mut self, client: char, bytes: &[u8], last: bool) -> Result<(), String>;
+    fn close(&mut self, client: char) -> Result<(), String>;
+    fn reset(&mut self, client: char) -> Result<(), String>;
+    fn set_reading(&mut self, client: char, reads: bool) -> Result<(), String>;
+    fn pass_time(&mut self, time: Duration) -> Result<(), String>;
+    /// Returns once the server has dealt with everything so far.
+    fn settle(&mut self) -> Result<(), String>;
+    /// The next line, without its newline.
+    fn receive(&mut self, client: char) -> Result<Vec<u8>, String>;
+    fn check_silent(&mut self, client: char) -> Result<(), String>;
+    fn check_ended(&mut self, client: char) -> Result<(), String>;
+}
+
+/// Plays the steps and returns what went wrong first.
+fn play(transcript: &Transcript, mode: Mode, world: &mut dyn World) -> Result<(), String> {
+    let steps = arrange(&transcript.steps, mode);
+    let mut known = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        if !known.contains(&step.client) && !matches!(step.what, What::Time(_)) {
+            known.push(step.client);
+            world.connect(step.client).map_err(|problem| at(step, &problem))?;
+        }
+        let next = steps.get(number + 1);
+        perform(step, next, world).map_err(|problem| at(step, &problem))?;
+    }
+    world.settle()?;
+    for client in known {
+        world.check_silent(client).map_err(|problem| format!("in the end: {problem}"))?;
+    }
+    Ok(())
+}
+
+fn at(step: &Step, problem: &str) -> String {
+    format!("line {}: {problem}", step.line)
+}
+
+fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<(), String> {
+    let client = step.client;
+    match &step.what {
+        What::Connect => {}
+        What::Send { bytes, last } => world.send(client, bytes, *last)?,
+        What::Close => world.close(client)?,
+        What::Reset => world.reset(client)?,
+        What::StopReading => world.set_reading(client, false)?,
+        What::Read => world.set_reading(client, true)?,
+        What::Time(time) => world.pass_time(*time)?,
+        What::Receive(Expected::Exactly(lines)) => {
+            for line in lines.split(|&byte| byte == b'\n') {
+                check(&Expected::Exactly(line.to_vec()), &world.receive(client)?)?;
+            }
+            return Ok(());
+        }
+        What::Receive(expected) => return check(expected, &world.receive(client)?),
+        What::Silent => return world.check_silent(client),
+        What::Ended => return world.check_ended(client),
+    }
+    let answered = next.is_some_and(|next| {
+        next.client == client && matches!(next.what, What::Receive(_) | What::Send { .. })
+    });
+    if answered { Ok(()) } else { world.settle() }
+}
+
+fn check(expected: &Expected, line: &[u8]) -> Result<(), String> {
+    match expected {
+        Expected::Exactly(bytes) if bytes == line => Ok(()),
+        Expected::Exactly(bytes) => {
+            Err(format!("expected {}\n    received {}", show(bytes), show(line)))
+        }
+        Expected::Error(text) => {
+            let problem =
+                || format!("expected an error about '{text}'\n    received {}", show(line));
+            let json: serde_json::Value = serde_json::from_slice(line).map_err(|_| problem())?;
+            let message = json["error"].as_str().unwrap_or_default();
+            let fields = json.as_object().map_or(0, serde_json::Map::len);
+            let right = json["status"] == "error" && fields == 2 && message.contains(text.as_str());
+            if right { Ok(()) } else { Err(problem()) }
+        }
+    }
+}
+
+/// Bytes for people, not too many of them.
+fn show(bytes: &[u8]) -> String {
+    const SHOWN: usize = 400;
+    let text = bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string().replace("\\\"", "\"");
+    if bytes.len() > SHOWN { format!("{text}... ({} bytes)", bytes.len()) } else { text }
+}
+
+/// The steps as `mode` wants them.
+fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
+    let mut arranged: Vec<Step> = Vec::new();
+    for step in steps {
+        let What::Send { bytes, last } = &step.what else {
+            arranged.push(step.clone());
+            continue;
+        };
+        // With what is sent here could it be sent together?
+        let place = match mode {
+            Mode::Steps | Mode::Bytes => None,
+            Mode::Merged => arranged.len().checked_sub(1),
+            Mode::Pipelined => arranged
+                .iter()
+                .rposition(|earlier| !matches!(earlier.what, What::Receive(_)))
+                .filter(|&place| {
+                    arranged[place..].iter().all(|earlier| earlier.client == step.client)
+                }),
+        };
+        match place.map(|place| &mut arranged[place]) {
+            Some(Step { client, what: What::Send { bytes: sent, last: ended }, .. })
+                if *client == step.client && !*ended =>
+            {
+                sent.extend_from_slice(bytes);
+                *ended = *last;
+            }
+            _ => arranged.push(step.clone()),
+        }
+    }
+    arranged
+}
+
+/// All transcripts, with their names.
+fn transcripts() -> Vec<(String, Transcript)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/job-centre");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+        .iter()
+        .map(|file| {
+            let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+            let transcript = parse::parse(&std::fs::read_to_string(file).unwrap());
+            let transcript = transcript.unwrap_or_else(|problem| panic!("{name}: {problem}"));
+            (name, transcript)
+        })
+        .collect()
+}
+
+/// Plays every transcript that is wanted in every mode and tells all that went wrong.
+fn play_all(
+    wanted: impl Fn(&Transcript) -> bool,
+    modes: &[Mode],
+    mut play: impl FnMut(&Transcript, Mode) -> Result<(), String>,
+) {
+    let (mut problems, mut played) = (String::new(), 0);
+    for (name, transcript) in transcripts().iter().filter(|(_, transcript)| wanted(transcript)) {
+        for &mode in modes {
+            played += 1;
+            if let Err(problem) = play(transcript, mode) {
+                writeln!(problems, "{name}.txt ({mode:?}) {problem}").unwrap();
+            }
+        }
+    }
+    assert!(problems.is_empty(), "\n{problems}");
+    assert!(played > 0, "no transcript was found");
+}
+
+#[test]
+fn every_transcript_holds_in_the_pure_server() {
+    let modes = [Mode::Steps, Mode::Bytes, Mode::Merged, Mode::Pipelined];
+    play_all(
+        |_| true,
+        &modes,
+        |transcript, mode| {
+            let mut world = pure::Pure::new(transcript.settings, mode == Mode::Bytes);
+            play(transcript, mode, &mut world)
+        },
+    );
+}
+
+#[test]
+fn every_transcript_holds_in_the_real_process() {
+    play_all(
+        |transcript| !transcript.pure,
+        &[Mode::Steps, Mode::Pipelined],
+        |transcript, mode| {
+            let mut world = real::Real::start(transcript.settings);
+            play(transcript, mode, &mut world)
+        },
+    );
+}
+
+#[test]
+fn a_transcript_that_does_not_hold_is_told_with_its_line() {
+    let outcome = |text: &str| {
+        let transcript = parse::parse(text).unwrap();
+        let mut pure = pure::Pure::new(transcript.settings, false);
+        let mut real = real::Real::start(transcript.settings);
+        [play(&transcript, Mode::Steps, &mut pure), play(&transcript, Mode::Steps, &mut real)]
+    };
+    let wait = r#"A> {"request":"get","queues":["q"],"wait":true}"#;
+    let put = r#"B> {"request":"put","queue":"q","pri":1,"job":{}}"#;
+    for (text, expected) in [
+        ("A>\nA< {}", "line 2: expected {}"),
+        ("A>\nA<~ queue", "line 2: expected an error about 'queue'"),
+        ("A>\nA.", "line 2: A has"),
+        ("A>", "in the end: A has"),
+        ("A| connect\nA<|", "line 2: A is still connected"),
+        (&format!("{wait}\n{put}\nB< {{\"status\":\"ok\",\"id\":1}}"), "in the end: A has"),
+    ] {
+        for outcome in outcome(text) {
+            let problem = outcome.expect_err(text);
+            assert!(problem.starts_with(expected), "{text}: {problem}");
+        }
+    }
+}
