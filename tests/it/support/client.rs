@@ -27,6 +27,11 @@ impl Client {
         self.stream.get_ref()
     }
 
+    /// The port that it comes from.
+    pub(crate) fn port(&self) -> u16 {
+        self.stream().local_addr().unwrap().port()
+    }
+
     /// Sends a line.
     pub(crate) fn send(&mut self, line: &str) {
         self.send_bytes(format!("{line}\n").as_bytes());
@@ -90,18 +95,6 @@ impl Client {
         }
         stream.set_nonblocking(false).unwrap();
         bytes
-    }
-
-    /// Whether the server has closed the connection and all was received. Does not wait.
-    pub(crate) fn is_ended(&self) -> bool {
-        let stream = self.stream.get_ref();
-        stream.set_nonblocking(true).unwrap();
-        let end = match stream.peek(&mut [0]) {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        };
-        stream.set_nonblocking(false).unwrap();
-        end && self.stream.buffer().is_empty()
     }
 
     /// Receives everything until the server closes.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// The program to be tested.
 pub(crate) struct Program;
@@ -12,10 +13,21 @@ pub(crate) struct Program;
 impl Program {
     pub(crate) const PATH: &str = env!("CARGO_BIN_EXE_jobcentre");
 
-    /// Runs it with these arguments and variables, to its end.
+    /// Runs it with these arguments and variables, to its end, or kills it if that does not come.
     pub(crate) fn output(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = plain_command(Self::PATH);
-        command.args(arguments).envs(variables.iter().copied()).output().unwrap()
+        command.args(arguments).envs(variables.iter().copied());
+        let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().unwrap();
+        // It prints less than a pipe takes, so it need not be read from before its end.
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > PATIENCE {
+                child.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.wait_with_output().unwrap()
     }
 }
 

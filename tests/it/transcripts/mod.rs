@@ -253,7 +253,7 @@ fn a_transcript_that_does_not_hold_is_told_with_its_line() {
         ("A>\nA<~ queue", "line 2: expected an error about 'queue'"),
         ("A>\nA.", "line 2: A has"),
         ("A>", "in the end: A has"),
-        ("A| connect\nA<|", "line 2: A is still connected"),
+        ("A>\nA<|", "line 2: A has"),
         (&format!("{wait}\n{put}\nB< {{\"status\":\"ok\",\"id\":1}}"), "in the end: A has"),
     ] {
         for outcome in outcome(text) {
@@ -261,4 +261,8 @@ fn a_transcript_that_does_not_hold_is_told_with_its_line() {
             assert!(problem.starts_with(expected), "{text}: {problem}");
         }
     }
+    let transcript = parse::parse("A| connect\nA<|").unwrap();
+    let mut pure = pure::Pure::new(transcript.settings, false);
+    let problem = play(&transcript, Mode::Steps, &mut pure).unwrap_err();
+    assert!(problem.starts_with("line 2: A is still connected"), "{problem}");
 }
