@@ -91,6 +91,8 @@ pub(super) fn now() -> Now {
 pub(super) struct Connection<D> {
     desk: D,
     seat: Seat,
+    /// Bytes that the driver has taken to send them, and that are not sent yet.
+    taken: usize,
     max_request: usize,
     /// What was received and not yet taken by the session.
     input: InBuf,
@@ -112,6 +114,7 @@ impl<D: Desk> Connection<D> {
         Self {
             desk,
             seat: Seat { session, output: OutBuf::default() },
+            taken: 0,
             max_request,
             input: InBuf::default(),
             stalled: false,
@@ -165,7 +168,7 @@ impl<D: Desk> Connection<D> {
     /// Whether buffered requests would be served now.
     pub(super) fn can_resume(&self) -> bool {
         self.stalled
-            && self.seat.output.len() <= OUTPUT_HIGH_WATER
+            && self.backlog() <= OUTPUT_HIGH_WATER
             && self.seat.session.as_ref().is_some_and(Session::wants_input)
     }
 
@@ -186,7 +189,7 @@ impl<D: Desk> Connection<D> {
         let stalled = loop {
             let Seat { session, output } = &mut self.seat;
             let Some(session) = session else { break true };
-            if output.len() > OUTPUT_HIGH_WATER {
+            if self.taken + output.len() > OUTPUT_HIGH_WATER {
                 break true;
             }
             match session.poll_command(input, shared, output) {
@@ -236,6 +239,24 @@ impl<D: Desk> Connection<D> {
         self.seat.output.sent(count, turn.pool);
     }
 
+    /// Hands over everything that is to be sent now, for a driver that must own what it sends.
+    pub(super) fn take_output(&mut self) -> Vec<u8> {
+        // Such a driver never reports anything as sent of what is not taken, so this is all of it.
+        let bytes = std::mem::take(self.seat.output.tail());
+        self.taken += bytes.len();
+        bytes
+    }
+
+    /// `count` of the bytes taken have been sent or given up.
+    pub(super) fn handle_taken_sent(&mut self, count: usize) {
+        self.taken -= count;
+    }
+
+    /// How many bytes are not sent yet.
+    pub(super) fn backlog(&self) -> usize {
+        self.taken + self.seat.output.len()
+    }
+
     /// Nothing more can be sent; what the peer sent before may still be handed over.
     pub(super) fn handle_broken_output(&mut self, turn: &mut Turn<'_>) {
         self.broken = true;
@@ -260,7 +281,7 @@ impl<D: Desk> Connection<D> {
 
     /// Whether input would be taken now.
     pub(super) fn wants_input(&self) -> bool {
-        if self.eof || self.seat.output.len() > OUTPUT_HIGH_WATER {
+        if self.eof || self.backlog() > OUTPUT_HIGH_WATER {
             return false;
         }
         let served = !self.stalled && self.seat.session.as_ref().is_some_and(Session::wants_input);
@@ -275,6 +296,6 @@ impl<D: Desk> Connection<D> {
     /// Whether the peer has got all that it will get.
     pub(super) fn is_over(&self) -> bool {
         let settled = self.seat.session.as_ref().is_some_and(Session::is_settled);
-        self.lost || (self.eof && !self.stalled && settled && self.seat.output.is_empty())
+        self.lost || (self.eof && !self.stalled && settled && self.backlog() == 0)
     }
 }

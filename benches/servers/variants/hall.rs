@@ -12,6 +12,7 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::protocol::Session;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -92,7 +93,7 @@ impl Hall {
 
     fn call_off(&mut self, client: ClientId, seat: &mut Seat, turn: &Turn<'_>) {
         self.fetch(client, seat, turn.waker, true);
-        if let Some(serial) = seat.session.as_ref().and_then(|session| session.waits_for()) {
+        if let Some(serial) = seat.session.as_ref().and_then(Session::waits_for) {
             let now = self.at(turn.now);
             self.engine.cancel(Ticket { client, serial }, now);
             self.deliver(Some((client, seat)));

@@ -11,23 +11,22 @@
 //! ```
 
 mod actor;
+#[cfg(target_os = "linux")]
 mod completion;
 mod connection;
-mod echo;
+pub(crate) mod echo;
 mod hall;
 mod owned;
 mod readiness;
 
 use jobcentre::base::limits::LISTEN_BACKLOG;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-
-pub(crate) use echo::Echo;
 
 /// The comparison servers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +44,6 @@ pub(crate) enum Variant {
 }
 
 impl Variant {
-    /// All of them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Echo, Self::TokioCurrent, Self::TokioMutex, Self::TokioActor, Self::Uring];
-
     /// Its name on the command line, and that of its threads.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -62,7 +57,6 @@ impl Variant {
 }
 
 /// A server on a thread of its own.
-#[derive(Debug)]
 pub(crate) struct Running {
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -125,27 +119,42 @@ impl Start {
             Variant::TokioCurrent => readiness::run_current(self),
             Variant::TokioMutex => readiness::run_mutex(self),
             Variant::TokioActor => readiness::run_actor(self),
+            #[cfg(target_os = "linux")]
             Variant::Uring => completion::run(self),
+            #[cfg(not(target_os = "linux"))]
+            Variant::Uring => Err(ErrorKind::Unsupported.into()),
         }
     }
 }
 
-/// Starts a server and returns once it listens.
-pub(crate) fn start(
+/// Starts a server and returns once it listens. `None`: this system has no `io_uring`, or lets
+/// nobody use it.
+pub(crate) fn start_if_possible(
     variant: Variant,
     listen: SocketAddr,
     max_request: usize,
-) -> io::Result<Running> {
+) -> io::Result<Option<Running>> {
+    match start(variant, listen, max_request) {
+        Err(error)
+            if variant == Variant::Uring
+                && matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) =>
+        {
+            Ok(None)
+        }
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Starts a server and returns once it listens.
+fn start(variant: Variant, listen: SocketAddr, max_request: usize) -> io::Result<Running> {
     let stop = Arc::new(AtomicBool::new(false));
     let (bound, address) = mpsc::channel();
     let start = Start { variant, listen, max_request, stop: Arc::clone(&stop), bound };
     let name = variant.name().to_owned();
     let thread = thread::Builder::new().name(name).spawn(move || start.run())?;
-    match address.recv() {
-        Ok(address) => Ok(Running { address, stop, thread }),
-        Err(_) => {
-            let ended = thread.join().expect("a server does not panic");
-            Err(ended.err().unwrap_or_else(|| io::Error::other("the server ended at once")))
-        }
+    if let Ok(address) = address.recv() {
+        return Ok(Running { address, stop, thread });
     }
+    let ended = thread.join().expect("a server does not panic");
+    Err(ended.err().unwrap_or_else(|| io::Error::other("the server ended at once")))
 }

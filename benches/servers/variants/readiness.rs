@@ -88,6 +88,12 @@ where
     }
 }
 
+/// The interest that is met when the peer has closed, but not by bytes to be read.
+#[cfg(target_os = "linux")]
+const CLOSED: Interest = Interest::PRIORITY;
+#[cfg(not(target_os = "linux"))]
+const CLOSED: Interest = Interest::ERROR;
+
 /// How a connection follows what its peer does.
 enum Ear<'a, 's> {
     /// By reading.
@@ -142,8 +148,7 @@ async fn serve<D: Desk>(mut stream: TcpStream, mut connection: Connection<D>) {
         } else if connection.is_peer_closed() {
             poll_fn(|cx| turn(cx, connection, &mut Ear::Shut, writer, patience)).await;
         } else {
-            // Of all interests only this one is not met by bytes to be read.
-            let mut ear = Ear::Closing(pin!(reader.ready(Interest::PRIORITY)));
+            let mut ear = Ear::Closing(pin!(reader.ready(CLOSED)));
             poll_fn(|cx| turn(cx, connection, &mut ear, writer, patience)).await;
         }
     }
