@@ -8,7 +8,7 @@ use crate::base::limits::{POOLED_BUFFER_MAX, POOLED_BUFFER_MIN, POOLED_BUFFERS};
 /// Bytes offered to a session: what it does not consume will be offered again, with more behind.
 #[derive(Debug)]
 pub struct Input<'a> {
-    bytes: &'a [u8],
+    unread: &'a [u8],
     used: usize,
     scanned: usize,
 }
@@ -17,14 +17,14 @@ impl<'a> Input<'a> {
     /// Offers `bytes`, none of them searched yet.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, used: 0, scanned: 0 }
+        Self { unread: bytes, used: 0, scanned: 0 }
     }
 
     /// What is not consumed yet.
     #[must_use]
     #[inline]
     pub fn unread(&self) -> &'a [u8] {
-        &self.bytes[self.used..]
+        self.unread
     }
 
     /// How many of the unread bytes an earlier search has passed over.
@@ -36,7 +36,7 @@ impl<'a> Input<'a> {
 
     /// Remembers that the first `count` unread bytes hold nothing that ends a request.
     pub fn set_scanned(&mut self, count: usize) {
-        assert!(count <= self.bytes.len() - self.used, "more was searched than there is");
+        assert!(count <= self.unread.len(), "more was searched than there is");
         self.scanned = count;
     }
 
@@ -46,7 +46,7 @@ impl<'a> Input<'a> {
     /// If there are fewer.
     #[inline]
     pub fn consume(&mut self, count: usize) {
-        assert!(count <= self.bytes.len() - self.used, "more was consumed than there is");
+        self.unread = &self.unread[count..];
         self.used += count;
         self.scanned = 0;
     }
@@ -89,7 +89,8 @@ impl InBuf {
     /// The waiting bytes, with what is known of them.
     #[must_use]
     pub fn offer(&self) -> Input<'_> {
-        Input { bytes: &self.data[self.start as usize..], used: 0, scanned: self.scanned as usize }
+        let unread = &self.data[self.start as usize..];
+        Input { unread, used: 0, scanned: self.scanned as usize }
     }
 
     /// Drops the first `used` bytes and remembers that `scanned` of the rest were searched.

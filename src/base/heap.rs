@@ -156,14 +156,16 @@ impl Heap {
     fn first_child(&self, first: usize, slots: &impl Slots) -> (usize, Entry) {
         let end = (first + ARITY).min(self.entries.len());
         let mut best_index = first;
-        let mut best = self.entries.at(first);
-        if let Some(children) = self.entries.slice(first, end) {
-            for (offset, child) in children.iter().enumerate().skip(1) {
+        let mut best;
+        if let Some([eldest, others @ ..]) = self.entries.slice(first, end) {
+            best = *eldest;
+            for (index, child) in (first + 1..).zip(others) {
                 if leaves_before(child, &best, slots) {
-                    (best_index, best) = (first + offset, *child);
+                    (best_index, best) = (index, *child);
                 }
             }
         } else {
+            best = self.entries.at(first);
             for index in first + 1..end {
                 let child = self.entries.at(index);
                 if leaves_before(&child, &best, slots) {

@@ -1,8 +1,8 @@
 //! Arrays and slabs that grow by pages: no growth ever moves what is there already, so no pass of
 //! the loop pays for copying a million values, and memory goes back page by page.
 //!
-//! Invariants: an index stays valid until its value is removed; at most one page more than needed is
-//! kept, so that a value which comes and goes at a page's edge costs no allocation each time.
+//! Invariants: an index stays valid until its value is removed; at most one page more than needed
+//! is kept, so that a value which comes and goes at a page's edge costs no allocation each time.
 
 const SHIFT: u32 = 12;
 /// Values in a page of a [`PagedVec`].

@@ -1,4 +1,5 @@
-//! One small seeded generator (`SplitMix64`), so that everything random can be replayed from its seed.
+//! One small seeded generator (`SplitMix64`), so that everything random can be replayed from its
+//! seed.
 //!
 //! Not for secrets. The seed is handed in by whoever owns entropy: the command line in production,
 //! the simulator in tests.

@@ -1,7 +1,7 @@
 //! Time as a value: sampled once per pass by the reactor and handed down.
 //!
-//! Invariant: within one run, [`Now::mono`] never decreases. Because a whole pass shares one sample,
-//! a deadline may fire up to one pass early or late, never more.
+//! Invariant: within one run, [`Now::mono`] never decreases. Because a whole pass shares one
+//! sample, a deadline may fire up to one pass early or late, never more.
 
 use std::time::Duration;
 

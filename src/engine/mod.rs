@@ -2,7 +2,8 @@
 //!
 //! The contract, whatever the engine:
 //! - [`Engine::submit`] takes a command; its ticket comes back once from
-//!   [`Engine::poll_completion`], at once or after any number of passes. No caller may assume which.
+//!   [`Engine::poll_completion`], at once or after any number of passes. No caller may assume
+//!   which.
 //! - After each call that changes something, completions are polled until there are none: they
 //!   borrow what they show from the engine, and are good until the next call.
 //! - [`Engine::cancel`] makes a waiting take complete as `Reply::Cancelled`, unless its job is

@@ -1,7 +1,8 @@
 //! F1: the vocabulary that protocols, engines and stores share. Plain data, no behaviour.
 //!
 //! Commands borrow from the request that they came in, replies from the store: a job's bytes are
-//! copied once on their way in and once on their way out. Wire words live in `protocol`, never here.
+//! copied once on their way in and once on their way out. Wire words live in `protocol`, never
+//! here.
 
 pub mod command;
 pub mod core;

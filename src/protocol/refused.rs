@@ -1,5 +1,6 @@
 //! The session of a client that there is no place for: it has been told why, and whatever it sends
-//! is passed over until it goes, so that the farewell reaches it before the connection is torn down.
+//! is passed over until it goes, so that the farewell reaches it before the connection is torn
+//! down.
 
 use super::Step;
 use crate::base::buf::Input;

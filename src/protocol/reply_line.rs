@@ -30,7 +30,8 @@ impl ReplyLine {
         self.next.wrapping_sub(self.oldest)
     }
 
-    /// Lets `write` write the reply to request `serial`: straight into the output if it is its turn.
+    /// Lets `write` write the reply to request `serial`: straight into the output if it is its
+    /// turn.
     #[inline]
     pub(super) fn close(
         &mut self,

@@ -1,7 +1,7 @@
-//! F6: the reactor. The only place that knows mio, sockets, clocks and signals.
+//! F6: the reactor. The only place of the server that knows mio, sockets, clocks and signals.
 //!
-//! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats a
-//! pass of fixed phases; the order is the contract:
+//! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
+//! a pass of fixed phases; the order is the contract:
 //!
 //! 1. how long may we sleep: until the nearest deadline, not at all while work is left over
 //! 2. wait for events
@@ -283,15 +283,19 @@ impl<C: Core> Reactor<C> {
         if output.is_empty() || !socket.writable {
             return;
         }
-        match socket.stream.write(output) {
+        let written = loop {
+            match socket.stream.write(output) {
+                // Nobody would come back to this connection: no edge was lost.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                written => break written,
+            }
+        };
+        match written {
             Ok(count) => {
                 socket.writable = count == output.len();
                 self.core.handle_sent(client, count, self.now);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {
-                self.core.handle_sent(client, 0, self.now);
-            }
             Err(error) => {
                 debug!(%error, "connection takes no more output");
                 self.core.handle_broken_output(client, self.now);

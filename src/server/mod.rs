@@ -147,7 +147,11 @@ impl Server {
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
-                break true;
+                if !connection.broken {
+                    break true;
+                }
+                // What can never be sent holds nothing up: it is dropped here.
+                self.lists.touch(client, connection);
             }
             let output = &mut connection.output;
             match connection.session.poll_command(input, &mut self.shared, output) {

@@ -89,8 +89,8 @@ impl Queues {
         queue
     }
 
-    /// Lists a queue as idle if it is, and forgets the one that has been listed longest if there are
-    /// too many. O(1).
+    /// Lists a queue as idle if it is, and forgets the one that has been listed longest if there
+    /// are too many. O(1).
     pub(super) fn leave_if_idle(&mut self, queue: u32) {
         let record = &mut self.slots[queue];
         if record.listed || !record.is_idle() {

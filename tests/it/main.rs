@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bench;
+mod dice;
+mod heap;
+mod parsers;
 mod process;
+mod sim;
 mod support;
+mod tidy;
 mod transcripts;

@@ -6,7 +6,7 @@
 use super::tape::narrow;
 use super::{Arrays, Fields, Integer, JsonError, StringsAt, Value};
 use crate::base::strings::StringList;
-use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -129,8 +129,8 @@ impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = [None; N];
-        while let Some(number) = map.next_key_seed(NameSeed::<F, N>(PhantomData))? {
-            match number {
+        while let Some(name) = map.next_key::<&RawValue>()? {
+            match number_of::<F, N>(name) {
                 Some(number) => values[number] = Some(map.next_value::<&RawValue>()?),
                 None => {
                     map.next_value::<IgnoredAny>()?;
@@ -141,18 +141,22 @@ impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
     }
 }
 
-/// Reads a name as bytes, because half a surrogate pair is legal in a name that nobody wants.
-struct NameSeed<F, const N: usize>(PhantomData<F>);
-
-impl<'de, F: Fields<N>, const N: usize> DeserializeSeed<'de> for NameSeed<F, N> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
-        json.deserialize_bytes(self)
+/// The number of the field with this name. The name comes as its text, because only a text that is
+/// passed over is checked for control characters, and is read as bytes, because half a surrogate
+/// pair is legal in a name that nobody wants.
+fn number_of<F: Fields<N>, const N: usize>(name: &RawValue) -> Option<usize> {
+    match name.get().as_bytes() {
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => F::number(inner),
+        _ => {
+            let mut json = serde_json::Deserializer::from_str(name.get());
+            json.deserialize_bytes(NameVisitor::<F, N>(PhantomData)).ok().flatten()
+        }
     }
 }
 
-impl<F: Fields<N>, const N: usize> Visitor<'_> for NameSeed<F, N> {
+struct NameVisitor<F, const N: usize>(PhantomData<F>);
+
+impl<F: Fields<N>, const N: usize> Visitor<'_> for NameVisitor<F, N> {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,9 @@
 //!
 //! Two parsers, one verdict. The tape parser (simd-json) is fast and refuses some legal texts:
 //! numbers beyond 64 bits, half surrogate pairs, deep nesting. Whatever it refuses is parsed again
-//! by the exact parser (`serde_json`), whose verdict counts. Both know a wanted field by the last one
-//! of its name, compare names after unescaping, and hand out an object as the very text that came in.
+//! by the exact parser (`serde_json`), whose verdict counts. Both know a wanted field by the last
+//! one of its name, compare names after unescaping, and hand out an object as the very text that
+//! came in.
 //!
 //! Invariants: neither parser recurses, so depth is limited by the length of the text alone; where
 //! both accept a text they give the same values (`tests/it/parsers.rs`).

@@ -28,26 +28,24 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     let base = copy.as_ptr().addr();
     simd_json::fill_tape_padded(copy, text.len(), buffers, tape).ok()?;
 
-    let nodes = &tape.0;
-    let Some(&Node::Object { len, .. }) = nodes.first() else { return None };
-    let mut at = 1;
-    for left in (0..len).rev() {
-        let Some(&Node::String(key)) = nodes.get(at) else { return None };
-        let value = *nodes.get(at + 1)?;
-        let next = at + 1 + nodes_of(value);
+    let [Node::Object { .. }, members @ ..] = &tape.0[..] else { return None };
+    let mut members = members;
+    while let [Node::String(key), rest @ ..] = members {
+        let value = *rest.first()?;
+        members = rest.get(nodes_of(value)..)?;
         if let Some(number) = F::number(key.as_bytes()) {
             values[number] = match value {
                 Node::String(string) => Value::String(string),
                 Node::Static(fixed) => scalar(fixed)?,
-                Node::Array { len, .. } => array(nodes.get(at + 2..at + 2 + len), strings),
+                Node::Array { len, .. } => array(rest.get(1..=len), strings),
                 Node::Object { .. } => {
                     let start = value_start(text, key.as_ptr().addr().checked_sub(base)?)?;
-                    let end = if left == 0 {
-                        before(text, text.len(), b'}')?
-                    } else {
-                        let Some(&Node::String(key)) = nodes.get(next) else { return None };
-                        let key = key.as_ptr().addr().checked_sub(base)?;
-                        before(text, key.checked_sub(1)?, b',')?
+                    let end = match members {
+                        [Node::String(next), ..] => {
+                            let key = next.as_ptr().addr().checked_sub(base)?;
+                            before(text, key.checked_sub(1)?, b',')?
+                        }
+                        _ => before(text, text.len(), b'}')?,
                     };
                     let object = text.get(start..end)?;
                     let whole = object.first() == Some(&b'{') && object.last() == Some(&b'}');
@@ -58,7 +56,6 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
                 }
             };
         }
-        at = next;
     }
     Some(())
 }

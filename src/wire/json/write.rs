@@ -6,13 +6,24 @@ pub fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+/// The bytes that stand for themselves in a string and are whole characters.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    plain
+};
+
 /// Writes `text` as a JSON string, quotes included. What is not UTF-8 in it is shown as U+FFFD.
 /// O(text).
 #[inline]
 pub fn push_string(out: &mut Vec<u8>, text: &[u8]) {
-    let plain = |byte: &u8| (0x20..0x7f).contains(byte) && *byte != b'"' && *byte != b'\\';
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    if text.iter().all(plain) {
+    if text.iter().all(|&byte| PLAIN[usize::from(byte)]) {
         out.extend_from_slice(text);
     } else {
         for chunk in text.utf8_chunks() {

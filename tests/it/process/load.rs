@@ -22,9 +22,8 @@ fn a_thousand_clients_at_once_are_served() {
         }
         for (place, client) in clients.iter_mut().enumerate() {
             let id = number(&client.receive(), "id");
-            let job = format!(
-                r#"{{"status":"ok","id":{id},"job":{{"round":{round}}},"pri":1,"queue":"q{place}"}}"#
-            );
+            let job = format!(r#"{{"round":{round}}},"pri":1,"queue":"q{place}"}}"#);
+            let job = format!(r#"{{"status":"ok","id":{id},"job":{job}"#);
             assert_eq!(client.receive(), job);
         }
     }

@@ -63,8 +63,9 @@ fn a_client_that_pipelines_heavily_starves_nobody() {
     assert_eq!(heavy.ask(&get("none")), NO_JOB);
     assert_eq!(other.ask(&get("none")), NO_JOB);
     // Several passes' worth of requests, and fewer answers than the server keeps unsent; all of it
-    // fits into the buffers of the system. The server finds the requests of both clients at the same
-    // time: when it comes to the last one of these, it must have served the other client long ago.
+    // fits into the buffers of the system. The server finds the requests of both clients at the
+    // same time: when it comes to the last one of these, it must have served the other client long
+    // ago.
     let count = 7_000;
     let requests = format!("{}\n", get("none")).repeat(count) + &get("q") + "\n";
     server.signal("STOP");

@@ -1,5 +1,5 @@
-//! Protocol behaviour as text: every file under `tests/golden/job-centre/` is a conversation, played
-//! against the pure server and against the real process. A new case is a file, not code.
+//! Protocol behaviour as text: every file under `tests/golden/job-centre/` is a conversation,
+//! played against the pure server and against the real process. A new case is a file, not code.
 //!
 //! A transcript is a list of lines. Clients have one-letter names and connect when they are first
 //! named. Ids are literal: each transcript has a server of its own, whose first job is job 1.
@@ -10,7 +10,7 @@
 //! ! pure                    for the pure server only, whatever the reason in the comment says
 //!
 //! A> text                   A sends this line and a newline
-//! A>> "a\r\n" + "[" * 9     A sends these bytes: strings with \n \r \t \0 \\ \" \xHH, repeated, joined
+//! A>> "a\r\n" + "[" * 9     A sends these bytes: strings with \n \r \t \0 \\ \" \xHH, joined
 //! A< text                   the next line that A receives is exactly this
 //! A<< "text" + "]" * 9      the same, written as for >>, without the last newline
 //! A<~ text                  the next line that A receives is an error whose message contains this

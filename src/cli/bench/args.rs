@@ -1,0 +1,359 @@
+//! What can be asked of `jobcentre bench`, and whether it makes sense.
+
+use super::content::PAYLOAD_MIN;
+use super::dialect::Dialect;
+use crate::cli::size::Size;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Workload {
+    /// Put jobs.
+    Put,
+    /// Get and delete jobs that were put before.
+    Drain,
+    /// Put a job, get one, delete it.
+    Cycle,
+    /// A cycle over many jobs that were put before and stand in the queues.
+    Mixed,
+    /// Waiting workers: the time from a put to the arrival of its job.
+    Wait,
+    /// A cycle beside many connections that do nothing.
+    Idle,
+}
+
+/// The arguments of `bench`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Bench {
+    /// What the clients do.
+    #[arg(value_enum, default_value_t = Workload::Cycle)]
+    workload: Workload,
+
+    /// The server: HOST:PORT.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:11400")]
+    address: String,
+
+    /// Connections that send requests [default: 64; idle and wait: 1].
+    #[arg(long, short, value_name = "N")]
+    connections: Option<usize>,
+
+    /// Requests that each connection keeps in flight.
+    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    depth: usize,
+
+    /// Exact length of a job's JSON text, in bytes or with KiB or MiB.
+    #[arg(long, value_name = "SIZE", default_value = "100")]
+    payload: Size,
+
+    /// Queues that the jobs are spread over.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    queues: u64,
+
+    /// Different priorities of jobs.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    priorities: u64,
+
+    /// Jobs put before measuring [default: 50000 for mixed; for drain what --requests needs, or
+    /// 100000].
+    #[arg(long, value_name = "N")]
+    backlog: Option<u64>,
+
+    /// Waiting workers, each a connection of its own (wait).
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    waiters: usize,
+
+    /// Connections that do nothing (idle).
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    idle: usize,
+
+    /// Send so many requests a second, and count latency from the time at which each should have
+    /// been sent (wait: so many puts). Without it each connection sends as soon as it may.
+    #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
+    rate: Option<f64>,
+
+    /// Measure this many requests, rounded up to whole jobs. A get that waits is not counted.
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
+    requests: Option<u64>,
+
+    /// Measure for so long: 10, 10s or 500ms [default: 10s; put and drain: 100000 requests].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    duration: Option<Duration>,
+
+    /// Work for so long before measuring.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "0")]
+    warmup: Duration,
+
+    /// Give up when the server is silent for so long.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "30s")]
+    patience: Duration,
+
+    /// Leave the jobs that are still in the queues. Without it they are taken, checked and deleted
+    /// after measuring.
+    #[arg(long)]
+    keep: bool,
+
+    /// Process id of the server, if it runs on this machine: reports its CPU time and memory. Bytes
+    /// for each job (put) and each connection (idle) are right only for a fresh server, because
+    /// memory that it has kept does not show.
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+
+    /// Write the result as JSON, `-` for stdout instead of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Draw the distribution of latencies.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// The protocol, for comparisons with other servers.
+    #[arg(long, value_enum, default_value_t = Dialect::JobCentre)]
+    dialect: Dialect,
+
+    /// Queues are called this and a number [default: a name that no other run uses].
+    #[arg(long, value_name = "NAME")]
+    queue_prefix: Option<String>,
+
+    /// Decides the contents of jobs [default: a random one].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Requests(u64),
+    Time(Duration),
+}
+
+/// Arguments that make sense, complete.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) workload: Workload,
+    pub(super) dialect: Dialect,
+    pub(super) address: String,
+    pub(super) connections: usize,
+    pub(super) depth: usize,
+    pub(super) payload: usize,
+    pub(super) queues: u64,
+    pub(super) priorities: u64,
+    pub(super) backlog: u64,
+    pub(super) waiters: usize,
+    pub(super) idle: usize,
+    pub(super) rate: Option<f64>,
+    pub(super) extent: Extent,
+    pub(super) warmup: Duration,
+    pub(super) patience: Duration,
+    pub(super) keep: bool,
+    pub(super) server_pid: Option<u32>,
+    pub(super) json: Option<PathBuf>,
+    pub(super) plot: Option<PathBuf>,
+    pub(super) prefix: String,
+    pub(super) seed: u64,
+}
+
+/// Tubes and keys of other servers bear this as well.
+const PREFIX_MAX: usize = 100;
+const QUEUES_MAX: u64 = 1_000_000;
+const PRIORITIES_MAX: u64 = 1_000_000_000;
+const IN_FLIGHT_MAX: usize = 10_000_000;
+const BACKLOG_OF_MIXED: u64 = 50_000;
+const REQUESTS_OF_PUT_AND_DRAIN: u64 = 100_000;
+const DURATION: Duration = Duration::from_secs(10);
+
+impl Bench {
+    /// Fills in the defaults.
+    ///
+    /// # Errors
+    /// Says what makes no sense.
+    pub(super) fn plan(&self, entropy: u64) -> Result<Plan, String> {
+        self.check()?;
+        let only_counted = matches!(self.workload, Workload::Put | Workload::Drain);
+        let extent = match (self.requests, self.duration) {
+            (Some(requests), _) => Extent::Requests(requests),
+            (None, Some(duration)) => Extent::Time(duration),
+            // A drain ends when its backlog is gone.
+            (None, None) if self.workload == Workload::Drain && self.backlog.is_some() => {
+                Extent::Requests(u64::MAX)
+            }
+            (None, None) if only_counted => Extent::Requests(REQUESTS_OF_PUT_AND_DRAIN),
+            (None, None) => Extent::Time(DURATION),
+        };
+        let backlog = match (self.workload, self.backlog, extent) {
+            (_, Some(backlog), _) => backlog,
+            (Workload::Mixed, None, _) => BACKLOG_OF_MIXED,
+            (Workload::Drain, None, Extent::Requests(requests)) => requests.div_ceil(2),
+            (Workload::Drain, None, Extent::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
+            _ => 0,
+        };
+        let of = |workload, count| if self.workload == workload { count } else { 0 };
+        let connections =
+            if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
+        let prefix = self.queue_prefix.clone();
+        Ok(Plan {
+            workload: self.workload,
+            dialect: self.dialect,
+            address: self.address.clone(),
+            connections: self.connections.unwrap_or(connections),
+            depth: self.depth,
+            payload: self.payload.0,
+            queues: self.queues,
+            priorities: self.priorities,
+            backlog,
+            waiters: of(Workload::Wait, self.waiters),
+            idle: of(Workload::Idle, self.idle),
+            rate: self.rate,
+            extent,
+            warmup: self.warmup,
+            patience: self.patience,
+            keep: self.keep,
+            server_pid: self.server_pid,
+            json: self.json.clone(),
+            plot: self.plot.clone(),
+            prefix: prefix.unwrap_or_else(|| format!("bench-{:08x}-", entropy & 0xffff_ffff)),
+            seed: self.seed.unwrap_or(entropy),
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let connections = self.connections.unwrap_or(1);
+        let in_flight = connections.checked_mul(self.depth);
+        if in_flight.is_none_or(|count| count == 0 || count > IN_FLIGHT_MAX) {
+            return Err(format!(
+                "--connections and --depth: at least 1 each, at most {IN_FLIGHT_MAX} multiplied"
+            ));
+        }
+        if self.payload.0 < PAYLOAD_MIN {
+            return Err(format!(
+                "--payload: a job that can be recognised has at least {PAYLOAD_MIN} bytes"
+            ));
+        }
+        if !(1..=QUEUES_MAX).contains(&self.queues) {
+            return Err(format!("--queues: a number from 1 to {QUEUES_MAX} is possible"));
+        }
+        if !(1..=PRIORITIES_MAX).contains(&self.priorities) {
+            return Err(format!("--priorities: a number from 1 to {PRIORITIES_MAX} is possible"));
+        }
+        let nothing = self.requests == Some(0) || self.duration.is_some_and(|time| time.is_zero());
+        if nothing {
+            return Err("--requests, --duration: there is nothing to measure".to_owned());
+        }
+        if self.backlog.is_some() && !matches!(self.workload, Workload::Drain | Workload::Mixed) {
+            return Err("--backlog: only drain and mixed have one (a cycle over a backlog is \
+                        called mixed)"
+                .to_owned());
+        }
+        self.check_wait()?;
+        match &self.queue_prefix {
+            Some(prefix) if !is_plain(prefix) => Err(format!(
+                "--queue-prefix: letters, digits, '.', '_' and inner '-' are possible, at most \
+                 {PREFIX_MAX}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_wait(&self) -> Result<(), String> {
+        if self.workload != Workload::Wait {
+            return Ok(());
+        }
+        if matches!(self.dialect, Dialect::Echo | Dialect::Redis) {
+            return Err(
+                "wait: an echo has no jobs to wait for, and a Redis script cannot wait".to_owned()
+            );
+        }
+        if self.waiters == 0 || (self.waiters as u64) < self.queues {
+            return Err("--waiters: every queue (--queues) needs at least one worker".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn is_plain(prefix: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=PREFIX_MAX).contains(&prefix.len())
+        && !prefix.starts_with('-')
+        && prefix.bytes().all(plain)
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.001..=1e8).contains(&rate) => Ok(rate),
+        _ => Err("give a number of requests a second".to_owned()),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (text, 1.0),
+    };
+    match number.trim_end().parse::<f64>() {
+        Ok(number) if (0.0..=1e6).contains(&number) => Ok(Duration::from_secs_f64(number * factor)),
+        _ => Err("give a number of seconds, or one with ms".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
+    }
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        line.bench.plan(0xabc)
+    }
+
+    #[test]
+    fn defaults_depend_on_the_workload() {
+        let plan_of = |line| plan(line).unwrap();
+        assert_eq!(plan_of("").workload, Workload::Cycle);
+        assert_eq!(plan_of("").extent, Extent::Time(DURATION));
+        assert_eq!(plan_of("put").extent, Extent::Requests(100_000));
+        assert_eq!(plan_of("drain -n 10").backlog, 5);
+        assert_eq!(plan_of("drain --backlog 7").extent, Extent::Requests(u64::MAX));
+        assert_eq!(plan_of("mixed").backlog, 50_000);
+        assert_eq!((plan_of("idle").connections, plan_of("idle").idle), (1, 1000));
+        assert_eq!((plan_of("wait").connections, plan_of("wait").waiters), (1, 64));
+        assert_eq!((plan_of("cycle").idle, plan_of("cycle").waiters), (0, 0));
+        assert_eq!(plan_of("cycle").prefix, "bench-00000abc-");
+        let plan = plan_of("cycle --payload 1KiB --duration 500ms --rate 1e3");
+        assert_eq!((plan.payload, plan.rate), (1024, Some(1000.0)));
+        assert_eq!(plan.extent, Extent::Time(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_explained() {
+        for (line, word) in [
+            ("cycle -c 0", "--connections"),
+            ("cycle -d 0", "--depth"),
+            ("cycle --payload 31", "--payload"),
+            ("cycle --queues 0", "--queues"),
+            ("cycle --priorities 0", "--priorities"),
+            ("cycle --duration 0", "nothing to measure"),
+            ("cycle --duration x", "seconds"),
+            ("cycle --rate 0", "requests a second"),
+            ("cycle --rate nan", "requests a second"),
+            ("cycle --backlog 5", "mixed"),
+            ("cycle -n 5 --duration 5", "cannot be used with"),
+            ("cycle --queue-prefix a\"", "--queue-prefix"),
+            ("cycle --queue-prefix=-a", "--queue-prefix"),
+            ("wait --dialect redis", "wait"),
+            ("wait --waiters 1 --queues 2", "--waiters"),
+        ] {
+            let error = plan(line).unwrap_err();
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
+}

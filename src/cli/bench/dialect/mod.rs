@@ -1,0 +1,200 @@
+//! How requests are written and replies are read: the seam behind which other servers are measured
+//! with the same generator, the same jobs and the same checks.
+
+mod beanstalkd;
+mod echo;
+mod job_centre;
+mod redis;
+
+use super::content::Content;
+use clap::ValueEnum;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// The protocols there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Dialect {
+    /// JSON lines.
+    JobCentre,
+    /// The requests of Job Centre at a server that sends every line back: the floor.
+    Echo,
+    /// beanstalkd's text protocol; queues are tubes.
+    Beanstalkd,
+    /// Three Lua scripts over a sorted set per queue.
+    Redis,
+}
+
+/// One request, to whatever server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Put the job with this number.
+    Put { seq: u64 },
+    /// Take the most urgent job of a queue. `seq` is what an echo pretends to have found.
+    Get { queue: u64, seq: u64, wait: bool },
+    /// Delete the job that was delivered under this id.
+    Delete { seq: u64, id: u64 },
+}
+
+/// A job as it was delivered; a field that a protocol does not show is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job<'a> {
+    pub(super) id: u64,
+    pub(super) text: &'a [u8],
+    pub(super) priority: Option<u64>,
+    pub(super) queue: Option<&'a [u8]>,
+}
+
+/// One reply, from whatever server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer<'a> {
+    Put {
+        id: u64,
+    },
+    Job(Job<'a>),
+    Deleted,
+    NoJob,
+    /// The request itself.
+    Echo,
+    /// Not the answer to a request: to be passed over.
+    Aside,
+}
+
+/// What came of reading: nothing yet, or an answer and its length; or a sentence about a reply that
+/// cannot be.
+pub(super) type Parsed<'a> = Result<Option<(usize, Answer<'a>)>, String>;
+
+/// One dialect with everything prepared that can be.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) content: Content,
+    names: Vec<String>,
+    script: Script,
+}
+
+#[derive(Debug)]
+enum Script {
+    JobCentre(job_centre::Lines),
+    Echo(job_centre::Lines),
+    Beanstalkd,
+    Redis(redis::Commands),
+}
+
+impl Wire {
+    /// Prepares for queues called `prefix` and a number.
+    pub(super) fn new(dialect: Dialect, content: Content, prefix: &str) -> Self {
+        let names: Vec<String> =
+            (0..content.queues()).map(|number| format!("{prefix}{number}")).collect();
+        let script = match dialect {
+            Dialect::JobCentre => Script::JobCentre(job_centre::Lines::new(&names)),
+            Dialect::Echo => Script::Echo(job_centre::Lines::new(&names)),
+            Dialect::Beanstalkd => Script::Beanstalkd,
+            Dialect::Redis => Script::Redis(redis::Commands::new(prefix, &names)),
+        };
+        Self { content, names, script }
+    }
+
+    /// The name of a queue.
+    pub(super) fn name(&self, queue: u64) -> &str {
+        &self.names[place(queue)]
+    }
+
+    /// Says what a server wants to be told before the first request, and waits for its answers.
+    pub(super) fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
+        let (request, replies) = match &self.script {
+            Script::JobCentre(_) | Script::Echo(_) => return Ok(()),
+            Script::Beanstalkd => beanstalkd::greeting(&self.names),
+            Script::Redis(_) => redis::greeting(),
+        };
+        let lost = |error| format!("the server did not answer the set-up: {error}");
+        stream.write_all(&request).map_err(lost)?;
+        let mut received = Vec::new();
+        let mut byte = [0; 1];
+        let mut missing = replies;
+        while missing > 0 {
+            stream.read_exact(&mut byte).map_err(lost)?;
+            received.push(byte[0]);
+            missing -= usize::from(byte[0] == b'\n');
+        }
+        match &self.script {
+            Script::JobCentre(_) | Script::Echo(_) => Ok(()),
+            Script::Beanstalkd => beanstalkd::check_greeting(&received),
+            Script::Redis(_) => redis::check_greeting(&received),
+        }
+    }
+
+    /// Writes a request. `tube` is the connection's own: the queue that it last put into.
+    #[inline]
+    pub(super) fn write(&self, request: &Request, tube: &mut u64, out: &mut Vec<u8>) {
+        match &self.script {
+            Script::JobCentre(lines) => lines.write(request, &self.content, out),
+            Script::Echo(lines) => echo::write(request, lines, &self.content, out),
+            Script::Beanstalkd => {
+                beanstalkd::write(request, &self.names, &self.content, tube, out);
+            }
+            Script::Redis(commands) => commands.write(request, &self.content, out),
+        }
+    }
+
+    /// Reads the reply to `request` off the front of `bytes`.
+    #[inline]
+    pub(super) fn parse<'a>(&self, request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
+        match &self.script {
+            Script::JobCentre(_) => job_centre::parse(request, self.content.size(), bytes),
+            Script::Echo(lines) => echo::parse(request, lines, &self.content, bytes),
+            Script::Beanstalkd => beanstalkd::parse(request, bytes),
+            Script::Redis(_) => redis::parse(request, bytes),
+        }
+    }
+}
+
+/// Queues are counted from 0 and few.
+fn place(queue: u64) -> usize {
+    usize::try_from(queue).unwrap_or(usize::MAX)
+}
+
+/// Splits off a line and its length with the line end; `\r` is not part of it.
+#[inline]
+fn take_line(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    let line = &bytes[..end];
+    Some((end + 1, line.strip_suffix(b"\r").unwrap_or(line)))
+}
+
+/// A reply that does not belong to its request.
+#[cold]
+fn unexpected(request: &Request, reply: &[u8]) -> String {
+    let name = match request {
+        Request::Put { .. } => "put",
+        Request::Get { .. } => "get",
+        Request::Delete { .. } => "delete",
+    };
+    format!("the server answered a {name} with {}", super::ledger::shown(reply))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every reply is found only once its last byte is there, and then exactly it.
+    pub(super) fn reads_byte_by_byte(
+        parse: impl Fn(&[u8]) -> Result<Option<(usize, String)>, String>,
+        reply: &[u8],
+    ) -> String {
+        for end in 0..reply.len() {
+            assert_eq!(parse(&reply[..end]), Ok(None), "{end} bytes");
+        }
+        let mut longer = reply.to_vec();
+        longer.extend_from_slice(reply);
+        let (used, answer) = parse(&longer).unwrap().unwrap();
+        assert_eq!(used, reply.len());
+        answer
+    }
+
+    #[test]
+    fn lines_end_in_either_way() {
+        assert_eq!(take_line(b"a\r\nb"), Some((3, &b"a"[..])));
+        assert_eq!(take_line(b"a\nb"), Some((2, &b"a"[..])));
+        assert_eq!(take_line(b"a\r"), None);
+    }
+}

@@ -1,0 +1,373 @@
+//! The result: a table for people, JSON for programs.
+
+use super::args::{Extent, Plan, Workload};
+use super::clock::{float, seconds};
+use super::dialect::Dialect;
+use super::generator::Generator;
+use super::latency::{Kind, Summary};
+use super::ledger::Totals;
+use super::process::{Machine, Sample};
+use super::window::Mark;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fmt;
+
+/// Everything that a run has to tell.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Report {
+    /// Rises when a field changes its meaning.
+    format: u32,
+    version: &'static str,
+    workload: Workload,
+    dialect: Dialect,
+    address: String,
+    connections: usize,
+    depth: usize,
+    payload_bytes: usize,
+    queues: u64,
+    priorities: u64,
+    backlog: u64,
+    waiters: usize,
+    idle: usize,
+    rate: Option<f64>,
+    warmup_seconds: f64,
+    seed: u64,
+    /// Between the first and the last look at the clock.
+    seconds: f64,
+    /// Those that count.
+    requests: u64,
+    requests_per_second: f64,
+    /// At a fixed rate: requests that should have been sent in time and were not.
+    missed: u64,
+    /// Of the whole run, all of them checked.
+    jobs: Totals,
+    latency_us: Latency,
+    server: Option<Server>,
+    generator: Option<Cpu>,
+    /// Busy share of all CPUs of this machine together.
+    machine_busy: Option<f64>,
+    machine: Machine,
+    /// What the reader should know before believing the numbers.
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Latency {
+    all: Option<Summary>,
+    put: Option<Summary>,
+    get: Option<Summary>,
+    delete: Option<Summary>,
+    delivery: Option<Summary>,
+    /// At a fixed rate: how late the generator itself sent.
+    lateness: Option<Summary>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Cpu {
+    seconds: f64,
+    /// 1 is one CPU all the time.
+    share: f64,
+    microseconds_per_request: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Server {
+    cpu: Cpu,
+    memory_before_bytes: u64,
+    memory_after_bytes: u64,
+    /// For `put`: growth of memory for each job.
+    bytes_per_job: Option<f64>,
+    /// For `idle`: growth of memory for each connection.
+    bytes_per_connection: Option<f64>,
+}
+
+/// Above this share of a CPU the generator may be what limits the result.
+const SATURATED: f64 = 0.95;
+
+/// Above this share of a CPU, other programs disturb the measurement.
+const OTHERS: f64 = 0.3;
+
+impl Report {
+    /// Sums up a finished run.
+    pub(super) fn new(plan: &Plan, generator: &Generator<'_>) -> Self {
+        let (start, end) = (&generator.window.start, &generator.window.end);
+        let latencies = &generator.window.latencies;
+        let all = latencies.all();
+        let elapsed = seconds(end.at - start.at);
+        let of = |kind| Summary::of(latencies.of(kind));
+        let mut report = Self {
+            format: 1,
+            version: env!("CARGO_PKG_VERSION"),
+            workload: plan.workload,
+            dialect: plan.dialect,
+            address: plan.address.clone(),
+            connections: plan.connections,
+            depth: plan.depth,
+            payload_bytes: plan.payload,
+            queues: plan.queues,
+            priorities: plan.priorities,
+            backlog: plan.backlog,
+            waiters: plan.waiters,
+            idle: plan.idle,
+            rate: plan.rate,
+            warmup_seconds: plan.warmup.as_secs_f64(),
+            seed: plan.seed,
+            seconds: elapsed,
+            requests: all.len(),
+            requests_per_second: float(all.len()) / elapsed,
+            missed: generator.missed,
+            jobs: generator.ledger.totals(),
+            latency_us: Latency {
+                all: Summary::of(&all),
+                put: of(Kind::Put),
+                get: of(Kind::Get),
+                delete: of(Kind::Delete),
+                delivery: of(Kind::Delivery),
+                lateness: Summary::of(latencies.lateness()),
+            },
+            server: server(plan, generator),
+            generator: cpu(start, end, |mark| mark.own),
+            machine_busy: busy(start, end),
+            machine: Machine::this(),
+            notes: Vec::new(),
+        };
+        report.add_notes(plan);
+        report
+    }
+
+    fn add_notes(&mut self, plan: &Plan) {
+        let busy = self.generator.filter(|cpu| cpu.share > SATURATED);
+        if let (Some(cpu), None) = (busy, plan.rate) {
+            self.notes.push(format!(
+                "the generator used {:.0} % of a CPU: the server may be able to do more",
+                100.0 * cpu.share
+            ));
+        }
+        if plan.rate.is_some() {
+            self.notes.push(
+                "at a fixed rate the generator waits awake, so its CPU time says nothing".into(),
+            );
+        }
+        if let (Some(busy), Some(server), Some(own)) =
+            (self.machine_busy, &self.server, &self.generator)
+        {
+            let others = busy * float(self.machine.cpus as u64) - server.cpu.share - own.share;
+            if others > OTHERS {
+                self.notes.push(format!(
+                    "other programs used {:.0} % of a CPU meanwhile: on a quiet machine the \
+                     numbers are better",
+                    100.0 * others
+                ));
+            }
+        }
+        if self.missed > 0 {
+            self.notes.push(format!(
+                "the rate was too high: {} requests were not even sent, so the real latencies are \
+                 worse than these",
+                self.missed
+            ));
+        }
+        if plan.server_pid.is_some() && self.server.is_none() {
+            self.notes.push("--server-pid: nothing is known about this process".into());
+        }
+        if let (Extent::Requests(wanted), true) = (plan.extent, plan.workload == Workload::Drain)
+            && self.requests < wanted
+            && wanted != u64::MAX
+        {
+            self.notes.push("the backlog was gone before all requests were sent".into());
+        }
+    }
+
+    /// The run in one line.
+    pub(super) fn title(&self) -> String {
+        let mut parts = vec![
+            format!("{} x {} in flight", count(self.connections as u64, "connection"), self.depth),
+            format!("{} B", self.payload_bytes),
+        ];
+        if self.queues > 1 {
+            parts.push(format!("{} queues", self.queues));
+        }
+        if self.backlog > 0 {
+            parts.push(format!("backlog {}", self.backlog));
+        }
+        if self.waiters > 0 {
+            parts.push(count(self.waiters as u64, "waiter"));
+        }
+        if self.idle > 0 {
+            parts.push(format!("{} idle", self.idle));
+        }
+        parts.extend(self.rate.map(|rate| format!("{rate} a second")));
+        format!("{} ({}): {}", name(&self.workload), name(&self.dialect), parts.join(", "))
+    }
+
+    /// The whole report as one JSON object.
+    pub(super) fn json(&self) -> Result<String, String> {
+        serde_json::to_string_pretty(self).map_err(|error| format!("cannot write JSON: {error}"))
+    }
+}
+
+/// The name under which the value of an argument is typed.
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn server(plan: &Plan, generator: &Generator<'_>) -> Option<Server> {
+    let (start, end) = (&generator.window.start, &generator.window.end);
+    let (before, after) = (start.server?, end.server?);
+    let growth = |from: Sample, to: Sample| float(to.memory_bytes) - float(from.memory_bytes);
+    let put = end.put - start.put;
+    let is_put = plan.workload == Workload::Put && put > 0;
+    let (unconnected, connected) = (generator.unconnected.server?, before);
+    let connections = (plan.connections + plan.idle) as u64;
+    Some(Server {
+        cpu: cpu(start, end, |mark| mark.server)?,
+        memory_before_bytes: before.memory_bytes,
+        memory_after_bytes: after.memory_bytes,
+        bytes_per_job: is_put.then(|| growth(before, after) / float(put)),
+        bytes_per_connection: (plan.workload == Workload::Idle)
+            .then(|| growth(unconnected, connected) / float(connections)),
+    })
+}
+
+fn cpu(start: &Mark, end: &Mark, of: impl Fn(&Mark) -> Option<Sample>) -> Option<Cpu> {
+    let nanos = of(end)?.cpu_nanos.saturating_sub(of(start)?.cpu_nanos);
+    let replies = (end.replies - start.replies).max(1);
+    Some(Cpu {
+        seconds: seconds(nanos),
+        share: float(nanos) / float((end.at - start.at).max(1)),
+        microseconds_per_request: float(nanos) / 1e3 / float(replies),
+    })
+}
+
+fn busy(start: &Mark, end: &Mark) -> Option<f64> {
+    let ((busy_before, before), (busy_after, after)) = (start.machine?, end.machine?);
+    let total = after.checked_sub(before).filter(|&total| total > 0)?;
+    Some(float(busy_after.saturating_sub(busy_before)) / float(total))
+}
+
+fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// A number as people read it: 1,234,567.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn rounded(number: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown, rounded")]
+    let whole = number.round().max(0.0) as u64;
+    grouped(whole)
+}
+
+fn mib(bytes: u64) -> f64 {
+    float(bytes) / float(1 << 20)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title())?;
+        writeln!(
+            f,
+            "  {} requests in {:.3} s: {} a second",
+            grouped(self.requests),
+            self.seconds,
+            rounded(self.requests_per_second)
+        )?;
+        self.fmt_latency(f)?;
+        if let Some(server) = &self.server {
+            let cpu = server.cpu;
+            writeln!(
+                f,
+                "  server     {:.2} us CPU a request, {:.0} % of a CPU; \
+                 memory {:.1} MiB before, {:.1} after",
+                cpu.microseconds_per_request,
+                100.0 * cpu.share,
+                mib(server.memory_before_bytes),
+                mib(server.memory_after_bytes)
+            )?;
+            if let Some(bytes) = server.bytes_per_job {
+                writeln!(f, "             {bytes:.0} bytes of memory a job")?;
+            }
+            if let Some(bytes) = server.bytes_per_connection {
+                writeln!(f, "             {bytes:.0} bytes of memory a connection")?;
+            }
+        }
+        if let Some(cpu) = &self.generator {
+            writeln!(
+                f,
+                "  generator  {:.2} us CPU a request, {:.0} % of a CPU",
+                cpu.microseconds_per_request,
+                100.0 * cpu.share
+            )?;
+        }
+        if let Some(busy) = self.machine_busy {
+            let cpus = count(self.machine.cpus as u64, "CPU");
+            writeln!(f, "  machine    {:.0} % busy, {cpus}", 100.0 * busy)?;
+        }
+        writeln!(
+            f,
+            "  checked    {} jobs put, {} delivered, {} deleted, each once and unchanged",
+            grouped(self.jobs.put),
+            grouped(self.jobs.delivered),
+            grouped(self.jobs.deleted)
+        )?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "  note       {note}"))
+    }
+}
+
+impl Report {
+    fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heads = ["count", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+        write!(f, "\n  {:<9}", "us")?;
+        for head in heads {
+            write!(f, " {head:>11}")?;
+        }
+        writeln!(f)?;
+        let latency = &self.latency_us;
+        let lines = [
+            ("put", latency.put),
+            ("get", latency.get),
+            ("delete", latency.delete),
+            ("all", latency.all),
+            ("delivery", latency.delivery),
+            ("late send", latency.lateness),
+        ];
+        for (name, summary) in lines {
+            let Some(line) = summary else { continue };
+            write!(f, "  {name:<9} {:>11}", grouped(line.count))?;
+            for micros in
+                [line.mean, line.p50, line.p90, line.p99, line.p99_9, line.p99_99, line.max]
+            {
+                write!(f, " {micros:>11.1}")?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(rounded(1999.6), "2,000");
+        assert_eq!(rounded(f64::NAN), "0");
+        assert_eq!(count(1, "queue"), "1 queue");
+        assert_eq!(count(0, "queue"), "0 queues");
+    }
+}
