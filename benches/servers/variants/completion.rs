@@ -92,8 +92,7 @@ fn with_turn(
     act: impl FnOnce(&mut Connection<HallDesk<Local>>, &mut Shared, &mut Turn<'_>),
 ) {
     SCRATCH.with_borrow_mut(|Scratch { shared, pool, .. }| {
-        let waker = cx.waker().clone();
-        let turn = &mut Turn { now: now(), waker: &waker, pool };
+        let turn = &mut Turn { now: now(), waker: cx.waker(), pool };
         act(&mut connection.borrow_mut(), shared, turn);
     });
 }

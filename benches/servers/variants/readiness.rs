@@ -164,8 +164,7 @@ fn turn<D: Desk>(
     patience: &mut Patience,
 ) -> Poll<()> {
     SCRATCH.with_borrow_mut(|Scratch { bytes, shared, pool }| {
-        let waker = cx.waker().clone();
-        let turn = &mut Turn { now: now(), waker: &waker, pool };
+        let turn = &mut Turn { now: now(), waker: cx.waker(), pool };
         let mood = |connection: &Connection<D>| {
             (connection.is_over(), connection.wants_input(), connection.is_peer_closed())
         };
