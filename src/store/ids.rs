@@ -72,14 +72,15 @@ impl Ids {
         page.live += 1;
     }
 
-    /// Forgets `id`. `next_id` is the one that will be given out next: its page stays, so that one
-    /// job that comes and goes costs no allocation. O(1).
-    pub(super) fn remove(&mut self, id: u64, next_id: u64) {
+    /// Forgets `id` and returns its slot, if there is such a job. `next_id` is the one that will be
+    /// given out next: its page stays, so that one job that comes and goes costs no allocation. O(1).
+    pub(super) fn take(&mut self, id: u64, next_id: u64) -> Option<u32> {
         let number = id >> SHIFT;
-        let page = self.pages.get_mut(&number).expect("the id of a job has a page");
-        let place = &mut page.slots[offset(id)];
-        assert!(*place != VACANT, "an id was forgotten twice");
-        *place = VACANT;
+        let page = self.pages.get_mut(&number)?;
+        let slot = std::mem::replace(&mut page.slots[offset(id)], VACANT);
+        if slot == VACANT {
+            return None;
+        }
         page.live -= 1;
         if page.live == 0 && number != next_id >> SHIFT {
             self.pages.remove(&number);
@@ -87,6 +88,7 @@ impl Ids {
                 self.pages.shrink_to(self.pages.capacity() / 4);
             }
         }
+        Some(slot)
     }
 
     /// How many ids are known. O(pages): for tests.
@@ -112,15 +114,15 @@ mod tests {
                 model.insert(next_id, u32::try_from(next_id % 1_000).unwrap());
                 next_id += 1;
             } else if let Some((&id, _)) = model.range(rng.below(next_id)..).next() {
-                ids.remove(id, next_id);
-                model.remove(&id);
+                assert_eq!(ids.take(id, next_id), model.remove(&id));
+                assert_eq!(ids.take(id, next_id), None);
             }
             let id = rng.below(next_id + 2);
             assert_eq!(ids.find(id), model.get(&id).copied());
         }
         assert_eq!(ids.count(), model.len());
         for &id in model.keys() {
-            ids.remove(id, next_id);
+            ids.take(id, next_id);
         }
         assert!(ids.pages.len() <= 2, "pages of forgotten ids go");
         assert_eq!(ids.find(u64::MAX), None);

@@ -183,7 +183,7 @@ impl Store {
 
     /// Makes an end of a job. O(log n).
     fn delete(&mut self, ticket: Ticket, id: JobId, fx: &mut Effects) {
-        let Some(slot) = self.ids.find(id.0) else {
+        let Some(slot) = self.ids.take(id.0, self.next_id) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
@@ -195,7 +195,6 @@ impl Store {
             }
             Status::Held => self.holders.unlink(slot, &mut self.jobs),
         }
-        self.ids.remove(id.0, self.next_id);
         self.jobs.remove(slot);
         self.queues[queue].jobs -= 1;
         self.queues.leave_if_idle(queue);

@@ -47,7 +47,7 @@ pub enum Value<'a> {
     Object(&'a [u8]),
     /// A string, unescaped.
     String(&'a str),
-    /// An array of strings: see [`Document::strings`].
+    /// An array of strings: see [`Arrays::strings`].
     Strings(StringsAt),
 }
 
