@@ -1,0 +1,88 @@
+//! What a job queue does to an allocator: jobs live for very different times, so memory comes back
+//! in random order. Compare `cargo bench --bench alloc_mimalloc` with `--bench alloc_system`.
+//!
+//! One operation replaces a random one of so many live jobs by a new one of 50 to 1,000 bytes:
+//! `boxes` by itself, `store` by a delete and a put. 1,000 operations to an iteration, so **a time
+//! in µs reads as ns for one operation**.
+
+use divan::Bencher;
+use jobcentre::base::rng::Rng;
+use jobcentre::base::slab::Key;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::store::{Effects, Outcome, Store};
+
+const ROUND: usize = 1000;
+const NOW: Now = Now { mono: Mono(1), wall: Wall(1) };
+const TICKET: Ticket = Ticket { client: Key { index: 0, generation: 1 }, serial: 0 };
+static BYTES: [u8; 1_000] = [b'x'; 1_000];
+
+/// `full` when measuring; under `cargo test` at most 50.
+fn sized(full: usize) -> usize {
+    if std::env::args().any(|arg| arg == "--bench") { full } else { full.min(50) }
+}
+
+fn below(rng: &mut Rng, bound: usize) -> usize {
+    usize::try_from(rng.below(bound as u64)).expect("bounded by a usize")
+}
+
+fn payload(rng: &mut Rng) -> &'static [u8] {
+    &BYTES[..50 + below(rng, 950)]
+}
+
+#[divan::bench(args = [10_000, 1_000_000])]
+fn boxes(bencher: Bencher, live: usize) {
+    let mut rng = Rng::new(11);
+    let mut jobs: Vec<Box<[u8]>> = (0..sized(live)).map(|_| payload(&mut rng).into()).collect();
+    bencher.bench_local(|| {
+        for _ in 0..ROUND {
+            let place = below(&mut rng, jobs.len());
+            jobs[place] = payload(&mut rng).into();
+        }
+    });
+}
+
+/// A store and the ids of its jobs.
+struct Jobs {
+    store: Store,
+    effects: Effects,
+    ids: Vec<JobId>,
+    rng: Rng,
+}
+
+impl Jobs {
+    fn apply(&mut self, command: &Command<'_>) -> Outcome {
+        self.store.apply(TICKET, command, NOW, &mut self.effects);
+        self.effects.outcomes.pop_front().expect("answered at once").1
+    }
+
+    fn put(&mut self) -> JobId {
+        let bytes = payload(&mut self.rng);
+        let urgency = Urgency::Number(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
+        let payload = Payload { encoding: Encoding::Json, bytes };
+        let turn = Turn::OldestFirst;
+        match self.apply(&Command::Put { queue: b"queue0", urgency, turn, payload }) {
+            Outcome::Put(id) => id,
+            other => unreachable!("a put was answered by {other:?}"),
+        }
+    }
+}
+
+#[divan::bench(args = [10_000, 1_000_000])]
+fn store(bencher: Bencher, live: usize) {
+    let (store, effects) = (Store::new(1), Effects::default());
+    let mut jobs = Jobs { store, effects, ids: Vec::new(), rng: Rng::new(12) };
+    for _ in 0..sized(live) {
+        let id = jobs.put();
+        jobs.ids.push(id);
+    }
+    bencher.bench_local(|| {
+        for _ in 0..ROUND {
+            let place = below(&mut jobs.rng, jobs.ids.len());
+            assert_eq!(jobs.apply(&Command::Delete { id: jobs.ids[place] }), Outcome::Done);
+            jobs.ids[place] = jobs.put();
+        }
+    });
+}
