@@ -10,6 +10,8 @@ mod size;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::fmt::Display;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// A general-purpose job queue server: clients put jobs with priorities into named queues, others
@@ -43,6 +45,12 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Says on stderr why the program cannot do what it was told. Whoever closed stderr does not want to
+/// know, and is not to be punished with a panic.
+fn complain(error: impl Display) {
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+}
+
 /// Prints what is wrong with the arguments, and where a value came from that nobody typed.
 fn explain(error: &clap::Error) -> ExitCode {
     // Nothing can be done about a closed stderr.
@@ -53,7 +61,10 @@ fn explain(error: &clap::Error) -> ExitCode {
         && !std::env::args().any(|typed| typed == flag || typed.starts_with(&format!("{flag}=")))
     {
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
-        eprintln!("The value comes from the environment variable JOBCENTRE_{variable}.");
+        let _ = writeln!(
+            std::io::stderr(),
+            "The value comes from the environment variable JOBCENTRE_{variable}."
+        );
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

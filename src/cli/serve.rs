@@ -1,7 +1,7 @@
 //! `jobcentre serve`: everything wired together.
 
 use super::config::{Config, Options};
-use super::{files, log};
+use super::{complain, files, log};
 use crate::engine::Engine;
 use crate::reactor::{Ending, Reactor};
 use crate::server::{Server, Settings};
@@ -32,7 +32,7 @@ impl Serve {
             Some(path) => match Options::from_file(path) {
                 Ok(options) => options,
                 Err(error) => {
-                    eprintln!("error: {error}");
+                    complain(&error);
                     return ExitCode::from(WRONG_USAGE);
                 }
             },
@@ -40,7 +40,7 @@ impl Serve {
         };
         let config = self.options.or(file).complete();
         if config.doors.is_empty() {
-            eprintln!("error: every door is off: give --listen an address");
+            complain("every door is off: give --listen an address");
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);

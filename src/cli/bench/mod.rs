@@ -21,6 +21,7 @@ mod progress;
 mod report;
 mod window;
 
+use super::complain;
 pub(super) use args::Bench;
 use args::Plan;
 use generator::Generator;
@@ -38,14 +39,14 @@ impl Bench {
         let plan = match self.plan(entropy) {
             Ok(plan) => plan,
             Err(error) => {
-                eprintln!("error: {error}");
+                complain(&error);
                 return ExitCode::from(WRONG_USAGE);
             }
         };
         match run(&plan) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("error: {error}");
+                complain(&error);
                 ExitCode::FAILURE
             }
         }

@@ -1,6 +1,7 @@
 //! Clients that end in every way there is: their jobs come back, and nobody else is harmed.
 
 use crate::support::{Client, NO_JOB, Server, get, number, put, wait};
+use jobcentre::base::limits::STALLED_INPUT_MAX;
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::process::{Command, Stdio};
@@ -120,19 +121,21 @@ fn clients_that_do_not_read_their_answers_end_alone() {
 
 #[test]
 fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
-    // More than the server buffers behind a waiting get, so that the rest stays in the socket.
-    let behind = "nonsense\n".repeat(12_000);
+    // As much as the server buffers behind a waiting get, and a little that stays in the socket: not
+    // so much that the system of the client could not send the end of the connection after it.
+    let buffered = "nonsense\n".repeat(STALLED_INPUT_MAX / 9 + 1);
     for reset in [false, true] {
         let server = Server::start(&[]);
         let (mut leaving, mut staying) = (server.connect(), server.connect());
         let mut producer = server.connect();
         leaving.send(&wait("q"));
-        leaving.send_bytes(behind.as_bytes());
-        producer.settle();
-        staying.send(&wait("q"));
+        leaving.send_bytes(buffered.as_bytes());
         for _ in 0..20 {
             producer.settle();
         }
+        leaving.send_bytes(&buffered.as_bytes()[..5_000]);
+        staying.send(&wait("q"));
+        producer.settle();
         if reset {
             leaving.reset();
         } else {

@@ -33,6 +33,8 @@
 mod parse;
 mod pure;
 mod real;
+#[cfg(target_os = "linux")]
+mod variants;
 
 use parse::{Expected, Step, Transcript, What};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The real process as the world of a transcript.
+//! The real process as the world of a transcript, and whatever else listens on a socket.
 //!
 //! Nothing here waits for a time to pass. Whether the server has dealt with everything is found out
 //! by a connection of our own, the probe: the system tells the server of events in their order, so
@@ -11,27 +11,57 @@ use super::World;
 use crate::support::{Client, Server, until};
 use jobcentre::server::Settings;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A server process, its clients, and the probe.
-pub(super) struct Real {
-    server: Server,
-    probe: Client,
-    /// Bytes sent since the probe was last answered.
+/// Who serves the clients.
+pub(super) trait Host {
+    /// Returns once everything so far, of which these are the latest bytes, has been dealt with.
+    fn settle(&mut self, sent: usize);
+}
+
+/// A host, where it listens, and its clients.
+pub(super) struct Real<H> {
+    host: H,
+    address: SocketAddr,
+    /// Bytes sent since it last settled.
     unsettled: usize,
     /// Ports of clients whose end may not have reached the server.
     leaving: Vec<u16>,
     clients: BTreeMap<char, Client>,
 }
 
-impl Real {
+/// A server process, and the probe.
+pub(super) struct Process {
+    _server: Server,
+    probe: Client,
+}
+
+impl Host for Process {
+    fn settle(&mut self, sent: usize) {
+        // Much input takes the server many passes.
+        for _ in 0..2 + sent / 4096 {
+            self.probe.send("");
+            let answer = self.probe.receive();
+            assert!(answer.contains("is empty"), "the probe was answered {answer}");
+        }
+    }
+}
+
+impl Real<Process> {
     pub(super) fn start(settings: Settings) -> Self {
         let max_request = settings.max_request.to_string();
         let max_clients = (settings.max_clients + 1).to_string();
         let flags = ["--max-request", &max_request, "--max-clients", &max_clients];
         let server = Server::start(&flags);
-        let probe = server.connect();
-        Self { server, probe, unsettled: 0, leaving: Vec::new(), clients: BTreeMap::new() }
+        let (address, probe) = (server.address, server.connect());
+        Self::new(address, Process { _server: server, probe })
+    }
+}
+
+impl<H> Real<H> {
+    pub(super) fn new(address: SocketAddr, host: H) -> Self {
+        Self { host, address, unsettled: 0, leaving: Vec::new(), clients: BTreeMap::new() }
     }
 
     fn client(&mut self, client: char) -> Result<&mut Client, String> {
@@ -39,9 +69,9 @@ impl Real {
     }
 }
 
-impl World for Real {
+impl<H: Host> World for Real<H> {
     fn connect(&mut self, client: char) -> Result<(), String> {
-        self.clients.insert(client, self.server.connect());
+        self.clients.insert(client, Client::connect(self.address));
         Ok(())
     }
 
@@ -79,16 +109,11 @@ impl World for Real {
     }
 
     fn settle(&mut self) -> Result<(), String> {
-        let server = self.server.address.port();
+        let server = self.address.port();
         for client in std::mem::take(&mut self.leaving) {
             until("the end of a connection", || !is_established(server, client));
         }
-        // Much input takes the server many passes.
-        for _ in 0..2 + std::mem::take(&mut self.unsettled) / 4096 {
-            self.probe.send("");
-            let answer = self.probe.receive();
-            assert!(answer.contains("is empty"), "the probe was answered {answer}");
-        }
+        self.host.settle(std::mem::take(&mut self.unsettled));
         Ok(())
     }
 
@@ -135,7 +160,7 @@ fn the_table_of_connections_knows_who_is_connected() {
     let server = Server::start(&[]);
     let client = server.connect();
     let (server, port) = (server.address.port(), client.port());
-    assert!(is_established(server, port) && !is_established(port, server));
+    assert!(is_established(server, port) && !is_established(server, server));
     drop(client);
     until("the end of the connection", || !is_established(server, port));
 }

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Counts instructions per request and compares them with what is recorded.
+
+    benches/instruction_counts.py            print, and fail if one is more than 5 % above the record
+    benches/instruction_counts.py --record   write benches/instruction_counts.json anew
+
+Needs valgrind and gungraun-runner (`cargo install --locked gungraun-runner --version 0.20.0`). The
+counts depend on the compiler, the crates and libc, but not on what else the machine is doing.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+RECORD = pathlib.Path(__file__).with_suffix(".json")
+REQUESTS = 480  # COUNT in benches/instructions.rs
+ALLOWED = 1.05
+
+
+def measure():
+    """Runs the bench and returns instructions per request by benchmark."""
+    command = ["cargo", "bench", "--locked", "--bench", "instructions", "--", "--output-format=json"]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    counts = {}
+    for line in output.splitlines():
+        if line.startswith("{"):
+            bench = json.loads(line)
+            part = bench["profiles"][0]["data"]["parts"][0]
+            total = part["metrics"]["Ir"]["values"]["new"]
+            counts[f"{bench['function_name']}/{bench['id']}"] = round(total / REQUESTS)
+    return counts
+
+
+def main():
+    counts = measure()
+    if sys.argv[1:] == ["--record"]:
+        RECORD.write_text(json.dumps(counts, indent=2) + "\n")
+    recorded = json.loads(RECORD.read_text())
+    worse = []
+    print(f"{'instructions per request':32}{'now':>8}{'recorded':>10}{'ratio':>8}")
+    for name in sorted(counts.keys() | recorded.keys()):
+        now, before = counts.get(name), recorded.get(name)
+        if now is None or before is None:
+            worse.append(f"{name} is measured and recorded")
+            print(f"{name:32}{now or '-':>8}{before or '-':>10}")
+            continue
+        print(f"{name:32}{now:>8}{before:>10}{now / before:>8.3f}")
+        if now > before * ALLOWED:
+            worse.append(name)
+    if worse:
+        sys.exit(f"more than {ALLOWED:.2f} of the record, or not in both: {', '.join(worse)}")
+
+
+main()

@@ -1,0 +1,166 @@
+//! The engine at hand: behind a `RefCell` of the thread, or behind a mutex.
+//!
+//! Whoever is there for the moment submits a command and takes its reply away, formatted straight
+//! from the store. A client that has to wait for a job leaves its session here, so that whoever
+//! puts the job can write the reply for it and wake its task: nothing is copied for that either.
+//! Invariant: a session is in its seat or in the hall, never in both; what a parked one has to send
+//! is what it got here.
+
+use super::connection::{Desk, Seat, Turn, now};
+use jobcentre::base::slab::Slab;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::protocol::Session;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+/// The engine, and the sessions that wait.
+pub(super) struct Hall {
+    engine: Engine,
+    clients: Slab<Option<Parked>>,
+    latest: Now,
+}
+
+/// A session that waits for a job.
+struct Parked {
+    seat: Seat,
+    waker: Waker,
+}
+
+impl Hall {
+    pub(super) fn new() -> Self {
+        Self { engine: Engine::in_memory(1), clients: Slab::default(), latest: Now::default() }
+    }
+
+    /// Threads come in another order than they looked at the clock; the engine's never runs back.
+    fn at(&mut self, now: Now) -> Now {
+        if now.mono > self.latest.mono {
+            self.latest = now;
+        }
+        self.latest
+    }
+
+    fn submit(&mut self, ticket: Ticket, command: &Command<'_>, seat: &mut Seat, turn: &Turn<'_>) {
+        let now = self.at(turn.now);
+        self.engine.submit(ticket, command, now);
+        self.deliver(Some((ticket.client, seat)));
+        if seat.session.as_ref().is_some_and(|session| session.waits_for().is_some())
+            && let Some(place) = self.clients.get_mut(ticket.client)
+        {
+            let seat = Seat { session: seat.session.take(), ..Seat::default() };
+            *place = Some(Parked { seat, waker: turn.waker.clone() });
+        }
+    }
+
+    /// Writes every reply: for the client that is here to `here`, for others where they are parked.
+    fn deliver(&mut self, mut here: Option<(ClientId, &mut Seat)>) {
+        while let Some(completion) = self.engine.poll_completion() {
+            let Ticket { client, serial } = completion.ticket;
+            let seat = match &mut here {
+                Some((id, seat)) if *id == client => &mut **seat,
+                _ => {
+                    let parked = self.clients.get_mut(client).and_then(Option::as_mut);
+                    let parked = parked.expect("only who waits is answered by another");
+                    parked.waker.wake_by_ref();
+                    &mut parked.seat
+                }
+            };
+            let session = seat.session.as_mut().expect("who asked has a session");
+            session.handle_reply(serial, &completion.reply, &mut seat.output);
+        }
+    }
+
+    /// Takes a session back that was answered, or any if `at_once`.
+    fn fetch(&mut self, client: ClientId, seat: &mut Seat, waker: &Waker, at_once: bool) {
+        let Some(place) = self.clients.get_mut(client) else { return };
+        let Some(parked) = place else { return };
+        let waits = parked.seat.session.as_ref().is_some_and(|it| it.waits_for().is_some());
+        if waits && !at_once {
+            return parked.waker.clone_from(waker);
+        }
+        if let Some(Parked { seat: from, .. }) = place.take() {
+            seat.session = from.session;
+            if seat.output.is_empty() {
+                seat.output = from.output;
+            } else {
+                seat.output.tail().extend_from_slice(from.output.unsent());
+            }
+        }
+    }
+
+    fn call_off(&mut self, client: ClientId, seat: &mut Seat, turn: &Turn<'_>) {
+        self.fetch(client, seat, turn.waker, true);
+        if let Some(serial) = seat.session.as_ref().and_then(Session::waits_for) {
+            let now = self.at(turn.now);
+            self.engine.cancel(Ticket { client, serial }, now);
+            self.deliver(Some((client, seat)));
+        }
+    }
+
+    fn leave(&mut self, client: ClientId) {
+        self.clients.remove(client);
+        let now = self.at(now());
+        self.engine.forget(client, now);
+        self.deliver(None);
+    }
+}
+
+/// How to get at the hall.
+pub(super) trait Place {
+    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R;
+}
+
+thread_local! {
+    static HALL: RefCell<Hall> = RefCell::new(Hall::new());
+}
+
+/// The hall of this thread. Holds nothing, so that tasks need not be bound to the thread by type.
+#[derive(Clone, Copy)]
+pub(super) struct Local;
+
+impl Place for Local {
+    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R {
+        HALL.with_borrow_mut(visit)
+    }
+}
+
+impl Place for Arc<Mutex<Hall>> {
+    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R {
+        visit(&mut self.lock().expect("nobody panics in the hall"))
+    }
+}
+
+/// One client's way into the hall.
+pub(super) struct HallDesk<P> {
+    place: P,
+    client: ClientId,
+}
+
+impl<P: Place> HallDesk<P> {
+    pub(super) fn open(place: P) -> Self {
+        let client = place.with(|hall| hall.clients.insert(None));
+        Self { place, client }
+    }
+}
+
+impl<P: Place> Desk for HallDesk<P> {
+    fn submit(&mut self, seat: &mut Seat, serial: u32, command: &Command<'_>, turn: &mut Turn<'_>) {
+        let ticket = Ticket { client: self.client, serial };
+        self.place.with(|hall| hall.submit(ticket, command, seat, turn));
+    }
+
+    fn fetch(&mut self, seat: &mut Seat, turn: &mut Turn<'_>) {
+        self.place.with(|hall| hall.fetch(self.client, seat, turn.waker, false));
+    }
+
+    fn call_off(&mut self, seat: &mut Seat, turn: &mut Turn<'_>) {
+        self.place.with(|hall| hall.call_off(self.client, seat, turn));
+    }
+
+    fn leave(&mut self) {
+        self.place.with(|hall| hall.leave(self.client));
+    }
+}

@@ -1,0 +1,172 @@
+//! Commands and replies that can travel: what they name is copied, all of a batch behind one
+//! another, so that a batch costs two allocations and not two per command.
+
+use jobcentre::base::strings::StringList;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::JobId;
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::reply::{JobView, Refusal, Reply};
+
+/// An urgency whose digits, if it has any, are the next string.
+#[derive(Clone, Copy, Debug)]
+enum Rank {
+    Number(i64),
+    Beyond,
+}
+
+impl Rank {
+    fn pack(urgency: Urgency<'_>, strings: &mut StringList) -> Self {
+        match urgency {
+            Urgency::Number(number) => Self::Number(number),
+            Urgency::Beyond(digits) => {
+                strings.push(digits.as_bytes());
+                Self::Beyond
+            }
+        }
+    }
+
+    fn unpack<'a>(self, strings: &mut Reader<'a>) -> Urgency<'a> {
+        match self {
+            Self::Number(number) => Urgency::Number(number),
+            Self::Beyond => {
+                let digits = std::str::from_utf8(strings.next());
+                Urgency::Beyond(digits.expect("digits were packed"))
+            }
+        }
+    }
+}
+
+/// Goes through the strings of a batch in the order in which they were packed.
+struct Reader<'a> {
+    list: &'a StringList,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> &'a [u8] {
+        self.at += 1;
+        self.list.range(self.at - 1..self.at).into_iter().next().expect("a string was packed")
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OwnedCommand {
+    Put { rank: Rank, turn: Turn, encoding: Encoding },
+    Take { queues: usize, wait: bool },
+    Delete { id: JobId },
+    Release { id: JobId },
+}
+
+/// Commands of one client, with their serials.
+#[derive(Debug, Default)]
+pub(super) struct Commands {
+    list: Vec<(u32, OwnedCommand)>,
+    strings: StringList,
+}
+
+impl Commands {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn push(&mut self, serial: u32, command: &Command<'_>) {
+        let strings = &mut self.strings;
+        let owned = match *command {
+            Command::Put { queue, urgency, turn, payload } => {
+                strings.push(queue);
+                strings.push(payload.bytes);
+                let rank = Rank::pack(urgency, strings);
+                OwnedCommand::Put { rank, turn, encoding: payload.encoding }
+            }
+            Command::Take { queues, wait } => {
+                queues.into_iter().for_each(|queue| strings.push(queue));
+                OwnedCommand::Take { queues: queues.len(), wait }
+            }
+            Command::Delete { id } => OwnedCommand::Delete { id },
+            Command::Release { id } => OwnedCommand::Release { id },
+        };
+        self.list.push((serial, owned));
+    }
+
+    /// Shows every command to `submit`, in their order.
+    pub(super) fn each(&self, mut submit: impl FnMut(u32, &Command<'_>)) {
+        let mut strings = Reader { list: &self.strings, at: 0 };
+        for &(serial, command) in &self.list {
+            let command = match command {
+                OwnedCommand::Put { rank, turn, encoding } => {
+                    let (queue, bytes) = (strings.next(), strings.next());
+                    let urgency = rank.unpack(&mut strings);
+                    Command::Put { queue, urgency, turn, payload: Payload { encoding, bytes } }
+                }
+                OwnedCommand::Take { queues, wait } => {
+                    let first = strings.at;
+                    strings.at += queues;
+                    Command::Take { queues: self.strings.range(first..strings.at), wait }
+                }
+                OwnedCommand::Delete { id } => Command::Delete { id },
+                OwnedCommand::Release { id } => Command::Release { id },
+            };
+            submit(serial, &command);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OwnedReply {
+    Cancelled,
+    Done,
+    Job { id: JobId, rank: Rank, encoding: Encoding },
+    NoJob,
+    Put(JobId),
+    Refused(Refusal),
+}
+
+/// Replies to one client, with the serials of their requests.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    list: Vec<(u32, OwnedReply)>,
+    strings: StringList,
+}
+
+impl Replies {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn push(&mut self, serial: u32, reply: &Reply<'_>) {
+        let owned = match *reply {
+            Reply::Cancelled => OwnedReply::Cancelled,
+            Reply::Done => OwnedReply::Done,
+            Reply::Job(JobView { id, queue, urgency, payload }) => {
+                self.strings.push(queue);
+                self.strings.push(payload.bytes);
+                let rank = Rank::pack(urgency, &mut self.strings);
+                OwnedReply::Job { id, rank, encoding: payload.encoding }
+            }
+            Reply::NoJob => OwnedReply::NoJob,
+            Reply::Put(id) => OwnedReply::Put(id),
+            Reply::Refused(refusal) => OwnedReply::Refused(refusal),
+        };
+        self.list.push((serial, owned));
+    }
+
+    /// Shows every reply to `take`, in their order.
+    pub(super) fn each(&self, mut take: impl FnMut(u32, &Reply<'_>)) {
+        let mut strings = Reader { list: &self.strings, at: 0 };
+        for &(serial, reply) in &self.list {
+            let reply = match reply {
+                OwnedReply::Cancelled => Reply::Cancelled,
+                OwnedReply::Done => Reply::Done,
+                OwnedReply::Job { id, rank, encoding } => {
+                    let (queue, bytes) = (strings.next(), strings.next());
+                    let urgency = rank.unpack(&mut strings);
+                    Reply::Job(JobView { id, queue, urgency, payload: Payload { encoding, bytes } })
+                }
+                OwnedReply::NoJob => Reply::NoJob,
+                OwnedReply::Put(id) => Reply::Put(id),
+                OwnedReply::Refused(refusal) => Reply::Refused(refusal),
+            };
+            take(serial, &reply);
+        }
+    }
+}
