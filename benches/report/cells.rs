@@ -2,7 +2,7 @@
 //! after round, so that a disturbance meets all of them alike.
 
 use crate::contestants::Contestant;
-use crate::metric::Metric;
+use crate::metric::{Metric, grouped};
 use serde::Serialize;
 
 /// Where a cell stands in the report.
@@ -175,7 +175,7 @@ fn cycles(sizes: &Sizes) -> Vec<Cell> {
         plain(
             format!("cycle-{connections}-{depth}"),
             Group::Cycle,
-            format!("{connections} {noun}, depth {depth}"),
+            format!("{} {noun}, depth {depth}", grouped(&connections.to_string())),
             load(&line, contestants),
         )
     };
@@ -259,7 +259,7 @@ fn memory(payload: usize, sizes: &Sizes) -> Cell {
     Cell {
         id: format!("memory-{payload}"),
         group: Group::Memory,
-        title: format!("{} waiting jobs of {payload} B", short(sizes.jobs)),
+        title: format!("{} waiting jobs of {} B", short(sizes.jobs), grouped(&payload.to_string())),
         entries: [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
         columns: vec![Metric::JobBytes, Metric::KeptAtOnce, Metric::KeptLater],
         compared: Some(Metric::JobBytes),
@@ -275,7 +275,7 @@ fn connections(sizes: &Sizes) -> Cell {
     Cell {
         id: "connections".to_owned(),
         group: Group::Connections,
-        title: format!("{} connections", short(sizes.connections as u64)),
+        title: format!("{} connections", grouped(&sizes.connections.to_string())),
         entries: Contestant::ALL.map(entry).to_vec(),
         columns: vec![Metric::IdleBytes, Metric::WaitingBytes],
         compared: Some(Metric::IdleBytes),

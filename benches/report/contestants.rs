@@ -242,6 +242,6 @@ fn variants() -> Result<PathBuf, String> {
     messages
         .lines()
         .filter_map(executable)
-        .last()
+        .next_back()
         .ok_or_else(|| "cargo does not say where the bench `servers` is".to_owned())
 }

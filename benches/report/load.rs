@@ -51,7 +51,7 @@ pub(crate) fn finish(command: &mut Command) -> Result<Value, String> {
 }
 
 /// The figures in the generator's JSON.
-pub(crate) fn sample(raw: Value) -> Sample {
+pub(crate) fn sample(mut raw: Value) -> Sample {
     let latency = if raw["latency_us"]["delivery"].is_null() { "all" } else { "delivery" };
     let places: [(Metric, &[&str]); 10] = [
         (Metric::Cpu, &["server", "cpu", "microseconds_per_request"]),
@@ -66,7 +66,12 @@ pub(crate) fn sample(raw: Value) -> Sample {
         (Metric::Max, &["latency_us", latency, "max"]),
     ];
     let found = places.iter().filter_map(|(metric, path)| Some((*metric, number(&raw, path)?)));
-    Sample { values: found.collect(), others: others(&raw), raw }
+    let (values, others) = (found.collect(), others(&raw));
+    if let Some(fields) = raw.as_object_mut() {
+        // Said once, in the head of the report.
+        fields.remove("machine");
+    }
+    Sample { values, others, raw }
 }
 
 /// CPUs that neither the server nor the generator used.

@@ -67,8 +67,8 @@ fn siblings(core: usize) -> Vec<usize> {
 /// A list as the kernel writes it: 0-3,8,10-11.
 pub(crate) fn numbers(list: &str) -> Vec<usize> {
     let ranges = list.trim().split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse::<usize>().ok()?)
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<usize>().ok()?..=to.trim().parse::<usize>().ok()?)
     });
     ranges.flatten().collect()
 }
@@ -140,7 +140,18 @@ fn versions(programs: &Programs) -> Vec<(String, String)> {
             versions.push((contestant.name().to_owned(), said(program, &[argument])));
         }
     }
+    let crates = ["mio", "tokio", "monoio"].map(|name| (name, locked(name)));
+    let crates = crates.into_iter().filter_map(|(name, version)| Some((name.to_owned(), version?)));
+    versions.extend(crates);
     versions
+}
+
+/// The version of a crate of this build. The newest, if there are several.
+fn locked(name: &str) -> Option<String> {
+    let lock = include_str!("../../Cargo.lock");
+    let head = format!("name = \"{name}\"\nversion = \"");
+    let rest = lock.split(&head).skip(1).last()?;
+    rest.split('"').next().map(str::to_owned)
 }
 
 /// What a program prints, in one line.

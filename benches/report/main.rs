@@ -117,7 +117,9 @@ fn report(options: &Options) -> Result<(), String> {
     let sizes = options.sizes();
     let cells = options.cells(&sizes)?;
     if options.list {
-        cells.iter().for_each(|cell| println!("{:<16} {}", cell.id, cell.title));
+        for cell in &cells {
+            println!("{:<16} {}", cell.id, cell.title);
+        }
         return Ok(());
     }
     let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 5 }).max(1);
@@ -197,7 +199,7 @@ fn write(
         }
     }
     let everything = Everything { header, verdicts: &verdicts, cells: outcomes };
-    let json = serde_json::to_string_pretty(&everything).map_err(|error| error.to_string())?;
+    let json = serde_json::to_string(&everything).map_err(|error| error.to_string())?;
     save(&out.join("report.json"), &json)?;
     save(&out.join("report.md"), &markdown::write(header, &verdicts, outcomes, &plots))
 }

@@ -108,8 +108,8 @@ fn summary(text: &mut String, verdicts: &[Verdict]) {
     judged(text, &verdicts.iter().collect::<Vec<_>>());
     push(
         text,
-        "\nInstructions a request depend on no machine and are counted apart: \
-         `cargo bench --bench instructions`.",
+        "\nInstructions a request are counted apart (`benches/instruction_counts.py`); what stands \
+         here is the record in the repository.",
     );
 }
 

@@ -81,15 +81,8 @@ impl Metric {
 pub(crate) fn figure(value: f64) -> String {
     let size = value.abs();
     if size >= 1000.0 {
-        let digits = format!("{size:.0}");
-        let mut text = if value < 0.0 { "-".to_owned() } else { String::new() };
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        return text;
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(&format!("{size:.0}")));
     }
     match size {
         100.0.. => format!("{value:.0}"),
@@ -97,6 +90,18 @@ pub(crate) fn figure(value: f64) -> String {
         1.0.. => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
+}
+
+/// Digits as people read them: 1,234,567.
+pub(crate) fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// All figures of one run of one entry.

@@ -97,7 +97,9 @@ impl Client {
             let puts: String = queues.iter().map(|&queue| put(queue, 9)).collect();
             let mut put_ids = self.ids(&puts, DEPTH)?;
             let mut lines = String::new();
-            queues.iter().for_each(|&queue| gets.push(queue, &mut lines));
+            for &queue in &queues {
+                gets.push(queue, &mut lines);
+            }
             let mut got = self.ids(&lines, DEPTH)?;
             put_ids.sort_unstable();
             got.sort_unstable();

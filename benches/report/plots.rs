@@ -93,7 +93,9 @@ fn curves(
     let points = || curves.iter().flat_map(|curve| curve.points.iter());
     let low = |values: &dyn Fn(&(f64, f64)) -> f64| points().map(values).fold(1e12, f64::min);
     let high = |values: &dyn Fn(&(f64, f64)) -> f64| points().map(values).fold(1e-9, f64::max);
-    let xs = (low(&|point| point.0) / 1.1..high(&|point| point.0) * 1.1).log_scale();
+    let xs = (low(&|point| point.0)..high(&|point| point.0) * 1.1).log_scale();
+    let legend =
+        if by_factors { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperLeft };
     let mut builder = ChartBuilder::on(area);
     builder
         .caption(title, ("sans-serif", 18))
@@ -123,7 +125,7 @@ fn curves(
             }
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
+                .position(legend)
                 .background_style(WHITE.mix(0.8))
                 .draw()?;
         }};
@@ -179,7 +181,8 @@ fn share(rarity: f64) -> String {
     format!("{} %", ((1.0 - 1.0 / rarity) * 1e4).round() / 1e2)
 }
 
-const PERCENTILES: [(Metric, f64); 5] = [
+const PERCENTILES: [(Metric, f64); 6] = [
+    (Metric::Min, 1.0),
     (Metric::P50, 2.0),
     (Metric::P90, 10.0),
     (Metric::P99, 100.0),
@@ -293,7 +296,7 @@ fn bars(group: Group, file: &str, title: &str, panels: &[Panel]) -> Option<Resul
     }))
 }
 
-/// Bars that lie, longest name first to the left of them, with the spread as a thin line.
+/// Lying bars, names to the left of them, with the spread as a thin line.
 fn draw_panel(area: &Area<'_>, panel: &Panel, rows: usize) -> Drawn {
     let (width, _) = area.dim_in_pixel();
     let text = ("sans-serif", 13).into_font().color(&BLACK);
