@@ -8,7 +8,7 @@
 
 use crate::contestants::{Contestant, Programs};
 use crate::metric::{Metric, Sample};
-use crate::process::cpu_nanos;
+use crate::process::Moment;
 use crate::stats::float;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -30,12 +30,14 @@ pub(crate) fn measure(programs: &Programs, names: usize, cycles: usize) -> Resul
     // The first ones warm up buffers and caches.
     let warm = (cycles / 20).max(QUEUES);
     client.cycles(warm, &gets)?;
-    let before = cpu_nanos(server.pid())?;
+    let before = Moment::now(server.pid())?;
     let done = client.cycles(cycles, &gets)?;
-    let nanos = cpu_nanos(server.pid())? - before;
+    let after = Moment::now(server.pid())?;
+    let nanos = after.server - before.server;
     let each = float(nanos) / 1e3 / float(done as u64);
     let raw = json!({ "cycles": done, "queues_named": names, "server_cpu_nanos": nanos });
-    Ok(Sample { values: [(Metric::CycleCpu, each)].into(), others: None, raw })
+    let others = before.others_until(&after);
+    Ok(Sample { values: [(Metric::CycleCpu, each)].into(), others, raw })
 }
 
 fn put(queue: usize, priority: u8) -> String {

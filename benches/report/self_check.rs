@@ -14,7 +14,7 @@ const TINY: Sizes = Sizes {
     seconds: 0.05,
     rate_seconds: 0.05,
     backlogs: [10, 20, 100],
-    jobs: 1_000,
+    jobs: 5_000,
     connections: 20,
     calls: 600,
     cycles: 160,
