@@ -1,0 +1,357 @@
+//! What is measured: the cells of the report. Each is a few entries that run interleaved, round
+//! after round, so that a disturbance meets all of them alike.
+
+use crate::contestants::Contestant;
+use crate::metric::{Metric, grouped};
+use serde::Serialize;
+
+/// Where a cell stands in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Group {
+    Cycle,
+    Payload,
+    Calls,
+    Backlog,
+    Memory,
+    Connections,
+    Latency,
+    Queues,
+}
+
+impl Group {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Cycle,
+        Self::Payload,
+        Self::Calls,
+        Self::Backlog,
+        Self::Memory,
+        Self::Connections,
+        Self::Latency,
+        Self::Queues,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Cycle => "Put, get, delete: jobs of 100 B",
+            Self::Payload => "Jobs of 1,000 B",
+            Self::Calls => "System calls",
+            Self::Backlog => "Growth of the backlog",
+            Self::Memory => "Memory of waiting jobs",
+            Self::Connections => "Memory of connections",
+            Self::Latency => "Latency: waiting workers, and a fixed rate",
+            Self::Queues => "Naming many queues",
+        }
+    }
+}
+
+/// Some entries that are measured side by side.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    /// What `--only` names.
+    pub(crate) id: String,
+    pub(crate) group: Group,
+    pub(crate) title: String,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) columns: Vec<Metric>,
+    /// The column whose ratios to the first entry are shown.
+    pub(crate) compared: Option<Metric>,
+}
+
+/// One line of a cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) label: String,
+    pub(crate) contestant: Contestant,
+    pub(crate) task: Task,
+}
+
+/// What is done with a fresh server.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Task {
+    /// `jobcentre bench` with these arguments.
+    Load(Vec<String>),
+    /// The same, at half of the rate that the server reaches with these arguments at most.
+    HalfRate(Vec<String>),
+    /// Fill it with jobs, and perhaps drain it again.
+    Jobs { payload: usize, count: u64, drained_every_round: bool },
+    /// Connect many clients that do nothing, then have them wait.
+    Connections { count: usize },
+    /// Count system calls.
+    Calls { depth: usize, requests: u64 },
+    /// Cycles whose gets name so many queues.
+    Naming { queues: usize, cycles: usize },
+}
+
+/// How large everything is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) seconds: f64,
+    pub(crate) rate_seconds: f64,
+    pub(crate) backlogs: [u64; 3],
+    pub(crate) jobs: u64,
+    pub(crate) connections: usize,
+    pub(crate) calls: u64,
+    pub(crate) cycles: usize,
+}
+
+impl Sizes {
+    /// Those of the report.
+    pub(crate) const FULL: Self = Self {
+        seconds: 2.0,
+        rate_seconds: 4.0,
+        backlogs: [1_000, 100_000, 1_000_000],
+        jobs: 1_000_000,
+        connections: 10_000,
+        calls: 600_000,
+        cycles: 200_000,
+    };
+    /// Those of a trial.
+    pub(crate) const QUICK: Self = Self {
+        seconds: 0.4,
+        rate_seconds: 1.0,
+        backlogs: [1_000, 10_000, 100_000],
+        jobs: 100_000,
+        connections: 2_000,
+        calls: 60_000,
+        cycles: 20_000,
+    };
+}
+
+use Contestant::{Beanstalkd, Echo, JobCentre, Redis, TokioCurrent};
+const PEERS: [Contestant; 4] = [JobCentre, Echo, Beanstalkd, Redis];
+/// Depths of the plot of throughput; those that the issue asks for have all contestants.
+const DEPTHS: [(usize, bool); 4] = [(1, true), (4, false), (16, true), (64, false)];
+const WORKLOAD_COLUMNS: [Metric; 6] =
+    [Metric::Cpu, Metric::Throughput, Metric::Share, Metric::P50, Metric::P99, Metric::P999];
+
+/// All cells, in the order of the report.
+pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
+    let mut cells = cycles(sizes);
+    cells.extend(payloads(sizes));
+    cells.extend([1, 16].map(|depth| calls(depth, sizes)));
+    cells.extend([1, 16].map(|depth| backlog(depth, sizes)));
+    cells.extend([100, 1000].map(|payload| memory(payload, sizes)));
+    cells.push(connections(sizes));
+    cells.extend([(1, 1), (8, 8)].map(|(connections, depth)| wait(connections, depth, sizes)));
+    cells.push(rate(sizes));
+    cells.push(naming(sizes));
+    cells
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn load(line: &str, contestants: &[Contestant]) -> Vec<Entry> {
+    let entry = |&contestant: &Contestant| Entry {
+        label: contestant.name().to_owned(),
+        contestant,
+        task: Task::Load(words(line)),
+    };
+    contestants.iter().map(entry).collect()
+}
+
+/// The arguments of a cycle.
+fn cycle(connections: usize, depth: usize, payload: usize, seconds: f64) -> String {
+    format!(
+        "cycle -c {connections} -d {depth} --payload {payload} --warmup 0.2 --duration {seconds}"
+    )
+}
+
+fn plain(id: String, group: Group, title: String, entries: Vec<Entry>) -> Cell {
+    let (columns, compared) = (WORKLOAD_COLUMNS.to_vec(), Some(Metric::Cpu));
+    Cell { id, group, title, entries, columns, compared }
+}
+
+fn cycles(sizes: &Sizes) -> Vec<Cell> {
+    let shapes = DEPTHS.iter().map(|&(depth, all)| (64, depth, all));
+    let shapes = shapes.chain([(1, 128, false), (1000, 1, true)]);
+    let cell = |(connections, depth, all): (usize, usize, bool)| {
+        let contestants: &[Contestant] = if all { &Contestant::ALL } else { &PEERS };
+        let line = cycle(connections, depth, 100, sizes.seconds);
+        let noun = if connections == 1 { "connection" } else { "connections" };
+        plain(
+            format!("cycle-{connections}-{depth}"),
+            Group::Cycle,
+            format!("{} {noun}, depth {depth}", grouped(&connections.to_string())),
+            load(&line, contestants),
+        )
+    };
+    shapes.map(cell).collect()
+}
+
+fn payloads(sizes: &Sizes) -> [Cell; 2] {
+    [1, 16].map(|depth| {
+        plain(
+            format!("kilobyte-{depth}"),
+            Group::Payload,
+            format!("64 connections, depth {depth}, 1,000 B"),
+            load(&cycle(64, depth, 1000, sizes.seconds), &PEERS),
+        )
+    })
+}
+
+fn calls(depth: usize, sizes: &Sizes) -> Cell {
+    Cell {
+        id: format!("calls-{depth}"),
+        group: Group::Calls,
+        title: format!("cycle, 64 connections, depth {depth}"),
+        entries: vec![Entry {
+            label: JobCentre.name().to_owned(),
+            contestant: JobCentre,
+            task: Task::Calls { depth, requests: sizes.calls },
+        }],
+        columns: vec![Metric::Calls],
+        compared: None,
+    }
+}
+
+fn backlog(depth: usize, sizes: &Sizes) -> Cell {
+    let contestants: &[Contestant] =
+        if depth == 1 { &[JobCentre] } else { &[JobCentre, Beanstalkd, Redis] };
+    let mut entries = Vec::new();
+    for &contestant in contestants {
+        for jobs in sizes.backlogs {
+            entries.push(Entry {
+                label: at_backlog(contestant, jobs),
+                contestant,
+                task: Task::Load(words(&format!(
+                    "mixed -c 64 -d {depth} --backlog {jobs} --keep --warmup 0.2 --duration {}",
+                    sizes.seconds
+                ))),
+            });
+        }
+    }
+    plain(
+        format!("backlog-{depth}"),
+        Group::Backlog,
+        format!("cycle over a standing backlog, 64 connections, depth {depth}"),
+        entries,
+    )
+}
+
+/// The label of an entry of a backlog cell.
+pub(crate) fn at_backlog(contestant: Contestant, jobs: u64) -> String {
+    format!("{}, {} waiting", contestant.name(), short(jobs))
+}
+
+/// 1k, 100k, 1M.
+pub(crate) fn short(count: u64) -> String {
+    match count {
+        1_000_000.. if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),
+        1_000.. if count.is_multiple_of(1_000) => format!("{}k", count / 1_000),
+        _ => count.to_string(),
+    }
+}
+
+fn memory(payload: usize, sizes: &Sizes) -> Cell {
+    let entry = |contestant: Contestant| Entry {
+        label: contestant.name().to_owned(),
+        contestant,
+        task: Task::Jobs {
+            payload,
+            count: sizes.jobs,
+            drained_every_round: contestant == JobCentre,
+        },
+    };
+    Cell {
+        id: format!("memory-{payload}"),
+        group: Group::Memory,
+        title: format!("{} waiting jobs of {} B", short(sizes.jobs), grouped(&payload.to_string())),
+        entries: [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
+        columns: vec![Metric::JobBytes, Metric::KeptAtOnce, Metric::KeptLater],
+        compared: Some(Metric::JobBytes),
+    }
+}
+
+fn connections(sizes: &Sizes) -> Cell {
+    let entry = |contestant: Contestant| Entry {
+        label: contestant.name().to_owned(),
+        contestant,
+        task: Task::Connections { count: sizes.connections },
+    };
+    Cell {
+        id: "connections".to_owned(),
+        group: Group::Connections,
+        title: format!("{} connections", grouped(&sizes.connections.to_string())),
+        entries: Contestant::ALL.map(entry).to_vec(),
+        columns: vec![Metric::IdleBytes, Metric::WaitingBytes],
+        compared: Some(Metric::IdleBytes),
+    }
+}
+
+fn wait(connections: usize, depth: usize, sizes: &Sizes) -> Cell {
+    let flight = connections * depth;
+    let line = format!(
+        "wait --waiters 64 -c {connections} -d {depth} --warmup 0.2 --duration {}",
+        sizes.seconds
+    );
+    let waiting: Vec<Contestant> = Contestant::ALL
+        .into_iter()
+        .filter(|contestant| !matches!(contestant, Echo | Redis))
+        .collect();
+    let mut cell = plain(
+        format!("wait-{flight}"),
+        Group::Latency,
+        format!(
+            "64 waiting workers, at most {flight} {} under way: from put to delivery",
+            if flight == 1 { "job" } else { "jobs" }
+        ),
+        load(&line, &waiting),
+    );
+    cell.compared = Some(Metric::P50);
+    cell
+}
+
+fn rate(sizes: &Sizes) -> Cell {
+    let line = cycle(1000, 1, 100, sizes.rate_seconds);
+    let entry = |contestant: Contestant| Entry {
+        label: contestant.name().to_owned(),
+        contestant,
+        task: Task::HalfRate(words(&line)),
+    };
+    let mut cell = plain(
+        "rate-1000".to_owned(),
+        Group::Latency,
+        "1,000 clients at half of the rate that saturates jobcentre".to_owned(),
+        [JobCentre, Echo, TokioCurrent, Beanstalkd, Redis].map(entry).to_vec(),
+    );
+    cell.columns = vec![
+        Metric::Throughput,
+        Metric::Share,
+        Metric::P50,
+        Metric::P99,
+        Metric::P999,
+        Metric::P9999,
+        Metric::Max,
+    ];
+    cell.compared = Some(Metric::P999);
+    cell
+}
+
+/// How many queues the gets of the last cell name.
+pub(crate) const NAMED: [usize; 2] = [1, 100];
+
+fn naming(sizes: &Sizes) -> Cell {
+    let entry = |queues| Entry {
+        label: named(queues),
+        contestant: JobCentre,
+        task: Task::Naming { queues, cycles: sizes.cycles },
+    };
+    Cell {
+        id: "naming".to_owned(),
+        group: Group::Queues,
+        title: "one connection, depth 16; 100 queues, in each of which less urgent jobs wait"
+            .to_owned(),
+        entries: NAMED.map(entry).to_vec(),
+        columns: vec![Metric::CycleCpu],
+        compared: Some(Metric::CycleCpu),
+    }
+}
+
+/// The label of an entry of the last cell.
+pub(crate) fn named(queues: usize) -> String {
+    format!("jobcentre, gets name {queues}")
+}

@@ -1,0 +1,209 @@
+//! The report: everything that is said about the speed of the server, measured by one command.
+//!
+//! `cargo bench --bench report` measures all cells and writes tables and plots to
+//! `benches/results/` (see `benches/README.md`). Without `--bench`, as `cargo test --benches` runs
+//! it, it checks itself on a tiny cell and leaves nothing behind.
+
+mod cells;
+mod contestants;
+mod load;
+mod machine;
+mod markdown;
+mod memory;
+mod metric;
+mod naming;
+mod plots;
+mod process;
+mod rules;
+mod run;
+mod self_check;
+mod stats;
+mod syscalls;
+
+use cells::{Cell, Sizes};
+use clap::Parser;
+use contestants::Programs;
+use machine::{Cores, Header};
+use run::{Outcome, Runner};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Measures the server and its peers, and writes the report.
+#[derive(Debug, Parser)]
+struct Options {
+    /// A short trial: small sizes, two rounds.
+    #[arg(long)]
+    quick: bool,
+
+    /// Run only these cells.
+    #[arg(long, value_name = "CELL")]
+    only: Vec<String>,
+
+    /// Print the names of the cells.
+    #[arg(long)]
+    list: bool,
+
+    /// How often each cell runs all of its entries [default: 5; quick: 2].
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+
+    /// How long each run of load measures [default: 2; quick: 0.4].
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+
+    /// Connections of the cell `connections` [default: 10000; quick: 2000].
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+
+    /// Where the report goes [default: benches/results; a trial, or some cells: target/tmp/report].
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+
+    /// Cargo says so to a bench that is to measure.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Options {
+    fn sizes(&self) -> Sizes {
+        let mut sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
+        if let Some(seconds) = self.seconds {
+            sizes.seconds = seconds;
+            sizes.rate_seconds = 2.0 * seconds;
+        }
+        sizes.connections = self.connections.unwrap_or(sizes.connections);
+        sizes
+    }
+
+    fn out(&self) -> PathBuf {
+        // What is not the whole report must not overwrite it.
+        let whole = !self.quick && self.only.is_empty();
+        self.out.clone().unwrap_or_else(|| {
+            if whole {
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results")
+            } else {
+                Path::new(env!("CARGO_TARGET_TMPDIR")).join("report")
+            }
+        })
+    }
+
+    fn cells(&self, sizes: &Sizes) -> Result<Vec<Cell>, String> {
+        let mut cells = cells::all(sizes);
+        let is_known = |name: &&String| cells.iter().any(|cell| cell.id == **name);
+        if let Some(name) = self.only.iter().find(|name| !is_known(name)) {
+            return Err(format!("there is no cell {name}; --list names all"));
+        }
+        cells.retain(|cell| self.only.is_empty() || self.only.contains(&cell.id));
+        Ok(cells)
+    }
+}
+
+fn main() -> ExitCode {
+    let measures = std::env::args().any(|word| word == "--bench");
+    let result = if measures { report(&Options::parse()) } else { self_check::run() };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(options: &Options) -> Result<(), String> {
+    let sizes = options.sizes();
+    let cells = options.cells(&sizes)?;
+    if options.list {
+        for cell in &cells {
+            println!("{:<16} {}", cell.id, cell.title);
+        }
+        return Ok(());
+    }
+    let rounds = options.rounds.unwrap_or(if options.quick { 2 } else { 5 }).max(1);
+    let mut notes = Vec::new();
+    let cores = Cores::choose();
+    if let Err(why) = &cores {
+        notes.push(format!("server and generator are not pinned to cores: {why}"));
+    }
+    let scratch = folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-scratch"))?;
+    make_room();
+    eprintln!("looking for everybody");
+    let programs = Programs::find(cores.ok(), &scratch);
+    if let Some(cores) = &programs.cores {
+        cores.pin_this();
+    }
+    for (contestant, why) in &programs.absent {
+        eprintln!("absent: {}: {why}", contestant.name());
+    }
+    let mut header = Header::new(&programs, rounds, sizes.seconds, options.quick);
+    header.notes.extend(notes);
+    let out = folder(options.out())?;
+    let runner = Runner { programs, rounds, scratch };
+    let start = Instant::now();
+    let mut outcomes = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let minutes = start.elapsed().as_secs() / 60;
+        eprintln!("cell {} of {}: {} ({minutes} min)", at + 1, cells.len(), cell.id);
+        outcomes.push(runner.run(cell));
+        // What is there is there, even if the rest is never measured.
+        write(&out, &mut header.clone(), &outcomes, &sizes)?;
+    }
+    header.notes.push(format!("the report took {:.1} min", start.elapsed().as_secs_f64() / 60.0));
+    write(&out, &mut header, &outcomes, &sizes)?;
+    println!("{}", out.join("report.md").display());
+    Ok(())
+}
+
+/// As many open files as the system allows; servers inherit it.
+fn make_room() {
+    if let Ok((_, most)) = rlimit::Resource::NOFILE.get() {
+        // If it cannot be, the cells that need it fail, and say so.
+        let _ = rlimit::Resource::NOFILE.set(most, most);
+    }
+}
+
+fn folder(path: PathBuf) -> Result<PathBuf, String> {
+    match fs::create_dir_all(&path) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(format!("cannot make {}: {error}", path.display())),
+    }
+}
+
+/// Everything raw.
+#[derive(Serialize)]
+struct Everything<'a> {
+    header: &'a Header,
+    verdicts: &'a [rules::Verdict],
+    cells: &'a [Outcome],
+}
+
+/// Writes tables, raw figures and plots.
+fn write(
+    out: &Path,
+    header: &mut Header,
+    outcomes: &[Outcome],
+    sizes: &Sizes,
+) -> Result<(), String> {
+    let verdicts: Vec<_> = rules::all(sizes).iter().map(|rule| rule.judge(outcomes)).collect();
+    let mut plots = Vec::new();
+    for plot in plots::all(outcomes, sizes) {
+        match plot {
+            Ok(plot) => {
+                save(&out.join(&plot.file), &plot.svg)?;
+                plots.push((plot.group, plot.file, plot.title));
+            }
+            Err(why) => header.notes.push(why),
+        }
+    }
+    let everything = Everything { header, verdicts: &verdicts, cells: outcomes };
+    let json = serde_json::to_string(&everything).map_err(|error| error.to_string())?;
+    save(&out.join("report.json"), &json)?;
+    save(&out.join("report.md"), &markdown::write(header, &verdicts, outcomes, &plots))
+}
+
+fn save(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,115 @@
+//! What is measured, and how it is called and written.
+
+use crate::stats::Spread;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Metric {
+    /// CPU time of the server for a request, in microseconds, user and system.
+    Cpu,
+    /// Requests a second.
+    Throughput,
+    /// Share of one core that the server used.
+    Share,
+    /// Latency in microseconds; where workers wait: from put to delivery.
+    Min,
+    P50,
+    P90,
+    P99,
+    P999,
+    P9999,
+    Max,
+    /// Memory of the server for a waiting job, in bytes.
+    JobBytes,
+    /// Share of the growth of memory that the server has kept right after the last job.
+    KeptAtOnce,
+    /// The same after a few seconds and a thousand requests.
+    KeptLater,
+    /// Memory for a connection that does nothing, in bytes.
+    IdleBytes,
+    /// Memory for a connection that waits for a job, in bytes, all of it.
+    WaitingBytes,
+    /// System calls for a request.
+    Calls,
+    /// CPU time of the server for a whole cycle of put, get and delete, in microseconds.
+    CycleCpu,
+}
+
+impl Metric {
+    /// The head of its column.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU a request, us",
+            Self::Throughput => "requests a second",
+            Self::Share => "server's share of its core",
+            Self::Min => "min, us",
+            Self::P50 => "p50, us",
+            Self::P90 => "p90, us",
+            Self::P99 => "p99, us",
+            Self::P999 => "p99.9, us",
+            Self::P9999 => "p99.99, us",
+            Self::Max => "max, us",
+            Self::JobBytes => "bytes a job",
+            Self::KeptAtOnce => "kept at once",
+            Self::KeptLater => "kept later",
+            Self::IdleBytes => "bytes an idle connection",
+            Self::WaitingBytes => "bytes a waiting connection",
+            Self::Calls => "system calls a request",
+            Self::CycleCpu => "CPU a cycle, us",
+        }
+    }
+
+    /// Its value as people read it.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::Share | Self::KeptAtOnce | Self::KeptLater => format!("{:.0} %", 100.0 * value),
+            _ => figure(value),
+        }
+    }
+
+    /// Median and limits.
+    pub(crate) fn show_spread(self, spread: &Spread) -> String {
+        let [median, min, max] = [spread.median, spread.min, spread.max].map(|v| self.show(v));
+        if spread.rounds == 1 { median } else { format!("{median} ({min} - {max})") }
+    }
+}
+
+/// Three digits that mean something, or all of those before the point, grouped.
+pub(crate) fn figure(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1000.0 {
+        let sign = if value < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", grouped(&format!("{size:.0}")));
+    }
+    match size {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Digits as people read them: 1,234,567.
+pub(crate) fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// All figures of one run of one entry.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sample {
+    pub(crate) values: BTreeMap<Metric, f64>,
+    /// CPUs that other programs used meanwhile.
+    pub(crate) others: Option<f64>,
+    /// Everything that the instrument said.
+    pub(crate) raw: serde_json::Value,
+}

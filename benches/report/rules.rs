@@ -1,0 +1,255 @@
+//! What must hold, and whether it does: each rule is computed from the rounds of its cell.
+
+use crate::cells::{Group, NAMED, Sizes, at_backlog, named, short};
+use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Redis};
+use crate::metric::{Metric, figure};
+use crate::run::Outcome;
+use crate::stats::{Spread, paired};
+use serde::Serialize;
+
+/// How two lines, or one, are judged.
+#[derive(Clone, Debug)]
+enum How {
+    /// The first line over the second, round by round.
+    Ratio { ours: String, theirs: String },
+    /// The first line minus the second, round by round.
+    Difference { ours: String, theirs: String },
+    /// The value itself.
+    Value,
+    /// A figure in the record of instruction counts.
+    Recorded(&'static str),
+}
+
+/// The record, which has a command of its own, because its figures depend on no machine.
+const RECORD: &str = include_str!("../instruction_counts.json");
+
+/// Something that must hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    cell: String,
+    pub(crate) group: Group,
+    what: String,
+    metric: Metric,
+    how: How,
+    most: f64,
+    unit: &'static str,
+}
+
+/// Whether a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Finding {
+    Holds,
+    /// The median holds and some rounds do not.
+    HoldsBarely,
+    /// The median does not hold and some rounds do.
+    FailsBarely,
+    Fails,
+    NotMeasured,
+}
+
+impl Finding {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::HoldsBarely => "holds (not in every round)",
+            Self::FailsBarely => "**does not hold** (in some rounds it does)",
+            Self::Fails => "**does not hold**",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    fn of(spread: &Spread, most: f64) -> Self {
+        match (spread.median <= most, spread.max <= most, spread.min <= most) {
+            (true, true, _) => Self::Holds,
+            (true, false, _) => Self::HoldsBarely,
+            (false, _, true) => Self::FailsBarely,
+            (false, _, false) => Self::Fails,
+        }
+    }
+}
+
+/// A rule and what was found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) cell: String,
+    pub(crate) group: Group,
+    pub(crate) what: String,
+    pub(crate) measured: Option<Spread>,
+    pub(crate) must: String,
+    pub(crate) finding: Finding,
+    /// Why nothing was measured, or what lessens the finding.
+    pub(crate) why: Option<String>,
+    #[serde(skip)]
+    unit: &'static str,
+}
+
+impl Verdict {
+    /// The measured figure as people read it.
+    pub(crate) fn shown(&self) -> String {
+        let Some(spread) = &self.measured else { return "-".to_owned() };
+        let show = |value: f64| match self.unit {
+            "%" => format!("{:.0}", 100.0 * value),
+            "x" => format!("{value:.3}"),
+            _ => figure(value),
+        };
+        let unit = self.unit;
+        let space = if unit == "x" { "" } else { " " };
+        let [median, min, max] = [spread.median, spread.min, spread.max].map(show);
+        if spread.rounds == 1 {
+            return format!("{median}{space}{unit}");
+        }
+        format!("{median}{space}{unit} ({min} - {max})")
+    }
+}
+
+impl Rule {
+    fn ratio(cell: &str, group: Group, metric: Metric, theirs: Contestant, most: f64) -> Self {
+        let what = format!("{cell}: {} / {}", metric_name(metric), theirs.name());
+        let ours = JobCentre.name().to_owned();
+        let how = How::Ratio { ours, theirs: theirs.name().to_owned() };
+        Self { cell: cell.to_owned(), group, what, metric, how, most, unit: "x" }
+    }
+
+    fn value(cell: &str, group: Group, metric: Metric, most: f64, unit: &'static str) -> Self {
+        let what = format!("{cell}: {}", metric_name(metric));
+        Self { cell: cell.to_owned(), group, what, metric, how: How::Value, most, unit }
+    }
+
+    /// Finds out.
+    pub(crate) fn judge(&self, outcomes: &[Outcome]) -> Verdict {
+        let spread = self.measure(outcomes);
+        let must = match self.unit {
+            "%" => format!("<= {:.0} %", 100.0 * self.most),
+            "x" => format!("<= {:.2}x", self.most),
+            unit => format!("<= {} {unit}", figure(self.most)),
+        };
+        let finding =
+            spread.as_ref().map_or(Finding::NotMeasured, |spread| Finding::of(spread, self.most));
+        Verdict {
+            cell: self.cell.clone(),
+            group: self.group,
+            what: self.what.clone(),
+            must,
+            finding,
+            why: spread.as_ref().err().cloned(),
+            measured: spread.ok(),
+            unit: self.unit,
+        }
+    }
+
+    fn measure(&self, outcomes: &[Outcome]) -> Result<Spread, String> {
+        if let How::Recorded(name) = self.how {
+            let record: serde_json::Value =
+                serde_json::from_str(RECORD).map_err(|error| error.to_string())?;
+            let count = record[name].as_f64().ok_or("the record does not know it")?;
+            return Spread::of(&[count]).ok_or_else(|| "no figure".to_owned());
+        }
+        let outcome = outcomes.iter().find(|outcome| outcome.id == self.cell);
+        let outcome = outcome.ok_or("this cell was not run")?;
+        let line = |label: &str| outcome.line(label).ok_or_else(|| format!("{label} is absent"));
+        let nothing = |label: &str| {
+            let failure = outcome.line(label).and_then(|line| line.failure());
+            format!("{label}: {}", failure.unwrap_or("no figure"))
+        };
+        match &self.how {
+            How::Recorded(_) => Err("this is no cell".to_owned()),
+            How::Value => {
+                let ours = JobCentre.name();
+                line(ours)?.spread(self.metric).ok_or_else(|| nothing(ours))
+            }
+            How::Ratio { ours, theirs } | How::Difference { ours, theirs } => {
+                let is_ratio = matches!(self.how, How::Ratio { .. });
+                let combine = |a: f64, b: f64| if is_ratio { a / b } else { a - b };
+                let values = (line(ours)?.values(self.metric), line(theirs)?.values(self.metric));
+                paired(&values.0, &values.1, combine)
+                    .ok_or_else(|| format!("{}; {}", nothing(ours), nothing(theirs)))
+            }
+        }
+    }
+}
+
+fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Cpu => "CPU a request",
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        Metric::P999 => "p99.9",
+        other => other.title(),
+    }
+}
+
+/// The table of the issue.
+pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let cpu = |cell, group, theirs, most| Rule::ratio(cell, group, Metric::Cpu, theirs, most);
+    for (cell, theirs, most) in [
+        ("cycle-64-1", Echo, 1.25),
+        ("cycle-64-1", Beanstalkd, 0.80),
+        ("cycle-64-16", Echo, 3.0),
+        ("cycle-64-16", Redis, 0.33),
+        ("cycle-64-16", Beanstalkd, 0.17),
+        ("cycle-1-128", Redis, 0.25),
+        ("cycle-1-128", Beanstalkd, 0.12),
+        ("cycle-1000-1", Echo, 1.25),
+    ] {
+        rules.push(cpu(cell, Group::Cycle, theirs, most));
+    }
+    rules.push(Rule {
+        cell: "instructions".to_owned(),
+        group: Group::Cycle,
+        what: "instructions a request, mean over the cycle, depth 16 (recorded)".to_owned(),
+        metric: Metric::Calls,
+        how: How::Recorded("request/cycle"),
+        most: 2600.0,
+        unit: "instructions",
+    });
+    rules.push(cpu("kilobyte-1", Group::Payload, Echo, 1.25));
+    rules.push(cpu("kilobyte-16", Group::Payload, Redis, 0.35));
+    rules.push(Rule::value("calls-1", Group::Calls, Metric::Calls, 2.05, "calls"));
+    rules.push(Rule::value("calls-16", Group::Calls, Metric::Calls, 0.15, "calls"));
+    rules.extend(growth(sizes));
+    for (payload, most) in [(100, 200.0), (1000, 1120.0)] {
+        let cell = format!("memory-{payload}");
+        let of = |metric, most, unit| Rule::value(&cell, Group::Memory, metric, most, unit);
+        rules.push(of(Metric::JobBytes, most, "B"));
+        rules.push(of(Metric::KeptLater, 0.25, "%"));
+    }
+    let of = |metric, most| Rule::value("connections", Group::Connections, metric, most, "B");
+    rules.push(of(Metric::IdleBytes, 512.0));
+    rules.push(of(Metric::WaitingBytes, 900.0));
+    for cell in ["wait-1", "wait-64"] {
+        for metric in [Metric::P50, Metric::P99] {
+            rules.push(Rule::ratio(cell, Group::Latency, metric, Beanstalkd, 1.0));
+        }
+    }
+    rules.push(Rule::ratio("rate-1000", Group::Latency, Metric::P999, Echo, 2.0));
+    rules.push(Rule {
+        cell: "naming".to_owned(),
+        group: Group::Queues,
+        what: "naming: CPU a get that names 100 queues instead of 1".to_owned(),
+        metric: Metric::CycleCpu,
+        how: How::Difference { ours: named(NAMED[1]), theirs: named(NAMED[0]) },
+        most: 1.2,
+        unit: "us more",
+    });
+    rules
+}
+
+/// Those of the backlog: from its smallest size to its largest.
+fn growth(sizes: &Sizes) -> [Rule; 2] {
+    let [first, _, last] = sizes.backlogs;
+    let (ours, theirs) = (at_backlog(JobCentre, last), at_backlog(JobCentre, first));
+    let rule = |depth: usize, how, most, unit| Rule {
+        cell: format!("backlog-{depth}"),
+        group: Group::Backlog,
+        what: format!("backlog-{depth}: CPU a request, {} -> {}", short(first), short(last)),
+        metric: Metric::Cpu,
+        how,
+        most,
+        unit,
+    };
+    let ratio = How::Ratio { ours: ours.clone(), theirs: theirs.clone() };
+    let difference = How::Difference { ours, theirs };
+    [rule(1, ratio, 1.15, "x"), rule(16, difference, 0.8, "us more")]
+}

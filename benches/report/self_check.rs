@@ -1,0 +1,98 @@
+//! The report on itself, at a tiny size and without peers: whether it still fits the generator.
+
+use crate::cells::{Cell, Entry, Sizes, Task, all};
+use crate::contestants::{Contestant, Programs};
+use crate::machine::{Header, numbers};
+use crate::metric::{Metric, figure};
+use crate::rules::{self, Finding};
+use crate::run::Runner;
+use crate::stats::{Spread, paired};
+use crate::{markdown, plots};
+use std::path::Path;
+
+const TINY: Sizes = Sizes {
+    seconds: 0.05,
+    rate_seconds: 0.05,
+    backlogs: [10, 20, 100],
+    jobs: 5_000,
+    connections: 20,
+    calls: 600,
+    cycles: 160,
+};
+
+/// Runs all checks.
+///
+/// # Errors
+/// Says what was wrong.
+pub(crate) fn run() -> Result<(), String> {
+    arithmetic();
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-self-check");
+    std::fs::create_dir_all(&scratch).map_err(|error| error.to_string())?;
+    let programs = Programs::own(None, &scratch);
+    let runner = Runner { programs, rounds: 1, scratch: scratch.clone() };
+    // Those with an instrument of their own, and one of each other kind.
+    let cells: Vec<Cell> = all(&TINY)
+        .into_iter()
+        .filter(|cell| {
+            ["cycle-64-1", "backlog-16", "memory-100", "connections", "wait-1", "naming"]
+                .contains(&cell.id.as_str())
+        })
+        .map(tiny)
+        .collect();
+    let outcomes: Vec<_> = cells.iter().map(|cell| runner.run(cell)).collect();
+    for outcome in &outcomes {
+        for line in &outcome.lines {
+            if let Some(why) = line.failure() {
+                return Err(format!("{}: {}: {why}", outcome.id, line.label));
+            }
+            for &metric in &outcome.columns {
+                if line.spread(metric).is_none() {
+                    return Err(format!("{}: no figure for {}", outcome.id, metric.title()));
+                }
+            }
+        }
+    }
+    let verdicts: Vec<_> = rules::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
+    let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
+    assert_eq!(judged, 7, "backlog, memory twice, connections twice, naming, instructions");
+    let mut plotted = Vec::new();
+    for plot in plots::all(&outcomes, &TINY) {
+        let plot = plot?;
+        assert!(plot.svg.trim_end().ends_with("</svg>"), "{}", plot.file);
+        plotted.push((plot.group, plot.file, plot.title));
+    }
+    let header = Header::new(&runner.programs, 1, TINY.seconds, true);
+    let text = markdown::write(&header, &verdicts, &outcomes, &plotted);
+    assert!(text.contains("cycle-64-1") && text.contains("beanstalkd is absent"), "{text}");
+    std::fs::remove_dir_all(&scratch).map_err(|error| error.to_string())?;
+    println!("the report works: {} cells, {} plots", outcomes.len(), plotted.len());
+    Ok(())
+}
+
+/// Few connections, so that the smallest machine can do it.
+fn tiny(mut cell: Cell) -> Cell {
+    let shrink = |entry: &mut Entry| {
+        if let Task::Load(words) = &mut entry.task {
+            words.extend(["--patience".to_owned(), "60".to_owned()]);
+        }
+    };
+    cell.entries.iter_mut().for_each(shrink);
+    cell
+}
+
+fn arithmetic() {
+    let spread = Spread::of(&[3.0, 1.0, 2.0, f64::NAN]).expect("there are values");
+    assert_eq!((spread.median, spread.min, spread.max, spread.rounds), (2.0, 1.0, 3.0, 3));
+    let even = Spread::of(&[4.0, 1.0]).map(|spread| figure(spread.median));
+    assert_eq!(even.as_deref(), Some("2.50"));
+    assert_eq!(Spread::of(&[]), None);
+    // A round in which one of the two failed says nothing.
+    let (ours, theirs) = ([Some(1.0), None, Some(9.0)], [Some(2.0), Some(1.0), Some(3.0)]);
+    let ratio = paired(&ours, &theirs, |a, b| a / b).expect("there are pairs");
+    assert_eq!((ratio.min, ratio.max, ratio.rounds), (0.5, 3.0, 2));
+    let figures = [0.1234, 1.234, 12.34, 123.4, 1234.5, -1_234_567.0].map(figure);
+    assert_eq!(figures, ["0.123", "1.23", "12.3", "123", "1,234", "-1,234,567"]);
+    assert_eq!(Metric::KeptLater.show(0.251), "25 %");
+    assert_eq!(numbers("0-2,5\n"), [0, 1, 2, 5]);
+    assert_eq!(Contestant::ALL.len(), 8);
+}
