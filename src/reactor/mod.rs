@@ -153,9 +153,8 @@ impl<C: Core> Reactor<C> {
         let resting = self.listeners.iter().filter_map(Listener::rests_until).min();
         let stop = self.stop.map(|stop| stop.deadline);
         let next = [self.core.poll_timeout(self.now), resting, stop].into_iter().flatten().min()?;
-        let left = next.until(self.now.mono);
-        // epoll counts in whole milliseconds: waking early would spin until the deadline.
-        if left.is_zero() { Some(left) } else { Some(left + Duration::from_micros(999)) }
+        // mio rounds up to the milliseconds of epoll, so this never wakes early and spins.
+        Some(next.until(self.now.mono))
     }
 
     fn note(&mut self, event: &Event) {

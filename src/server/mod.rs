@@ -55,6 +55,8 @@ pub struct Server {
 struct Lists {
     touched: Vec<ClientId>,
     resumed: VecDeque<ClientId>,
+    /// Got a reply after their peers had closed: it may have been the last one.
+    unsettled: Vec<ClientId>,
     actions: VecDeque<Action>,
     pool: BufferPool,
 }
@@ -104,6 +106,9 @@ fn deliver(
             connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
             lists.resume(client, connection);
             lists.touch(client, connection);
+            if connection.peer_closed {
+                lists.unsettled.push(client);
+            }
         }
     }
 }
@@ -377,6 +382,9 @@ impl Core for Server {
         self.engine.commit(now);
         deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
         self.run_resumed(now);
+        while let Some(client) = self.lists.unsettled.pop() {
+            self.settle(client, now);
+        }
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
@@ -405,7 +413,7 @@ impl Core for Server {
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        if !self.lists.resumed.is_empty() {
+        if !self.lists.resumed.is_empty() || !self.lists.unsettled.is_empty() {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
