@@ -12,12 +12,11 @@ use jobcentre::model::id::JobId;
 use jobcentre::model::job::{Encoding, Payload, Urgency};
 use jobcentre::model::reply::{JobView, Reply};
 use jobcentre::protocol::{Session, Shared, Step};
-use jobcentre::wire::json::Parser;
 
 /// A session to which a round of requests has been sent, and their serials.
 fn asked() -> (Session, Vec<u32>) {
     let mut session = Session::new(Door::JobCentre);
-    let mut shared = Shared { max_request: 1 << 20, json: Parser::default() };
+    let mut shared = Shared::new(1 << 20);
     let mut out = OutBuf::default();
     let lines = "{\"request\":\"get\",\"queues\":[\"queue0\"]}\n".repeat(ROUND);
     let mut input = Input::new(lines.as_bytes());

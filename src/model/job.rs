@@ -39,6 +39,8 @@ pub enum Turn {
 pub enum Encoding {
     /// JSON text, checked, in UTF-8.
     Json,
+    /// The same, and there is surely no line end in it.
+    JsonLine,
 }
 
 /// A payload as its protocol received it.

@@ -22,6 +22,16 @@ pub struct Shared {
     pub max_request: usize,
     /// The JSON parser.
     pub json: Parser,
+    /// Gets of Job Centre clients that were asked before.
+    gets: job_centre::GetMemo,
+}
+
+impl Shared {
+    /// Settings, and memory that is empty yet.
+    #[must_use]
+    pub fn new(max_request: usize) -> Self {
+        Self { max_request, json: Parser::default(), gets: job_centre::GetMemo::default() }
+    }
 }
 
 /// What came of offering input to a session.

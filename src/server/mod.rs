@@ -23,7 +23,6 @@ use crate::model::core::{Action, Core, Door};
 use crate::model::id::{ClientId, Ticket};
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
-use crate::wire::json::Parser;
 use connection::Connection;
 use std::collections::VecDeque;
 
@@ -120,7 +119,7 @@ impl Server {
         Self {
             settings,
             engine,
-            shared: Shared { max_request: settings.max_request, json: Parser::default() },
+            shared: Shared::new(settings.max_request),
             connections: Slab::default(),
             refused: 0,
             stopping: false,

@@ -12,7 +12,6 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::Command;
 use jobcentre::model::core::Door;
 use jobcentre::protocol::{Session, Shared, Step};
-use jobcentre::wire::json::Parser;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::task::Waker;
@@ -65,7 +64,7 @@ impl Scratch {
     fn new() -> Self {
         Self {
             bytes: vec![0; READ_BUDGET].into_boxed_slice(),
-            shared: Shared { max_request: 0, json: Parser::default() },
+            shared: Shared::new(0),
             pool: BufferPool::default(),
         }
     }

@@ -12,6 +12,7 @@
 //! While it waits, a session takes no further request, so that later ones are executed afterwards.
 //! An ill-formed line is answered at its place in the order, and the next line is served normally.
 
+mod memo;
 mod reply;
 mod request;
 
@@ -22,6 +23,7 @@ use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
 use crate::wire::lines::{Framed, LineReader};
+pub(super) use memo::GetMemo;
 pub(super) use reply::write_full;
 use request::Problem;
 
@@ -69,7 +71,7 @@ impl Session {
                 return Step::Answered;
             }
         };
-        match request::parse(line, &mut shared.json) {
+        match request::parse(line, &mut shared.json, &mut shared.gets) {
             Ok(command) => {
                 let serial = self.replies.open();
                 if matches!(command, Command::Take { wait: true, .. }) {

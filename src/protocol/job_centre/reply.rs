@@ -35,6 +35,7 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"job\":");
     match job.payload.encoding {
         Encoding::Json => push_in_line(job.payload.bytes, out),
+        Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
     match job.urgency {

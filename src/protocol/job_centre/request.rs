@@ -1,5 +1,6 @@
 //! From a line to a command ("Requests", "What is an error" and "Values" of the protocol's page).
 
+use super::memo::GetMemo;
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload, Turn, Urgency};
@@ -81,7 +82,14 @@ const SOME_QUEUES: &str = "an array of strings";
 
 /// Reads one request.
 #[inline]
-pub(super) fn parse<'a>(line: &'a [u8], json: &'a mut Parser) -> Result<Command<'a>, Problem> {
+pub(super) fn parse<'a>(
+    line: &'a [u8],
+    json: &'a mut Parser,
+    gets: &'a mut GetMemo,
+) -> Result<Command<'a>, Problem> {
+    if let Some(place) = gets.find(line) {
+        return Ok(gets.recall(place));
+    }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
         Ok(arrays) => arrays,
@@ -89,7 +97,13 @@ pub(super) fn parse<'a>(line: &'a [u8], json: &'a mut Parser) -> Result<Command<
     };
     match values[REQUEST] {
         Value::String("put") => put(&values),
-        Value::String("get") => get(&values, arrays),
+        Value::String("get") => {
+            let command = get(&values, arrays)?;
+            if let Command::Take { queues, wait } = command {
+                gets.note(line, queues, wait);
+            }
+            Ok(command)
+        }
         Value::String("delete") => Ok(Command::Delete { id: id(&values)? }),
         Value::String("abort") => Ok(Command::Release { id: id(&values)? }),
         Value::String(name) => Err(Problem::UnknownRequest(shorten(name))),
@@ -114,7 +128,7 @@ fn put<'a>(values: &Values<'a>) -> Result<Command<'a>, Problem> {
         Value::Integer(Integer::Large(digits)) => Urgency::Beyond(digits),
         other => return Err(problem(other, "pri", A_PRI)),
     };
-    let payload = Payload { encoding: Encoding::Json, bytes };
+    let payload = Payload { encoding: Encoding::JsonLine, bytes };
     Ok(Command::Put { queue, urgency, turn: Turn::OldestFirst, payload })
 }
 
