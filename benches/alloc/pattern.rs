@@ -2,8 +2,9 @@
 //! in random order. Compare `cargo bench --bench alloc_mimalloc` with `--bench alloc_system`.
 //!
 //! One operation replaces a random one of so many live jobs by a new one of 50 to 1,000 bytes:
-//! `boxes` by itself, `store` by a delete and a put. 1,000 operations to an iteration, so **a time
-//! in µs reads as ns for one operation**.
+//! `boxes` by itself, `store` by a delete and a put. Before, as many have been replaced as live:
+//! fresh memory flatters every allocator. One operation of `drain` frees a random one of so many.
+//! 1,000 operations to an iteration, so **a time in µs reads as ns for one operation**.
 
 use divan::Bencher;
 use jobcentre::base::rng::Rng;
@@ -35,13 +36,29 @@ fn payload(rng: &mut Rng) -> &'static [u8] {
 #[divan::bench(args = [10_000, 1_000_000])]
 fn boxes(bencher: Bencher, live: usize) {
     let mut rng = Rng::new(11);
-    let mut jobs: Vec<Box<[u8]>> = (0..sized(live)).map(|_| payload(&mut rng).into()).collect();
-    bencher.bench_local(|| {
-        for _ in 0..ROUND {
+    let mut jobs = new_boxes(sized(live), &mut rng);
+    let mut replace = |count| {
+        for _ in 0..count {
             let place = below(&mut rng, jobs.len());
             jobs[place] = payload(&mut rng).into();
         }
-    });
+    };
+    replace(sized(live));
+    bencher.bench_local(|| replace(ROUND));
+}
+
+fn new_boxes(count: usize, rng: &mut Rng) -> Vec<Box<[u8]>> {
+    (0..count).map(|_| payload(rng).into()).collect()
+}
+
+#[divan::bench(args = [200_000, 1_000_000], sample_size = 1)]
+fn drain(bencher: Bencher, live: usize) {
+    let mut rng = Rng::new(13);
+    let mut jobs = new_boxes(sized(live), &mut rng);
+    for place in (1..jobs.len()).rev() {
+        jobs.swap(place, below(&mut rng, place + 1));
+    }
+    bencher.bench_local(|| jobs.truncate(jobs.len().saturating_sub(ROUND)));
 }
 
 /// A store and the ids of its jobs.
@@ -68,6 +85,14 @@ impl Jobs {
             other => unreachable!("a put was answered by {other:?}"),
         }
     }
+
+    fn replace(&mut self, count: usize) {
+        for _ in 0..count {
+            let place = below(&mut self.rng, self.ids.len());
+            assert_eq!(self.apply(&Command::Delete { id: self.ids[place] }), Outcome::Done);
+            self.ids[place] = self.put();
+        }
+    }
 }
 
 #[divan::bench(args = [10_000, 1_000_000])]
@@ -78,11 +103,6 @@ fn store(bencher: Bencher, live: usize) {
         let id = jobs.put();
         jobs.ids.push(id);
     }
-    bencher.bench_local(|| {
-        for _ in 0..ROUND {
-            let place = below(&mut jobs.rng, jobs.ids.len());
-            assert_eq!(jobs.apply(&Command::Delete { id: jobs.ids[place] }), Outcome::Done);
-            jobs.ids[place] = jobs.put();
-        }
-    });
+    jobs.replace(sized(live));
+    bencher.bench_local(|| jobs.replace(ROUND));
 }

@@ -95,7 +95,7 @@ fn get(rng: &mut Rng) -> String {
 
 /// A put of a job of about `size` bytes that is made like jobs are: some fields of all kinds.
 fn put(size: usize, refused: bool, rng: &mut Rng) -> String {
-    let mut job = format!("{{\"n\":{}", rng.next_u64() >> rng.below(64));
+    let mut job = format!("{{\"n\":{}", 1 + (rng.next_u64() >> (1 + rng.below(63))));
     if refused {
         job.push_str("000000000000000000000");
     }

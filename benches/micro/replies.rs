@@ -46,7 +46,7 @@ fn format<'a>(bencher: Bencher, reply: impl Fn(u32) -> Reply<'a>) {
     });
 }
 
-#[divan::bench(args = [100, 1_000, 16_000, 256_000], sample_size = 1)]
+#[divan::bench(args = [100, 1_000, 16_000, 256_000], sample_size = 1, sample_count = 20)]
 fn job(bencher: Bencher, size: usize) {
     let text = format!("{{\"data\":\"{}\"}}", "x".repeat(sized(size).saturating_sub(11)));
     format(bencher, |serial| {
