@@ -261,7 +261,7 @@ fn memory(payload: usize, sizes: &Sizes) -> Cell {
         group: Group::Memory,
         title: format!("{} waiting jobs of {} B", short(sizes.jobs), grouped(&payload.to_string())),
         entries: [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
-        columns: vec![Metric::JobBytes, Metric::KeptAtOnce, Metric::KeptLater],
+        columns: vec![Metric::JobBytes, Metric::KeptAtOnce, Metric::KeptLater, Metric::KeptLast],
         compared: Some(Metric::JobBytes),
     }
 }

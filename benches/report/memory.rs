@@ -37,14 +37,19 @@ pub(crate) fn jobs(
     if drained {
         let at_once = float(resident(server.pid())?);
         sleep(LATER);
-        let further: Vec<String> =
-            ["cycle", "-c", "4", "-n", "1000"].iter().map(ToString::to_string).collect();
-        drive(programs, &server, contestant, &further)?;
-        let later = float(resident(server.pid())?);
+        let after = |requests: &str| {
+            let further = ["cycle", "-c", "4", "-n", requests].map(str::to_owned);
+            drive(programs, &server, contestant, &further)?;
+            resident(server.pid()).map(float)
+        };
+        let later = after("1000")?;
+        let last = after("9000")?;
         let kept = |now: f64| (now - before) / (full - before);
         sample.values.insert(Metric::KeptAtOnce, kept(at_once));
         sample.values.insert(Metric::KeptLater, kept(later));
-        sample.raw["drained_bytes"] = json!({ "at_once": at_once, "later": later });
+        sample.values.insert(Metric::KeptLast, kept(last));
+        sample.raw["drained_bytes"] =
+            json!({ "at_once": at_once, "after_1000": later, "after_10000": last });
     }
     Ok(sample)
 }

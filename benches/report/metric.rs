@@ -28,6 +28,8 @@ pub(crate) enum Metric {
     KeptAtOnce,
     /// The same after a few seconds and a thousand requests.
     KeptLater,
+    /// The same after ten thousand requests.
+    KeptLast,
     /// Memory for a connection that does nothing, in bytes.
     IdleBytes,
     /// Memory for a connection that waits for a job, in bytes, all of it.
@@ -54,7 +56,8 @@ impl Metric {
             Self::Max => "max, us",
             Self::JobBytes => "bytes a job",
             Self::KeptAtOnce => "kept at once",
-            Self::KeptLater => "kept later",
+            Self::KeptLater => "kept after 3 s and 1,000 requests",
+            Self::KeptLast => "kept after 10,000 requests",
             Self::IdleBytes => "bytes an idle connection",
             Self::WaitingBytes => "bytes a waiting connection",
             Self::Calls => "system calls a request",
@@ -65,7 +68,9 @@ impl Metric {
     /// Its value as people read it.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
-            Self::Share | Self::KeptAtOnce | Self::KeptLater => format!("{:.0} %", 100.0 * value),
+            Self::Share | Self::KeptAtOnce | Self::KeptLater | Self::KeptLast => {
+                format!("{:.0} %", 100.0 * value)
+            }
             _ => figure(value),
         }
     }

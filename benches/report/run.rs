@@ -180,7 +180,7 @@ fn told(cell: &Cell, sample: &Sample) -> String {
         let value = sample.values.get(metric)?;
         Some(format!("{} {}", metric.show(*value), metric.title()))
     };
-    let mut parts: Vec<String> = cell.columns.iter().filter_map(part).take(3).collect();
+    let mut parts: Vec<String> = cell.columns.iter().filter_map(part).take(4).collect();
     if let Some(others) = sample.others.filter(|&others| others > DISTURBED) {
         parts.push(format!("disturbed: others used {:.0} % of a CPU", 100.0 * others));
     }
