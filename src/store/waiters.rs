@@ -82,10 +82,6 @@ impl Waiters {
         self.slots.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// A waiter that stands in no line yet. O(1).
     pub(super) fn add(&mut self, ticket: Ticket) -> u32 {
         self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE })

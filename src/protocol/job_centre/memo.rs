@@ -15,10 +15,10 @@ use std::hash::BuildHasher;
 /// Lines that are remembered at a time. A line has one place, where the last one stays.
 const PLACES: usize = 64;
 
-/// Longer lines are parsed each time.
-const LONGEST: usize = 256;
+/// Longer lines are parsed each time. A hundred queues fit.
+const LONGEST: usize = 2048;
 
-/// The memory of gets. Holds a few hundred bytes for each place in use.
+/// The memory of gets. Holds at most a few times [`LONGEST`] for each place in use.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct GetMemo {
     hasher: FixedState,
@@ -32,19 +32,18 @@ struct Entry {
     wait: bool,
 }
 
-/// Whether a line looks like a get, as most clients write one. Only a hint: a line that does not is
-/// parsed.
+/// Whether a line looks like a short get, as most clients write one: `{"request":"get",` with or
+/// without a blank. Only a hint: a line that does not is parsed.
 #[inline]
 fn looks_like_a_get(line: &[u8]) -> bool {
-    matches!(line, [b'{', b'"', b'r', _, _, _, _, _, _, _, _, _, b'g', ..])
-        || matches!(line, [b'{', b'"', b'r', _, _, _, _, _, _, _, _, _, _, b'g', ..])
+    matches!(line.get(12..14), Some([b'g', _] | [_, b'g'])) && line.len() <= LONGEST
 }
 
 impl GetMemo {
     /// Where this very line is remembered. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
-        if !looks_like_a_get(line) || line.len() > LONGEST {
+        if !looks_like_a_get(line) {
             return None;
         }
         let place = self.place(line);
@@ -60,7 +59,7 @@ impl GetMemo {
 
     /// Remembers what a line says, instead of another line. O(line).
     pub(super) fn note(&mut self, line: &[u8], queues: Strings<'_>, wait: bool) {
-        if !looks_like_a_get(line) || line.len() > LONGEST {
+        if !looks_like_a_get(line) {
             return;
         }
         if self.entries.is_empty() {
