@@ -16,7 +16,7 @@ use std::hash::BuildHasher;
 const PLACES: usize = 64;
 
 /// Longer lines are parsed each time. A hundred queues fit.
-const LONGEST: usize = 2048;
+const LONGEST: usize = 4096;
 
 /// The memory of gets. Holds at most a few times [`LONGEST`] for each place in use.
 #[derive(Debug, Default)]
