@@ -28,7 +28,8 @@ def measure():
             bench = json.loads(line)
             part = bench["profiles"][0]["data"]["parts"][0]
             total = part["metrics"]["Ir"]["values"]["new"]
-            counts[f"{bench['function_name']}/{bench['id']}"] = round(total / REQUESTS)
+            name = "/".join(filter(None, (bench["function_name"], bench.get("id"))))
+            counts[name] = round(total / REQUESTS)
     return counts
 
 

@@ -1,5 +1,5 @@
 //! Instructions per request, counted by callgrind: figures that no other program on the machine
-//! disturbs. `benches/instructions/check` runs this bench, divides by the number of requests, and
+//! disturbs. `benches/instruction_counts.py` runs this bench, divides by the number of requests, and
 //! compares with what is recorded.
 //!
 //! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. What comes before (the
@@ -15,13 +15,20 @@ mod common;
 
 use common::{Bench, get_lines, put_lines};
 use gungraun::prelude::*;
+use jobcentre::base::rng::Rng;
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::store::{Effects, Store};
 use jobcentre::wire::json::{Fields, Parser, Value};
 use std::hint::black_box;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Requests in one benchmark: `benches/instructions/check` knows it too.
+/// Requests in one benchmark: `benches/instruction_counts.py` knows it too.
 const COUNT: u64 = 480;
 const DEPTH: usize = 16;
 
@@ -142,6 +149,127 @@ fn parse_put_exactly((mut parser, lines): (Parser, Vec<String>)) -> (Parser, Vec
     (parser, lines)
 }
 
-library_benchmark_group!(name = requests, benchmarks = [request, parse_put, parse_put_exactly]);
+/// A store with [`BACKLOG`] jobs of distinct priorities in one queue, without protocol or server.
+struct Shelf {
+    store: Store,
+    effects: Effects,
+    queues: StringList,
+    serial: u32,
+    jobs: u64,
+    rng: Rng,
+}
+
+const BACKLOG: u64 = 1_000;
+const CLIENT: ClientId = ClientId { index: 0, generation: 1 };
+const NOW: Now = Now { mono: Mono(0), wall: Wall(0) };
+
+impl Shelf {
+    fn new(queue: &[u8]) -> Self {
+        let mut queues = StringList::default();
+        queues.push(queue);
+        let mut shelf = Self {
+            store: Store::new(1),
+            effects: Effects::default(),
+            queues,
+            serial: 0,
+            jobs: 0,
+            rng: Rng::new(5),
+        };
+        (0..BACKLOG).for_each(|_| shelf.put());
+        shelf
+    }
+
+    fn apply(&mut self, command: &Command<'_>) {
+        self.serial += 1;
+        let ticket = Ticket { client: CLIENT, serial: self.serial };
+        self.store.apply(ticket, command, NOW, &mut self.effects);
+        self.effects.outcomes.clear();
+    }
+
+    fn put(&mut self) {
+        self.jobs += 1;
+        let payload = Payload { encoding: Encoding::JsonLine, bytes: &[b'x'; 100] };
+        let urgency = Urgency::Number(self.rng.below(1 << 40).cast_signed());
+        let turn = Turn::OldestFirst;
+        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload });
+    }
+
+    fn take(&mut self, wait: bool) {
+        let queues = std::mem::take(&mut self.queues);
+        self.apply(&Command::Take { queues: queues.from(0), wait });
+        self.queues = queues;
+    }
+}
+
+fn stocked() -> Shelf {
+    Shelf::new(b"bench")
+}
+
+/// Every job is held.
+fn handed_out() -> Shelf {
+    let mut shelf = stocked();
+    (0..BACKLOG).for_each(|_| shelf.take(false));
+    shelf
+}
+
+/// [`COUNT`] takes wait for a job.
+fn awaited() -> Shelf {
+    let mut shelf = handed_out();
+    (0..COUNT).for_each(|_| shelf.take(true));
+    shelf
+}
+
+#[library_benchmark(setup = stocked)]
+fn store_put(mut shelf: Shelf) -> Shelf {
+    (0..COUNT).for_each(|_| shelf.put());
+    shelf
+}
+
+#[library_benchmark(setup = stocked)]
+fn store_take(mut shelf: Shelf) -> Shelf {
+    (0..COUNT).for_each(|_| shelf.take(false));
+    shelf
+}
+
+#[library_benchmark(setup = handed_out)]
+fn store_wait(mut shelf: Shelf) -> Shelf {
+    (0..COUNT).for_each(|_| shelf.take(true));
+    shelf
+}
+
+#[library_benchmark(setup = awaited)]
+fn store_put_to_waiter(mut shelf: Shelf) -> Shelf {
+    (0..COUNT).for_each(|_| shelf.put());
+    shelf
+}
+
+#[library_benchmark(setup = handed_out)]
+fn store_release(mut shelf: Shelf) -> Shelf {
+    (1..=COUNT).for_each(|id| shelf.apply(&Command::Release { id: JobId(id) }));
+    shelf
+}
+
+#[library_benchmark]
+#[bench::held(setup = handed_out)]
+#[bench::ready(setup = stocked)]
+fn store_delete(mut shelf: Shelf) -> Shelf {
+    (1..=COUNT).for_each(|id| shelf.apply(&Command::Delete { id: JobId(id) }));
+    shelf
+}
+
+library_benchmark_group!(
+    name = requests,
+    benchmarks = [
+        request,
+        parse_put,
+        parse_put_exactly,
+        store_put,
+        store_take,
+        store_wait,
+        store_put_to_waiter,
+        store_release,
+        store_delete
+    ]
+);
 
 main!(library_benchmark_groups = requests);

@@ -22,15 +22,15 @@ pub struct Shared {
     pub max_request: usize,
     /// The JSON parser.
     pub json: Parser,
-    /// Gets of Job Centre clients that were asked before.
-    gets: job_centre::GetMemo,
+    /// Requests of Job Centre clients that were asked before.
+    memo: job_centre::Memo,
 }
 
 impl Shared {
     /// Settings, and memory that is empty yet.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
-        Self { max_request, json: Parser::default(), gets: job_centre::GetMemo::default() }
+        Self { max_request, json: Parser::default(), memo: job_centre::Memo::default() }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
 use crate::wire::lines::{Framed, LineReader};
-pub(super) use memo::GetMemo;
+pub(super) use memo::Memo;
 pub(super) use reply::write_full;
 use request::Problem;
 
@@ -71,7 +71,7 @@ impl Session {
                 return Step::Answered;
             }
         };
-        match request::parse(line, &mut shared.json, &mut shared.gets) {
+        match request::parse(line, &mut shared.json, &mut shared.memo) {
             Ok(command) => {
                 let serial = self.replies.open();
                 if matches!(command, Command::Take { wait: true, .. }) {

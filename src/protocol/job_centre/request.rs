@@ -1,6 +1,6 @@
 //! From a line to a command ("Requests", "What is an error" and "Values" of the protocol's page).
 
-use super::memo::GetMemo;
+use super::memo::Memo;
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload, Turn, Urgency};
@@ -85,30 +85,26 @@ const SOME_QUEUES: &str = "an array of strings";
 pub(super) fn parse<'a>(
     line: &'a [u8],
     json: &'a mut Parser,
-    gets: &'a mut GetMemo,
+    memo: &'a mut Memo,
 ) -> Result<Command<'a>, Problem> {
-    if let Some(place) = gets.find(line) {
-        return Ok(gets.recall(place));
+    if let Some(known) = memo.find(line) {
+        return Ok(memo.recall(known));
     }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
         Ok(arrays) => arrays,
         Err(error) => return Err(Problem::NotAnObject(error)),
     };
-    match values[REQUEST] {
-        Value::String("put") => put(&values),
-        Value::String("get") => {
-            let command = get(&values, arrays)?;
-            if let Command::Take { queues, wait } = command {
-                gets.note(line, queues, wait);
-            }
-            Ok(command)
-        }
-        Value::String("delete") => Ok(Command::Delete { id: id(&values)? }),
-        Value::String("abort") => Ok(Command::Release { id: id(&values)? }),
-        Value::String(name) => Err(Problem::UnknownRequest(shorten(name))),
-        other => Err(problem(other, "request", REQUESTS)),
-    }
+    let command = match values[REQUEST] {
+        Value::String("put") => return put(&values),
+        Value::String("get") => get(&values, arrays)?,
+        Value::String("delete") => Command::Delete { id: id(&values)? },
+        Value::String("abort") => Command::Release { id: id(&values)? },
+        Value::String(name) => return Err(Problem::UnknownRequest(shorten(name))),
+        other => return Err(problem(other, "request", REQUESTS)),
+    };
+    memo.note(line, &command);
+    Ok(command)
 }
 
 /// The wanted fields of a line.
@@ -169,5 +165,63 @@ fn shorten(name: &str) -> String {
     match name.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::rng::Rng;
+
+    const NAMES: [&str; 6] = ["delete", "get", "abort", "put", "nothing", "del\\u0065te"];
+    const IDS: [&str; 12] = [
+        "0",
+        "-0",
+        "-7",
+        "7",
+        "17",
+        "1700",
+        "017",
+        "1.0",
+        "1e1",
+        "\"7\"",
+        "9007199254740993",
+        "99999999999999999999990",
+    ];
+    const MORE: [&str; 6] =
+        ["", ",\"id\":3", ",\"x\":7", ",\"queues\":[\"7\"]", " ", ",\"wait\":true"];
+
+    /// Lines that are alike, so that many are known up to a byte or two.
+    fn line(rng: &mut Rng) -> String {
+        let mut pick =
+            |from: &[&'static str]| from[usize::try_from(rng.below(from.len() as u64)).unwrap()];
+        let (blank, name) = (pick(&["", " "]), pick(&NAMES));
+        let (key, id, more, end) =
+            (pick(&["id", "queues"]), pick(&IDS), pick(&MORE), pick(&["}", ""]));
+        let value =
+            if key == "id" { id.to_owned() } else { format!("[\"{}\"]", id.trim_matches('"')) };
+        format!("{{\"request\":{blank}\"{name}\",{blank}\"{key}\":{blank}{value}{more}{end}")
+    }
+
+    fn said(result: Result<Command<'_>, Problem>) -> String {
+        match result {
+            Ok(Command::Take { queues, wait }) => {
+                format!("{:?} {wait}", queues.into_iter().collect::<Vec<_>>())
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_remembered_line_says_what_parsing_it_says() {
+        let (mut json, mut memo) = (Parser::default(), Memo::default());
+        let (mut rng, mut known) = (Rng::new(11), 0);
+        for _ in 0..30_000 {
+            let line = line(&mut rng);
+            let fresh = said(parse(line.as_bytes(), &mut json, &mut Memo::default()));
+            known += usize::from(memo.find(line.as_bytes()).is_some());
+            assert_eq!(said(parse(line.as_bytes(), &mut json, &mut memo)), fresh, "{line}");
+        }
+        assert!(known > 400, "only {known} lines were known");
     }
 }

@@ -1,0 +1,71 @@
+//! Requests that were asked before, or nearly: what a line says does not change, so a line that is
+//! known, as a whole or up to the id in it, is compared and not parsed.
+//!
+//! Invariant: recalling a line gives exactly the command that parsing it would give.
+
+mod gets;
+mod ids;
+
+use crate::model::command::Command;
+use gets::GetMemo;
+use ids::IdMemo;
+
+/// What is remembered of the lines of all Job Centre clients.
+#[derive(Debug, Default)]
+pub(in crate::protocol) struct Memo {
+    gets: GetMemo,
+    ids: IdMemo,
+}
+
+/// Where a line is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Get(usize),
+    WithId(usize, u64),
+}
+
+/// What a line asks for, to judge by the two bytes at which most clients name the request:
+/// `{"request":"get"`, with or without a blank. Only a hint on where to look.
+#[inline]
+fn initials(line: &[u8]) -> [u8; 2] {
+    match line.get(12..14) {
+        Some(&[first, second]) => [first, second],
+        _ => [0, 0],
+    }
+}
+
+impl Memo {
+    /// Where this line is remembered. O(line) if it looks like one that may be, or else O(1).
+    #[inline]
+    pub(super) fn find(&self, line: &[u8]) -> Option<Known> {
+        match initials(line) {
+            [b'g', _] | [_, b'g'] => self.gets.find(line).map(Known::Get),
+            [b'd' | b'a' | b't', _] | [_, b'd' | b'a' | b't'] => {
+                self.ids.find(line).map(|(place, id)| Known::WithId(place, id))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the line says that was found to be known.
+    #[inline]
+    pub(super) fn recall(&self, known: Known) -> Command<'_> {
+        match known {
+            Known::Get(place) => self.gets.recall(place),
+            Known::WithId(place, id) => self.ids.recall(place, id),
+        }
+    }
+
+    /// Remembers what a line says if it is of a kind that comes again. O(line).
+    pub(super) fn note(&mut self, line: &[u8], command: &Command<'_>) {
+        match (initials(line), *command) {
+            ([b'g', _] | [_, b'g'], Command::Take { queues, wait }) => {
+                self.gets.note(line, queues, wait);
+            }
+            (_, Command::Delete { id } | Command::Release { id }) => {
+                self.ids.note(line, id, command);
+            }
+            _ => {}
+        }
+    }
+}
