@@ -18,7 +18,7 @@ use gungraun::prelude::*;
 use jobcentre::base::rng::Rng;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
-use jobcentre::model::command::Command;
+use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
 use jobcentre::store::{Effects, Store};
@@ -191,10 +191,10 @@ impl Shelf {
         let payload = Payload { encoding: Encoding::JsonLine, bytes: &[b'x'; 100] };
         let urgency = Urgency::Number(self.rng.below(1 << 40).cast_signed());
         let turn = Turn::OldestFirst;
-        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload });
+        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload, terms: None });
     }
 
-    fn take(&mut self, wait: bool) {
+    fn take(&mut self, wait: Wait) {
         let queues = std::mem::take(&mut self.queues);
         self.apply(&Command::Take { queues: queues.from(0), wait });
         self.queues = queues;
@@ -208,14 +208,14 @@ fn stocked() -> Shelf {
 /// Every job is held.
 fn handed_out() -> Shelf {
     let mut shelf = stocked();
-    (0..BACKLOG).for_each(|_| shelf.take(false));
+    (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
     shelf
 }
 
 /// [`COUNT`] takes wait for a job.
 fn awaited() -> Shelf {
     let mut shelf = handed_out();
-    (0..COUNT).for_each(|_| shelf.take(true));
+    (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
     shelf
 }
 
@@ -227,13 +227,13 @@ fn store_put(mut shelf: Shelf) -> Shelf {
 
 #[library_benchmark(setup = stocked)]
 fn store_take(mut shelf: Shelf) -> Shelf {
-    (0..COUNT).for_each(|_| shelf.take(false));
+    (0..COUNT).for_each(|_| shelf.take(Wait::No));
     shelf
 }
 
 #[library_benchmark(setup = handed_out)]
 fn store_wait(mut shelf: Shelf) -> Shelf {
-    (0..COUNT).for_each(|_| shelf.take(true));
+    (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
     shelf
 }
 
@@ -245,7 +245,7 @@ fn store_put_to_waiter(mut shelf: Shelf) -> Shelf {
 
 #[library_benchmark(setup = handed_out)]
 fn store_release(mut shelf: Shelf) -> Shelf {
-    (1..=COUNT).for_each(|id| shelf.apply(&Command::Release { id: JobId(id) }));
+    (1..=COUNT).for_each(|id| shelf.apply(&Command::Release { id: JobId(id), lease: None }));
     shelf
 }
 

@@ -80,7 +80,7 @@ impl Jobs {
         let urgency = Urgency::Number(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
         let payload = Payload { encoding: Encoding::Json, bytes };
         let turn = Turn::OldestFirst;
-        match self.apply(&Command::Put { queue: b"queue0", urgency, turn, payload }) {
+        match self.apply(&Command::Put { queue: b"queue0", urgency, turn, payload, terms: None }) {
             Outcome::Put(id) => id,
             other => unreachable!("a put was answered by {other:?}"),
         }

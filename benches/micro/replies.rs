@@ -9,7 +9,7 @@ use divan::{Bencher, black_box};
 use jobcentre::base::buf::{BufferPool, Input, OutBuf};
 use jobcentre::model::core::Door;
 use jobcentre::model::id::JobId;
-use jobcentre::model::job::{Encoding, Payload, Urgency};
+use jobcentre::model::job::{Encoding, Lease, Payload, Urgency};
 use jobcentre::model::reply::{JobView, Reply};
 use jobcentre::protocol::{Session, Shared, Step};
 
@@ -56,6 +56,7 @@ fn job(bencher: Bencher, size: usize) {
             queue: b"queue0",
             urgency: Urgency::Number((number >> (1 + serial % 60)).cast_signed()),
             payload: Payload { encoding: Encoding::Json, bytes: text.as_bytes() },
+            lease: Lease(0),
         })
     });
 }

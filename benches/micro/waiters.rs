@@ -10,7 +10,7 @@ use divan::Bencher;
 use jobcentre::base::rng::Rng;
 use jobcentre::base::slab::Key;
 use jobcentre::base::strings::StringList;
-use jobcentre::model::command::Command;
+use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
 use jobcentre::store::{Effects, Outcome, Store};
@@ -78,7 +78,8 @@ impl Crowd {
     fn wait(&mut self, client: usize) {
         self.serials[client] += 1;
         let names = std::mem::take(&mut self.names);
-        let outcome = self.apply(client, &Command::Take { queues: names.from(0), wait: true });
+        let outcome =
+            self.apply(client, &Command::Take { queues: names.from(0), wait: Wait::Forever });
         assert!(outcome.is_none());
         self.names = names;
     }
@@ -88,7 +89,9 @@ impl Crowd {
         let urgency = Urgency::Number(7);
         let turn = Turn::OldestFirst;
         self.next_id += 1;
-        match self.apply(0, &Command::Put { queue: b"queue0", urgency, turn, payload: JOB }) {
+        match self
+            .apply(0, &Command::Put { queue: b"queue0", urgency, turn, payload: JOB, terms: None })
+        {
             Some((ticket, Outcome::Job(_))) => Some(ticket.client.index as usize),
             _ => None,
         }
@@ -133,7 +136,7 @@ fn serve_without_waiting(bencher: Bencher, queues: usize) {
     bencher.bench_local(|| {
         for _ in 0..ROUND {
             assert_eq!(crowd.put(), None);
-            let taken = crowd.apply(1, &Command::Take { queues: names.from(0), wait: false });
+            let taken = crowd.apply(1, &Command::Take { queues: names.from(0), wait: Wait::No });
             assert!(matches!(taken, Some((_, Outcome::Job(_)))));
             crowd.delete(1);
         }

@@ -1,65 +1,224 @@
-//! Moments at which something is due: exact next deadline, O(log n) to arm and to cancel.
+//! Moments at which something is due: delays, leases, retention, patience with a peer.
+//!
+//! One structure for all of them, exact to the nanosecond, and fit for a million: an indexed heap,
+//! so that a deadline which is called off leaves nothing behind, however far off it was.
+//!
+//! Invariants: what is armed fires at the first [`Deadlines::pop_due`] loop at or after its moment,
+//! or is cancelled, and never both; earlier moments fire first, equal ones in the order of arming;
+//! every timer knows its position in the heap.
 
+use crate::base::heap::{Entry, Heap, Slots};
+use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
+use std::num::NonZeroU32;
 
-/// A set of `(moment, key)` pairs. The owner of a key remembers its armed moment, so that it can
-/// cancel it; a key may be armed at several moments.
+/// Names one armed deadline, for its owner to keep until it has fired or was cancelled. After that
+/// the same handle may stand for another deadline: the owner has to forget it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer(u32);
+
+impl Timer {
+    /// No deadline.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// Whether this is [`Timer::NONE`].
+    #[must_use]
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Armed deadlines, each with a key that tells its owner what is due: 24 bytes and a key for each.
+/// Holds up to 2^32 - 1.
 #[derive(Debug)]
 pub struct Deadlines<K> {
-    armed: BTreeSet<(Mono, K)>,
+    heap: Heap,
+    timers: Timers<K>,
+    /// How many were ever armed: the order among equal moments.
+    arms: u64,
 }
 
-impl<K: Ord + Copy> Default for Deadlines<K> {
+#[derive(Debug)]
+struct Armed<K> {
+    key: K,
+    /// One more than the position in the heap: what can not be 0 needs no tag in the slab.
+    place: NonZeroU32,
+}
+
+impl<K> Armed<K> {
+    #[inline]
+    fn position(&self) -> u32 {
+        self.place.get() - 1
+    }
+}
+
+#[derive(Debug)]
+struct Timers<K>(PagedSlab<Armed<K>>);
+
+impl<K> Slots for Timers<K> {
+    #[inline]
+    fn moved(&mut self, slot: u32, position: u32) {
+        self.0[slot].place = NonZeroU32::MIN.saturating_add(position);
+    }
+
+    /// Ranks are moments, and 0 is one like any other.
+    fn compare_exactly(&self, _: u32, _: u32) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+impl<K> Default for Deadlines<K> {
     fn default() -> Self {
-        Self { armed: BTreeSet::new() }
+        Self { heap: Heap::default(), timers: Timers(PagedSlab::default()), arms: 0 }
     }
 }
 
-impl<K: Ord + Copy> Deadlines<K> {
-    /// Arms `key` at `at`. O(log n).
-    pub fn arm(&mut self, at: Mono, key: K) {
-        self.armed.insert((at, key));
-    }
-
-    /// Cancels what was armed for `key` at `at`; tells whether it was still armed. O(log n).
-    pub fn cancel(&mut self, at: Mono, key: K) -> bool {
-        self.armed.remove(&(at, key))
-    }
-
-    /// The earliest armed moment. O(log n).
+impl<K: Copy> Deadlines<K> {
+    /// How many are armed. O(1).
     #[must_use]
-    pub fn next(&self) -> Option<Mono> {
-        self.armed.first().map(|&(at, _)| at)
+    pub fn len(&self) -> usize {
+        self.heap.len()
     }
 
-    /// Takes out one pair that is due at `now`, the earliest first. O(log n).
+    /// Whether none is armed. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Arms a deadline for `key`: at `at`, or at once if that has passed. O(log n); O(1) on average
+    /// for random moments, and for moments that rise.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 deadlines at once: callers bound that.
+    #[must_use = "without the handle a deadline can not be cancelled"]
+    pub fn arm(&mut self, at: Mono, key: K) -> Timer {
+        let slot = self.timers.0.insert(Armed { key, place: NonZeroU32::MAX });
+        assert!(slot != Timer::NONE.0, "the last slot is the handle that names none");
+        self.arms += 1;
+        self.heap.push(Entry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
+        Timer(slot)
+    }
+
+    /// Calls `timer` off. O(log n), O(1) on average.
+    ///
+    /// # Panics
+    /// If it is not armed: its owner has forgotten to forget it.
+    pub fn cancel(&mut self, timer: Timer) {
+        let position = self.armed(timer).position();
+        let removed = self.heap.remove(position, &mut self.timers).slot;
+        assert!(removed == timer.0, "a timer knows its position");
+        self.timers.0.remove(removed);
+    }
+
+    /// When `timer` is due. O(1).
+    ///
+    /// # Panics
+    /// If it is not armed.
+    #[must_use]
+    pub fn moment(&self, timer: Timer) -> Mono {
+        let entry = self.heap.at(self.armed(timer).position());
+        let slot = entry.slot;
+        assert!(slot == timer.0, "a timer knows its position");
+        Mono(entry.rank)
+    }
+
+    fn armed(&self, timer: Timer) -> &Armed<K> {
+        // Proof: the documented duty of the caller.
+        self.timers.0.get(timer.0).expect("the owner of a timer knows whether it is armed")
+    }
+
+    /// The earliest armed moment. O(1).
+    #[must_use]
+    #[inline]
+    pub fn next(&self) -> Option<Mono> {
+        self.heap.peek().map(|entry| Mono(entry.rank))
+    }
+
+    /// Takes out one deadline that is due at `now`, the earliest first, and returns its moment and
+    /// key; its handle names nothing any more. O(log n).
     pub fn pop_due(&mut self, now: Mono) -> Option<(Mono, K)> {
-        let &(at, key) = self.armed.first()?;
-        if at > now {
+        if self.next()? > now {
             return None;
         }
-        self.armed.remove(&(at, key));
-        Some((at, key))
+        let entry = self.heap.pop(&mut self.timers)?;
+        let armed = self.timers.0.remove(entry.slot).expect("an entry names a timer");
+        assert!(armed.position() == 0, "what fires was the first");
+        Some((Mono(entry.rank), armed.key))
+    }
+
+    /// Asserts order and positions, and hands each armed deadline to `check`. O(n): for tests and
+    /// the simulator.
+    pub fn check_invariants(&self, mut check: impl FnMut(Timer, Mono, K)) {
+        assert_eq!(self.heap.len(), self.timers.0.len(), "a timer without an entry, or too many");
+        self.heap.check_invariants(&self.timers, |entry, position| {
+            let armed = self.armed(Timer(entry.slot));
+            assert_eq!(armed.position(), position, "a timer has lost its position");
+            let tie = entry.tie;
+            assert!(tie <= self.arms, "an entry was never armed");
+            check(Timer(entry.slot), Mono(entry.rank), armed.key);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Deadlines, Mono};
+    use super::*;
+
+    const END: u64 = u64::MAX;
+
+    fn drain(deadlines: &mut Deadlines<u8>, now: Mono) -> Vec<(u64, u8)> {
+        std::iter::from_fn(|| deadlines.pop_due(now)).map(|(at, key)| (at.0, key)).collect()
+    }
 
     #[test]
     fn due_ones_come_in_order_and_cancelled_ones_never() {
         let mut deadlines = Deadlines::default();
-        deadlines.arm(Mono(30), 3);
-        deadlines.arm(Mono(10), 1);
-        deadlines.arm(Mono(20), 2);
-        assert!(deadlines.cancel(Mono(20), 2));
-        assert!(!deadlines.cancel(Mono(20), 2));
+        let [_, second, _, _] =
+            [(30, 3), (20, 2), (10, 1), (20, 4)].map(|(at, key)| deadlines.arm(Mono(at), key));
+        assert_eq!((deadlines.moment(second), deadlines.len()), (Mono(20), 4));
+        deadlines.cancel(second);
         assert_eq!(deadlines.next(), Some(Mono(10)));
-        assert_eq!(deadlines.pop_due(Mono(9)), None);
-        assert_eq!(deadlines.pop_due(Mono(40)), Some((Mono(10), 1)));
-        assert_eq!(deadlines.pop_due(Mono(40)), Some((Mono(30), 3)));
-        assert_eq!(deadlines.next(), None);
+        assert_eq!(drain(&mut deadlines, Mono(9)), []);
+        assert_eq!(drain(&mut deadlines, Mono(20)), [(10, 1), (20, 4)]);
+        assert_eq!(deadlines.next(), Some(Mono(30)));
+        assert_eq!(drain(&mut deadlines, Mono(END)), [(30, 3)]);
+        assert!(deadlines.is_empty() && deadlines.next().is_none());
+    }
+
+    #[test]
+    fn both_ends_of_time_are_moments_like_any_other() {
+        let mut deadlines = Deadlines::default();
+        for (at, key) in [(END, 1), (0, 2), (END - 1, 3), (END, 4), (1, 5), (0, 6)] {
+            let timer = deadlines.arm(Mono(at), key);
+            assert_eq!(deadlines.moment(timer), Mono(at));
+        }
+        assert_eq!(drain(&mut deadlines, Mono(0)), [(0, 2), (0, 6)]);
+        assert_eq!(drain(&mut deadlines, Mono(END - 1)), [(1, 5), (END - 1, 3)]);
+        assert_eq!(drain(&mut deadlines, Mono(END)), [(END, 1), (END, 4)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "knows whether it is armed")]
+    fn a_timer_that_has_fired_is_not_to_be_cancelled() {
+        let mut deadlines = Deadlines::default();
+        let timer = deadlines.arm(Mono(1), 1);
+        assert_eq!(drain(&mut deadlines, Mono(1)), [(1, 1)]);
+        deadlines.cancel(timer);
+    }
+
+    #[test]
+    #[should_panic(expected = "knows whether it is armed")]
+    fn none_is_never_armed() {
+        assert!(Timer::NONE.is_none());
+        let _ = Deadlines::<u8>::default().moment(Timer::NONE);
     }
 }

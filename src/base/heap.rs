@@ -50,6 +50,16 @@ pub fn leaves_before(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
     a.tie < b.tie
 }
 
+/// Whether `a` leaves before `b` whatever their ties say.
+#[inline]
+pub fn outranks(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
+    let (rank_a, rank_b) = (a.rank, b.rank);
+    if rank_a == 0 && rank_b == 0 {
+        return slots.compare_exactly(a.slot, b.slot) == Ordering::Less;
+    }
+    rank_a < rank_b
+}
+
 /// The heap. Holds up to 2^32 - 1 entries.
 #[derive(Debug, Default)]
 pub struct Heap {
@@ -82,6 +92,16 @@ impl Heap {
     #[inline]
     pub fn peek(&self) -> Option<Entry> {
         if self.entries.is_empty() { None } else { Some(self.entries.at(0)) }
+    }
+
+    /// The entry at `index`. O(1).
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, index: u32) -> Entry {
+        self.entries.at(index as usize)
     }
 
     /// Adds an entry. O(log n); O(1) on average for random keys.

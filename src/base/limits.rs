@@ -77,6 +77,15 @@ pub const LISTEN_BACKLOG: i32 = 4096;
 /// is not made anew for each job.
 pub const IDLE_QUEUES: usize = 1024;
 
+/// Things of the store that are handled in one pass because their time has come.
+pub const EXPIRED_PER_PASS: usize = 1024;
+
+/// The longest payload that a pop carries: its length is 16 bits on the wire.
+pub const PACKET_MAX: usize = 65_535;
+
+/// How many packets one pop carries at most: their number is 16 bits on the wire.
+pub const POPPED_MAX: usize = 65_535;
+
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 

@@ -1,6 +1,7 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
-use crate::base::time::Now;
+use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
@@ -20,18 +21,30 @@ impl Embedded {
 
     #[inline]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.assert_drained();
+        self.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, _now: Now) {
-        self.assert_drained();
+        self.prepare();
         self.store.cancel(ticket, &mut self.effects);
     }
 
-    pub(super) fn forget(&mut self, client: ClientId, _now: Now) {
-        self.assert_drained();
-        self.store.forget(client, &mut self.effects);
+    pub(super) fn forget(&mut self, client: ClientId, now: Now) {
+        self.prepare();
+        self.store.forget(client, now, &mut self.effects);
+    }
+
+    pub(super) fn expire(&mut self, now: Now) {
+        if self.next_deadline().is_some_and(|at| at <= now.mono) {
+            self.prepare();
+            self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
+        }
+    }
+
+    #[inline]
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        self.store.next_deadline()
     }
 
     #[inline]
@@ -41,9 +54,16 @@ impl Embedded {
             Outcome::Cancelled => Reply::Cancelled,
             Outcome::Done => Reply::Done,
             Outcome::Job(slot) => Reply::Job(self.store.view(slot)),
+            Outcome::Kicked(count) => Reply::Kicked(count),
             Outcome::NoJob => Reply::NoJob,
+            Outcome::Packets { first, count } => {
+                let (first, count) = (first as usize, count as usize);
+                Reply::Packets(&self.effects.popped[first..first + count])
+            }
             Outcome::Put(id) => Reply::Put(id),
             Outcome::Refused(refusal) => Reply::Refused(refusal),
+            Outcome::Seen(slot) => Reply::Seen(Box::new(self.store.sight(slot))),
+            Outcome::TooLarge(id) => Reply::TooLarge(id),
         };
         Some(Completion { ticket, reply })
     }
@@ -57,6 +77,14 @@ impl Embedded {
         self.store.check_invariants();
     }
 
+    /// Before each call: what the last one brought about has been shown.
+    #[inline]
+    fn prepare(&mut self) {
+        self.assert_drained();
+        self.effects.clear_popped();
+    }
+
+    #[inline]
     fn assert_drained(&self) {
         assert!(self.effects.outcomes.is_empty(), "completions show what the next call may change");
     }

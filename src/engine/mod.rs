@@ -10,6 +10,7 @@
 //!   already on the way.
 //! - [`Engine::forget`] ends a client: none of its tickets comes back, and what it held is ready
 //!   again.
+//! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
 
 mod embedded;
@@ -57,6 +58,14 @@ impl Engine {
         }
     }
 
+    /// Handles a bounded number of things whose time has come; [`Engine::poll_timeout`] tells
+    /// whether some are left.
+    pub fn expire(&mut self, now: Now) {
+        match self {
+            Self::Embedded(engine) => engine.expire(now),
+        }
+    }
+
     /// Ends a pass.
     pub fn commit(&mut self, _now: Now) {
         match self {
@@ -73,11 +82,12 @@ impl Engine {
         }
     }
 
-    /// When the engine wants [`Engine::commit`] to be called at the latest.
+    /// When the engine wants [`Engine::expire`] and [`Engine::commit`] to be called at the latest.
+    /// O(1), exact.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         match self {
-            Self::Embedded(_) => None,
+            Self::Embedded(engine) => engine.next_deadline(),
         }
     }
 

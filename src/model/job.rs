@@ -5,10 +5,13 @@
 /// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency<'a> {
-    /// A number below `i64::MAX`.
+    /// A number above `i64::MIN` and below `i64::MAX`.
     Number(i64),
     /// The decimal digits, without leading zeros, of a number from `i64::MAX` on.
     Beyond(&'a str),
+    /// None at all: no take selects the job; it leaves with its key group, by its time to live or
+    /// by a delete (priority 0 of the networked priority queue).
+    Never,
 }
 
 impl<'a> Urgency<'a> {
@@ -41,6 +44,12 @@ pub enum Encoding {
     Json,
     /// The same, and there is surely no line end in it.
     JsonLine,
+    /// A packet of the networked priority queue: a key of so many bytes, and behind it whatever the
+    /// packet carries. Packets of one queue with the same key are a group, which leaves together.
+    Packet {
+        /// How many of the bytes are the key.
+        key_len: u16,
+    },
 }
 
 /// A payload as its protocol received it.
@@ -51,3 +60,69 @@ pub struct Payload<'a> {
     /// The bytes, never changed by the server.
     pub bytes: &'a [u8],
 }
+
+/// A payload that has left the store for good, on its way to the client that popped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// How many of the bytes are the key; a job of another door has none.
+    pub key_len: u16,
+    /// Key and payload, as they were put in.
+    pub bytes: Box<[u8]>,
+}
+
+/// What few jobs ask for: how time passes for them. All durations are milliseconds; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// The job is not handed out before so much time has passed since it was put.
+    pub delay_ms: u64,
+    /// The job is removed when it still waits, ready or delayed, so long after it was put; one that
+    /// somebody holds then is removed instead of going back.
+    pub ttl_ms: u64,
+    /// Whoever takes the job has so long to make an end of it or to extend the lease; then it goes
+    /// back, or if it has a retry policy has failed once more.
+    pub lease_ms: u64,
+    /// What follows a failure; without it a failed job is buried.
+    pub retry: Option<Retry>,
+    /// How long the result of the finished job is kept; 0: the job is gone when it is finished.
+    pub keep_ms: u64,
+    /// How long the job is kept when it is buried; 0: until it is kicked or deleted.
+    pub bury_ms: u64,
+}
+
+/// How often a failed job is tried again, and after which time: before retry `n`, counted from 1,
+/// `min(first_ms * factor^(n-1), max_ms)`, up to `jitter_percent` shorter or longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// How many retries there are.
+    pub limit: u32,
+    /// The wait before the first one, in milliseconds.
+    pub first_ms: u64,
+    /// What each further wait is multiplied by; 0 counts as 1.
+    pub factor: u32,
+    /// No wait is longer than this, jitter aside, in milliseconds.
+    pub max_ms: u64,
+    /// By how much a wait varies, at most 100.
+    pub jitter_percent: u8,
+}
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// It waits in its queue and may be taken.
+    Ready,
+    /// It waits in its queue, and no take selects it: it has no urgency.
+    Aside,
+    /// It may be taken later: after its delay, or after the wait before a retry.
+    Delayed,
+    /// Somebody works on it.
+    Held,
+    /// It is finished, and its result is kept for a while.
+    Kept,
+    /// It has failed for good, or was put away by whoever held it.
+    Buried,
+}
+
+/// Which of its holders a job is with: the number of times it was handed out. A job that was put
+/// without [`Terms`] does not count and is always at 0: its holder is known by the connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease(pub u32);

@@ -1,10 +1,11 @@
 //! What an engine answers.
 
+use crate::base::time::Mono;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Payload, Urgency};
+use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
 
 /// A reply on its way to the session that asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
     /// Which request is answered.
     pub ticket: Ticket,
@@ -13,7 +14,7 @@ pub struct Completion<'a> {
 }
 
 /// The answer to one command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// A take was called off by its client before there was a job.
     Cancelled,
@@ -21,12 +22,21 @@ pub enum Reply<'a> {
     Done,
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
+    /// So many buried jobs were kicked.
+    Kicked(u32),
     /// There is no such job, or none ready.
     NoJob,
+    /// Here are the jobs; they are gone from the store. The first one was selected, the others have
+    /// its key, newest first.
+    Packets(&'a [Packet]),
     /// The job is in its queue.
     Put(JobId),
     /// It cannot be done; nothing has changed.
     Refused(Refusal),
+    /// This is what the job looks like. Boxed: rare, and twice the size of the others.
+    Seen(Box<Sight<'a>>),
+    /// A pop would have selected this job, which is too large for it; it stays.
+    TooLarge(JobId),
 }
 
 /// A job as a client gets to see it, borrowed from where it is kept.
@@ -40,6 +50,24 @@ pub struct JobView<'a> {
     pub urgency: Urgency<'a>,
     /// What it carries.
     pub payload: Payload<'a>,
+    /// The lease under which it was handed out last.
+    pub lease: Lease,
+}
+
+/// Everything about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight<'a> {
+    /// What its holder sees.
+    pub job: JobView<'a>,
+    /// What it is doing.
+    pub status: Status,
+    /// When its status ends by itself: end of its delay or time to live, whichever comes first, of
+    /// its lease, or of its being kept.
+    pub due: Option<Mono>,
+    /// How many retries were decided so far.
+    pub retries: u32,
+    /// Its result, or what went wrong last.
+    pub result: Option<Payload<'a>>,
 }
 
 /// Why a command cannot be carried out.
@@ -47,8 +75,12 @@ pub struct JobView<'a> {
 pub enum Refusal {
     /// The store has no place or no id left.
     Full,
-    /// A release of a job that another client holds.
+    /// Another client holds the job.
     HeldByAnother(JobId),
-    /// A release of a job that waits in its queue.
+    /// Nobody holds the job.
     NotHeld(JobId),
+    /// The client holds the job, but under a later lease than it names.
+    LeaseOver(JobId),
+    /// A kick of a job that is not buried.
+    NotBuried(JobId),
 }

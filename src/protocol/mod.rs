@@ -12,6 +12,7 @@ mod reply_line;
 use crate::base::buf::{Input, OutBuf};
 use crate::model::command::Command;
 use crate::model::core::Door;
+use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::wire::json::Parser;
 
@@ -24,13 +25,20 @@ pub struct Shared {
     pub json: Parser,
     /// Requests of Job Centre clients that were asked before.
     memo: job_centre::Memo,
+    /// The terms of the put that is being parsed.
+    terms: Terms,
 }
 
 impl Shared {
     /// Settings, and memory that is empty yet.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
-        Self { max_request, json: Parser::default(), memo: job_centre::Memo::default() }
+        Self {
+            max_request,
+            json: Parser::default(),
+            memo: job_centre::Memo::default(),
+            terms: Terms::default(),
+        }
     }
 }
 

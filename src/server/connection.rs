@@ -1,8 +1,8 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
 use crate::base::buf::{InBuf, OutBuf};
+use crate::base::deadlines::Timer;
 use crate::base::limits::STALLED_INPUT_MAX;
-use crate::base::time::Mono;
 use crate::protocol::Session;
 
 /// A connection as the server sees it: no socket.
@@ -18,7 +18,7 @@ pub(super) struct Connection {
     /// What is to be sent.
     pub(super) output: OutBuf,
     /// When the server loses patience with the peer, if it is counting.
-    pub(super) deadline: Option<Mono>,
+    pub(super) deadline: Timer,
     /// The input may hold whole requests, but the session takes none at the moment.
     pub(super) stalled: bool,
     /// The peer will send nothing beyond what is in the socket.
@@ -39,7 +39,7 @@ impl Connection {
             session,
             input: InBuf::default(),
             output: OutBuf::default(),
-            deadline: None,
+            deadline: Timer::NONE,
             stalled: false,
             peer_closed: false,
             eof: false,

@@ -11,7 +11,7 @@
 mod connection;
 
 use crate::base::buf::{BufferPool, Input, progress};
-use crate::base::deadlines::Deadlines;
+use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::{
     FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSED_LINGER, REFUSED_MAX, RESUMED_PER_PASS,
     STALLED_INPUT_MAX, TIMEOUTS_PER_PASS,
@@ -142,6 +142,12 @@ impl Server {
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
+        let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
+        assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
+        self.deadlines.check_invariants(|timer, _, client| {
+            let connection = self.connections.get(client);
+            assert_eq!(connection.map(|connection| connection.deadline), Some(timer));
+        });
     }
 
     /// Lets the session of `client` take requests from `input` until it has had enough.
@@ -216,9 +222,7 @@ impl Server {
         let refused = matches!(connection.session, Session::Refused);
         if refused && connection.output.is_empty() && connection.deadline.is_none() {
             self.lists.actions.push_back(Action::ShutdownWrite(client));
-            let at = now.mono.after(REFUSED_LINGER);
-            connection.deadline = Some(at);
-            self.deadlines.arm(at, client);
+            connection.deadline = self.deadlines.arm(now.mono.after(REFUSED_LINGER), client);
         }
     }
 
@@ -227,17 +231,15 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let waits = connection.peer_closed && !connection.output.is_empty();
         if waits && connection.deadline.is_none() {
-            let at = now.mono.after(FLUSH_PATIENCE);
-            connection.deadline = Some(at);
-            self.deadlines.arm(at, client);
+            connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
         }
     }
 
     fn disarm(&mut self, client: ClientId) {
         if let Some(connection) = self.connections.get_mut(client)
-            && let Some(at) = connection.deadline.take()
+            && !connection.deadline.is_none()
         {
-            self.deadlines.cancel(at, client);
+            self.deadlines.cancel(std::mem::take(&mut connection.deadline));
         }
     }
 
@@ -258,10 +260,11 @@ impl Server {
     fn expire(&mut self, now: Now) {
         for _ in 0..TIMEOUTS_PER_PASS {
             let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
-            if let Some(connection) = self.connections.get_mut(client) {
-                connection.deadline = None;
-                self.end(client, now, true);
-            }
+            let Some(connection) = self.connections.get_mut(client) else {
+                unreachable!("a connection that ends takes its deadline along");
+            };
+            connection.deadline = Timer::NONE;
+            self.end(client, now, true);
         }
     }
 
@@ -378,6 +381,8 @@ impl Core for Server {
 
     fn finish_pass(&mut self, now: Now) {
         self.expire(now);
+        self.engine.expire(now);
+        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
         self.engine.commit(now);
         deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
         self.run_resumed(now);

@@ -1,8 +1,52 @@
 //! The sweep over everything that must hold between two commands: for the simulator and tests.
 
-use super::Store;
-use super::jobs::Status;
+use super::jobs::{Job, NONE};
+use super::{Due, Store};
+use crate::base::deadlines::Timer;
+use crate::model::job::Status;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What the table of jobs says should be found elsewhere.
+#[derive(Default)]
+struct Expected {
+    /// Jobs of each queue, and how many of them have a time to live.
+    jobs_in: BTreeMap<u32, (u32, u32)>,
+    held_by: BTreeMap<u32, BTreeSet<u32>>,
+    buried_in: BTreeMap<u32, BTreeSet<u32>>,
+    /// Packets that wait.
+    grouped: BTreeSet<u32>,
+    ready: usize,
+    armed: usize,
+}
+
+impl Expected {
+    fn note(&mut self, slot: u32, job: &Job) {
+        let (jobs, mortals) = self.jobs_in.entry(job.queue).or_default();
+        *jobs += 1;
+        *mortals += u32::from(job.is_mortal());
+        if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
+            assert!(self.grouped.insert(slot));
+        }
+        match job.status {
+            Status::Ready => self.ready += 1,
+            Status::Held => {
+                self.held_by.entry(job.holder).or_default().insert(slot);
+            }
+            Status::Buried => {
+                self.buried_in.entry(job.queue).or_default().insert(slot);
+            }
+            Status::Aside => assert!(job.is_never_selected(), "a job is passed over"),
+            Status::Delayed | Status::Kept => {
+                assert!(job.extra().is_some_and(|extra| !extra.timer.is_none()), "kept for ever");
+            }
+        }
+        let timer = job.extra().map_or(Timer::NONE, |extra| extra.timer);
+        self.armed += usize::from(!timer.is_none());
+        if matches!(job.status, Status::Ready | Status::Aside) {
+            assert_eq!(!timer.is_none(), job.is_mortal(), "a time to live has no deadline");
+        }
+    }
+}
 
 impl Store {
     /// Asserts every invariant of the store. O(everything).
@@ -11,36 +55,47 @@ impl Store {
     /// If the store is broken, naming what is wrong.
     pub fn check_invariants(&self) {
         self.queues.check_invariants();
-        let mut jobs_in: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut held_by: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-        let mut ready = 0;
+        let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
             assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
-            *jobs_in.entry(job.queue).or_default() += 1;
-            match job.status {
-                Status::Ready => ready += 1,
-                Status::Held => {
-                    held_by.entry(job.holder).or_default().insert(slot);
-                }
-            }
+            expected.note(slot, job);
         }
         assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
         for index in 0..u32::try_from(self.holders.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<u32> =
                 self.holders.jobs_of(index, &self.jobs).into_iter().collect();
-            let held = held_by.remove(&index).unwrap_or_default();
+            let held = expected.held_by.remove(&index).unwrap_or_default();
             assert_eq!(listed, held, "a client's list and its jobs differ");
         }
-        assert!(held_by.is_empty(), "a job is held by nobody");
-        self.check_queues(&jobs_in, ready);
+        assert!(expected.held_by.is_empty(), "a job is held by nobody");
+        let grouped: BTreeSet<u32> = self.groups.check_invariants(&self.jobs).into_iter().collect();
+        assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
+        self.check_deadlines(expected.armed);
+        self.check_queues(&expected);
     }
 
-    fn check_queues(&self, jobs_in: &BTreeMap<u32, u32>, mut ready: usize) {
+    fn check_deadlines(&self, armed_jobs: usize) {
+        let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
+        assert_eq!(self.deadlines.len(), armed_jobs + waits, "deadlines nobody knows of");
+        self.deadlines.check_invariants(|timer, _, due| {
+            let known = match due {
+                Due::Job(slot) => self.jobs[slot].extra().map(|extra| extra.timer),
+                Due::Wait(waiter) => Some(self.waiters[waiter].timer),
+            };
+            assert_eq!(known, Some(timer), "a deadline's owner does not know it");
+        });
+    }
+
+    fn check_queues(&self, expected: &Expected) {
         let mut places: BTreeSet<(u32, u32)> = self.waiters.places().collect();
+        let mut ready = 0;
         for (slot, queue) in self.queues.iter() {
-            let jobs = jobs_in.get(&slot).copied().unwrap_or_default();
-            assert_eq!(queue.jobs, jobs, "a queue's count of jobs is wrong");
+            let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
+            assert_eq!((queue.jobs, queue.mortals), counted, "a queue's count of jobs is wrong");
+            let buried: BTreeSet<u32> = queue.buried.jobs(&self.jobs).into_iter().collect();
+            let put_away = expected.buried_in.get(&slot).cloned().unwrap_or_default();
+            assert_eq!(buried, put_away, "a queue's list of buried jobs is wrong");
             queue.ready.check_invariants(&self.jobs, |entry, position| {
                 let job = &self.jobs[entry.slot];
                 let (rank, tie) = (entry.rank, entry.tie);
@@ -48,15 +103,24 @@ impl Store {
                 assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
                 assert_eq!((job.status, job.place), (Status::Ready, position), "a place is wrong");
                 assert_eq!(job.queue, slot, "a job is in a foreign heap");
-                ready -= 1;
+                ready += 1;
             });
-            let line = self.waiters.in_line(queue.waiters);
-            assert!(line.is_empty() || queue.ready.is_empty(), "a waiter beside a ready job");
-            for waiter in line {
+            if let Some(entry) = queue.ready.peek() {
+                let wide = self.jobs[entry.slot].is_wide();
+                let next = self.waiters.first(queue.waiters, wide);
+                assert_eq!(next, None, "a waiter beside a ready job that it could have");
+            }
+            for waiter in self.waiters.in_line(queue.waiters) {
                 assert!(places.remove(&(waiter, slot)), "a waiter stands in a line twice");
             }
         }
-        assert_eq!(ready, 0, "a ready job is in no heap");
+        assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter stands in no line");
+        let linked = |job: &Job| (job.place, job.next, job.holder) != (NONE, NONE, NONE);
+        let stray = self
+            .jobs
+            .iter()
+            .find(|(_, job)| matches!(job.status, Status::Delayed | Status::Kept) && linked(job));
+        assert!(stray.is_none(), "a job that is nowhere is linked somewhere");
     }
 }

@@ -1,24 +1,26 @@
 //! The table of jobs: one slot of 56 bytes to a job, and its payload.
 //!
-//! What a job is doing is its [`Status`]; `place` and `next` mean what the status says. What few
-//! jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
+//! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
+//! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
 
+use crate::base::deadlines::Timer;
 use crate::base::heap::{Entry, Slots, leaves_before};
+use crate::base::limits::PACKET_MAX;
 use crate::base::paged::PagedSlab;
-use crate::model::job::{Encoding, Payload, Turn, Urgency};
+use crate::base::time::{Mono, Now};
+use crate::model::job::{Encoding, Lease, Packet, Payload, Retry, Status, Terms, Turn, Urgency};
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
-
-/// What a job is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    /// It waits in its queue's heap; `place` is its position there.
-    Ready,
-    /// Client number `holder` works on it; `place` and `next` link the holder's jobs.
-    Held,
-}
+use std::time::Duration;
 
 /// One job.
+///
+/// | status | `place` | `next` | `holder` |
+/// |---|---|---|---|
+/// | Ready | position in its queue's heap | next older packet of its key | next newer one |
+/// | Aside | - | the same | the same |
+/// | Held | the job before it in its holder's list | the one behind it | the holder |
+/// | Buried | the job buried before it | the one buried after it | - |
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
@@ -30,6 +32,9 @@ pub(super) struct Job {
     pub(super) next: u32,
     pub(super) holder: u32,
     pub(super) status: Status,
+    /// Whether it is neither a packet nor has anything rare: nothing but the heap has to know when
+    /// it comes and goes.
+    plain: bool,
     turn: Turn,
     encoding: Encoding,
 }
@@ -43,18 +48,64 @@ enum Body {
 
 /// What few jobs have.
 #[derive(Debug)]
-struct Extra {
+pub(super) struct Extra {
     payload: Box<[u8]>,
     /// The digits of an urgency beyond 64 bits.
     digits: Option<Box<str>>,
+    /// When its time to live is over.
+    pub(super) expires: Mono,
+    /// The deadline of its status.
+    pub(super) timer: Timer,
+    /// How often it was handed out, if that is counted.
+    lease: Lease,
+    counts_leases: bool,
+    work: Option<Box<Work>>,
+}
+
+/// What jobs have that somebody follows through failures to a result.
+#[derive(Debug, Default)]
+struct Work {
+    terms: Terms,
+    retries: u32,
+    result: Option<(Encoding, Box<[u8]>)>,
 }
 
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 56);
+const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");
 
 /// No slot and no place: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The moment that never comes.
+const NEVER: Mono = Mono(u64::MAX);
+
+impl Extra {
+    fn new(payload: Box<[u8]>) -> Self {
+        Self {
+            payload,
+            digits: None,
+            expires: NEVER,
+            timer: Timer::NONE,
+            lease: Lease(0),
+            counts_leases: false,
+            work: None,
+        }
+    }
+
+    fn agree(&mut self, terms: &Terms, now: Now) {
+        if terms.ttl_ms > 0 {
+            self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
+        }
+        self.counts_leases = true;
+        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms } = *terms;
+        if lease_ms > 0 || retry.is_some() || keep_ms > 0 || bury_ms > 0 {
+            self.work = Some(Box::new(Work { terms: *terms, ..Work::default() }));
+        }
+    }
+}
+
 impl Job {
+    /// A job that is nowhere yet.
     pub(super) fn new(
         id: u64,
         queue: u32,
@@ -65,9 +116,10 @@ impl Job {
         let bytes: Box<[u8]> = payload.bytes.into();
         let (rank, body) = match urgency {
             Urgency::Number(number) => (rank(number), Body::Plain(bytes)),
+            Urgency::Never => (NEVER_RANK, Body::Plain(bytes)),
             Urgency::Beyond(digits) => {
                 let digits = Some(digits.into());
-                (0, Body::Rich(Box::new(Extra { payload: bytes, digits })))
+                (0, Body::Rich(Box::new(Extra { digits, ..Extra::new(bytes) })))
             }
         };
         Self {
@@ -79,9 +131,53 @@ impl Job {
             next: NONE,
             holder: NONE,
             status: Status::Held,
+            plain: matches!(urgency, Urgency::Number(_))
+                && !matches!(payload.encoding, Encoding::Packet { .. }),
             turn,
             encoding: payload.encoding,
         }
+    }
+
+    /// Agrees on terms: its time to live begins now.
+    pub(super) fn agree(&mut self, terms: &Terms, now: Now) {
+        self.enrich().agree(terms, now);
+    }
+
+    /// Whether it is neither a packet nor has anything rare.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    #[inline]
+    pub(super) fn is_packet(&self) -> bool {
+        matches!(self.encoding, Encoding::Packet { .. })
+    }
+
+    /// Whether it has no urgency.
+    pub(super) fn is_never_selected(&self) -> bool {
+        self.rank == NEVER_RANK
+    }
+
+    /// Whether a pop cannot carry it.
+    pub(super) fn is_wide(&self) -> bool {
+        !self.is_packet() && self.payload().bytes.len() > PACKET_MAX
+    }
+
+    /// Whether its time to live is over while it waits, or would go back to waiting.
+    pub(super) fn is_over(&self, now: Now) -> bool {
+        self.extra().is_some_and(|extra| extra.expires <= now.mono)
+    }
+
+    /// Whether it waits although its time to live is over: then it is as good as gone.
+    #[inline]
+    pub(super) fn is_gone(&self, now: Now) -> bool {
+        self.is_over(now) && matches!(self.status, Status::Ready | Status::Aside | Status::Delayed)
+    }
+
+    /// Whether it has a time to live.
+    pub(super) fn is_mortal(&self) -> bool {
+        self.extra().is_some_and(|extra| extra.expires < NEVER)
     }
 
     /// The key by which this job, in `slot`, stands in a heap.
@@ -96,6 +192,7 @@ impl Job {
     pub(super) fn urgency(&self) -> Urgency<'_> {
         match self.digits() {
             Some(digits) => Urgency::Beyond(digits),
+            None if self.rank == NEVER_RANK => Urgency::Never,
             None => Urgency::Number((!self.rank ^ SIGN).cast_signed()),
         }
     }
@@ -108,19 +205,126 @@ impl Job {
         Payload { encoding: self.encoding, bytes }
     }
 
-    fn digits(&self) -> Option<&str> {
+    /// The key of a packet.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        match self.encoding {
+            Encoding::Packet { key_len } => Some(&self.payload().bytes[..usize::from(key_len)]),
+            Encoding::Json | Encoding::JsonLine => None,
+        }
+    }
+
+    /// What remains of a job that was popped.
+    pub(super) fn into_packet(self) -> Packet {
+        let key_len = match self.encoding {
+            Encoding::Packet { key_len } => key_len,
+            Encoding::Json | Encoding::JsonLine => 0,
+        };
+        let bytes = match self.body {
+            Body::Plain(payload) => payload,
+            Body::Rich(extra) => extra.payload,
+        };
+        Packet { key_len, bytes }
+    }
+
+    #[inline]
+    pub(super) fn extra(&self) -> Option<&Extra> {
         match &self.body {
             Body::Plain(_) => None,
-            Body::Rich(extra) => extra.digits.as_deref(),
+            Body::Rich(extra) => Some(extra),
+        }
+    }
+
+    #[inline]
+    pub(super) fn extra_mut(&mut self) -> Option<&mut Extra> {
+        match &mut self.body {
+            Body::Plain(_) => None,
+            Body::Rich(extra) => Some(extra),
+        }
+    }
+
+    /// The extra part, made if need be.
+    pub(super) fn enrich(&mut self) -> &mut Extra {
+        self.plain = false;
+        if let Body::Plain(payload) = &mut self.body {
+            let payload = std::mem::take(payload);
+            self.body = Body::Rich(Box::new(Extra::new(payload)));
+        }
+        match &mut self.body {
+            Body::Rich(extra) => extra,
+            Body::Plain(_) => unreachable!("it was made"),
+        }
+    }
+
+    fn digits(&self) -> Option<&str> {
+        self.extra()?.digits.as_deref()
+    }
+
+    fn work(&self) -> Option<&Work> {
+        self.extra()?.work.as_deref()
+    }
+
+    /// What was agreed on, as far as it is more than a time to live.
+    pub(super) fn terms(&self) -> Terms {
+        self.work().map_or_else(Terms::default, |work| work.terms)
+    }
+
+    pub(super) fn retry(&self) -> Option<Retry> {
+        self.work()?.terms.retry
+    }
+
+    pub(super) fn retries(&self) -> u32 {
+        self.work().map_or(0, |work| work.retries)
+    }
+
+    /// Whether another try is left.
+    pub(super) fn retries_left(&self) -> bool {
+        self.retry().is_some_and(|retry| self.retries() < retry.limit)
+    }
+
+    /// Counts retries from here.
+    pub(super) fn set_retries(&mut self, retries: u32) {
+        if retries != self.retries() {
+            self.work_mut().retries = retries;
+        }
+    }
+
+    pub(super) fn result(&self) -> Option<Payload<'_>> {
+        let (encoding, bytes) = self.work()?.result.as_ref()?;
+        Some(Payload { encoding: *encoding, bytes })
+    }
+
+    /// Notes what came of it.
+    pub(super) fn set_result(&mut self, result: Payload<'_>) {
+        self.work_mut().result = Some((result.encoding, result.bytes.into()));
+    }
+
+    fn work_mut(&mut self) -> &mut Work {
+        self.enrich().work.get_or_insert_default()
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.extra().map_or(Lease(0), |extra| extra.lease)
+    }
+
+    /// It is handed out once more.
+    pub(super) fn count_lease(&mut self) {
+        if let Some(extra) = self.extra_mut()
+            && extra.counts_leases
+        {
+            extra.lease.0 = extra.lease.0.wrapping_add(1);
         }
     }
 }
 
 const SIGN: u64 = 1 << 63;
 
-/// Turns "bigger is more urgent" into "smaller leaves first". Never 0 for numbers below `i64::MAX`.
+/// The rank of a job without urgency: that of the one number that is none.
+const NEVER_RANK: u64 = u64::MAX;
+
+/// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`NEVER_RANK`] for
+/// numbers that are allowed.
 fn rank(number: i64) -> u64 {
-    assert!(number < i64::MAX, "larger numbers come as digits");
+    assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
     !(number.cast_unsigned() ^ SIGN)
 }
 
@@ -139,9 +343,12 @@ impl Jobs {
         self.slots.insert(job)
     }
 
-    pub(super) fn remove(&mut self, slot: u32) {
-        let removed = self.slots.remove(slot);
-        assert!(removed.is_some(), "a job was removed that is not there");
+    pub(super) fn remove(&mut self, slot: u32) -> Job {
+        self.slots.remove(slot).expect("a job was removed that is not there")
+    }
+
+    pub(super) fn get(&self, slot: u32) -> Option<&Job> {
+        self.slots.get(slot)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Job)> {
@@ -201,7 +408,8 @@ mod tests {
     #[test]
     fn urgencies_come_back_and_sort() {
         let rising = [
-            Urgency::Number(i64::MIN),
+            Urgency::Never,
+            Urgency::Number(i64::MIN + 1),
             Urgency::Number(-1),
             Urgency::Number(0),
             Urgency::Number(i64::MAX - 1),

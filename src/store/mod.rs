@@ -1,36 +1,50 @@
-//! F2: the store. Jobs, queues, who waits, who holds what; pure and total.
+//! F2: the store. Jobs, queues, who waits, who holds what, what is due when; pure and total.
 //!
 //! [`Store::apply`] takes a command and the time and writes what came of it into [`Effects`]: no
-//! socket, no file, no clock, no chance. A refusal is a value. This file is the only one that calls
-//! the others; each of them keeps one structure and knows nothing of the rest.
+//! socket, no file, no clock, no chance but a seeded generator. A refusal is a value. The
+//! operations are here, in `take` (how jobs go out) and in `change` (how they change); `life` says
+//! which change is legal. The other files keep one structure each and know nothing of the rest.
 //!
 //! Invariants, asserted by [`Store::check_invariants`]:
-//! - a job is ready and in its queue's heap at the position it knows, or held and in its holder's
-//!   list, never both and never neither;
-//! - between two commands no queue has both a ready job and a waiter;
+//! - a job is exactly where its status says: in its queue's heap at the position it knows, in its
+//!   holder's list, among the buried of its queue, or nowhere; a waiting packet is in its group;
+//! - between two commands no queue has both a ready job and a waiter who could have the first one;
+//! - a job has at most one deadline, which is that of its status;
 //! - a queue that has neither jobs nor waiters is remembered as idle or not at all.
 //!
 //! Costs: `n` is the number of ready jobs in the one queue concerned, `q` the number of queues that
-//! a take names. Nothing depends on the number of clients, of queues, or of jobs elsewhere.
+//! a take names, `d` the number of deadlines. Nothing depends on the number of clients, of queues,
+//! or of jobs elsewhere. A job whose time to live is over goes when its deadline is handled or when
+//! a take meets it at the top of its queue, whichever comes first: a take pays O(log n + log d) for
+//! each of those that it meets, and nobody pays for it again.
 
+mod buried;
+mod change;
 mod check;
+mod groups;
 mod holders;
 mod ids;
 mod jobs;
+mod life;
 mod queues;
+mod retry;
+mod take;
 mod waiters;
 
-use crate::base::heap::{Entry, leaves_before};
+use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::JOB_ID_END;
-use crate::base::strings::Strings;
-use crate::base::time::Now;
+use crate::base::rng::Rng;
+use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Payload, Turn, Urgency};
-use crate::model::reply::{JobView, Refusal};
+use crate::model::job::{Packet, Payload, Terms, Turn, Urgency};
+use crate::model::reply::{JobView, Refusal, Sight};
+use change::Change;
+use groups::Groups;
 use holders::Holders;
 use ids::Ids;
-use jobs::{Job, Jobs, Status};
+use jobs::{Job, Jobs};
+use life::Event;
 use queues::Queues;
 use std::collections::VecDeque;
 use waiters::Waiters;
@@ -48,12 +62,25 @@ pub enum Outcome {
     Done,
     /// The client holds this job now: see [`Store::view`].
     Job(JobSlot),
+    /// So many buried jobs were kicked.
+    Kicked(u32),
     /// There is no such job, or none ready.
     NoJob,
-    /// The job is in its queue.
+    /// These are [`Effects::popped`], from `first` on.
+    Packets {
+        /// The number of the first.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// The job is in its queue, or will be.
     Put(JobId),
     /// Nothing has changed.
     Refused(Refusal),
+    /// Here it is: see [`Store::sight`].
+    Seen(JobSlot),
+    /// A pop cannot carry this job.
+    TooLarge(JobId),
 }
 
 /// What commands brought about, in order. Reused; whoever applies commands drains it.
@@ -61,12 +88,33 @@ pub enum Outcome {
 pub struct Effects {
     /// Requests that are answered, the caller's own or those of clients that waited.
     pub outcomes: VecDeque<(Ticket, Outcome)>,
+    /// What was popped: of the outcomes' jobs those that are gone from the store.
+    pub popped: Vec<Packet>,
 }
 
 impl Effects {
+    #[inline]
     fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
         self.outcomes.push_back((ticket, outcome));
     }
+
+    /// Forgets what was popped, once it has been shown. O(packets).
+    #[inline]
+    pub fn clear_popped(&mut self) {
+        if !self.popped.is_empty() {
+            self.popped.clear();
+            self.popped.shrink_to(POPPED_KEPT);
+        }
+    }
+}
+
+/// What is due at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// The deadline of the status of the job in this slot.
+    Job(u32),
+    /// The end of the patience of this waiter.
+    Wait(u32),
 }
 
 /// Sizes of the store, for tests and statistics. O(1).
@@ -78,6 +126,8 @@ pub struct Counts {
     pub queues: usize,
     /// Takes that wait.
     pub waiters: usize,
+    /// Deadlines that are armed.
+    pub deadlines: usize,
 }
 
 /// Places for jobs: slots are 32 bits wide.
@@ -85,6 +135,9 @@ const JOBS_MAX: usize = u32::MAX as usize - 1;
 
 /// Places for returned jobs that are kept for the next client's end.
 const RETURNED_KEPT: usize = 4096;
+
+/// Places for popped packets that are kept for the next pop.
+const POPPED_KEPT: usize = 1024;
 
 /// The store.
 #[derive(Debug)]
@@ -94,14 +147,17 @@ pub struct Store {
     queues: Queues,
     waiters: Waiters,
     holders: Holders,
+    groups: Groups,
+    deadlines: Deadlines<Due>,
+    rng: Rng,
     next_id: u64,
     /// Jobs that come back at the end of a client. Reused.
     returned: Vec<u32>,
 }
 
 impl Store {
-    /// An empty store. `seed` keys the hash of queue names, so that nobody can choose names that
-    /// collide.
+    /// An empty store. `seed` keys the hash of names, so that nobody can choose names that collide,
+    /// and varies the waits before retries.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -110,6 +166,9 @@ impl Store {
             queues: Queues::new(seed),
             waiters: Waiters::default(),
             holders: Holders::default(),
+            groups: Groups::new(seed),
+            deadlines: Deadlines::default(),
+            rng: Rng::new(seed),
             next_id: 1,
             returned: Vec::new(),
         }
@@ -117,25 +176,57 @@ impl Store {
 
     /// Carries out one command. The ticket is answered exactly once: in `effects` now, or, for a
     /// take that waits, by a later call.
-    pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, _now: Now, fx: &mut Effects) {
+    #[inline]
+    pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         match *command {
-            Command::Put { queue, urgency, turn, payload } => {
-                self.put(ticket, queue, urgency, turn, payload, fx);
+            Command::Put { queue, urgency, turn, payload, terms } => {
+                self.put(ticket, queue, (urgency, turn, payload), terms, now, fx);
             }
-            Command::Take { queues, wait } => self.take(ticket, queues, wait, fx),
-            Command::Delete { id } => self.delete(ticket, id, fx),
-            Command::Release { id } => self.release(ticket, id, fx),
+            Command::Take { queues, wait } => self.take(ticket, queues, wait, now, fx),
+            Command::Delete { id } => self.delete(ticket, id, now, fx),
+            Command::Release { id, lease } => {
+                self.change(ticket, &Change::of(id, lease, Event::Release), now, fx);
+            }
+            _ => self.apply_rare(ticket, command, now, fx),
         }
     }
 
+    #[inline(never)]
+    fn apply_rare(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
+        let change = match *command {
+            Command::Pop { queues, wait } => return self.pop(ticket, queues, wait, now, fx),
+            Command::Join { take, queue } => return self.join(ticket, take, queue, now, fx),
+            Command::Leave { take, queue } => return self.leave(ticket, take, queue, fx),
+            Command::KickQueue { queue, limit } => {
+                return self.kick_queue(ticket, queue, limit, now, fx);
+            }
+            Command::Look { id } => return self.look(ticket, id, now, fx),
+            Command::Touch { id, lease } => Change::of(id, lease, Event::Touch),
+            Command::Finish { id, lease, result } => {
+                Change { note: Some(result), ..Change::of(id, lease, Event::Finish) }
+            }
+            Command::Fail { id, lease, retry, error } => {
+                Change { note: Some(error), ..Change::of(id, lease, Event::Fail { retry }) }
+            }
+            Command::Bury { id, lease } => Change::of(id, lease, Event::Bury),
+            Command::Kick { id } => Change::of(id, None, Event::Kick),
+            Command::Put { .. }
+            | Command::Take { .. }
+            | Command::Delete { .. }
+            | Command::Release { .. } => unreachable!("these are frequent"),
+        };
+        self.change(ticket, &change, now, fx);
+    }
+
     /// Adds a job. O(log n), or O(queues of the waiter) if one takes it at once.
+    #[inline]
     fn put(
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
+        (urgency, turn, payload): (Urgency<'_>, Turn, Payload<'_>),
+        terms: Option<&Terms>,
+        now: Now,
         fx: &mut Effects,
     ) {
         if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
@@ -148,76 +239,36 @@ impl Store {
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
         fx.answer(ticket, Outcome::Put(JobId(id)));
-        self.make_ready(slot, fx);
-    }
-
-    /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
-    fn take(&mut self, ticket: Ticket, names: Strings<'_>, wait: bool, fx: &mut Effects) {
-        let mut best: Option<(u32, Entry)> = None;
-        for name in names {
-            let Some(queue) = self.queues.find(name) else { continue };
-            let Some(entry) = self.queues[queue].ready.peek() else { continue };
-            if best.is_none_or(|(_, best)| leaves_before(&entry, &best, &self.jobs)) {
-                best = Some((queue, entry));
-            }
-        }
-        match best {
-            Some((queue, _)) => {
-                let slot = self.pop_ready(queue);
-                self.hand_out(slot, ticket, fx);
-            }
-            None if wait => self.wait(ticket, names),
-            None => fx.answer(ticket, Outcome::NoJob),
+        match terms {
+            None => self.make_ready(slot, now, fx),
+            Some(terms) => self.begin(slot, terms, now, fx),
         }
     }
 
-    /// Lets a take wait in all its queues. O(q).
-    fn wait(&mut self, ticket: Ticket, names: Strings<'_>) {
-        let waiter = self.waiters.add(ticket);
-        self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
-        for name in names {
-            let queue = self.queues.find_or_add(name);
-            self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
+    /// The life of a job with terms begins. O(log n + log d).
+    #[cold]
+    fn begin(&mut self, slot: u32, terms: &Terms, now: Now, fx: &mut Effects) {
+        let job = &mut self.jobs[slot];
+        job.agree(terms, now);
+        if job.is_mortal() {
+            self.queues[job.queue].mortals += 1;
         }
+        self.delay(slot, terms.delay_ms, now, fx);
     }
 
     /// Makes an end of a job. O(log n).
-    fn delete(&mut self, ticket: Ticket, id: JobId, fx: &mut Effects) {
+    #[inline]
+    fn delete(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let Some(slot) = self.ids.take(id.0, self.next_id) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
-        let queue = job.queue;
-        match job.status {
-            Status::Ready => {
-                let place = job.place;
-                self.queues[queue].ready.remove(place, &mut self.jobs);
-            }
-            Status::Held => self.holders.unlink(slot, &mut self.jobs),
-        }
-        self.jobs.remove(slot);
-        self.queues[queue].jobs -= 1;
-        self.queues.leave_if_idle(queue);
-        fx.answer(ticket, Outcome::Done);
-    }
-
-    /// Puts a job that the client holds back. O(log n).
-    fn release(&mut self, ticket: Ticket, id: JobId, fx: &mut Effects) {
-        let Some(slot) = self.ids.find(id.0) else {
-            return fx.answer(ticket, Outcome::NoJob);
-        };
-        let refusal = match self.jobs[slot].status {
-            Status::Ready => Refusal::NotHeld(id),
-            Status::Held if !self.holders.holds(ticket.client, &self.jobs[slot]) => {
-                Refusal::HeldByAnother(id)
-            }
-            Status::Held => {
-                self.holders.unlink(slot, &mut self.jobs);
-                fx.answer(ticket, Outcome::Done);
-                return self.make_ready(slot, fx);
-            }
-        };
-        fx.answer(ticket, Outcome::Refused(refusal));
+        let (queue, gone) = (job.queue, !job.is_plain() && job.is_gone(now));
+        self.detach(slot);
+        self.leave_queue(slot);
+        drop(self.jobs.remove(slot));
+        fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
+        self.first_left(queue, now, fx);
     }
 
     /// Calls off one take if it still waits, and then answers it. O(queues it waits on + takes of
@@ -231,63 +282,39 @@ impl Store {
 
     /// The client is gone: its takes end unanswered, and the jobs that it holds go back together,
     /// before any waiter is served. O(h log n) for the `h` jobs that it held.
-    pub fn forget(&mut self, client: ClientId, fx: &mut Effects) {
+    pub fn forget(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
         while let Some(waiter) = self.holders.first_waiter(client) {
             self.end_wait(waiter);
         }
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
-            self.holders.unlink(slot, &mut self.jobs);
+            self.detach(slot);
             returned.push(slot);
         }
         self.holders.end(client);
-        // A queue with a waiter has no other ready job, so going through the returned ones in their
-        // order serves every waiter the best that there is for it. Without waiters sorting pays all
-        // the same: the heap takes a rising sequence without moving anything.
-        let jobs = &self.jobs;
-        returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
-        for slot in returned.drain(..) {
-            self.make_ready(slot, fx);
-        }
-        if returned.capacity() <= RETURNED_KEPT {
-            self.returned = returned;
-        }
+        self.bring_back(returned, now, fx);
     }
 
-    /// A job that nobody holds becomes ready: the first who waits gets it, or else the heap.
-    fn make_ready(&mut self, slot: u32, fx: &mut Effects) {
-        let job = &mut self.jobs[slot];
-        let queue = &mut self.queues[job.queue];
-        if let Some(waiter) = self.waiters.first(queue.waiters) {
-            assert!(queue.ready.is_empty(), "a waiter was left beside a ready job");
-            let ticket = self.end_wait(waiter);
-            self.hand_out(slot, ticket, fx);
-        } else {
-            job.status = Status::Ready;
-            let entry = job.entry(slot);
-            queue.ready.push(entry, &mut self.jobs);
+    /// Handles up to `limit` things that are due, the earliest first. O(log n + log d) each.
+    pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
+        for _ in 0..limit {
+            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { return };
+            match due {
+                Due::Job(slot) => self.job_due(slot, now, fx),
+                Due::Wait(waiter) => {
+                    self.waiters[waiter].timer = Timer::NONE;
+                    let (_, ticket) = self.end_wait(waiter);
+                    fx.answer(ticket, Outcome::NoJob);
+                }
+            }
         }
     }
 
-    fn pop_ready(&mut self, queue: u32) -> u32 {
-        let entry = self.queues[queue].ready.pop(&mut self.jobs);
-        entry.expect("the queue was seen to have a ready job").slot
-    }
-
-    fn hand_out(&mut self, slot: u32, ticket: Ticket, fx: &mut Effects) {
-        self.jobs[slot].status = Status::Held;
-        self.holders.link(ticket.client, slot, &mut self.jobs);
-        fx.answer(ticket, Outcome::Job(JobSlot(slot)));
-    }
-
-    /// Takes a waiter out of all its queues and returns its ticket.
-    fn end_wait(&mut self, waiter: u32) -> Ticket {
-        let queues = &mut self.queues;
-        self.holders.remove_waiter(waiter, &mut self.waiters);
-        self.waiters.end(waiter, |queue, node, nodes| {
-            nodes.unlink(node, &mut queues[queue].waiters);
-            queues.leave_if_idle(queue);
-        })
+    /// When something is due next. O(1), exact.
+    #[must_use]
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.deadlines.next()
     }
 
     /// The job in `slot`, as clients see it. O(1).
@@ -302,12 +329,35 @@ impl Store {
             queue: &self.queues[job.queue].name,
             urgency: job.urgency(),
             payload: job.payload(),
+            lease: job.lease(),
+        }
+    }
+
+    /// Everything about the job in `slot`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn sight(&self, slot: JobSlot) -> Sight<'_> {
+        let job = &self.jobs[slot.0];
+        let timer = job.extra().map(|extra| extra.timer).filter(|timer| !timer.is_none());
+        Sight {
+            job: self.view(slot),
+            status: job.status,
+            due: timer.map(|timer| self.deadlines.moment(timer)),
+            retries: job.retries(),
+            result: job.result(),
         }
     }
 
     /// How much there is.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts { jobs: self.jobs.len(), queues: self.queues.len(), waiters: self.waiters.len() }
+        Counts {
+            jobs: self.jobs.len(),
+            queues: self.queues.len(),
+            waiters: self.waiters.len(),
+            deadlines: self.deadlines.len(),
+        }
     }
 }

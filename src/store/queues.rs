@@ -4,7 +4,8 @@
 //! which is empty for a moment is not made anew for each job, and the others are forgotten, so that
 //! names used once leave nothing behind.
 
-use super::waiters::Line;
+use super::buried::Buried;
+use super::waiters::Lines;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES;
 use crate::base::paged::PagedSlab;
@@ -22,9 +23,13 @@ pub(super) struct Queue {
     /// Jobs that wait to be taken.
     pub(super) ready: Heap,
     /// Takes that wait for a job.
-    pub(super) waiters: Line,
-    /// Jobs that belong here, ready or held.
+    pub(super) waiters: Lines,
+    /// Jobs that were put away.
+    pub(super) buried: Buried,
+    /// Jobs that belong here, whatever they are doing.
     pub(super) jobs: u32,
+    /// How many of them have a time to live.
+    pub(super) mortals: u32,
     /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
     listed: bool,
 }
@@ -80,7 +85,9 @@ impl Queues {
             name: name.into(),
             hash,
             ready: Heap::default(),
-            waiters: Line::default(),
+            waiters: Lines::default(),
+            buried: Buried::default(),
+            mortals: 0,
             jobs: 0,
             listed: false,
         });

@@ -1,9 +1,12 @@
-//! Takes that wait: each in the lists of all the queues that it names, in the order of arrival.
+//! Takes and pops that wait: each in the lines of all the queues that it names, in the order of
+//! arrival. A queue has one line for takes and one for pops, because a pop cannot have every job;
+//! whoever came first of both is served first.
 //!
 //! A take has one [`Waiter`] and one [`Node`] for each of its queues. Nodes are linked twice: along
 //! the queue (who is next here) and along the waiter (where else it stands).
 
 use super::jobs::NONE;
+use crate::base::deadlines::Timer;
 use crate::base::paged::PagedSlab;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
@@ -15,6 +18,18 @@ pub(super) struct Waiter {
     node: u32,
     pub(super) previous: u32,
     pub(super) next: u32,
+    /// When it has waited long enough.
+    pub(super) timer: Timer,
+    pub(super) kind: Kind,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// To hold a job.
+    Take,
+    /// To have it for good, with its key group.
+    Pop,
 }
 
 /// A waiter's place in one queue.
@@ -26,11 +41,33 @@ pub(super) struct Node {
     next: u32,
     /// The next node of the same waiter.
     sibling: u32,
+    /// Its place in time.
+    arrival: u64,
 }
 
 /// The waiters of one queue: first come, first served.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lines {
+    takes: Line,
+    pops: Line,
+}
+
+impl Lines {
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.takes.is_empty() && self.pops.is_empty()
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Line {
+        match kind {
+            Kind::Take => &mut self.takes,
+            Kind::Pop => &mut self.pops,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+struct Line {
     first: u32,
     last: u32,
 }
@@ -42,7 +79,8 @@ impl Default for Line {
 }
 
 impl Line {
-    pub(super) fn is_empty(self) -> bool {
+    #[inline]
+    fn is_empty(self) -> bool {
         self.first == NONE
     }
 }
@@ -55,7 +93,8 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Takes a node out of the line that it stands in. O(1).
-    pub(super) fn unlink(&mut self, node: u32, line: &mut Line) {
+    pub(super) fn unlink(&mut self, node: u32, kind: Kind, lines: &mut Lines) {
+        let line = lines.of(kind);
         let (previous, next) = (self.slots[node].previous, self.slots[node].next);
         if previous == NONE {
             line.first = next;
@@ -75,6 +114,7 @@ impl Nodes {
 pub(super) struct Waiters {
     slots: PagedSlab<Waiter>,
     nodes: Nodes,
+    arrivals: u64,
 }
 
 impl Waiters {
@@ -83,19 +123,28 @@ impl Waiters {
     }
 
     /// A waiter that stands in no line yet. O(1).
-    pub(super) fn add(&mut self, ticket: Ticket) -> u32 {
-        self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE })
+    pub(super) fn add(&mut self, ticket: Ticket, kind: Kind) -> u32 {
+        let timer = Timer::NONE;
+        self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE, timer, kind })
     }
 
-    /// Puts a waiter at the end of a queue's line, unless it is there already. O(1): it is the last
-    /// to arrive, so if it stands in that line, it is the last one there.
-    pub(super) fn join(&mut self, waiter: u32, queue: u32, line: &mut Line) {
-        if line.last != NONE && self.nodes.slots[line.last].waiter == waiter {
-            return;
+    /// Puts a waiter that has just been added at the end of a queue's line, unless it is there
+    /// already. O(1): it is the last to arrive, so if it stands in that line, it is the last there.
+    pub(super) fn join(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+        let last = lines.of(self.slots[waiter].kind).last;
+        if last == NONE || self.nodes.slots[last].waiter != waiter {
+            self.join_at_end(waiter, queue, lines);
         }
-        let sibling = self.slots[waiter].node;
+    }
+
+    /// Puts a waiter that does not stand there at the end of a queue's line. O(1).
+    pub(super) fn join_at_end(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+        let Waiter { node: sibling, kind, .. } = self.slots[waiter];
+        let line = lines.of(kind);
         let previous = line.last;
-        let node = Node { waiter, queue, previous, next: NONE, sibling };
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        let node = Node { waiter, queue, previous, next: NONE, sibling, arrival };
         let node = self.nodes.slots.insert(node);
         self.slots[waiter].node = node;
         line.last = node;
@@ -106,34 +155,81 @@ impl Waiters {
         }
     }
 
-    /// Who is served next in a line. O(1).
+    /// Whether a waiter stands in a queue's line. O(queues of the waiter).
+    pub(super) fn stands_in(&self, waiter: u32, queue: u32) -> bool {
+        let mut node = self.slots[waiter].node;
+        while node != NONE && self.nodes.slots[node].queue != queue {
+            node = self.nodes.slots[node].sibling;
+        }
+        node != NONE
+    }
+
+    /// Takes a waiter out of one queue's line, if it stands there. O(queues of the waiter).
+    pub(super) fn leave(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+        let (mut before, mut node) = (NONE, self.slots[waiter].node);
+        while node != NONE && self.nodes.slots[node].queue != queue {
+            (before, node) = (node, self.nodes.slots[node].sibling);
+        }
+        if node == NONE {
+            return;
+        }
+        self.nodes.unlink(node, self.slots[waiter].kind, lines);
+        let gone = self.nodes.slots.remove(node).expect("a waiter's node is there");
+        if before == NONE {
+            self.slots[waiter].node = gone.sibling;
+        } else {
+            self.nodes.slots[before].sibling = gone.sibling;
+        }
+    }
+
+    /// Who is served next in a queue; with `takes_only` among those who can have any job. O(1).
     #[inline]
-    pub(super) fn first(&self, line: Line) -> Option<u32> {
-        if line.is_empty() { None } else { Some(self.nodes.slots[line.first].waiter) }
+    pub(super) fn first(&self, lines: Lines, takes_only: bool) -> Option<u32> {
+        let Lines { takes, pops } = lines;
+        let first = |line: Line| (!line.is_empty()).then(|| &self.nodes.slots[line.first]);
+        let node = match (first(takes), first(pops)) {
+            (Some(take), Some(pop)) if !takes_only && pop.arrival < take.arrival => pop,
+            (Some(take), _) => take,
+            (None, Some(pop)) if !takes_only => pop,
+            (None, _) => return None,
+        };
+        Some(node.waiter)
+    }
+
+    /// Which take is served next in a queue, unless a pop came before it. O(1).
+    #[inline]
+    pub(super) fn first_take(&self, lines: Lines) -> Option<u32> {
+        if lines.pops.is_empty() { self.first(lines, true) } else { None }
     }
 
     /// Ends a wait: `leave` takes each node out of its queue's line. O(queues of the waiter).
     pub(super) fn end(
         &mut self,
         waiter: u32,
-        mut leave: impl FnMut(u32, u32, &mut Nodes),
-    ) -> Ticket {
+        mut leave: impl FnMut(u32, u32, Kind, &mut Nodes),
+    ) -> Waiter {
         let waiter = self.slots.remove(waiter).expect("a wait ended twice");
         let mut node = waiter.node;
         while node != NONE {
-            leave(self.nodes.slots[node].queue, node, &mut self.nodes);
+            leave(self.nodes.slots[node].queue, node, waiter.kind, &mut self.nodes);
             let gone = self.nodes.slots.remove(node).expect("a waiter's node is there");
             node = gone.sibling;
         }
-        waiter.ticket
+        waiter
     }
 
-    /// The waiters of a line in order, for checks. O(line).
-    pub(super) fn in_line(&self, line: Line) -> Vec<u32> {
+    /// The waiters of a queue, takes before pops, each in order, for checks. O(lines).
+    pub(super) fn in_line(&self, lines: Lines) -> Vec<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
-        std::iter::successors(Some(line.first).filter(|&node| node != NONE), follow)
+        let heads = [lines.takes.first, lines.pops.first].into_iter().filter(|&node| node != NONE);
+        heads
+            .flat_map(|head| std::iter::successors(Some(head), follow))
             .map(|node| self.nodes.slots[node].waiter)
             .collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Waiter)> {
+        self.slots.iter()
     }
 
     /// The queues that each waiter stands in, for checks. O(nodes).

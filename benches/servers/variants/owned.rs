@@ -1,11 +1,15 @@
 //! Commands and replies that can travel: what they name is copied, all of a batch behind one
-//! another, so that a batch costs two allocations and not two per command.
+//! another, so that a batch costs two allocations and not two per command. The variants have the
+//! Job Centre door alone, so what only other doors ask for does not travel.
 
 use jobcentre::base::strings::StringList;
-use jobcentre::model::command::Command;
+use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::JobId;
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Lease, Payload, Terms, Turn, Urgency};
 use jobcentre::model::reply::{JobView, Refusal, Reply};
+
+/// Why something cannot come up here.
+const FOREIGN: &str = "no Job Centre client asks for this";
 
 /// An urgency whose digits, if it has any, are the next string.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,7 @@ impl Rank {
                 strings.push(digits.as_bytes());
                 Self::Beyond
             }
+            Urgency::Never => unreachable!("{FOREIGN}"),
         }
     }
 
@@ -51,17 +56,22 @@ impl<'a> Reader<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum OwnedCommand {
-    Put { rank: Rank, turn: Turn, encoding: Encoding },
-    Take { queues: usize, wait: bool },
+    Put { rank: Rank, turn: Turn, encoding: Encoding, terms: usize },
+    Take { queues: usize, wait: Wait },
     Delete { id: JobId },
-    Release { id: JobId },
+    Release { id: JobId, lease: Option<Lease> },
+    Touch { id: JobId, lease: Option<Lease> },
 }
+
+/// Stands for no terms.
+const NO_TERMS: usize = usize::MAX;
 
 /// Commands of one client, with their serials.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     list: Vec<(u32, OwnedCommand)>,
     strings: StringList,
+    terms: Vec<Terms>,
 }
 
 impl Commands {
@@ -72,18 +82,22 @@ impl Commands {
     pub(super) fn push(&mut self, serial: u32, command: &Command<'_>) {
         let strings = &mut self.strings;
         let owned = match *command {
-            Command::Put { queue, urgency, turn, payload } => {
+            Command::Put { queue, urgency, turn, payload, terms } => {
                 strings.push(queue);
                 strings.push(payload.bytes);
                 let rank = Rank::pack(urgency, strings);
-                OwnedCommand::Put { rank, turn, encoding: payload.encoding }
+                let place = if terms.is_some() { self.terms.len() } else { NO_TERMS };
+                self.terms.extend(terms);
+                OwnedCommand::Put { rank, turn, encoding: payload.encoding, terms: place }
             }
             Command::Take { queues, wait } => {
                 queues.into_iter().for_each(|queue| strings.push(queue));
                 OwnedCommand::Take { queues: queues.len(), wait }
             }
             Command::Delete { id } => OwnedCommand::Delete { id },
-            Command::Release { id } => OwnedCommand::Release { id },
+            Command::Release { id, lease } => OwnedCommand::Release { id, lease },
+            Command::Touch { id, lease } => OwnedCommand::Touch { id, lease },
+            _ => unreachable!("{FOREIGN}"),
         };
         self.list.push((serial, owned));
     }
@@ -93,10 +107,11 @@ impl Commands {
         let mut strings = Reader { list: &self.strings, at: 0 };
         for &(serial, command) in &self.list {
             let command = match command {
-                OwnedCommand::Put { rank, turn, encoding } => {
+                OwnedCommand::Put { rank, turn, encoding, terms } => {
                     let (queue, bytes) = (strings.next(), strings.next());
                     let urgency = rank.unpack(&mut strings);
-                    Command::Put { queue, urgency, turn, payload: Payload { encoding, bytes } }
+                    let payload = Payload { encoding, bytes };
+                    Command::Put { queue, urgency, turn, payload, terms: self.terms.get(terms) }
                 }
                 OwnedCommand::Take { queues, wait } => {
                     let first = strings.at;
@@ -104,7 +119,8 @@ impl Commands {
                     Command::Take { queues: self.strings.range(first..strings.at), wait }
                 }
                 OwnedCommand::Delete { id } => Command::Delete { id },
-                OwnedCommand::Release { id } => Command::Release { id },
+                OwnedCommand::Release { id, lease } => Command::Release { id, lease },
+                OwnedCommand::Touch { id, lease } => Command::Touch { id, lease },
             };
             submit(serial, &command);
         }
@@ -115,7 +131,7 @@ impl Commands {
 enum OwnedReply {
     Cancelled,
     Done,
-    Job { id: JobId, rank: Rank, encoding: Encoding },
+    Job { id: JobId, rank: Rank, encoding: Encoding, lease: Lease },
     NoJob,
     Put(JobId),
     Refused(Refusal),
@@ -137,15 +153,16 @@ impl Replies {
         let owned = match *reply {
             Reply::Cancelled => OwnedReply::Cancelled,
             Reply::Done => OwnedReply::Done,
-            Reply::Job(JobView { id, queue, urgency, payload }) => {
+            Reply::Job(JobView { id, queue, urgency, payload, lease }) => {
                 self.strings.push(queue);
                 self.strings.push(payload.bytes);
                 let rank = Rank::pack(urgency, &mut self.strings);
-                OwnedReply::Job { id, rank, encoding: payload.encoding }
+                OwnedReply::Job { id, rank, encoding: payload.encoding, lease }
             }
             Reply::NoJob => OwnedReply::NoJob,
             Reply::Put(id) => OwnedReply::Put(id),
             Reply::Refused(refusal) => OwnedReply::Refused(refusal),
+            _ => unreachable!("{FOREIGN}"),
         };
         self.list.push((serial, owned));
     }
@@ -157,10 +174,11 @@ impl Replies {
             let reply = match reply {
                 OwnedReply::Cancelled => Reply::Cancelled,
                 OwnedReply::Done => Reply::Done,
-                OwnedReply::Job { id, rank, encoding } => {
+                OwnedReply::Job { id, rank, encoding, lease } => {
                     let (queue, bytes) = (strings.next(), strings.next());
                     let urgency = rank.unpack(&mut strings);
-                    Reply::Job(JobView { id, queue, urgency, payload: Payload { encoding, bytes } })
+                    let payload = Payload { encoding, bytes };
+                    Reply::Job(JobView { id, queue, urgency, payload, lease })
                 }
                 OwnedReply::NoJob => Reply::NoJob,
                 OwnedReply::Put(id) => Reply::Put(id),

@@ -3,7 +3,7 @@
 //! ```text
 //!            line                          reply
 //!   Open ------------> submit -> Open  ------------> write it in its turn
-//!     |  get, wait:true
+//!     |  get that may wait
 //!     +--------------> submit -> Waiting --- job ---> write it; Open
 //!                                   |
 //!                                   +---- cancelled -> Ended: what follows is passed over
@@ -20,7 +20,7 @@ use super::reply_line::ReplyLine;
 use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
-use crate::model::command::Command;
+use crate::model::command::{Command, Wait};
 use crate::model::reply::Reply;
 use crate::wire::lines::{Framed, LineReader};
 pub(super) use memo::Memo;
@@ -71,10 +71,13 @@ impl Session {
                 return Step::Answered;
             }
         };
-        match request::parse(line, &mut shared.json, &mut shared.memo) {
+        match request::parse(line, &mut shared.json, &mut shared.memo, &mut shared.terms) {
             Ok(command) => {
                 let serial = self.replies.open();
-                if matches!(command, Command::Take { wait: true, .. }) {
+                if matches!(
+                    command,
+                    Command::Take { wait: Wait::Forever | Wait::Milliseconds(_), .. }
+                ) {
                     self.state = State::Waiting(serial);
                 }
                 Step::Submit(serial, command)

@@ -3,6 +3,7 @@
 use crate::model::job::{Encoding, Urgency};
 use crate::model::reply::{JobView, Refusal, Reply};
 use crate::wire::json::{push_number, push_string};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use memchr::memchr;
 use std::fmt::Display;
 
@@ -20,6 +21,9 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(b"}\n");
         }
         Reply::Refused(refusal) => write_refusal(*refusal, out),
+        Reply::Kicked(_) | Reply::Packets(_) | Reply::Seen(_) | Reply::TooLarge(_) => {
+            unreachable!("nobody asks for this here")
+        }
     }
 }
 
@@ -36,11 +40,13 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     match job.payload.encoding {
         Encoding::Json => push_in_line(job.payload.bytes, out),
         Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
+        Encoding::Packet { key_len } => push_packet(job.payload.bytes, key_len, out),
     }
     out.extend_from_slice(b",\"pri\":");
     match job.urgency {
         Urgency::Number(number) => push_number(out, number),
         Urgency::Beyond(digits) => out.extend_from_slice(digits.as_bytes()),
+        Urgency::Never => unreachable!("no take selects a job without urgency"),
     }
     out.extend_from_slice(b",\"queue\":");
     push_string(out, job.queue);
@@ -59,6 +65,17 @@ fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
+/// Writes a packet as JSON: `{"key": base64, "payload": base64}`.
+#[cold]
+fn push_packet(bytes: &[u8], key_len: u16, out: &mut Vec<u8>) {
+    let (key, payload) = bytes.split_at(usize::from(key_len));
+    out.extend_from_slice(b"{\"key\":\"");
+    out.extend_from_slice(BASE64_STANDARD.encode(key).as_bytes());
+    out.extend_from_slice(b"\",\"payload\":\"");
+    out.extend_from_slice(BASE64_STANDARD.encode(payload).as_bytes());
+    out.extend_from_slice(b"\"}");
+}
+
 #[cold]
 fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
     match refusal {
@@ -71,6 +88,13 @@ fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
             &format_args!("field 'id': job {} waits in its queue, nobody works on it", id.0),
             out,
         ),
+        Refusal::LeaseOver(id) => write_error(
+            &format_args!("field 'id': the lease of job {} is over, it was handed out again", id.0),
+            out,
+        ),
+        Refusal::NotBuried(id) => {
+            write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
+        }
     }
 }
 
@@ -96,13 +120,13 @@ pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::model::id::JobId;
-    use crate::model::job::Payload;
+    use crate::model::job::{Lease, Payload};
 
     #[test]
     fn line_ends_of_other_doors_become_spaces() {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{\n \"a\":\n1\n}" };
         let urgency = Urgency::Number(-7);
-        let view = JobView { id: JobId(5), queue: b"q\n\"", urgency, payload };
+        let view = JobView { id: JobId(5), queue: b"q\n\"", urgency, payload, lease: Lease(0) };
         let mut out = Vec::new();
         write(&Reply::Job(view), &mut out);
         let expected: &[u8] =

@@ -1,9 +1,12 @@
 //! From a line to a command ("Requests", "What is an error" and "Values" of the protocol's page).
+//!
+//! Beyond the page, as fields that may be left out: `delay`, `ttl` and `ttr` of a put, `timeout` of
+//! a get, and the request `touch`.
 
 use super::memo::Memo;
-use crate::model::command::Command;
+use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Payload, Turn, Urgency};
+use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
@@ -14,7 +17,11 @@ const PRI: usize = 3;
 const QUEUES: usize = 4;
 const WAIT: usize = 5;
 const ID: usize = 6;
-const COUNT: usize = 7;
+const DELAY: usize = 7;
+const TTL: usize = 8;
+const TTR: usize = 9;
+const TIMEOUT: usize = 10;
+const COUNT: usize = 11;
 
 /// The fields that some request uses.
 struct RequestFields;
@@ -30,6 +37,10 @@ impl Fields<COUNT> for RequestFields {
             b"queues" => QUEUES,
             b"wait" => WAIT,
             b"id" => ID,
+            b"delay" => DELAY,
+            b"ttl" => TTL,
+            b"ttr" => TTR,
+            b"timeout" => TIMEOUT,
             _ => return None,
         })
     }
@@ -74,9 +85,10 @@ impl fmt::Display for Problem {
     }
 }
 
-const REQUESTS: &str = "put, get, delete or abort";
+const REQUESTS: &str = "put, get, delete, abort or touch";
 const AN_ID: &str = "an integer, written without fraction or exponent";
 const A_PRI: &str = "a non-negative integer, written without fraction or exponent";
+const A_TIME: &str = "a non-negative integer of milliseconds, written without fraction or exponent";
 const A_QUEUE: &str = "a string";
 const SOME_QUEUES: &str = "an array of strings";
 
@@ -86,6 +98,7 @@ pub(super) fn parse<'a>(
     line: &'a [u8],
     json: &'a mut Parser,
     memo: &'a mut Memo,
+    terms: &'a mut Terms,
 ) -> Result<Command<'a>, Problem> {
     if let Some(known) = memo.find(line) {
         return Ok(memo.recall(known));
@@ -96,10 +109,11 @@ pub(super) fn parse<'a>(
         Err(error) => return Err(Problem::NotAnObject(error)),
     };
     let command = match values[REQUEST] {
-        Value::String("put") => return put(&values),
+        Value::String("put") => return put(&values, terms),
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
-        Value::String("abort") => Command::Release { id: id(&values)? },
+        Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
+        Value::String("touch") => Command::Touch { id: id(&values)?, lease: None },
         Value::String(name) => return Err(Problem::UnknownRequest(shorten(name))),
         other => return Err(problem(other, "request", REQUESTS)),
     };
@@ -110,7 +124,7 @@ pub(super) fn parse<'a>(
 /// The wanted fields of a line.
 type Values<'a> = [Value<'a>; COUNT];
 
-fn put<'a>(values: &Values<'a>) -> Result<Command<'a>, Problem> {
+fn put<'a>(values: &Values<'a>, scratch: &'a mut Terms) -> Result<Command<'a>, Problem> {
     let queue = match values[QUEUE] {
         Value::String(name) => name.as_bytes(),
         other => return Err(problem(other, "queue", A_QUEUE)),
@@ -124,8 +138,38 @@ fn put<'a>(values: &Values<'a>) -> Result<Command<'a>, Problem> {
         Value::Integer(Integer::Large(digits)) => Urgency::Beyond(digits),
         other => return Err(problem(other, "pri", A_PRI)),
     };
+    let terms = match (values[DELAY], values[TTL], values[TTR]) {
+        (Value::Absent, Value::Absent, Value::Absent) => None,
+        (delay, ttl, ttr) => Some(terms(delay, ttl, ttr, scratch)?),
+    };
     let payload = Payload { encoding: Encoding::JsonLine, bytes };
-    Ok(Command::Put { queue, urgency, turn: Turn::OldestFirst, payload })
+    Ok(Command::Put { queue, urgency, turn: Turn::OldestFirst, payload, terms })
+}
+
+#[cold]
+fn terms<'a>(
+    delay: Value<'_>,
+    ttl: Value<'_>,
+    ttr: Value<'_>,
+    scratch: &'a mut Terms,
+) -> Result<&'a Terms, Problem> {
+    *scratch = Terms {
+        delay_ms: milliseconds(delay, "delay")?.unwrap_or(0),
+        ttl_ms: milliseconds(ttl, "ttl")?.unwrap_or(0),
+        lease_ms: milliseconds(ttr, "ttr")?.unwrap_or(0),
+        ..Terms::default()
+    };
+    Ok(scratch)
+}
+
+/// A length of time, if the field is there. What is too long for 64 bits is as good as for ever.
+fn milliseconds(value: Value<'_>, field: &'static str) -> Result<Option<u64>, Problem> {
+    match value {
+        Value::Absent => Ok(None),
+        Value::Integer(Integer::Small(number)) => Ok(Some(number.unsigned_abs())),
+        Value::Integer(Integer::Large(_)) => Ok(Some(u64::MAX)),
+        other => Err(problem(other, field, A_TIME)),
+    }
 }
 
 fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Problem> {
@@ -134,9 +178,14 @@ fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Probl
         other => return Err(problem(other, "queues", SOME_QUEUES)),
     };
     let wait = match values[WAIT] {
-        Value::Absent => false,
-        Value::Bool(wait) => wait,
+        Value::Absent => None,
+        Value::Bool(wait) => Some(wait),
         other => return Err(problem(other, "wait", "true or false")),
+    };
+    let wait = match (wait, milliseconds(values[TIMEOUT], "timeout")?) {
+        (Some(false), _) | (None, None) | (_, Some(0)) => Wait::No,
+        (Some(true), None) => Wait::Forever,
+        (_, Some(timeout_ms)) => Wait::Milliseconds(timeout_ms),
     };
     Ok(Command::Take { queues, wait })
 }
@@ -206,7 +255,7 @@ mod tests {
     fn said(result: Result<Command<'_>, Problem>) -> String {
         match result {
             Ok(Command::Take { queues, wait }) => {
-                format!("{:?} {wait}", queues.into_iter().collect::<Vec<_>>())
+                format!("{:?} {wait:?}", queues.into_iter().collect::<Vec<_>>())
             }
             other => format!("{other:?}"),
         }
@@ -218,9 +267,14 @@ mod tests {
         let (mut rng, mut known) = (Rng::new(11), 0);
         for _ in 0..30_000 {
             let line = line(&mut rng);
-            let fresh = said(parse(line.as_bytes(), &mut json, &mut Memo::default()));
+            let mut other = (Memo::default(), Terms::default(), Terms::default());
+            let fresh = said(parse(line.as_bytes(), &mut json, &mut other.0, &mut other.1));
             known += usize::from(memo.find(line.as_bytes()).is_some());
-            assert_eq!(said(parse(line.as_bytes(), &mut json, &mut memo)), fresh, "{line}");
+            assert_eq!(
+                said(parse(line.as_bytes(), &mut json, &mut memo, &mut other.2)),
+                fresh,
+                "{line}"
+            );
         }
         assert!(known > 400, "only {known} lines were known");
     }

@@ -41,7 +41,8 @@ pub(super) struct Client {
     peer_closed: bool,
     eof: bool,
     broken: bool,
-    deadline: Option<Mono>,
+    /// When it is cut off, and how many were given a deadline before it.
+    deadline: Option<(Mono, usize)>,
 }
 
 enum Taken {
@@ -116,6 +117,7 @@ pub(super) struct Model {
     max_request: usize,
     too_long: Vec<u8>,
     resumed: VecDeque<ClientId>,
+    armed: usize,
 }
 
 impl Model {
@@ -128,6 +130,7 @@ impl Model {
             max_request,
             too_long,
             resumed: VecDeque::new(),
+            armed: 0,
         }
     }
 
@@ -170,7 +173,7 @@ impl Model {
         if !self.resumed.is_empty() {
             return Some(now.mono);
         }
-        self.clients.values().filter_map(|client| client.deadline).min()
+        self.clients.values().filter_map(|client| Some(client.deadline?.0)).min()
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
@@ -238,7 +241,7 @@ impl Model {
         loop {
             let armed =
                 self.clients.iter().filter_map(|(&id, client)| Some((client.deadline?, id)));
-            let Some((_, id)) = armed.filter(|(at, _)| *at <= now.mono).min() else { break };
+            let Some((_, id)) = armed.filter(|((at, _), _)| *at <= now.mono).min() else { break };
             self.see("patience came to an end");
             self.end(id, true);
         }
@@ -341,11 +344,13 @@ impl Model {
             return;
         }
         if client.state == State::Refused && client.output.is_empty() {
-            client.deadline = Some(now.mono.after(REFUSED_LINGER));
+            client.deadline = Some((now.mono.after(REFUSED_LINGER), self.armed));
+            self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
             self.see("a refused client was told to go");
         } else if client.peer_closed && !client.output.is_empty() {
-            client.deadline = Some(now.mono.after(FLUSH_PATIENCE));
+            client.deadline = Some((now.mono.after(FLUSH_PATIENCE), self.armed));
+            self.armed += 1;
         }
     }
 

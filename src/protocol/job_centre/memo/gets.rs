@@ -8,7 +8,7 @@
 //! Invariant: an entry holds a line and exactly what the parser made of that line.
 
 use crate::base::strings::{StringList, Strings};
-use crate::model::command::Command;
+use crate::model::command::{Command, Wait};
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
@@ -25,11 +25,17 @@ pub(super) struct GetMemo {
     entries: Vec<Entry>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Entry {
     line: Vec<u8>,
     queues: StringList,
-    wait: bool,
+    wait: Wait,
+}
+
+impl Entry {
+    fn vacant() -> Self {
+        Self { line: Vec::new(), queues: StringList::default(), wait: Wait::No }
+    }
 }
 
 impl GetMemo {
@@ -51,12 +57,12 @@ impl GetMemo {
     }
 
     /// Remembers what a line says, instead of another line. O(line).
-    pub(super) fn note(&mut self, line: &[u8], queues: Strings<'_>, wait: bool) {
+    pub(super) fn note(&mut self, line: &[u8], queues: Strings<'_>, wait: Wait) {
         if line.len() > LONGEST {
             return;
         }
         if self.entries.is_empty() {
-            self.entries.resize_with(PLACES, Entry::default);
+            self.entries.resize_with(PLACES, Entry::vacant);
         }
         let place = self.place(line);
         let entry = &mut self.entries[place];
@@ -78,6 +84,10 @@ impl GetMemo {
 mod tests {
     use super::*;
 
+    fn wait(number: usize) -> Wait {
+        if number.is_multiple_of(2) { Wait::Forever } else { Wait::Milliseconds(number as u64) }
+    }
+
     #[test]
     fn a_line_is_recalled_as_it_was_noted_and_no_other_line_is() {
         let mut memo = GetMemo::default();
@@ -87,21 +97,21 @@ mod tests {
             .collect();
         let mut known = 0;
         let long = format!("{{\"request\":\"get\",\"queues\":[\"{}\"]}}", "x".repeat(LONGEST));
-        memo.note(long.as_bytes(), queues.from(0), false);
+        memo.note(long.as_bytes(), queues.from(0), Wait::No);
         assert_eq!(memo.find(long.as_bytes()), None);
         for (number, line) in lines.iter().enumerate() {
             assert_eq!(memo.find(line.as_bytes()), None);
             queues.clear();
             queues.push(number.to_string().as_bytes());
             queues.push(b"x");
-            memo.note(line.as_bytes(), queues.from(0), number % 2 == 0);
+            memo.note(line.as_bytes(), queues.from(0), wait(number));
         }
         for (number, line) in lines.iter().enumerate() {
             let Some(place) = memo.find(line.as_bytes()) else { continue };
-            let Command::Take { queues, wait } = memo.recall(place) else { unreachable!() };
+            let Command::Take { queues, wait: found } = memo.recall(place) else { unreachable!() };
             let expected = [number.to_string().into_bytes(), b"x".to_vec()];
             assert!(queues.into_iter().eq(&expected), "{line}");
-            assert_eq!(wait, number % 2 == 0);
+            assert_eq!(found, wait(number));
             known += 1;
         }
         assert!(known > 30, "each place remembers its last line: {known}");

@@ -41,6 +41,7 @@ struct Shape {
 enum Verb {
     Delete,
     Release,
+    Touch,
 }
 
 impl Shape {
@@ -74,7 +75,8 @@ impl IdMemo {
         let id = JobId(id);
         match self.shapes[place].verb {
             Verb::Delete => Command::Delete { id },
-            Verb::Release => Command::Release { id },
+            Verb::Release => Command::Release { id, lease: None },
+            Verb::Touch => Command::Touch { id, lease: None },
         }
     }
 
@@ -84,7 +86,8 @@ impl IdMemo {
         let verb = match command {
             Command::Delete { .. } => Verb::Delete,
             Command::Release { .. } => Verb::Release,
-            Command::Put { .. } | Command::Take { .. } => return,
+            Command::Touch { .. } => Verb::Touch,
+            _ => return,
         };
         let digits = id.0.to_string();
         // 0 also stands for numbers that are no ids: they are written otherwise.
@@ -161,12 +164,12 @@ mod tests {
         let line = |spelling: usize, id: u64| {
             format!(r#"{{"request":"delete"{}, "id":{id}}}"#, " ".repeat(spelling))
         };
-        for spelling in 0..PLACES + 1 {
+        for spelling in 0..=PLACES {
             let id = JobId(5);
             memo.note(line(spelling, 5).as_bytes(), id, &Command::Delete { id });
         }
         assert_eq!(known(&memo, &line(0, 6)), None);
-        for spelling in 1..PLACES + 1 {
+        for spelling in 1..=PLACES {
             assert_eq!(known(&memo, &line(spelling, 6)), Some(6));
         }
     }

@@ -62,9 +62,10 @@ impl Memo {
             ([b'g', _] | [_, b'g'], Command::Take { queues, wait }) => {
                 self.gets.note(line, queues, wait);
             }
-            (_, Command::Delete { id } | Command::Release { id }) => {
-                self.ids.note(line, id, command);
-            }
+            (
+                _,
+                Command::Delete { id } | Command::Release { id, .. } | Command::Touch { id, .. },
+            ) => self.ids.note(line, id, command),
             _ => {}
         }
     }

@@ -1,0 +1,58 @@
+//! The buried jobs of a queue, those first that were buried first: a list linked through the jobs.
+
+use super::jobs::{Jobs, NONE};
+
+/// Both ends of the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buried {
+    first: u32,
+    last: u32,
+}
+
+impl Default for Buried {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl Buried {
+    /// The job that was buried first. O(1).
+    pub(super) fn first(self) -> Option<u32> {
+        Some(self.first).filter(|&slot| slot != NONE)
+    }
+
+    /// Adds a job behind the others. O(1).
+    pub(super) fn link(&mut self, slot: u32, jobs: &mut Jobs) {
+        let previous = std::mem::replace(&mut self.last, slot);
+        (jobs[slot].place, jobs[slot].next) = (previous, NONE);
+        if previous == NONE {
+            self.first = slot;
+        } else {
+            jobs[previous].next = slot;
+        }
+    }
+
+    /// Takes a job out. O(1).
+    pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
+        let (previous, next) = (jobs[slot].place, jobs[slot].next);
+        if previous == NONE {
+            assert!(self.first == slot, "a buried job is not in its queue's list");
+            self.first = next;
+        } else {
+            jobs[previous].next = next;
+        }
+        if next == NONE {
+            assert!(self.last == slot, "a buried job is not in its queue's list");
+            self.last = previous;
+        } else {
+            jobs[next].place = previous;
+        }
+        (jobs[slot].place, jobs[slot].next) = (NONE, NONE);
+    }
+
+    /// The jobs in order, for checks. O(jobs).
+    pub(super) fn jobs(self, jobs: &Jobs) -> Vec<u32> {
+        let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
+        std::iter::successors(self.first(), follow).collect()
+    }
+}

@@ -1,0 +1,352 @@
+//! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
+
+use super::jobs::Job;
+use super::life::{Claim, Event, Step, step};
+use super::retry::backoff_ms;
+use super::{Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
+use crate::base::deadlines::Timer;
+use crate::base::time::{Mono, Now};
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::{Lease, Payload, Status};
+use std::time::Duration;
+
+/// What somebody wants of a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change<'a> {
+    pub(super) id: JobId,
+    /// Under which lease the client believes to hold it.
+    pub(super) lease: Option<Lease>,
+    pub(super) event: Event,
+    /// The result, or what went wrong.
+    pub(super) note: Option<Payload<'a>>,
+}
+
+impl Change<'_> {
+    #[inline]
+    pub(super) fn of(id: JobId, lease: Option<Lease>, event: Event) -> Self {
+        Self { id, lease, event, note: None }
+    }
+}
+
+impl Store {
+    /// The job of this id, unless its time to live is over while it waits: then it goes. O(1).
+    #[inline]
+    fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
+        let slot = self.ids.find(id.0)?;
+        let job = &self.jobs[slot];
+        if job.is_plain() || !job.is_gone(now) {
+            return Some(slot);
+        }
+        let queue = job.queue;
+        self.detach(slot);
+        drop(self.remove(slot));
+        self.first_left(queue, now, fx);
+        None
+    }
+
+    /// Does what the holder of a job asks for, or whoever may kick it. O(log n), and O(log d) for a
+    /// deadline among d.
+    #[inline]
+    pub(super) fn change(
+        &mut self,
+        ticket: Ticket,
+        change: &Change<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find(change.id, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let job = &mut self.jobs[slot];
+        let claim = if !self.holders.holds(ticket.client, job) {
+            Claim::Stranger
+        } else if change.lease.is_some_and(|lease| lease != job.lease()) {
+            Claim::FormerHolder
+        } else {
+            Claim::Holder
+        };
+        match step(job, change.event, claim) {
+            Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
+            Ok(step) => {
+                if let Some(note) = change.note
+                    && step != Step::End
+                {
+                    job.set_result(note);
+                }
+                if change.event == Event::Kick {
+                    job.set_retries(0);
+                }
+                fx.answer(ticket, Outcome::Done);
+                self.go(slot, step, now, fx);
+            }
+        }
+    }
+
+    /// The deadline of a job has come.
+    pub(super) fn job_due(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        let job = &mut self.jobs[slot];
+        if let Some(extra) = job.extra_mut() {
+            extra.timer = Timer::NONE;
+        }
+        let queue = job.queue;
+        match step(job, Event::Due, Claim::Clock) {
+            Ok(step) => self.go(slot, step, now, fx),
+            Err(_) => unreachable!("whatever has a deadline can come to it"),
+        }
+        self.first_left(queue, now, fx);
+    }
+
+    /// Takes a job to where its step leads.
+    #[inline]
+    fn go(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+        if step == Step::Queue {
+            self.detach(slot);
+            self.make_ready(slot, now, fx);
+        } else {
+            self.go_elsewhere(slot, step, now, fx);
+        }
+    }
+
+    #[inline(never)]
+    fn go_elsewhere(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+        if step == Step::Renew {
+            self.disarm(slot);
+            return self.begin_lease(slot, now);
+        }
+        self.detach(slot);
+        match step {
+            Step::Renew | Step::Queue => unreachable!("these were done before"),
+            Step::Retry => self.retry(slot, now, fx),
+            Step::Keep => {
+                self.jobs[slot].status = Status::Kept;
+                let keep_ms = self.jobs[slot].terms().keep_ms;
+                self.arm(slot, now.mono.after(Duration::from_millis(keep_ms)));
+            }
+            Step::Bury => {
+                let job = &mut self.jobs[slot];
+                job.status = Status::Buried;
+                let (queue, bury_ms) = (job.queue, job.terms().bury_ms);
+                self.queues[queue].buried.link(slot, &mut self.jobs);
+                if bury_ms > 0 {
+                    self.arm(slot, now.mono.after(Duration::from_millis(bury_ms)));
+                }
+            }
+            Step::End => drop(self.remove(slot)),
+        }
+    }
+
+    fn retry(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        let job = &mut self.jobs[slot];
+        let retry = job.retries() + 1;
+        job.set_retries(retry);
+        let policy = job.retry().expect("a job without a policy is not tried again");
+        let wait = backoff_ms(&policy, retry, &mut self.rng);
+        self.delay(slot, wait, now, fx);
+    }
+
+    /// Lets a job that is nowhere wait for so long before it is ready. O(log d).
+    pub(super) fn delay(&mut self, slot: u32, wait_ms: u64, now: Now, fx: &mut Effects) {
+        if wait_ms == 0 {
+            return self.make_ready(slot, now, fx);
+        }
+        let job = &mut self.jobs[slot];
+        job.status = Status::Delayed;
+        let expires = job.enrich().expires;
+        self.arm(slot, now.mono.after(Duration::from_millis(wait_ms)).min(expires));
+    }
+
+    /// Kicks the first `limit` buried jobs of a queue. O(limit log n).
+    pub(super) fn kick_queue(
+        &mut self,
+        ticket: Ticket,
+        queue: &[u8],
+        limit: u32,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut kicked = std::mem::take(&mut self.returned);
+        if let Some(queue) = self.queues.find(queue) {
+            while kicked.len() < limit as usize
+                && let Some(slot) = self.queues[queue].buried.first()
+            {
+                self.detach(slot);
+                self.jobs[slot].set_retries(0);
+                kicked.push(slot);
+            }
+        }
+        let count = u32::try_from(kicked.len()).unwrap_or(limit);
+        fx.answer(ticket, Outcome::Kicked(count));
+        self.bring_back(kicked, now, fx);
+    }
+
+    /// Brings jobs that are nowhere back to their queues together: all are there before anybody
+    /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs. Keeps the
+    /// list's memory.
+    pub(super) fn bring_back(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
+        // Sorting pays without waiters too: the heap takes a rising sequence without moving
+        // anything.
+        let jobs = &self.jobs;
+        returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
+        let mut awaited = false;
+        returned.retain(|&slot| {
+            if self.jobs[slot].is_over(now) {
+                drop(self.remove(slot));
+                return false;
+            }
+            awaited |= !self.queues[self.jobs[slot].queue].waiters.is_empty();
+            self.enqueue(slot);
+            true
+        });
+        if awaited {
+            for &slot in &returned {
+                // It may have gone with its key group; its place is nobody else's before the next
+                // command.
+                if let Some(job) = self.jobs.get(slot)
+                    && job.status == Status::Ready
+                {
+                    self.serve_one(job.queue, now, fx);
+                }
+            }
+        }
+        returned.clear();
+        if returned.capacity() <= RETURNED_KEPT {
+            self.returned = returned;
+        }
+    }
+
+    /// A job that is nowhere becomes ready: the first who waits gets it, or else the heap.
+    /// O(log n).
+    #[inline]
+    pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        let job = &self.jobs[slot];
+        let (queue, plain) = (&self.queues[job.queue], job.is_plain());
+        if plain && queue.waiters.is_empty() {
+            return self.enqueue(slot);
+        }
+        if plain
+            && queue.ready.is_empty()
+            && let Some(waiter) = self.waiters.first_take(queue.waiters)
+        {
+            let (_, ticket) = self.end_wait(waiter);
+            return self.hand_out(slot, ticket, now, fx);
+        }
+        self.make_ready_slowly(slot, now, fx);
+    }
+
+    /// The same for jobs that are not plain, and where pops wait.
+    #[inline(never)]
+    fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        if self.jobs[slot].is_over(now) {
+            return drop(self.remove(slot));
+        }
+        self.enqueue(slot);
+        self.serve(self.jobs[slot].queue, now, fx);
+    }
+
+    /// Puts a job that is nowhere into its queue. O(log n).
+    #[inline]
+    fn enqueue(&mut self, slot: u32) {
+        let job = &mut self.jobs[slot];
+        let queue = job.queue;
+        if job.is_plain() {
+            job.status = Status::Ready;
+            let entry = job.entry(slot);
+            self.queues[queue].ready.push(entry, &mut self.jobs);
+        } else {
+            self.enqueue_rare(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn enqueue_rare(&mut self, slot: u32) {
+        let job = &mut self.jobs[slot];
+        let queue = job.queue;
+        let expires = job.is_mortal().then(|| job.enrich().expires);
+        let packet = job.is_packet();
+        if job.is_never_selected() {
+            job.status = Status::Aside;
+        } else {
+            job.status = Status::Ready;
+            let entry = job.entry(slot);
+            self.queues[queue].ready.push(entry, &mut self.jobs);
+        }
+        if packet {
+            self.groups.join(slot, &mut self.jobs);
+        }
+        if let Some(expires) = expires {
+            self.arm(slot, expires);
+        }
+    }
+
+    /// Takes a job out of whatever its status has it in; then it is nowhere. O(log n).
+    #[inline]
+    pub(super) fn detach(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let (queue, place, plain) = (job.queue, job.place, job.is_plain());
+        match job.status {
+            Status::Ready => {
+                self.queues[queue].ready.remove(place, &mut self.jobs);
+            }
+            Status::Held => self.holders.unlink(slot, &mut self.jobs),
+            Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
+            Status::Aside | Status::Delayed | Status::Kept => {}
+        }
+        if !plain {
+            self.detach_rare(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn detach_rare(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
+            self.groups.leave(slot, &mut self.jobs);
+        }
+        self.disarm(slot);
+    }
+
+    /// Removes a job that is nowhere. O(1).
+    pub(super) fn remove(&mut self, slot: u32) -> Job {
+        self.leave_queue(slot);
+        let job = self.jobs.remove(slot);
+        self.ids.take(job.id, self.next_id);
+        job
+    }
+
+    /// A job that is about to be removed no longer counts in its queue. O(1).
+    #[inline]
+    pub(super) fn leave_queue(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let (number, mortal) = (job.queue, !job.is_plain() && job.is_mortal());
+        let queue = &mut self.queues[number];
+        queue.jobs -= 1;
+        queue.mortals -= u32::from(mortal);
+        self.queues.leave_if_idle(number);
+    }
+
+    /// Sets the deadline of a job's status. O(log d), O(1) on average.
+    pub(super) fn arm(&mut self, slot: u32, at: Mono) {
+        let timer = self.deadlines.arm(at, Due::Job(slot));
+        let extra = self.jobs[slot].enrich();
+        assert!(extra.timer.is_none(), "a job has two deadlines");
+        extra.timer = timer;
+    }
+
+    /// Calls the deadline of a job's status off, if it has one. O(log d), O(1) on average.
+    fn disarm(&mut self, slot: u32) {
+        if let Some(extra) = self.jobs[slot].extra_mut()
+            && !extra.timer.is_none()
+        {
+            self.deadlines.cancel(std::mem::take(&mut extra.timer));
+        }
+    }
+
+    /// Shows a job. O(1).
+    pub(super) fn look(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
+        let outcome = match self.find(id, now, fx) {
+            Some(slot) => Outcome::Seen(JobSlot(slot)),
+            None => Outcome::NoJob,
+        };
+        fx.answer(ticket, outcome);
+    }
+}

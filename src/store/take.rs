@@ -1,0 +1,261 @@
+//! How jobs go out: takes, pops, those who wait for one, and matching the two.
+//!
+//! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
+//! may have become another one while somebody waits.
+
+use super::jobs::NONE;
+use super::waiters::Kind;
+use super::{Due, Effects, JobSlot, Outcome, Store};
+use crate::base::heap::{Entry, leaves_before, outranks};
+use crate::base::limits::POPPED_MAX;
+use crate::base::strings::Strings;
+use crate::base::time::Now;
+use crate::model::command::Wait;
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::Status;
+use std::time::Duration;
+
+impl Store {
+    /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        ticket: Ticket,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut best: Option<Entry> = None;
+        for name in names {
+            let Some(queue) = self.queues.find(name) else { continue };
+            let Some(entry) = self.first_ready(queue, now, fx) else { continue };
+            if best.is_none_or(|best| leaves_before(&entry, &best, &self.jobs)) {
+                best = Some(entry);
+            }
+        }
+        match best {
+            Some(entry) => {
+                let queue = self.jobs[entry.slot].queue;
+                self.detach(entry.slot);
+                self.hand_out(entry.slot, ticket, now, fx);
+                self.first_left(queue, now, fx);
+            }
+            None => self.wait(ticket, Kind::Take, names, wait, now, fx),
+        }
+    }
+
+    /// Takes the most urgent job of the queues, with its key group, out for good. O(q + k log n)
+    /// for the k packets that leave.
+    pub(super) fn pop(
+        &mut self,
+        ticket: Ticket,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut best: Option<Entry> = None;
+        for name in names {
+            let Some(queue) = self.queues.find(name) else { continue };
+            let Some(entry) = self.first_ready(queue, now, fx) else { continue };
+            if wait != Wait::No && self.jobs[entry.slot].is_wide() {
+                continue;
+            }
+            if best.is_none_or(|best| outranks(&entry, &best, &self.jobs)) {
+                best = Some(entry);
+            }
+        }
+        match best {
+            Some(entry) if self.jobs[entry.slot].is_wide() => {
+                fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
+            }
+            Some(entry) => self.pop_out(entry.slot, ticket, now, fx),
+            None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
+        }
+    }
+
+    /// Lets a take wait in all its queues. O(q).
+    fn wait(
+        &mut self,
+        ticket: Ticket,
+        kind: Kind,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if wait == Wait::No {
+            return fx.answer(ticket, Outcome::NoJob);
+        }
+        let waiter = self.waiters.add(ticket, kind);
+        self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
+        for name in names {
+            let queue = self.queues.find_or_add(name);
+            self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
+        }
+        if let Wait::Milliseconds(patience) = wait {
+            let at = now.mono.after(Duration::from_millis(patience));
+            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        }
+    }
+
+    /// Lets a waiter wait in one more queue. O(queues of the waiter).
+    pub(super) fn join(
+        &mut self,
+        ticket: Ticket,
+        take: u32,
+        queue: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        fx.answer(ticket, Outcome::Done);
+        let queue = self.queues.find_or_add(queue);
+        if !self.waiters.stands_in(waiter, queue) {
+            self.waiters.join_at_end(waiter, queue, &mut self.queues[queue].waiters);
+            self.serve(queue, now, fx);
+        }
+    }
+
+    /// Lets a waiter wait in one queue less. O(queues of the waiter).
+    pub(super) fn leave(&mut self, ticket: Ticket, take: u32, queue: &[u8], fx: &mut Effects) {
+        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        if let Some(queue) = self.queues.find(queue) {
+            self.waiters.leave(waiter, queue, &mut self.queues[queue].waiters);
+            self.queues.leave_if_idle(queue);
+        }
+        fx.answer(ticket, Outcome::Done);
+    }
+
+    /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
+    /// the way, each once: O(log n) for each of these, or else O(1).
+    #[inline]
+    fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+        if self.queues[queue].mortals > 0 && self.drop_over(queue, now) {
+            self.first_left(queue, now, fx);
+        }
+        self.queues[queue].ready.peek()
+    }
+
+    /// Removes the first ready jobs of a queue as long as their time to live is over; tells whether
+    /// there were any.
+    fn drop_over(&mut self, queue: u32, now: Now) -> bool {
+        let mut dropped = false;
+        while let Some(entry) = self.queues[queue].ready.peek()
+            && self.jobs[entry.slot].is_over(now)
+        {
+            self.detach(entry.slot);
+            drop(self.remove(entry.slot));
+            dropped = true;
+        }
+        dropped
+    }
+
+    /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
+    /// that the waiters could not have.
+    #[inline]
+    pub(super) fn first_left(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if !self.queues[queue].waiters.is_empty() {
+            self.serve(queue, now, fx);
+        }
+    }
+
+    /// Gives ready jobs of a queue to those who wait there until there is none of either, or nobody
+    /// can have the first job.
+    pub(super) fn serve(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        while self.serve_one(queue, now, fx) {}
+    }
+
+    /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
+    /// what a pop costs.
+    pub(super) fn serve_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
+        self.drop_over(queue, now);
+        let record = &self.queues[queue];
+        let Some(entry) = record.ready.peek() else { return false };
+        let wide = self.jobs[entry.slot].is_wide();
+        let Some(waiter) = self.waiters.first(record.waiters, wide) else { return false };
+        let (kind, ticket) = self.end_wait(waiter);
+        match kind {
+            Kind::Take => {
+                self.detach(entry.slot);
+                self.hand_out(entry.slot, ticket, now, fx);
+            }
+            Kind::Pop => self.pop_out(entry.slot, ticket, now, fx),
+        }
+        true
+    }
+
+    /// Makes the client of `ticket` the holder of a job that is nowhere. O(1), or O(log n) of the
+    /// deadlines for a job with a lease.
+    #[inline]
+    pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+        let job = &mut self.jobs[slot];
+        job.status = Status::Held;
+        if !job.is_plain() {
+            job.count_lease();
+            self.begin_lease(slot, now);
+        }
+        self.holders.link(ticket.client, slot, &mut self.jobs);
+        fx.answer(ticket, Outcome::Job(JobSlot(slot)));
+    }
+
+    /// Lets the lease of a job that is being held begin now, if it has one.
+    pub(super) fn begin_lease(&mut self, slot: u32, now: Now) {
+        let lease_ms = self.jobs[slot].terms().lease_ms;
+        if lease_ms > 0 {
+            self.arm(slot, now.mono.after(Duration::from_millis(lease_ms)));
+        }
+    }
+
+    /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
+    /// answer carries. O(k log n).
+    fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+        let queue = self.jobs[slot].queue;
+        let first = fx.popped.len();
+        self.detach(slot);
+        let group =
+            if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
+        fx.popped.push(self.remove(slot).into_packet());
+        let mut left = group;
+        while let Some(group) = left
+            && fx.popped.len() - first < POPPED_MAX
+        {
+            let member = self.groups.newest(group, &mut self.jobs);
+            if self.jobs[member].next == NONE {
+                left = None;
+            }
+            self.detach(member);
+            let over = self.jobs[member].is_over(now);
+            let job = self.remove(member);
+            if !over {
+                fx.popped.push(job.into_packet());
+            }
+        }
+        let count = fx.popped.len() - first;
+        // Proof: one call pops less than it applies to, which slots of 32 bits number.
+        let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
+        fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
+        self.first_left(queue, now, fx);
+    }
+
+    /// Takes a waiter out of all its queues. O(queues of the waiter).
+    pub(super) fn end_wait(&mut self, waiter: u32) -> (Kind, Ticket) {
+        let queues = &mut self.queues;
+        self.holders.remove_waiter(waiter, &mut self.waiters);
+        let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
+            nodes.unlink(node, kind, &mut queues[queue].waiters);
+            queues.leave_if_idle(queue);
+        });
+        if !waiter.timer.is_none() {
+            self.deadlines.cancel(waiter.timer);
+        }
+        (waiter.kind, waiter.ticket)
+    }
+}
