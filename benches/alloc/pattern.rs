@@ -72,7 +72,7 @@ struct Jobs {
 impl Jobs {
     fn apply(&mut self, command: &Command<'_>) -> Outcome {
         self.store.apply(TICKET, command, NOW, &mut self.effects);
-        self.effects.outcomes.pop_front().expect("answered at once").1
+        self.effects.outcomes.pop().expect("answered at once").1
     }
 
     fn put(&mut self) -> JobId {

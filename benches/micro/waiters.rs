@@ -70,7 +70,7 @@ impl Crowd {
     fn apply(&mut self, client: usize, command: &Command<'_>) -> Option<(Ticket, Outcome)> {
         let ticket = ticket(client, self.serials[client]);
         self.store.apply(ticket, command, NOW, &mut self.effects);
-        let last = self.effects.outcomes.pop_back();
+        let last = self.effects.outcomes.pop();
         self.effects.outcomes.clear();
         last
     }
@@ -106,7 +106,7 @@ impl Crowd {
 
     fn cancel(&mut self, client: usize) {
         self.store.cancel(ticket(client, self.serials[client]), &mut self.effects);
-        let (_, outcome) = self.effects.outcomes.pop_front().expect("the client waits");
+        let (_, outcome) = self.effects.outcomes.pop().expect("the client waits");
         assert_eq!(outcome, Outcome::Cancelled);
     }
 }

@@ -65,17 +65,25 @@ impl<T: Copy> PagedVec<T> {
     }
 
     /// Adds a value at the end. O(1); a copy of at most one page.
+    #[inline(always)]
     pub fn push(&mut self, value: T) {
         let page = self.len >> SHIFT;
         if page == self.pages.len() {
-            self.pages.reserve_exact(usize::from(page == 0));
-            self.pages.push(if page == 0 { Vec::new() } else { Vec::with_capacity(PAGE) });
+            self.add_page();
         }
         self.pages[page].push(value);
         self.len += 1;
     }
 
+    #[cold]
+    fn add_page(&mut self) {
+        let first = self.pages.is_empty();
+        self.pages.reserve_exact(usize::from(first));
+        self.pages.push(if first { Vec::new() } else { Vec::with_capacity(PAGE) });
+    }
+
     /// Takes the last value. O(1).
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
         let index = self.len.checked_sub(1)?;
         let value = self.pages[index >> SHIFT].pop();
@@ -142,6 +150,7 @@ impl<T> PagedSlab<T> {
     ///
     /// # Panics
     /// With 2^32 values at once: callers bound that.
+    #[inline(always)]
     pub fn insert(&mut self, value: T) -> u32 {
         let number = match self.roomy.last() {
             Some(&number) => number,
@@ -201,6 +210,7 @@ impl<T> PagedSlab<T> {
     }
 
     /// Takes the value at `index` out, if there is one. O(1).
+    #[inline(always)]
     pub fn remove(&mut self, index: u32) -> Option<T> {
         self.get(index)?;
         let number = index >> SLAB_SHIFT;

@@ -12,11 +12,13 @@ use crate::store::{Counts, Effects, Outcome, Store};
 pub struct Embedded {
     store: Store,
     effects: Effects,
+    /// How many of the outcomes have been shown.
+    shown: usize,
 }
 
 impl Embedded {
     pub(super) fn new(seed: u64) -> Self {
-        Self { store: Store::new(seed), effects: Effects::default() }
+        Self { store: Store::new(seed), effects: Effects::default(), shown: 0 }
     }
 
     #[inline]
@@ -49,7 +51,8 @@ impl Embedded {
 
     #[inline]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
-        let (ticket, outcome) = self.effects.outcomes.pop_front()?;
+        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
+        self.shown += 1;
         let reply = match outcome {
             Outcome::Cancelled => Reply::Cancelled,
             Outcome::Done => Reply::Done,
@@ -81,11 +84,15 @@ impl Embedded {
     #[inline]
     fn prepare(&mut self) {
         self.assert_drained();
-        self.effects.clear_popped();
+        self.effects.clear();
+        self.shown = 0;
     }
 
     #[inline]
     fn assert_drained(&self) {
-        assert!(self.effects.outcomes.is_empty(), "completions show what the next call may change");
+        assert!(
+            self.shown == self.effects.outcomes.len(),
+            "completions show what the next call may change"
+        );
     }
 }

@@ -30,7 +30,7 @@ impl Change<'_> {
 
 impl Store {
     /// The job of this id, unless its time to live is over while it waits: then it goes. O(1).
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
         let slot = self.ids.find(id.0)?;
         let job = &self.jobs[slot];
@@ -38,7 +38,7 @@ impl Store {
             return Some(slot);
         }
         let queue = job.queue;
-        self.detach(slot);
+        self.withdraw(slot);
         drop(self.remove(slot));
         self.first_left(queue, now, fx);
         None
@@ -46,7 +46,7 @@ impl Store {
 
     /// Does what the holder of a job asks for, or whoever may kick it. O(log n), and O(log d) for a
     /// deadline among d.
-    #[inline]
+    #[inline(always)]
     pub(super) fn change(
         &mut self,
         ticket: Ticket,
@@ -90,14 +90,19 @@ impl Store {
         }
         let queue = job.queue;
         match step(job, Event::Due, Claim::Clock) {
-            Ok(step) => self.go(slot, step, now, fx),
+            Ok(step) => self.go_anywhere(slot, step, now, fx),
             Err(_) => unreachable!("whatever has a deadline can come to it"),
         }
         self.first_left(queue, now, fx);
     }
 
+    #[inline(never)]
+    fn go_anywhere(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+        self.go(slot, step, now, fx);
+    }
+
     /// Takes a job to where its step leads.
-    #[inline]
+    #[inline(always)]
     fn go(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         if step == Step::Queue {
             self.detach(slot);
@@ -113,7 +118,7 @@ impl Store {
             self.disarm(slot);
             return self.begin_lease(slot, now);
         }
-        self.detach(slot);
+        self.withdraw(slot);
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
             Step::Retry => self.retry(slot, now, fx),
@@ -147,7 +152,7 @@ impl Store {
     /// Lets a job that is nowhere wait for so long before it is ready. O(log d).
     pub(super) fn delay(&mut self, slot: u32, wait_ms: u64, now: Now, fx: &mut Effects) {
         if wait_ms == 0 {
-            return self.make_ready(slot, now, fx);
+            return self.make_ready_slowly(slot, now, fx);
         }
         let job = &mut self.jobs[slot];
         job.status = Status::Delayed;
@@ -169,7 +174,7 @@ impl Store {
             while kicked.len() < limit as usize
                 && let Some(slot) = self.queues[queue].buried.first()
             {
-                self.detach(slot);
+                self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
                 kicked.push(slot);
             }
@@ -216,7 +221,7 @@ impl Store {
 
     /// A job that is nowhere becomes ready: the first who waits gets it, or else the heap.
     /// O(log n).
-    #[inline]
+    #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
@@ -244,7 +249,7 @@ impl Store {
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, slot: u32) {
         let job = &mut self.jobs[slot];
         let queue = job.queue;
@@ -278,8 +283,14 @@ impl Store {
         }
     }
 
+    /// [`Store::detach`] for where it is not done for each request.
+    #[inline(never)]
+    pub(super) fn withdraw(&mut self, slot: u32) {
+        self.detach(slot);
+    }
+
     /// Takes a job out of whatever its status has it in; then it is nowhere. O(log n).
-    #[inline]
+    #[inline(always)]
     pub(super) fn detach(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let (queue, place, plain) = (job.queue, job.place, job.is_plain());
@@ -306,6 +317,7 @@ impl Store {
     }
 
     /// Removes a job that is nowhere. O(1).
+    #[inline(never)]
     pub(super) fn remove(&mut self, slot: u32) -> Job {
         self.leave_queue(slot);
         let job = self.jobs.remove(slot);
@@ -314,7 +326,7 @@ impl Store {
     }
 
     /// A job that is about to be removed no longer counts in its queue. O(1).
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave_queue(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let (number, mortal) = (job.queue, !job.is_plain() && job.is_mortal());

@@ -51,6 +51,7 @@ impl Holders {
     }
 
     /// Adds a job to those that `client` holds. O(1).
+    #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: u32, jobs: &mut Jobs) {
         let record = self.record(client);
         let next = std::mem::replace(&mut record.job, slot);
@@ -98,6 +99,7 @@ impl Holders {
     }
 
     /// Adds a take to those of `client` that wait. O(1).
+    #[inline(always)]
     pub(super) fn add_waiter(&mut self, client: ClientId, waiter: u32, waiters: &mut Waiters) {
         let record = self.record(client);
         let next = std::mem::replace(&mut record.waiter, waiter);

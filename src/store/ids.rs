@@ -61,6 +61,7 @@ impl Ids {
     }
 
     /// Notes the slot of a new id. O(1) amortised.
+    #[inline(always)]
     pub(super) fn insert(&mut self, id: u64, slot: u32) {
         let page = self
             .pages
@@ -75,6 +76,7 @@ impl Ids {
     /// Forgets `id` and returns its slot, if there is such a job. `next_id` is the one that will be
     /// given out next: its page stays, so that one job that comes and goes costs no allocation.
     /// O(1).
+    #[inline(always)]
     pub(super) fn take(&mut self, id: u64, next_id: u64) -> Option<u32> {
         let number = id >> SHIFT;
         let page = self.pages.get_mut(&number)?;

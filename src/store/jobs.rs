@@ -3,12 +3,15 @@
 //! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
 //! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
 
+use super::queues::Queues;
 use crate::base::deadlines::Timer;
 use crate::base::heap::{Entry, Slots, leaves_before};
 use crate::base::limits::PACKET_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
+use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Packet, Payload, Retry, Status, Terms, Turn, Urgency};
+use crate::model::reply::JobView;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
@@ -106,6 +109,7 @@ impl Extra {
 
 impl Job {
     /// A job that is nowhere yet.
+    #[inline(always)]
     pub(super) fn new(
         id: u64,
         queue: u32,
@@ -193,7 +197,7 @@ impl Job {
         match self.digits() {
             Some(digits) => Urgency::Beyond(digits),
             None if self.rank == NEVER_RANK => Urgency::Never,
-            None => Urgency::Number((!self.rank ^ SIGN).cast_signed()),
+            None => Urgency::Number(number(self.rank)),
         }
     }
 
@@ -203,6 +207,25 @@ impl Job {
             Body::Rich(extra) => &extra.payload,
         };
         Payload { encoding: self.encoding, bytes }
+    }
+
+    /// What a client gets to see. O(1).
+    #[inline]
+    pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
+        let (bytes, urgency, lease) = match &self.body {
+            Body::Plain(bytes) if self.rank != NEVER_RANK => {
+                (bytes, Urgency::Number(number(self.rank)), Lease(0))
+            }
+            Body::Plain(bytes) => (bytes, Urgency::Never, Lease(0)),
+            Body::Rich(extra) => (&extra.payload, self.urgency(), extra.lease),
+        };
+        JobView {
+            id: JobId(self.id),
+            queue: &queues[self.queue].name,
+            urgency,
+            payload: Payload { encoding: self.encoding, bytes },
+            lease,
+        }
     }
 
     /// The key of a packet.
@@ -328,6 +351,10 @@ fn rank(number: i64) -> u64 {
     !(number.cast_unsigned() ^ SIGN)
 }
 
+fn number(rank: u64) -> i64 {
+    (!rank ^ SIGN).cast_signed()
+}
+
 /// All jobs by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
@@ -339,10 +366,12 @@ impl Jobs {
         self.slots.len()
     }
 
+    #[inline(always)]
     pub(super) fn insert(&mut self, job: Job) -> u32 {
         self.slots.insert(job)
     }
 
+    #[inline(always)]
     pub(super) fn remove(&mut self, slot: u32) -> Job {
         self.slots.remove(slot).expect("a job was removed that is not there")
     }

@@ -75,6 +75,7 @@ pub(super) enum Step {
 ///
 /// # Errors
 /// Why it stays as it is.
+#[inline(always)]
 pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> {
     let id = JobId(job.id);
     match (job.status, event) {

@@ -37,7 +37,7 @@ use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Packet, Payload, Terms, Turn, Urgency};
+use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
 use change::Change;
 use groups::Groups;
@@ -46,7 +46,6 @@ use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
 use queues::Queues;
-use std::collections::VecDeque;
 use waiters::Waiters;
 
 /// The place of a job in the store: valid until the next command.
@@ -83,11 +82,11 @@ pub enum Outcome {
     TooLarge(JobId),
 }
 
-/// What commands brought about, in order. Reused; whoever applies commands drains it.
+/// What commands brought about, in order. Reused: whoever applies commands shows and clears it.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Requests that are answered, the caller's own or those of clients that waited.
-    pub outcomes: VecDeque<(Ticket, Outcome)>,
+    pub outcomes: Vec<(Ticket, Outcome)>,
     /// What was popped: of the outcomes' jobs those that are gone from the store.
     pub popped: Vec<Packet>,
 }
@@ -95,12 +94,13 @@ pub struct Effects {
 impl Effects {
     #[inline]
     fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.outcomes.push_back((ticket, outcome));
+        self.outcomes.push((ticket, outcome));
     }
 
-    /// Forgets what was popped, once it has been shown. O(packets).
+    /// Forgets everything, once it has been shown. O(packets).
     #[inline]
-    pub fn clear_popped(&mut self) {
+    pub fn clear(&mut self) {
+        self.outcomes.clear();
         if !self.popped.is_empty() {
             self.popped.clear();
             self.popped.shrink_to(POPPED_KEPT);
@@ -176,7 +176,7 @@ impl Store {
 
     /// Carries out one command. The ticket is answered exactly once: in `effects` now, or, for a
     /// take that waits, by a later call.
-    #[inline]
+    #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         match *command {
             Command::Put { queue, urgency, turn, payload, terms } => {
@@ -219,7 +219,7 @@ impl Store {
     }
 
     /// Adds a job. O(log n), or O(queues of the waiter) if one takes it at once.
-    #[inline]
+    #[inline(always)]
     fn put(
         &mut self,
         ticket: Ticket,
@@ -257,14 +257,36 @@ impl Store {
     }
 
     /// Makes an end of a job. O(log n).
-    #[inline]
+    #[inline(always)]
     fn delete(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let Some(slot) = self.ids.take(id.0, self.next_id) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
-        let (queue, gone) = (job.queue, !job.is_plain() && job.is_gone(now));
-        self.detach(slot);
+        let (queue, place) = (job.queue, job.place);
+        match job.status {
+            Status::Held if job.is_plain() => self.holders.unlink(slot, &mut self.jobs),
+            Status::Ready if job.is_plain() => {
+                self.queues[queue].ready.remove(place, &mut self.jobs);
+            }
+            _ => return self.delete_rare(ticket, slot, now, fx),
+        }
+        drop(self.jobs.remove(slot));
+        fx.answer(ticket, Outcome::Done);
+        let record = &mut self.queues[queue];
+        record.jobs -= 1;
+        if record.waiters.is_empty() {
+            self.queues.leave_if_idle(queue);
+        } else {
+            self.serve(queue, now, fx);
+        }
+    }
+
+    #[inline(never)]
+    fn delete_rare(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
+        let job = &self.jobs[slot];
+        let (queue, gone) = (job.queue, job.is_gone(now));
+        self.withdraw(slot);
         self.leave_queue(slot);
         drop(self.jobs.remove(slot));
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
@@ -288,7 +310,7 @@ impl Store {
         }
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
-            self.detach(slot);
+            self.withdraw(slot);
             returned.push(slot);
         }
         self.holders.end(client);
@@ -322,15 +344,9 @@ impl Store {
     /// # Panics
     /// If the slot is from before the last command and its job is gone.
     #[must_use]
+    #[inline]
     pub fn view(&self, slot: JobSlot) -> JobView<'_> {
-        let job = &self.jobs[slot.0];
-        JobView {
-            id: JobId(job.id),
-            queue: &self.queues[job.queue].name,
-            urgency: job.urgency(),
-            payload: job.payload(),
-            lease: job.lease(),
-        }
+        self.jobs[slot.0].view(&self.queues)
     }
 
     /// Everything about the job in `slot`. O(1).

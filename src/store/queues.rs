@@ -64,7 +64,7 @@ impl Queues {
     }
 
     /// The queue of this name, if it exists. O(name).
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()

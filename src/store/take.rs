@@ -17,7 +17,7 @@ use std::time::Duration;
 
 impl Store {
     /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(
         &mut self,
         ticket: Ticket,
@@ -47,6 +47,7 @@ impl Store {
 
     /// Takes the most urgent job of the queues, with its key group, out for good. O(q + k log n)
     /// for the k packets that leave.
+    #[inline(never)]
     pub(super) fn pop(
         &mut self,
         ticket: Ticket,
@@ -76,6 +77,7 @@ impl Store {
     }
 
     /// Lets a take wait in all its queues. O(q).
+    #[inline(always)]
     fn wait(
         &mut self,
         ticket: Ticket,
@@ -101,6 +103,7 @@ impl Store {
     }
 
     /// Lets a waiter wait in one more queue. O(queues of the waiter).
+    #[inline(never)]
     pub(super) fn join(
         &mut self,
         ticket: Ticket,
@@ -136,7 +139,7 @@ impl Store {
 
     /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
     /// the way, each once: O(log n) for each of these, or else O(1).
-    #[inline]
+    #[inline(always)]
     fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
         if self.queues[queue].mortals > 0 && self.drop_over(queue, now) {
             self.first_left(queue, now, fx);
@@ -146,12 +149,13 @@ impl Store {
 
     /// Removes the first ready jobs of a queue as long as their time to live is over; tells whether
     /// there were any.
+    #[inline(never)]
     fn drop_over(&mut self, queue: u32, now: Now) -> bool {
         let mut dropped = false;
         while let Some(entry) = self.queues[queue].ready.peek()
             && self.jobs[entry.slot].is_over(now)
         {
-            self.detach(entry.slot);
+            self.withdraw(entry.slot);
             drop(self.remove(entry.slot));
             dropped = true;
         }
@@ -160,7 +164,7 @@ impl Store {
 
     /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
     /// that the waiters could not have.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_left(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if !self.queues[queue].waiters.is_empty() {
             self.serve(queue, now, fx);
@@ -169,6 +173,7 @@ impl Store {
 
     /// Gives ready jobs of a queue to those who wait there until there is none of either, or nobody
     /// can have the first job.
+    #[inline(never)]
     pub(super) fn serve(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         while self.serve_one(queue, now, fx) {}
     }
@@ -184,7 +189,7 @@ impl Store {
         let (kind, ticket) = self.end_wait(waiter);
         match kind {
             Kind::Take => {
-                self.detach(entry.slot);
+                self.withdraw(entry.slot);
                 self.hand_out(entry.slot, ticket, now, fx);
             }
             Kind::Pop => self.pop_out(entry.slot, ticket, now, fx),
@@ -194,7 +199,7 @@ impl Store {
 
     /// Makes the client of `ticket` the holder of a job that is nowhere. O(1), or O(log n) of the
     /// deadlines for a job with a lease.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.status = Status::Held;
@@ -219,7 +224,7 @@ impl Store {
     fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         let first = fx.popped.len();
-        self.detach(slot);
+        self.withdraw(slot);
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
         fx.popped.push(self.remove(slot).into_packet());
@@ -231,7 +236,7 @@ impl Store {
             if self.jobs[member].next == NONE {
                 left = None;
             }
-            self.detach(member);
+            self.withdraw(member);
             let over = self.jobs[member].is_over(now);
             let job = self.remove(member);
             if !over {

@@ -123,6 +123,7 @@ impl Waiters {
     }
 
     /// A waiter that stands in no line yet. O(1).
+    #[inline(always)]
     pub(super) fn add(&mut self, ticket: Ticket, kind: Kind) -> u32 {
         let timer = Timer::NONE;
         self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE, timer, kind })
@@ -130,6 +131,7 @@ impl Waiters {
 
     /// Puts a waiter that has just been added at the end of a queue's line, unless it is there
     /// already. O(1): it is the last to arrive, so if it stands in that line, it is the last there.
+    #[inline(always)]
     pub(super) fn join(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
         let last = lines.of(self.slots[waiter].kind).last;
         if last == NONE || self.nodes.slots[last].waiter != waiter {
@@ -138,6 +140,7 @@ impl Waiters {
     }
 
     /// Puts a waiter that does not stand there at the end of a queue's line. O(1).
+    #[inline(always)]
     pub(super) fn join_at_end(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
         let line = lines.of(kind);
