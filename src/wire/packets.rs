@@ -168,10 +168,7 @@ pub fn push_request(out: &mut Vec<u8>, request: &Request<'_>) {
     };
     match *request {
         Request::Push { queue, ttl_ms, priority, key_len, packet } => {
-            out.push(PUSH);
-            out.extend_from_slice(&short(queue).to_be_bytes());
-            out.extend_from_slice(&ttl_ms.to_be_bytes());
-            out.push(priority);
+            begin_push(out, short(queue), ttl_ms, priority);
             push_packet(out, key_len, packet);
             out.extend_from_slice(queue);
         }
@@ -180,6 +177,15 @@ pub fn push_request(out: &mut Vec<u8>, request: &Request<'_>) {
         Request::Unsubscribe { queue } => named(UNSUBSCRIBE, queue),
         Request::Ready => out.push(READY),
     }
+}
+
+/// Begins a push; its packet and its queue's name are to follow.
+#[inline]
+pub fn begin_push(out: &mut Vec<u8>, name_len: u16, ttl_ms: u16, priority: u8) {
+    out.push(PUSH);
+    out.extend_from_slice(&name_len.to_be_bytes());
+    out.extend_from_slice(&ttl_ms.to_be_bytes());
+    out.push(priority);
 }
 
 /// Begins an answer of `count` packets.
@@ -195,9 +201,15 @@ pub fn push_count(out: &mut Vec<u8>, count: u16) {
 #[inline]
 pub fn push_packet(out: &mut Vec<u8>, key_len: u16, packet: &[u8]) {
     let payload = packet.get(usize::from(key_len)..).expect("a packet has room for its key");
-    out.extend_from_slice(&key_len.to_be_bytes());
-    out.extend_from_slice(&short(payload).to_be_bytes());
+    begin_packet(out, key_len, short(payload));
     out.extend_from_slice(packet);
+}
+
+/// Begins a packet; its key and its payload are to follow.
+#[inline]
+pub fn begin_packet(out: &mut Vec<u8>, key_len: u16, payload_len: u16) {
+    out.extend_from_slice(&key_len.to_be_bytes());
+    out.extend_from_slice(&payload_len.to_be_bytes());
 }
 
 /// The length of what may be no longer than the field for it says.
