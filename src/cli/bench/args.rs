@@ -52,9 +52,9 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1)]
     queues: u64,
 
-    /// Different priorities of jobs.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    priorities: u64,
+    /// Different priorities of jobs [default: 1000; pinpriq: 255].
+    #[arg(long, value_name = "N")]
+    priorities: Option<u64>,
 
     /// Jobs put before measuring [default: 50000 for mixed; for drain what --requests needs, or
     /// 100000].
@@ -109,7 +109,7 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// The protocol, for comparisons with other servers.
+    /// The protocol. Those of this server are job-centre and pinpriq, each with its own --address.
     #[arg(long, value_enum, default_value_t = Dialect::JobCentre)]
     dialect: Dialect,
 
@@ -158,7 +158,7 @@ pub(super) struct Plan {
 /// Tubes and keys of other servers bear this as well.
 const PREFIX_MAX: usize = 100;
 const QUEUES_MAX: u64 = 1_000_000;
-const PRIORITIES_MAX: u64 = 1_000_000_000;
+const PRIORITIES: u64 = 1000;
 const IN_FLIGHT_MAX: usize = 10_000_000;
 const BACKLOG_OF_MIXED: u64 = 50_000;
 const REQUESTS_OF_PUT_AND_DRAIN: u64 = 100_000;
@@ -185,7 +185,9 @@ impl Bench {
         let backlog = match (self.workload, self.backlog, extent) {
             (_, Some(backlog), _) => backlog,
             (Workload::Mixed, None, _) => BACKLOG_OF_MIXED,
-            (Workload::Drain, None, Extent::Requests(requests)) => requests.div_ceil(2),
+            (Workload::Drain, None, Extent::Requests(requests)) => {
+                requests.div_ceil(1 + u64::from(self.dialect.deletes()))
+            }
             (Workload::Drain, None, Extent::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
             _ => 0,
         };
@@ -193,6 +195,7 @@ impl Bench {
         let connections =
             if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
         let prefix = self.queue_prefix.clone();
+        let priorities_max = self.dialect.priorities_max();
         Ok(Plan {
             workload: self.workload,
             dialect: self.dialect,
@@ -201,7 +204,7 @@ impl Bench {
             depth: self.depth,
             payload: self.payload.0,
             queues: self.queues,
-            priorities: self.priorities,
+            priorities: self.priorities.unwrap_or_else(|| PRIORITIES.min(priorities_max)),
             backlog,
             waiters: of(Workload::Wait, self.waiters),
             idle: of(Workload::Idle, self.idle),
@@ -234,8 +237,15 @@ impl Bench {
         if !(1..=QUEUES_MAX).contains(&self.queues) {
             return Err(format!("--queues: a number from 1 to {QUEUES_MAX} is possible"));
         }
-        if !(1..=PRIORITIES_MAX).contains(&self.priorities) {
-            return Err(format!("--priorities: a number from 1 to {PRIORITIES_MAX} is possible"));
+        let payload_max = self.dialect.payload_max();
+        if self.payload.0 > payload_max {
+            return Err(format!(
+                "--payload: a job in this protocol has at most {payload_max} bytes"
+            ));
+        }
+        let priorities_max = self.dialect.priorities_max();
+        if self.priorities.is_some_and(|count| !(1..=priorities_max).contains(&count)) {
+            return Err(format!("--priorities: a number from 1 to {priorities_max} is possible"));
         }
         let nothing = self.requests == Some(0) || self.duration.is_some_and(|time| time.is_zero());
         if nothing {
@@ -331,6 +341,9 @@ mod tests {
         let plan = plan_of("cycle --payload 1KiB --duration 500ms --rate 1e3");
         assert_eq!((plan.payload, plan.rate), (1024, Some(1000.0)));
         assert_eq!(plan.extent, Extent::Time(Duration::from_millis(500)));
+        assert_eq!(plan.priorities, 1000);
+        let plan = plan_of("drain -n 10 --dialect pinpriq --payload 65535");
+        assert_eq!((plan.backlog, plan.priorities), (10, 255), "a pop is final");
     }
 
     #[test]
@@ -350,6 +363,8 @@ mod tests {
             ("cycle --queue-prefix a\"", "--queue-prefix"),
             ("cycle --queue-prefix=-a", "--queue-prefix"),
             ("wait --dialect redis", "wait"),
+            ("cycle --dialect pinpriq --payload 65536", "65535"),
+            ("cycle --dialect pinpriq --priorities 256", "255"),
             ("wait --waiters 1 --queues 2", "--waiters"),
         ] {
             let error = plan(line).unwrap_err();

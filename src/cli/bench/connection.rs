@@ -16,6 +16,8 @@ pub(super) struct InFlight {
     pub(super) at: u64,
     /// Its latency counts.
     pub(super) measured: bool,
+    /// It was the last of what was written, and a receipt was asked for.
+    pub(super) receipt: bool,
 }
 
 /// A connection that sends requests.
@@ -29,8 +31,8 @@ pub(super) struct Connection {
     sent: usize,
     writable: bool,
     pub(super) in_flight: VecDeque<InFlight>,
-    /// The queue that this connection last put into, for protocols that remember it.
-    tube: u64,
+    /// What the dialect remembers of this connection.
+    memory: u64,
     /// Its output has grown and it stands in the list of those to be flushed.
     pub(super) dirty: bool,
     /// The urgency of the last job of each queue, while nobody puts: it never rises.
@@ -81,7 +83,7 @@ impl Connection {
             sent: 0,
             writable: true,
             in_flight: VecDeque::new(),
-            tube: 0,
+            memory: 0,
             dirty: false,
             last: Vec::new(),
         })
@@ -90,7 +92,7 @@ impl Connection {
     /// Adds a request to what is to be sent.
     #[inline]
     pub(super) fn send(&mut self, flight: InFlight, wire: &Wire) {
-        wire.write(&flight.request, &mut self.tube, &mut self.output);
+        wire.write(&flight.request, &mut self.memory, &mut self.output);
         self.in_flight.push_back(flight);
     }
 
@@ -107,9 +109,14 @@ impl Connection {
 
     /// One write, if there is anything to be sent.
     #[inline]
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    pub(super) fn flush(&mut self, wire: &Wire) -> Result<(), String> {
         if self.output.is_empty() || !self.writable {
             return Ok(());
+        }
+        if let Some(last) = self.in_flight.back_mut()
+            && !last.receipt
+        {
+            last.receipt = wire.ask_receipt(&last.request, &mut self.output);
         }
         match self.stream.write(&self.output[self.sent..]) {
             Ok(count) => {
@@ -130,9 +137,9 @@ impl Connection {
     }
 
     /// The socket takes output again.
-    pub(super) fn handle_writable(&mut self) -> Result<(), String> {
+    pub(super) fn handle_writable(&mut self, wire: &Wire) -> Result<(), String> {
         self.writable = true;
-        self.flush()
+        self.flush(wire)
     }
 
     #[cold]

@@ -167,6 +167,13 @@ impl Report {
                 self.missed
             ));
         }
+        if plan.dialect == Dialect::Pinpriq {
+            self.notes.push(
+                "a push has no answer: a put counts until an answer to something behind it has \
+                 come, if need be to a pop of an empty queue, which the server does besides"
+                    .into(),
+            );
+        }
         if plan.server_pid.is_some() && self.server.is_none() {
             self.notes.push("--server-pid: nothing is known about this process".into());
         }

@@ -58,6 +58,31 @@ impl Client {
         }
     }
 
+    /// The next bytes, as many as `expected` has, or fewer if they differ or no more come.
+    pub(crate) fn receive_like(&mut self, expected: &[u8]) -> Vec<u8> {
+        let mut received = Vec::new();
+        while received.len() < expected.len() && expected.starts_with(&received) {
+            let arrived = self.arrived();
+            let count = arrived.len().min(expected.len() - received.len());
+            if count == 0 {
+                break;
+            }
+            received.extend_from_slice(&arrived[..count]);
+            self.stream.consume(count);
+        }
+        received
+    }
+
+    /// What has arrived and was not looked at, waiting for the first of it. Nothing at the end of
+    /// the connection.
+    pub(crate) fn arrived(&mut self) -> &[u8] {
+        match self.stream.fill_buf() {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => b"",
+            Err(error) => panic!("nothing was received: {error}"),
+        }
+    }
+
     /// Sends a line and receives one.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.send(line);

@@ -85,6 +85,20 @@ impl Server {
         Client::connect(self.address)
     }
 
+    /// Where it listens for those that come in by this door.
+    pub(crate) fn address_of(&self, door: &str) -> SocketAddr {
+        let listens = |line: &String| {
+            let json: serde_json::Value = serde_json::from_str(line).ok()?;
+            if json["door"] == door { address(line) } else { None }
+        };
+        let mut found = None;
+        until(&format!("the address of door {door}"), || {
+            found = self.log_lines().iter().find_map(listens);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
     /// What it has logged so far.
     pub(crate) fn log_lines(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()

@@ -1,5 +1,5 @@
-//! Protocol behaviour as text: every file under `tests/golden/job-centre/` is a conversation,
-//! played against the pure server and against the real process. A new case is a file, not code.
+//! Protocol behaviour as text: every file under `tests/golden/` is a conversation, played against
+//! the pure server and against the real process. A new case is a file, not code.
 //!
 //! A transcript is a list of lines. Clients have one-letter names and connect when they are first
 //! named. Ids are literal: each transcript has a server of its own, whose first job is job 1.
@@ -8,12 +8,15 @@
 //! # comment                 (and empty lines)
 //! ! max-request 100         a setting of the server; also max-clients
 //! ! pure                    for the pure server only, whatever the reason in the comment says
+//! ! door pinpriq P Q        P and Q come in by this door, and not as everybody else by job-centre
 //!
 //! A> text                   A sends this line and a newline
-//! A>> "a\r\n" + "[" * 9     A sends these bytes: strings with \n \r \t \0 \\ \" \xHH, joined
+//! A>> "a\r\n" + "[" * 9     A sends these bytes: see below
 //! A< text                   the next line that A receives is exactly this
 //! A<< "text" + "]" * 9      the same, written as for >>, without the last newline
 //! A<~ text                  the next line that A receives is an error whose message contains this
+//! P>> 50 0001 "q"           P, who speaks no lines, sends these bytes; it has no other way to send
+//! P<< 0001 0001 0003 "kabc" the next bytes that P receives are exactly these, not a line
 //! A<|                       A has received all and finds its connection closed by the server
 //! A.                        A has nothing to receive now
 //!
@@ -25,6 +28,9 @@
 //! A| read                   A takes again what the server sends (pure)
 //! @ +5s                     time passes (pure); also ms
 //! ```
+//!
+//! Bytes are strings with \n \r \t \0 \\ \" \xHH, hexadecimal bytes in runs as they make sense, and
+//! any of it in parentheses; `* 9` repeats what stands before it, and a blank or `+` joins.
 //!
 //! At the end nobody may have anything left to receive. Against the pure server each transcript
 //! runs in every [`Mode`]; silence is checked exactly in both worlds, without waiting: see
@@ -56,7 +62,8 @@ enum Mode {
 
 /// Where a transcript is played.
 trait World {
-    fn connect(&mut self, client: char) -> Result<(), String>;
+    /// Connects by the door of this name.
+    fn connect(&mut self, client: char, door: &str) -> Result<(), String>;
     /// Sends `bytes`, which may be none, and shuts the sending side down if this is the last of it.
     fn send(&mut self, client: char, bytes: &[u8], last: bool) -> Result<(), String>;
     fn close(&mut self, client: char) -> Result<(), String>;
@@ -67,6 +74,8 @@ trait World {
     fn settle(&mut self) -> Result<(), String>;
     /// The next line, without its newline.
     fn receive(&mut self, client: char) -> Result<Vec<u8>, String>;
+    /// The next bytes, as many as are expected, or fewer if they differ.
+    fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String>;
     fn check_silent(&mut self, client: char) -> Result<(), String>;
     fn check_ended(&mut self, client: char) -> Result<(), String>;
 }
@@ -78,7 +87,8 @@ fn play(transcript: &Transcript, mode: Mode, world: &mut dyn World) -> Result<()
     for (number, step) in steps.iter().enumerate() {
         if !known.contains(&step.client) && !matches!(step.what, What::Time(_)) {
             known.push(step.client);
-            world.connect(step.client).map_err(|problem| at(step, &problem))?;
+            let door = transcript.door(step.client);
+            world.connect(step.client, door).map_err(|problem| at(step, &problem))?;
         }
         let next = steps.get(number + 1);
         perform(step, next, world).map_err(|problem| at(step, &problem))?;
@@ -104,6 +114,9 @@ fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<()
         What::StopReading => world.set_reading(client, false)?,
         What::Read => world.set_reading(client, true)?,
         What::Time(time) => world.pass_time(*time)?,
+        What::Receive(expected @ Expected::Bytes(bytes)) => {
+            return check(expected, &world.receive_bytes(client, bytes)?);
+        }
         What::Receive(Expected::Exactly(lines)) => {
             for line in lines.split(|&byte| byte == b'\n') {
                 check(&Expected::Exactly(line.to_vec()), &world.receive(client)?)?;
@@ -120,16 +133,17 @@ fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<()
     if answered { Ok(()) } else { world.settle() }
 }
 
-fn check(expected: &Expected, line: &[u8]) -> Result<(), String> {
+fn check(expected: &Expected, received: &[u8]) -> Result<(), String> {
     match expected {
-        Expected::Exactly(bytes) if bytes == line => Ok(()),
-        Expected::Exactly(bytes) => {
-            Err(format!("expected {}\n    received {}", show(bytes), show(line)))
+        Expected::Bytes(bytes) | Expected::Exactly(bytes) if bytes == received => Ok(()),
+        Expected::Bytes(bytes) | Expected::Exactly(bytes) => {
+            Err(format!("expected {}\n    received {}", show(bytes), show(received)))
         }
         Expected::Error(text) => {
             let problem =
-                || format!("expected an error about '{text}'\n    received {}", show(line));
-            let json: serde_json::Value = serde_json::from_slice(line).map_err(|_| problem())?;
+                || format!("expected an error about '{text}'\n    received {}", show(received));
+            let json: serde_json::Value =
+                serde_json::from_slice(received).map_err(|_| problem())?;
             let message = json["error"].as_str().unwrap_or_default();
             let fields = json.as_object().map_or(0, serde_json::Map::len);
             let right = json["status"] == "error" && fields == 2 && message.contains(text.as_str());
@@ -177,16 +191,24 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
     arranged
 }
 
-/// All transcripts, with their names.
-fn transcripts() -> Vec<(String, Transcript)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/job-centre");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+/// The folders of `tests/golden` whose doors the server has.
+const PLAYED: [&str; 1] = ["job-centre"];
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// The transcripts in a folder of `tests/golden`, with their names.
+fn transcripts(folder: &str) -> Vec<(String, Transcript)> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(golden().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     files
         .iter()
         .map(|file| {
-            let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+            let name = format!("{folder}/{}", file.file_name().unwrap().display());
             let transcript = parse::parse(&std::fs::read_to_string(file).unwrap());
             let transcript = transcript.unwrap_or_else(|problem| panic!("{name}: {problem}"));
             (name, transcript)
@@ -201,11 +223,12 @@ fn play_all(
     mut play: impl FnMut(&Transcript, Mode) -> Result<(), String>,
 ) {
     let (mut problems, mut played) = (String::new(), 0);
-    for (name, transcript) in transcripts().iter().filter(|(_, transcript)| wanted(transcript)) {
+    let transcripts = PLAYED.into_iter().flat_map(transcripts);
+    for (name, transcript) in transcripts.filter(|(_, transcript)| wanted(transcript)) {
         for &mode in modes {
             played += 1;
-            if let Err(problem) = play(transcript, mode) {
-                writeln!(problems, "{name}.txt ({mode:?}) {problem}").unwrap();
+            if let Err(problem) = play(&transcript, mode) {
+                writeln!(problems, "{name} ({mode:?}) {problem}").unwrap();
             }
         }
     }
@@ -232,10 +255,22 @@ fn every_transcript_holds_in_the_real_process() {
         |transcript| !transcript.pure,
         &[Mode::Steps, Mode::Pipelined],
         |transcript, mode| {
-            let mut world = real::Real::start(transcript.settings);
+            let mut world = real::Real::start(transcript);
             play(transcript, mode, &mut world)
         },
     );
+}
+
+#[test]
+fn every_transcript_can_be_read() {
+    let folders = std::fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().file_name());
+    let folders: Vec<String> = folders.map(|name| name.into_string().unwrap()).collect();
+    for played in PLAYED {
+        assert!(folders.iter().any(|folder| folder == played), "{played} has no transcripts");
+    }
+    for folder in folders {
+        assert!(transcripts(&folder).iter().all(|(_, transcript)| !transcript.steps.is_empty()));
+    }
 }
 
 #[test]
@@ -243,7 +278,7 @@ fn a_transcript_that_does_not_hold_is_told_with_its_line() {
     let outcome = |text: &str| {
         let transcript = parse::parse(text).unwrap();
         let mut pure = pure::Pure::new(transcript.settings, false);
-        let mut real = real::Real::start(transcript.settings);
+        let mut real = real::Real::start(&transcript);
         [play(&transcript, Mode::Steps, &mut pure), play(&transcript, Mode::Steps, &mut real)]
     };
     let wait = r#"A> {"request":"get","queues":["q"],"wait":true}"#;

@@ -1,7 +1,15 @@
 //! From the text of a transcript to its steps.
 
 use jobcentre::server::Settings;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// The door whose clients speak in lines, by which they come in unless the transcript says
+/// otherwise.
+pub(super) const USUAL_DOOR: &str = "job-centre";
+
+/// The other doors.
+const DOORS: [&str; 1] = ["pinpriq"];
 
 /// A conversation.
 #[derive(Debug)]
@@ -9,7 +17,16 @@ pub(super) struct Transcript {
     pub(super) settings: Settings,
     /// It cannot be played against a real process.
     pub(super) pure: bool,
+    /// The doors of clients that do not come in by the usual one.
+    pub(super) doors: BTreeMap<char, &'static str>,
     pub(super) steps: Vec<Step>,
+}
+
+impl Transcript {
+    /// The name of the door by which this client comes in.
+    pub(super) fn door(&self, client: char) -> &'static str {
+        self.doors.get(&client).copied().unwrap_or(USUAL_DOOR)
+    }
 }
 
 /// One line of a conversation.
@@ -35,12 +52,14 @@ pub(super) enum What {
     Time(Duration),
 }
 
-/// What a received line must be.
+/// What must be received.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// These bytes.
+    /// These bytes, be they lines or not.
+    Bytes(Vec<u8>),
+    /// These lines, without the last line end.
     Exactly(Vec<u8>),
-    /// An error with this in its message.
+    /// A line that is an error with this in its message.
     Error(String),
 }
 
@@ -52,6 +71,7 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
     let mut transcript = Transcript {
         settings: Settings { max_request: 1024 * 1024, max_clients: 100 },
         pure: false,
+        doors: BTreeMap::new(),
         steps: Vec::new(),
     };
     for (line, text) in (1..).zip(text.lines()) {
@@ -78,7 +98,8 @@ fn read(line: usize, text: &str, transcript: &mut Transcript) -> Option<()> {
         return Some(());
     }
     let client = text.chars().next().filter(char::is_ascii_uppercase)?;
-    let what = step(&text[1..])?;
+    let usual = transcript.door(client) == USUAL_DOOR;
+    let what = if usual { step(&text[1..])? } else { step_in_bytes(&text[1..])? };
     transcript.pure |= matches!(what, What::StopReading | What::Read);
     transcript.steps.push(Step { line, client, what });
     Some(())
@@ -88,10 +109,32 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
     match setting.split_once(' ') {
         Some(("max-request", number)) => transcript.settings.max_request = number.parse().ok()?,
         Some(("max-clients", number)) => transcript.settings.max_clients = number.parse().ok()?,
+        Some(("door", names)) => {
+            let mut names = names.split_whitespace();
+            let name = names.next()?;
+            let door = DOORS.into_iter().find(|door| *door == name)?;
+            for name in names {
+                let client = name.parse().ok().filter(char::is_ascii_uppercase)?;
+                let known = transcript.steps.iter().any(|step| step.client == client);
+                if known || transcript.doors.insert(client, door).is_some() {
+                    return None;
+                }
+            }
+        }
         None if setting == "pure" => transcript.pure = true,
         _ => return None,
     }
     Some(())
+}
+
+/// A step of a client that speaks no lines.
+fn step_in_bytes(text: &str) -> Option<What> {
+    if let Some(text) = text.strip_prefix("<<") {
+        return Some(What::Receive(Expected::Bytes(bytes(text)?)));
+    }
+    let what = step(text)?;
+    let is_line = text.starts_with('>') && !text.starts_with(">>");
+    (!is_line && !matches!(what, What::Receive(_))).then_some(what)
 }
 
 fn step(text: &str) -> Option<What> {
@@ -131,11 +174,17 @@ fn step(text: &str) -> Option<What> {
     })
 }
 
-/// Reads `"string" * number + ...`.
+/// Reads `"string" * number + 00ff (...)`, to the end.
 fn bytes(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut rest) = (Vec::new(), text);
+    let (bytes, rest) = pieces(text)?;
+    rest.is_empty().then_some(bytes)
+}
+
+/// Reads pieces up to the end or a closing parenthesis; returns their bytes and what is behind.
+fn pieces(text: &str) -> Option<(Vec<u8>, &str)> {
+    let (mut bytes, mut rest) = (Vec::new(), text.trim_start());
     loop {
-        let (piece, behind) = string(rest.trim_start().strip_prefix('"')?)?;
+        let (piece, behind) = piece(rest)?;
         rest = behind.trim_start();
         let mut times = 1;
         if let Some(behind) = rest.strip_prefix('*') {
@@ -145,11 +194,26 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
             rest = behind[end..].trim_start();
         }
         bytes.extend(piece.repeat(times));
-        if rest.is_empty() {
-            return Some(bytes);
+        if rest.is_empty() || rest.starts_with(')') {
+            return Some((bytes, rest));
         }
-        rest = rest.strip_prefix('+')?;
+        rest = rest.strip_prefix('+').unwrap_or(rest).trim_start();
     }
+}
+
+/// Reads a string, a run of hexadecimal bytes, or pieces in parentheses.
+fn piece(text: &str) -> Option<(Vec<u8>, &str)> {
+    if let Some(text) = text.strip_prefix('"') {
+        return string(text);
+    }
+    if let Some(text) = text.strip_prefix('(') {
+        let (bytes, rest) = pieces(text)?;
+        return Some((bytes, rest.strip_prefix(')')?));
+    }
+    let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
+    let byte = |at: usize| u8::from_str_radix(text[..end].get(at..at + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..end).step_by(2).map(byte).collect::<Option<_>>()?;
+    (end > 0).then_some((bytes, &text[end..]))
 }
 
 /// Reads a string behind its opening quote; returns it and what is behind its closing one.
@@ -187,8 +251,29 @@ fn bytes_are_written_with_escapes_and_repeated() {
         let piece = b"a\r\n\x00\xff\"\\";
         [&piece[..], piece, b"b"].concat()
     });
+    assert_eq!(bytes(r#"70 0001fF"q"*2 + 0a*2"#).unwrap(), b"\x70\x00\x01\xffqq\n\n");
+    assert_eq!(bytes(r#"( 01 ("a" * 2 02) * 2 ) 03"#).unwrap(), b"\x01aa\x02aa\x02\x03");
     for wrong in ["a", "\"a", r#""a" b"#, r#""\q""#, r#""\x1""#, r#""a" *"#, r#""a" +"#] {
         assert_eq!(bytes(wrong), None, "{wrong}");
+    }
+    for wrong in ["", " ", "000", "0g", "00 *", "(00", "00)", "()", "\u{e9}", "00 + + 00"] {
+        assert_eq!(bytes(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_client_speaks_as_its_door_does() {
+    let transcript = parse("! door pinpriq P Q\nP>> 41\nP<< 0a \"a\"\nA<< 0a \"a\"").unwrap();
+    let [door_p, door_q, door_a] = ['P', 'Q', 'A'].map(|client| transcript.door(client));
+    assert_eq!([door_p, door_q, door_a], ["pinpriq", "pinpriq", USUAL_DOOR]);
+    let [_, in_bytes, in_lines] = &transcript.steps[..] else { panic!("three steps") };
+    assert!(matches!(&in_bytes.what, What::Receive(Expected::Bytes(bytes)) if bytes == b"\na"));
+    assert!(matches!(&in_lines.what, What::Receive(Expected::Exactly(lines)) if lines == b"\na"));
+    for wrong in ["P> a", "P>", "P< a", "P<", "P<~ a", "P>> x", "! door x R", "! door pinpriq p"] {
+        parse(&format!("! door pinpriq P\n{wrong}")).unwrap_err();
+    }
+    for wrong in ["! door pinpriq A A", "A> x\n! door pinpriq A", "! door", "! door pinpriq AB"] {
+        parse(wrong).unwrap_err();
     }
 }
 

@@ -57,6 +57,12 @@ impl Pure {
         }
     }
 
+    /// The door with this name.
+    fn door(name: &str) -> Result<Door, String> {
+        let mut doors = [Door::JobCentre].into_iter();
+        doors.find(|door| door.name() == name).ok_or_else(|| format!("there is no door {name}"))
+    }
+
     fn peer(&mut self, client: char) -> &mut Peer {
         self.peers.get_mut(&client).expect("the client is connected")
     }
@@ -127,8 +133,8 @@ fn write(server: &mut Server, peers: &mut BTreeMap<char, Peer>, client: ClientId
 }
 
 impl World for Pure {
-    fn connect(&mut self, client: char) -> Result<(), String> {
-        let id = self.server.handle_open(Door::JobCentre, self.now);
+    fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
+        let id = self.server.handle_open(Self::door(door)?, self.now);
         let ended = id.is_none();
         self.peers.insert(client, Peer { client: id, ended, ..Peer::default() });
         self.run();
@@ -199,6 +205,11 @@ impl World for Pure {
         let mut line: Vec<u8> = received.drain(..=end).collect();
         line.pop();
         Ok(line)
+    }
+
+    fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String> {
+        let received = &mut self.peer(client).received;
+        Ok(received.drain(..received.len().min(expected.len())).collect())
     }
 
     fn check_silent(&mut self, client: char) -> Result<(), String> {

@@ -8,36 +8,48 @@
 //! system's table of connections first.
 
 use super::World;
+use super::parse::Transcript;
 use crate::support::{Client, Server, until};
-use jobcentre::server::Settings;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Who serves the clients.
 pub(super) trait Host {
+    /// Where it listens for those that come in by this door.
+    fn address(&self, door: &str) -> SocketAddr;
     /// Returns once everything so far, of which these are the latest bytes, has been dealt with.
     fn settle(&mut self, sent: usize);
 }
 
-/// A host, where it listens, and its clients.
+/// A host and its clients.
 pub(super) struct Real<H> {
     host: H,
-    address: SocketAddr,
     /// Bytes sent since it last settled.
     unsettled: usize,
-    /// Ports of clients whose end may not have reached the server.
-    leaving: Vec<u16>,
-    clients: BTreeMap<char, Client>,
+    /// Clients whose end may not have reached the server.
+    leaving: Vec<Ports>,
+    clients: BTreeMap<char, (Ports, Client)>,
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    server: u16,
+    client: u16,
 }
 
 /// A server process, and the probe.
 pub(super) struct Process {
-    _server: Server,
+    server: Server,
     probe: Client,
 }
 
 impl Host for Process {
+    fn address(&self, door: &str) -> SocketAddr {
+        self.server.address_of(door)
+    }
+
     fn settle(&mut self, sent: usize) {
         // Much input takes the server many passes.
         for _ in 0..2 + sent / 4096 {
@@ -49,52 +61,65 @@ impl Host for Process {
 }
 
 impl Real<Process> {
-    pub(super) fn start(settings: Settings) -> Self {
-        let max_request = settings.max_request.to_string();
-        let max_clients = (settings.max_clients + 1).to_string();
-        let flags = ["--max-request", &max_request, "--max-clients", &max_clients];
+    pub(super) fn start(transcript: &Transcript) -> Self {
+        let settings = transcript.settings;
+        let mut flags = vec!["--max-request".to_owned(), settings.max_request.to_string()];
+        flags.extend(["--max-clients".to_owned(), (settings.max_clients + 1).to_string()]);
+        for door in transcript.doors.values().collect::<BTreeSet<_>>() {
+            flags.extend([format!("--{door}"), ":0".to_owned()]);
+        }
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let server = Server::start(&flags);
-        let (address, probe) = (server.address, server.connect());
-        Self::new(address, Process { _server: server, probe })
+        let probe = server.connect();
+        Self::new(Process { server, probe })
     }
 }
 
 impl<H> Real<H> {
-    pub(super) fn new(address: SocketAddr, host: H) -> Self {
-        Self { host, address, unsettled: 0, leaving: Vec::new(), clients: BTreeMap::new() }
+    pub(super) fn new(host: H) -> Self {
+        Self { host, unsettled: 0, leaving: Vec::new(), clients: BTreeMap::new() }
     }
 
     fn client(&mut self, client: char) -> Result<&mut Client, String> {
-        self.clients.get_mut(&client).ok_or_else(|| format!("{client} has closed"))
+        let known = self.clients.get_mut(&client).map(|(_, client)| client);
+        known.ok_or_else(|| format!("{client} has closed"))
+    }
+
+    /// Takes a client that leaves out of the list.
+    fn leave(&mut self, client: char) -> Option<Client> {
+        let (ports, client) = self.clients.remove(&client)?;
+        self.leaving.push(ports);
+        Some(client)
     }
 }
 
 impl<H: Host> World for Real<H> {
-    fn connect(&mut self, client: char) -> Result<(), String> {
-        self.clients.insert(client, Client::connect(self.address));
+    fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
+        let address = self.host.address(door);
+        let connected = Client::connect(address);
+        let ports = Ports { server: address.port(), client: connected.port() };
+        self.clients.insert(client, (ports, connected));
         Ok(())
     }
 
     fn send(&mut self, client: char, bytes: &[u8], last: bool) -> Result<(), String> {
         self.unsettled += bytes.len();
-        let client = self.client(client)?;
-        client.send_bytes(bytes);
+        let sending = self.client(client)?;
+        sending.send_bytes(bytes);
         if last {
-            client.half_close();
-            let port = client.port();
-            self.leaving.push(port);
+            sending.half_close();
+            self.leaving.push(self.clients[&client].0);
         }
         Ok(())
     }
 
     fn close(&mut self, client: char) -> Result<(), String> {
-        self.leaving.extend(self.clients.remove(&client).map(|client| client.port()));
+        self.leave(client);
         Ok(())
     }
 
     fn reset(&mut self, client: char) -> Result<(), String> {
-        if let Some(client) = self.clients.remove(&client) {
-            self.leaving.push(client.port());
+        if let Some(client) = self.leave(client) {
             client.reset();
         }
         Ok(())
@@ -109,9 +134,8 @@ impl<H: Host> World for Real<H> {
     }
 
     fn settle(&mut self) -> Result<(), String> {
-        let server = self.address.port();
-        for client in std::mem::take(&mut self.leaving) {
-            until("the end of a connection", || !is_established(server, client));
+        for ports in std::mem::take(&mut self.leaving) {
+            until("the end of a connection", || !is_established(ports));
         }
         self.host.settle(std::mem::take(&mut self.unsettled));
         Ok(())
@@ -121,10 +145,14 @@ impl<H: Host> World for Real<H> {
         self.client(client)?.try_receive().ok_or_else(|| format!("{client} has no line to receive"))
     }
 
+    fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(self.client(client)?.receive_like(expected))
+    }
+
     fn check_silent(&mut self, client: char) -> Result<(), String> {
         self.settle()?;
-        match self.clients.get_mut(&client).map(Client::pending) {
-            Some(pending) if !pending.is_empty() => {
+        match self.client(client).map(Client::pending) {
+            Ok(pending) if !pending.is_empty() => {
                 Err(format!("{client} has something to receive: {}", super::show(&pending)))
             }
             _ => Ok(()),
@@ -132,24 +160,24 @@ impl<H: Host> World for Real<H> {
     }
 
     fn check_ended(&mut self, client: char) -> Result<(), String> {
-        match self.client(client)?.try_receive() {
-            None => Ok(()),
-            Some(line) => Err(format!("{client} has something to receive: {}", super::show(&line))),
+        match self.client(client)?.arrived() {
+            b"" => Ok(()),
+            bytes => Err(format!("{client} has something to receive: {}", super::show(bytes))),
         }
     }
 }
 
 /// Whether the server's side of a connection has not heard of its end. Where there is no such table
 /// this is not known, and messages are taken to arrive in their order.
-fn is_established(server: u16, client: u16) -> bool {
+fn is_established(ports: Ports) -> bool {
     const ESTABLISHED: &str = "01";
     let Ok(table) = std::fs::read_to_string("/proc/net/tcp") else { return false };
     let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
     table.lines().any(|line| {
         let mut columns = line.split_whitespace().skip(1);
         let (local, remote, state) = (columns.next(), columns.next(), columns.next());
-        local.and_then(port) == Some(server)
-            && remote.and_then(port) == Some(client)
+        local.and_then(port) == Some(ports.server)
+            && remote.and_then(port) == Some(ports.client)
             && state == Some(ESTABLISHED)
     })
 }
@@ -159,8 +187,8 @@ fn is_established(server: u16, client: u16) -> bool {
 fn the_table_of_connections_knows_who_is_connected() {
     let server = Server::start(&[]);
     let client = server.connect();
-    let (server, port) = (server.address.port(), client.port());
-    assert!(is_established(server, port) && !is_established(server, server));
+    let ports = Ports { server: server.address.port(), client: client.port() };
+    assert!(is_established(ports) && !is_established(Ports { client: ports.server, ..ports }));
     drop(client);
-    until("the end of the connection", || !is_established(server, port));
+    until("the end of the connection", || !is_established(ports));
 }

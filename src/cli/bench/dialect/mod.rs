@@ -1,9 +1,10 @@
-//! How requests are written and replies are read: the seam behind which other servers are measured
-//! with the same generator, the same jobs and the same checks.
+//! How requests are written and replies are read: the seam behind which other
+//! protocols and servers are measured with the same generator, the same jobs and the same checks.
 
 mod beanstalkd;
 mod echo;
 mod job_centre;
+mod pinpriq;
 mod redis;
 
 use super::content::Content;
@@ -19,11 +20,34 @@ pub(super) enum Dialect {
     JobCentre,
     /// The requests of Job Centre at a server that sends every line back: the floor.
     Echo,
+    /// The networked priority queue. A push has no answer, so a put lasts until something behind it
+    /// is answered: if need be a pop of an empty queue, one for all pushes that are written
+    /// together, and not counted itself. A pop is final: nothing is deleted.
+    Pinpriq,
     /// beanstalkd's text protocol; queues are tubes.
     Beanstalkd,
     /// Three Lua scripts over a sorted set per queue.
     Redis,
 }
+
+impl Dialect {
+    /// Whether a job that was handed out is deleted by a request. Otherwise it is gone by then.
+    pub(super) fn deletes(self) -> bool {
+        self != Self::Pinpriq
+    }
+
+    /// How many different priorities it has room for.
+    pub(super) fn priorities_max(self) -> u64 {
+        if self == Self::Pinpriq { pinpriq::PRIORITIES_MAX } else { PRIORITIES_MAX }
+    }
+
+    /// How long a job may be, if the protocol has a limit.
+    pub(super) fn payload_max(self) -> usize {
+        if self == Self::Pinpriq { pinpriq::PAYLOAD_MAX } else { usize::MAX }
+    }
+}
+
+const PRIORITIES_MAX: u64 = 1_000_000_000;
 
 /// One request, to whatever server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +100,8 @@ pub(super) struct Wire {
 enum Script {
     JobCentre(job_centre::Lines),
     Echo(job_centre::Lines),
+    /// With the request for a receipt.
+    Pinpriq(Vec<u8>),
     Beanstalkd,
     Redis(redis::Commands),
 }
@@ -88,6 +114,7 @@ impl Wire {
         let script = match dialect {
             Dialect::JobCentre => Script::JobCentre(job_centre::Lines::new(&names)),
             Dialect::Echo => Script::Echo(job_centre::Lines::new(&names)),
+            Dialect::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
             Dialect::Beanstalkd => Script::Beanstalkd,
             Dialect::Redis => Script::Redis(redis::Commands::new(prefix, &names)),
         };
@@ -102,7 +129,7 @@ impl Wire {
     /// Says what a server wants to be told before the first request, and waits for its answers.
     pub(super) fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
         let (request, replies) = match &self.script {
-            Script::JobCentre(_) | Script::Echo(_) => return Ok(()),
+            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) => return Ok(()),
             Script::Beanstalkd => beanstalkd::greeting(&self.names),
             Script::Redis(_) => redis::greeting(),
         };
@@ -117,31 +144,55 @@ impl Wire {
             missing -= usize::from(byte[0] == b'\n');
         }
         match &self.script {
-            Script::JobCentre(_) | Script::Echo(_) => Ok(()),
+            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) => Ok(()),
             Script::Beanstalkd => beanstalkd::check_greeting(&received),
             Script::Redis(_) => redis::check_greeting(&received),
         }
     }
 
-    /// Writes a request. `tube` is the connection's own: the queue that it last put into.
+    /// Writes a request. `memory` is the connection's own, 0 at first: for protocols in which it
+    /// matters what was said before.
     #[inline]
-    pub(super) fn write(&self, request: &Request, tube: &mut u64, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, request: &Request, memory: &mut u64, out: &mut Vec<u8>) {
         match &self.script {
             Script::JobCentre(lines) => lines.write(request, &self.content, out),
             Script::Echo(lines) => echo::write(request, lines, &self.content, out),
+            Script::Pinpriq(_) => {
+                pinpriq::write(request, &self.names, &self.content, memory, out);
+            }
             Script::Beanstalkd => {
-                beanstalkd::write(request, &self.names, &self.content, tube, out);
+                beanstalkd::write(request, &self.names, &self.content, memory, out);
             }
             Script::Redis(commands) => commands.write(request, &self.content, out),
         }
     }
 
-    /// Reads the reply to `request` off the front of `bytes`.
+    /// Asks for a receipt of `last`, behind which nothing is written for now, if the server would
+    /// not answer it; whether it had to.
     #[inline]
-    pub(super) fn parse<'a>(&self, request: &Request, bytes: &'a [u8]) -> Parsed<'a> {
+    pub(super) fn ask_receipt(&self, last: &Request, out: &mut Vec<u8>) -> bool {
+        match (&self.script, last) {
+            (Script::Pinpriq(receipt), Request::Put { .. }) => {
+                out.extend_from_slice(receipt);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads the reply to `request`, behind which a `receipt` was asked for or not, off the front
+    /// of `bytes`.
+    #[inline]
+    pub(super) fn parse<'a>(
+        &self,
+        request: &Request,
+        receipt: bool,
+        bytes: &'a [u8],
+    ) -> Parsed<'a> {
         match &self.script {
             Script::JobCentre(_) => job_centre::parse(request, self.content.size(), bytes),
             Script::Echo(lines) => echo::parse(request, lines, &self.content, bytes),
+            Script::Pinpriq(_) => pinpriq::parse(request, receipt, bytes),
             Script::Beanstalkd => beanstalkd::parse(request, bytes),
             Script::Redis(_) => redis::parse(request, bytes),
         }

@@ -196,11 +196,12 @@ impl<'a> Generator<'a> {
         match self.plan.extent {
             Extent::Time(time) => self.closes_at = mark.at + nanos(time),
             Extent::Requests(requests) => {
+                let delete = u64::from(self.plan.dialect.deletes());
                 phase.jobs_left = requests.div_ceil(match phase.way {
                     Way::Puts | Way::Probes => 1,
                     // How long a get waits is not measured.
-                    Way::Takes | Way::Feeds => 2,
-                    Way::Cycles => 3,
+                    Way::Takes | Way::Feeds => 1 + delete,
+                    Way::Cycles => 2 + delete,
                 });
             }
         }
@@ -245,7 +246,7 @@ impl<'a> Generator<'a> {
             for event in &events {
                 let number = event.token().0;
                 if event.is_writable() {
-                    self.connections[number].handle_writable()?;
+                    self.connections[number].handle_writable(&self.wire)?;
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     self.serve(number, &mut scratch, &mut unfinished)?;
@@ -340,14 +341,14 @@ impl<'a> Generator<'a> {
             self.undelivered += 1;
         }
         self.in_flight += 1;
-        self.transmit(number, InFlight { request, at, measured });
+        self.transmit(number, InFlight { request, at, measured, receipt: false });
     }
 
     /// Makes a worker wait for a job. How long it waits is no latency.
     fn wait(&mut self, number: usize) {
         let queue = (number - self.plan.connections) as u64 % self.plan.queues;
         let request = Request::Get { queue, seq: 0, wait: true };
-        self.transmit(number, InFlight { request, at: 0, measured: false });
+        self.transmit(number, InFlight { request, at: 0, measured: false, receipt: false });
     }
 
     #[inline]
@@ -365,7 +366,7 @@ impl<'a> Generator<'a> {
         while let Some(number) = self.dirty.pop() {
             let connection = &mut self.connections[number];
             connection.dirty = false;
-            connection.flush()?;
+            connection.flush(&self.wire)?;
         }
         Ok(())
     }

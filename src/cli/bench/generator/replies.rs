@@ -22,9 +22,8 @@ impl Generator<'_> {
                 let rest = shown(&bytes[used..]);
                 return Err(format!("the server said something without being asked: {rest}"));
             };
-            let Some((length, answer)) = self.wire.parse(&flight.request, &bytes[used..])? else {
-                break;
-            };
+            let parsed = self.wire.parse(&flight.request, flight.receipt, &bytes[used..])?;
+            let Some((length, answer)) = parsed else { break };
             used += length;
             if answer != Answer::Aside {
                 self.connections[number].in_flight.pop_front();
@@ -52,8 +51,10 @@ impl Generator<'_> {
                 let name = self.wire.name(queue);
                 let seq = self.ledger.deliver(job, name, &self.wire.content)?;
                 self.handle_delivery(seq, now);
-                let at = self.clock.now();
-                self.send(number, Request::Delete { seq, id: job.id }, at);
+                if let Step::Delete { seq, id } = self.after_delivery(seq, job.id) {
+                    let at = self.clock.now();
+                    self.send(number, Request::Delete { seq, id }, at);
+                }
                 self.wait(number);
                 return Ok(());
             }
@@ -61,7 +62,7 @@ impl Generator<'_> {
                 let name = self.wire.name(queue);
                 let seq = self.ledger.deliver(job, name, &self.wire.content)?;
                 self.check_order(number, seq)?;
-                Step::Delete { seq, id: job.id }
+                self.after_delivery(seq, job.id)
             }
             (Request::Put { seq }, Answer::Put { id }) => {
                 self.ledger.acknowledge(seq, *id)?;
@@ -87,6 +88,16 @@ impl Generator<'_> {
             self.free.push_back((number, step));
         }
         Ok(())
+    }
+
+    /// What a delivered job is followed by: its delete, or, where it is gone by then, the next job.
+    #[inline]
+    fn after_delivery(&mut self, seq: u64, id: u64) -> Step {
+        if self.plan.dialect.deletes() {
+            return Step::Delete { seq, id };
+        }
+        self.ledger.delete(seq);
+        self.phase.first()
     }
 
     /// A job has reached a worker that waited.

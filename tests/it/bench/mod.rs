@@ -1,6 +1,8 @@
 //! `jobcentre bench`: the real generator against the real server, against other servers, and
 //! against servers that lie.
 
+mod pinpriq;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
