@@ -204,6 +204,10 @@ impl Server {
         {
             self.engine.cancel(Ticket { client, serial }, now);
             deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
+            if self.lists.unsettled.last() == Some(&client) {
+                // That is being done right here.
+                self.lists.unsettled.pop();
+            }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.eof && !connection.stalled {
@@ -417,7 +421,9 @@ impl Core for Server {
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        if !self.lists.resumed.is_empty() || !self.lists.unsettled.is_empty() {
+        // Those that have ended meanwhile want nothing: no pass is made for them.
+        let lives = |&client: &ClientId| self.connections.get(client).is_some();
+        if self.lists.resumed.iter().any(lives) || !self.lists.unsettled.is_empty() {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
