@@ -14,6 +14,7 @@
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
 
 mod embedded;
+mod record;
 
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;

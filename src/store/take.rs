@@ -141,7 +141,7 @@ impl Store {
     /// the way, each once: O(log n) for each of these, or else O(1).
     #[inline(always)]
     fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
-        if self.queues[queue].mortals > 0 && self.drop_over(queue, now) {
+        if self.queues[queue].mortals > 0 && self.drop_over(queue, now, fx) {
             self.first_left(queue, now, fx);
         }
         self.queues[queue].ready.peek()
@@ -150,13 +150,13 @@ impl Store {
     /// Removes the first ready jobs of a queue as long as their time to live is over; tells whether
     /// there were any.
     #[inline(never)]
-    fn drop_over(&mut self, queue: u32, now: Now) -> bool {
+    fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
         let mut dropped = false;
         while let Some(entry) = self.queues[queue].ready.peek()
             && self.jobs[entry.slot].is_over(now)
         {
             self.withdraw(entry.slot);
-            drop(self.remove(entry.slot));
+            drop(self.remove(entry.slot, fx));
             dropped = true;
         }
         dropped
@@ -181,7 +181,7 @@ impl Store {
     /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
     /// what a pop costs.
     pub(super) fn serve_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
-        self.drop_over(queue, now);
+        self.drop_over(queue, now, fx);
         let record = &self.queues[queue];
         let Some(entry) = record.ready.peek() else { return false };
         let wide = self.jobs[entry.slot].is_wide();
@@ -227,7 +227,8 @@ impl Store {
         self.withdraw(slot);
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
-        fx.popped.push(self.remove(slot).into_packet());
+        let selected = self.remove(slot, fx);
+        fx.popped.push(selected.into_packet());
         let mut left = group;
         while let Some(group) = left
             && fx.popped.len() - first < POPPED_MAX
@@ -238,7 +239,7 @@ impl Store {
             }
             self.withdraw(member);
             let over = self.jobs[member].is_over(now);
-            let job = self.remove(member);
+            let job = self.remove(member, fx);
             if !over {
                 fx.popped.push(job.into_packet());
             }
