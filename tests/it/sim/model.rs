@@ -8,7 +8,7 @@
 
 use super::jobs::{Jobs, Replies, Request};
 use jobcentre::base::limits::{
-    FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSED_LINGER, STALLED_INPUT_MAX,
+    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, STALLED_INPUT_MAX,
 };
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::Action;
@@ -209,10 +209,10 @@ impl Model {
             self.resume(id);
         }
         let client = self.clients.get_mut(&id).unwrap();
-        if count > 0 && client.peer_closed && client.state != State::Refused {
-            client.deadline = None;
-        }
         if client.peer_closed || client.state == State::Refused {
+            if count > 0 {
+                client.deadline = None;
+            }
             self.settle(id, now);
         }
     }
@@ -344,11 +344,13 @@ impl Model {
             return;
         }
         if client.state == State::Refused && client.output.is_empty() {
-            client.deadline = Some((now.mono.after(REFUSED_LINGER), self.armed));
+            client.deadline = Some((now.mono.after(FAREWELL_LINGER), self.armed));
             self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
             self.see("a refused client was told to go");
-        } else if client.peer_closed && !client.output.is_empty() {
+        } else if !client.output.is_empty()
+            && (client.peer_closed || client.state == State::Refused)
+        {
             client.deadline = Some((now.mono.after(FLUSH_PATIENCE), self.armed));
             self.armed += 1;
         }
