@@ -27,7 +27,7 @@ impl Door {
         }
     }
 
-    /// The port that it listens on unless told otherwise.
+    /// The port that is meant for it.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {

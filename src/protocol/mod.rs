@@ -76,6 +76,8 @@ pub enum Session {
     Refused,
 }
 
+const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is boxed");
+
 impl Session {
     /// A session for a new connection.
     #[must_use]

@@ -25,7 +25,7 @@ pub(super) struct Connection {
     pub(super) peer_closed: bool,
     /// Everything that the peer has sent is in `input` or served.
     pub(super) eof: bool,
-    /// Its client is sent away: it ends as soon as all is flushed, and what comes in is passed over.
+    /// Its client is sent away: what comes in is passed over, and it ends once all is flushed.
     pub(super) over: bool,
     /// Nothing can be sent any more: output is dropped.
     pub(super) broken: bool,

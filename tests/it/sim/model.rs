@@ -139,13 +139,14 @@ impl Model {
     }
 
     /// Opens a client; `refused` is what one that there is no place for is told.
-    pub(super) fn open(&mut self, id: ClientId, refused: Option<Vec<u8>>) {
+    pub(super) fn open(&mut self, id: ClientId, refused: Option<Vec<u8>>, now: Now) {
         let client = match refused {
             None => Client::new(State::Open, Vec::new()),
             Some(farewell) => Client::new(State::Refused, farewell),
         };
         let before = self.clients.insert(id, client);
         assert!(before.is_none(), "two clients have one id");
+        self.settle(id, now);
     }
 
     /// The client is going to send this line.

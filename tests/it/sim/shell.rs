@@ -95,7 +95,7 @@ impl Shell {
     /// A peer connects. `refused` is what it must be told if it has to go.
     pub(super) fn open(&mut self, refused: Option<Vec<u8>>, room: usize) -> Option<ClientId> {
         let id = self.server.handle_open(Door::JobCentre, self.now)?;
-        self.model.open(id, refused);
+        self.model.open(id, refused, self.now);
         self.opened += 1;
         let socket = Socket {
             number: self.opened,
