@@ -93,7 +93,8 @@ impl Model {
     }
 
     pub(super) fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        if !self.resumed.is_empty() || self.unsettled > 0 {
+        let lives = |id: &ClientId| self.clients.contains_key(id);
+        if self.resumed.iter().any(lives) || self.unsettled > 0 {
             return Some(now.mono);
         }
         let patience = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
@@ -362,14 +363,12 @@ impl Model {
             client.state = State::Ended;
             self.see("a wait was called off");
             self.jobs.stop_waiting(id);
-            self.unsettled += 1;
             self.resume(id);
         }
         let client = &self.clients[&id];
         if (client.peer_closed || client.is_over()) && self.stands(id) {
             self.see("a subscription ended");
             self.jobs.stop_waiting(id);
-            self.unsettled += 1;
             self.resume(id);
         }
         let client = self.clients.get_mut(&id).unwrap();
