@@ -54,7 +54,8 @@ impl Model {
         let id = self.last_id;
         self.say(ticket, Said::Put(id));
         let Terms { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
-        let ttl_end = self.end_of(ttl_ms);
+        // A life that would last until the end of time is one without limit.
+        let ttl_end = self.end_of(ttl_ms).filter(|end| end.0 < u64::MAX);
         let delay_end = self.end_of(delay_ms);
         let due = self.arm([delay_end, ttl_end].into_iter().flatten().min());
         self.jobs.push(Job {
@@ -251,6 +252,7 @@ impl Model {
         }
     }
 
+    /// The jobs become ready together, and only then is anybody served.
     fn kick_queue(&mut self, ticket: Ticket, queue: Queue, limit: u32) {
         let is_buried = |job: &&Job| job.queue == queue && job.status == Status::Buried;
         let mut buried: Vec<(u64, u64)> =
@@ -261,8 +263,8 @@ impl Model {
         for (_, id) in buried {
             self.job(id).retries = 0;
             self.go_back(id);
-            self.serve(&[queue]);
         }
+        self.serve(&[queue]);
     }
 
     fn look(&mut self, ticket: Ticket, id: JobId) {

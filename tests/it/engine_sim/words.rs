@@ -140,6 +140,26 @@ impl Ask {
         submit(&command);
     }
 
+    /// The job that the command is about.
+    pub(super) fn id_mut(&mut self) -> Option<&mut JobId> {
+        match self {
+            Self::Put { .. }
+            | Self::Take { .. }
+            | Self::Pop { .. }
+            | Self::Join { .. }
+            | Self::Leave { .. }
+            | Self::KickQueue { .. } => None,
+            Self::Delete(id)
+            | Self::Release(id, _)
+            | Self::Touch(id, _)
+            | Self::Finish(id, ..)
+            | Self::Fail { id, .. }
+            | Self::Bury(id, _)
+            | Self::Kick(id)
+            | Self::Look(id) => Some(id),
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Put { .. } => "command: put",
@@ -220,7 +240,7 @@ impl Said {
             }
             Reply::Put(id) => Self::Put(id.0),
             Reply::Refused(refusal) => Self::Refused(refusal),
-            Reply::Seen(sight) => Self::Seen {
+            Reply::Seen(ref sight) => Self::Seen {
                 view: View::of(&sight.job),
                 status: sight.status,
                 due: sight.due,

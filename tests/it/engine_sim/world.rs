@@ -24,6 +24,14 @@ pub(super) enum Step {
 /// Whom the replies go to that only the judge wants.
 const JUDGE: ClientId = Key { index: 100, generation: 0 };
 
+/// Replies, one a line.
+fn list(replies: &[(Ticket, Said)]) -> String {
+    replies.iter().fold(String::new(), |text, (ticket, said)| {
+        let Ticket { client, serial } = ticket;
+        text + &format!("\n    {}/{} #{serial} {said:?}", client.index, client.generation)
+    })
+}
+
 /// More batches than anything takes that comes to an end.
 const BATCHES: usize = 1_000;
 
@@ -94,17 +102,17 @@ impl World {
             let same = said.iter().zip(&expected).take_while(|(said, wanted)| said == wanted);
             let same = same.count();
             panic!(
-                "after {step:?} at {:?}, behind {same} replies that are right, the engine said\n\
-                 {:#?}\ninstead of\n{:#?}",
+                "after {step:?} at {:?}, behind {same} replies that are right, the engine said{}\n\
+                 instead of{}",
                 self.now.mono,
-                &said[same..],
-                &expected[same..]
+                list(&said[same..]),
+                list(&expected[same..])
             );
         }
+        if self.loud && !said.is_empty() {
+            println!("{}", list(&said).trim_start_matches('\n'));
+        }
         for (ticket, said) in said {
-            if self.loud {
-                println!("{:>16}   {ticket:?} {said:?}", "");
-            }
             ticket.hash(&mut self.said);
             format!("{said:?}").hash(&mut self.said);
         }
