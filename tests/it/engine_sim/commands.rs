@@ -10,6 +10,12 @@ use jobcentre::model::reply::Refusal;
 impl Model {
     pub(super) fn submit(&mut self, ticket: Ticket, ask: &Ask) {
         self.see(ask.name());
+        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+        self.carry_out(ticket, ask);
+        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+    }
+
+    fn carry_out(&mut self, ticket: Ticket, ask: &Ask) {
         match *ask {
             Ask::Put { queue, urgency, turn, ref load, terms } => {
                 self.put(ticket, queue, urgency, turn, load.clone(), terms);
@@ -73,6 +79,7 @@ impl Model {
             ttl_end,
             due,
             buried: 0,
+            doubtful: false,
         });
         if delay_end.is_none() {
             self.go_back(id);
@@ -142,12 +149,12 @@ impl Model {
         let Some(waiter) = self.waiter(Ticket { client: ticket.client, serial: take }) else {
             return self.say(ticket, Said::NoJob);
         };
-        if waiter.lines.iter().all(|line| line.0 != queue) {
-            waiter.lines.push((queue, place));
-            self.see("join: one more queue");
-        } else {
+        if waiter.lines.iter().any(|line| line.0 == queue) {
             self.see("join: stood there already");
+            return self.say(ticket, Said::Done);
         }
+        waiter.lines.push((queue, place));
+        self.see("join: one more queue");
         self.say(ticket, Said::Done);
         let before = self.waiters.len();
         self.serve(&[queue]);
@@ -175,9 +182,10 @@ impl Model {
             return self.say(ticket, Said::NoJob);
         };
         let queue = job.queue;
+        let was_in_front = self.is_in_front(job);
         self.say(ticket, Said::Done);
         self.gone(id.0);
-        self.serve(&[queue]);
+        self.serve_after(id.0, queue, was_in_front);
     }
 
     /// Why a client cannot do what only the holder of a job may do.
@@ -227,7 +235,7 @@ impl Model {
             Ask::Bury(..) => self.bury(id),
             _ => unreachable!("no holder asks for that"),
         }
-        self.serve(&[queue]);
+        self.serve_after(id, queue, false);
     }
 
     fn kick(&mut self, ticket: Ticket, id: JobId) {

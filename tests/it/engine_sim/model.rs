@@ -5,7 +5,9 @@
 //! clients may ask for.
 //!
 //! A job whose time to live has passed is left in the list until somebody expires it, and is never
-//! seen there: an engine may forget it earlier, but nobody could tell.
+//! seen there. An engine may forget it earlier; the only one who could tell is a pop that waits for
+//! the job behind it. When it gets that job is the one thing that the judge leaves open: it lets
+//! the engine choose.
 
 use super::order::{backoff, compare, leaves_before};
 use super::words::{Load, QUEUES, Queue, Replies, Said, View};
@@ -24,7 +26,7 @@ pub(super) struct Due {
     armed: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) queue: Queue,
@@ -43,6 +45,8 @@ pub(super) struct Job {
     pub(super) due: Option<Due>,
     /// When it was buried, among all that were.
     pub(super) buried: u64,
+    /// It is over, and the engine may have forgotten it.
+    pub(super) doubtful: bool,
 }
 
 impl Job {
@@ -63,7 +67,7 @@ impl Job {
 }
 
 /// A take or a pop that waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) pops: bool,
@@ -72,7 +76,7 @@ pub(super) struct Waiter {
     pub(super) due: Option<Due>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Model {
     pub(super) jobs: Vec<Job>,
     pub(super) waiters: Vec<Waiter>,
@@ -85,6 +89,11 @@ pub(super) struct Model {
     /// for those that are not delayed.
     pub(super) learned: BTreeMap<u64, Option<Mono>>,
     pub(super) seen: Seen,
+    /// What the engine chooses, as far as is known: whether it notices a job behind one that is
+    /// over.
+    pub(super) choices: Vec<bool>,
+    /// How many choices there were so far.
+    pub(super) chosen: usize,
     ticks: u64,
 }
 
@@ -220,11 +229,35 @@ impl Model {
         self.waiters.iter().any(|waiter| waiter.lines.iter().any(|line| line.0 == queue))
     }
 
-    /// Whether the mere passing of time has made a job available to somebody who waits, because a
-    /// job in front of it is over. When that is noticed, before it is expired, is nobody's
-    /// business.
-    pub(super) fn is_unclear(&self) -> bool {
-        (0..QUEUES.len()).any(|queue| self.next_service(queue).is_some())
+    /// Serves whoever waits for a job that has become available merely because time has passed, if
+    /// the engine notices.
+    pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
+        while self.next_service(queue).is_some() {
+            if self.chosen == self.choices.len() {
+                self.choices.push(false);
+            }
+            self.chosen += 1;
+            let notices = self.choices[self.chosen - 1];
+            self.see(if notices { "choice: served at once" } else { "choice: served later" });
+            if !notices {
+                return;
+            }
+            self.serve(&[queue]);
+        }
+    }
+
+    /// Whether the engine may have to choose.
+    pub(super) fn may_choose(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.pops)
+            && self.jobs.iter().any(|job| job.load.is_too_large() && self.is_over(job))
+    }
+
+    /// To be called before a step that may look at jobs that are over, and forget them.
+    pub(super) fn doubt(&mut self) {
+        let over: Vec<bool> = self.jobs.iter().map(|job| self.is_over(job)).collect();
+        for (job, over) in self.jobs.iter_mut().zip(over) {
+            job.doubtful |= over;
+        }
     }
 
     /// A client holds this job from now on.
@@ -351,7 +384,7 @@ impl Model {
             let waits = self.waiters.iter().filter_map(|waiter| Some((waiter.due?, waiter.ticket)));
             let wait = waits.min().filter(|(due, _)| due.at <= self.now);
             match (job, wait) {
-                (None, None) => return,
+                (None, None) => break,
                 (Some((due, id)), wait) if wait.is_none_or(|(end, _)| due < end) => {
                     self.end_of_status(id);
                 }
@@ -363,6 +396,7 @@ impl Model {
                 (Some(_), None) => unreachable!("it is due before none"),
             }
         }
+        (0..QUEUES.len()).for_each(|queue| self.serve(&[queue]));
     }
 
     fn end_of_status(&mut self, id: u64) {
@@ -370,6 +404,7 @@ impl Model {
         let queue = job.queue;
         let retried = job.terms().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
+        let was_in_front = self.is_in_front(job) && !job.doubtful;
         match job.status {
             Status::Ready => {
                 self.see("end: time to live, ready");
@@ -405,7 +440,24 @@ impl Model {
                 self.gone(id);
             }
         }
-        self.serve(&[queue]);
+        self.serve_after(id, queue, was_in_front);
+    }
+
+    /// Serves whoever waits when a job has come or the one in front has gone.
+    pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
+        if was_in_front || self.find(id).is_some_and(|job| job.status == Status::Ready) {
+            self.serve(&[queue]);
+        } else {
+            self.serve_if_noticed(queue);
+        }
+    }
+
+    /// Whether no job of its queue, over or not, leaves before this one.
+    pub(super) fn is_in_front(&self, job: &Job) -> bool {
+        let before = |other: &Job| {
+            other.queue == job.queue && other.status == Status::Ready && leaves_before(other, job)
+        };
+        job.status == Status::Ready && !self.jobs.iter().any(before)
     }
 
     /// The earliest and the latest moment that an engine may wish to be called at. They differ

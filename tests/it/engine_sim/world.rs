@@ -67,10 +67,6 @@ impl World {
             assert!(self.now.mono <= now.mono, "time runs back");
             (self.now, self.model.now) = (now, now.mono);
         } else {
-            if self.model.is_unclear() {
-                self.model.see("over: unclear");
-                self.carry_out(&Step::Expire);
-            }
             self.carry_out(step);
         }
         self.compare_sizes();
@@ -90,14 +86,7 @@ impl World {
         for id in by_chance {
             self.learn(id);
         }
-        match step {
-            Step::Time(_) => {}
-            Step::Submit(ticket, ask) => self.model.submit(*ticket, ask),
-            Step::Cancel(ticket) => self.model.cancel(*ticket),
-            Step::Forget(client) => self.model.forget(*client),
-            Step::Expire => self.model.expire(),
-        }
-        let expected = std::mem::take(&mut self.model.said);
+        let expected = self.judge(step, &said);
         if said != expected {
             let same = said.iter().zip(&expected).take_while(|(said, wanted)| said == wanted);
             let same = same.count();
@@ -115,6 +104,37 @@ impl World {
         for (ticket, said) in said {
             ticket.hash(&mut self.said);
             format!("{said:?}").hash(&mut self.said);
+        }
+    }
+
+    /// What should be said. Where the engine may choose, any choice will do.
+    fn judge(&mut self, step: &Step, said: &Replies) -> Replies {
+        let before = self.model.may_choose().then(|| self.model.clone());
+        self.ask_judge(step);
+        let Some(before) = before else { return std::mem::take(&mut self.model.said) };
+        loop {
+            let choices = std::mem::take(&mut self.model.choices);
+            let expected = std::mem::take(&mut self.model.said);
+            // The next choices: as a binary number counts, the last digit first.
+            let next = choices.iter().rposition(|notices| !notices);
+            let Some(last) = next.filter(|_| expected != *said) else { return expected };
+            self.model = before.clone();
+            self.model.choices = [&choices[..last], &[true]].concat();
+            self.ask_judge(step);
+        }
+    }
+
+    fn ask_judge(&mut self, step: &Step) {
+        self.model.chosen = 0;
+        if !matches!(step, Step::Expire) {
+            self.model.doubt();
+        }
+        match step {
+            Step::Time(_) => {}
+            Step::Submit(ticket, ask) => self.model.submit(*ticket, ask),
+            Step::Cancel(ticket) => self.model.cancel(*ticket),
+            Step::Forget(client) => self.model.forget(*client),
+            Step::Expire => self.model.expire(),
         }
     }
 
