@@ -63,6 +63,35 @@ fn of_a_group_that_does_not_fit_the_oldest_stay() {
     assert_eq!(engine.counts().jobs, 0);
 }
 
+/// A large job is in front of many small ones, for which as many pops wait. Serving one led to
+/// serving the next from within, until the stack was full.
+#[test]
+fn many_pops_are_served_at_once() {
+    const POPS: u32 = 50_000;
+    let mut engine = Engine::in_memory(7);
+    let mut names = StringList::default();
+    names.push(b"q");
+    let queues = names.from(0);
+    let large = vec![b'.'; 70_000];
+    let mut submit = |serial, command: &Command<'_>| {
+        engine.submit(Ticket { client: CLIENT, serial }, command, Now::default());
+        std::iter::from_fn(|| engine.poll_completion().map(|done| done.ticket.serial)).count()
+    };
+    for serial in 0..=POPS {
+        let bytes = if serial == 0 { &large[..] } else { b"{}" };
+        let payload = Payload { encoding: Encoding::Json, bytes };
+        let (urgency, turn) = (Urgency::Number(-i64::from(serial)), Turn::OldestFirst);
+        submit(serial, &Command::Put { queue: b"q", urgency, turn, payload, terms: None });
+    }
+    for serial in 0..POPS {
+        let answers = submit(POPS + 1 + serial, &Command::Pop { queues, wait: Wait::Forever });
+        assert_eq!(answers, 0, "it cannot have the job in front");
+    }
+    let answers = submit(u32::MAX, &Command::Take { queues, wait: Wait::No });
+    assert_eq!(answers, POPS as usize + 1);
+    assert_eq!((engine.counts().jobs, engine.counts().waiters), (1, 0));
+}
+
 #[test]
 fn what_is_due_ends_batch_by_batch() {
     const JOBS: u32 = 20_000;

@@ -7,6 +7,7 @@
 //! steps that fails too; `SIM_SEEDS=n` runs so many.
 
 mod commands;
+mod found;
 mod many;
 mod model;
 mod order;

@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) now: Now,
     /// A hash of everything said, and to whom.
     pub(super) said: DefaultHasher,
+    /// The last thing said.
+    pub(super) last: Option<Said>,
     /// Prints what happens.
     pub(super) loud: bool,
     asked: u32,
@@ -53,6 +55,7 @@ impl World {
             model: Model::default(),
             now: Now::default(),
             said: DefaultHasher::new(),
+            last: None,
             loud: false,
             asked: 0,
         }
@@ -104,6 +107,7 @@ impl World {
         for (ticket, said) in said {
             ticket.hash(&mut self.said);
             format!("{said:?}").hash(&mut self.said);
+            self.last = Some(said);
         }
     }
 
