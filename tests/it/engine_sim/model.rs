@@ -249,7 +249,7 @@ impl Model {
     /// Whether the engine may have to choose.
     pub(super) fn may_choose(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.pops)
-            && self.jobs.iter().any(|job| job.load.is_too_large() && self.is_over(job))
+            && self.jobs.iter().any(|job| self.is_over(job))
     }
 
     /// To be called before a step that may look at jobs that are over, and forget them.
@@ -452,12 +452,10 @@ impl Model {
         }
     }
 
-    /// Whether no job of its queue, over or not, leaves before this one.
+    /// Whether a job is or was the one that would be selected next.
     pub(super) fn is_in_front(&self, job: &Job) -> bool {
-        let before = |other: &Job| {
-            other.queue == job.queue && other.status == Status::Ready && leaves_before(other, job)
-        };
-        job.status == Status::Ready && !self.jobs.iter().any(before)
+        let top = self.top(job.queue).filter(|top| top.id != job.id);
+        job.status == Status::Ready && top.is_none_or(|top| leaves_before(job, top))
     }
 
     /// The earliest and the latest moment that an engine may wish to be called at. They differ

@@ -28,12 +28,13 @@ pub(super) struct Profile {
     /// Milliseconds that terms and waits may ask for.
     durations: Vec<u64>,
     /// In percent: how many commands put a job, how many jobs have terms, are packets, are large,
-    /// and how many takes wait.
+    /// how many takes wait, and how many are pops.
     putting: usize,
     with_terms: usize,
     packets: usize,
     large: usize,
     waiting: usize,
+    popping: usize,
 }
 
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
@@ -52,7 +53,7 @@ impl Profile {
         for _ in 0..dice.below(4) {
             durations.push(*dice.pick(&[1, 5, 10, 100, 10_000, 86_400_000, u64::MAX]));
         }
-        Self {
+        let mut profile = Self {
             steps: if big { 1_200 } else { dice.between(40, 500) },
             clients: dice.between(1, 6),
             check: if big { 8 } else { 1 },
@@ -69,7 +70,17 @@ impl Profile {
             packets: *dice.pick(&[0, 30, 60, 100]),
             large: *dice.pick(&[0, 0, 5, 30, 60]),
             waiting: *dice.pick(&[10, 50, 90]),
+            popping: *dice.pick(&[10, 40, 90]),
+        };
+        if dice.percent(10) {
+            // Pops wait behind large jobs that are over before anybody expires them.
+            profile.queues = dice.between(1, 2);
+            profile.durations = vec![1, 2, 5, 20];
+            (profile.with_terms, profile.large, profile.packets) = (50, 40, 0);
+            (profile.waiting, profile.popping) = (90, 95);
+            (profile.moving, profile.lazy, profile.crowd) = (10, 90, 40);
         }
+        profile
     }
 
     /// What a client asks for.
@@ -85,8 +96,10 @@ impl Profile {
             };
         }
         match dice.below(100) {
-            0..18 => Ask::Take { queues: self.some_queues(dice), wait: self.wait(dice) },
-            18..32 => Ask::Pop { queues: self.some_queues(dice), wait: self.wait(dice) },
+            0..32 if dice.percent(self.popping) => {
+                Ask::Pop { queues: self.some_queues(dice), wait: self.wait(dice) }
+            }
+            0..32 => Ask::Take { queues: self.some_queues(dice), wait: self.wait(dice) },
             32..40 => Ask::Join { take: a_take(dice, client, model), queue: self.a_queue(dice) },
             40..43 => Ask::Leave { take: a_take(dice, client, model), queue: self.a_queue(dice) },
             43..47 => Ask::Delete(an_id(dice, client, model)),
