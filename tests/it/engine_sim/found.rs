@@ -93,3 +93,18 @@ fn jobs_that_go_back_behind_one_that_is_over_find_all_who_wait() {
         assert_eq!(story.world.engine.counts().waiters, 3 - others);
     }
 }
+
+/// Rare in random runs: most large jobs in front of waiting pops are taken before they are over.
+#[test]
+fn pops_get_what_is_behind_a_large_job_that_is_over() {
+    let mut story = Story::new();
+    story.put(0, 1, 70_000, 1);
+    story.put(0, 0, 2, 0);
+    story.put(0, -1, 2, 0);
+    story.pop(2, &[1, 0]);
+    story.pop(1, &[0, 1]);
+    story.world.step(&Step::Time(Now { mono: Mono(1_000_000), ..Now::default() }));
+    story.world.step(&Step::Expire);
+    story.world.engine.check_invariants();
+    assert_eq!((story.world.engine.counts().jobs, story.world.engine.counts().waiters), (0, 0));
+}

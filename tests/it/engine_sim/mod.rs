@@ -33,7 +33,7 @@ const SEEDS: u64 = 300;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-const WANTED: [&str; 71] = [
+const WANTED: [&str; 72] = [
     "backoff: longer",
     "backoff: none",
     "backoff: shorter",
@@ -104,6 +104,7 @@ const WANTED: [&str; 71] = [
     "time: exactly a deadline",
     "too large: a pop waits all the same",
     "too large: given to a take, past pops",
+    "too large: gone before waiting pops",
     "too large: taken before waiting pops",
 ];
 

@@ -445,7 +445,11 @@ impl Model {
 
     /// Serves whoever waits when a job has come or the one in front has gone.
     pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
-        if was_in_front || self.find(id).is_some_and(|job| job.status == Status::Ready) {
+        let is_ready = self.find(id).is_some_and(|job| job.status == Status::Ready);
+        if !is_ready && was_in_front && self.next_service(queue).is_some() {
+            self.see("too large: gone before waiting pops");
+        }
+        if is_ready || was_in_front {
             self.serve(&[queue]);
         } else {
             self.serve_if_noticed(queue);

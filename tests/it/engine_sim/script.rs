@@ -72,13 +72,14 @@ impl Profile {
             waiting: *dice.pick(&[10, 50, 90]),
             popping: *dice.pick(&[10, 40, 90]),
         };
-        if dice.percent(10) {
-            // Pops wait behind large jobs that are over before anybody expires them.
+        if dice.percent(20) {
+            // Pops wait behind large jobs that come to their end, noticed at once or later.
             profile.queues = dice.between(1, 2);
             profile.durations = vec![1, 2, 5, 20];
             (profile.with_terms, profile.large, profile.packets) = (50, 40, 0);
             (profile.waiting, profile.popping) = (90, 95);
-            (profile.moving, profile.lazy, profile.crowd) = (10, 90, 40);
+            (profile.moving, profile.crowd) = (10, 40);
+            profile.lazy = *dice.pick(&[0, 90]);
         }
         profile
     }
