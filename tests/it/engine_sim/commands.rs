@@ -32,13 +32,13 @@ impl Model {
             | Ask::Touch(id, lease)
             | Ask::Finish(id, lease, _)
             | Ask::Fail { id, lease, .. }
-            | Ask::Bury(id, lease) => match self.refusal(ticket.client, id, lease) {
-                Some(refused) => self.say(ticket, refused),
-                None => {
-                    self.say(ticket, Said::Done);
-                    self.end_of_work(id.0, ask);
+            | Ask::Bury(id, lease) => {
+                if let Some(refused) = self.refusal(ticket.client, id, lease) {
+                    return self.say(ticket, refused);
                 }
-            },
+                self.say(ticket, Said::Done);
+                self.end_of_work(id.0, ask);
+            }
         }
     }
 

@@ -402,7 +402,7 @@ impl Model {
     fn end_of_status(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         let queue = job.queue;
-        let retried = job.terms().retry.is_some();
+        let fails = job.terms().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
         let was_in_front = self.is_in_front(job) && !job.doubtful;
         match job.status {
@@ -422,7 +422,7 @@ impl Model {
                 self.see(if retries > 0 { "end: backoff" } else { "end: delay" });
                 self.go_back(id);
             }
-            Status::Held if retried => {
+            Status::Held if fails => {
                 self.fail(id, true);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
                 self.see(if buried { "end: lease, buried" } else { "end: lease, retried" });

@@ -110,30 +110,7 @@ impl Profile {
             }
             51..57 => Ask::Kick(one_in(dice, client, model, Status::Buried)),
             57..67 => Ask::Look(an_id(dice, client, model)),
-            _ => self.work(dice, client, model),
-        }
-    }
-
-    /// Something about a job that the client holds, or believes to hold.
-    fn work(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
-        let id = one_in(dice, client, model, Status::Held);
-        let current = model.find(id.0).map_or(0, |job| job.lease);
-        let lease = match dice.below(10) {
-            0..5 => None,
-            5..8 => Some(current),
-            8 => Some(current.wrapping_sub(1)),
-            _ => Some(*dice.pick(&[0, 1, current + 1])),
-        };
-        let lease = lease.map(Lease);
-        match dice.below(23) {
-            0..4 => Ask::Release(id, lease),
-            4..7 => Ask::Touch(id, lease),
-            7..12 => Ask::Finish(id, lease, a_load(dice)),
-            12..19 => {
-                let retry = dice.percent(80);
-                Ask::Fail { id, lease, retry, error: a_load(dice) }
-            }
-            _ => Ask::Bury(id, lease),
+            _ => work(dice, client, model),
         }
     }
 
@@ -193,6 +170,29 @@ impl Profile {
     fn some_queues(&self, dice: &mut Dice) -> Vec<Queue> {
         let count = if dice.percent(5) { 0 } else { dice.between(1, self.queues + 1) };
         (0..count).map(|_| self.a_queue(dice)).collect()
+    }
+}
+
+/// Something about a job that the client holds, or believes to hold.
+fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
+    let id = one_in(dice, client, model, Status::Held);
+    let current = model.find(id.0).map_or(0, |job| job.lease);
+    let lease = match dice.below(10) {
+        0..5 => None,
+        5..8 => Some(current),
+        8 => Some(current.wrapping_sub(1)),
+        _ => Some(*dice.pick(&[0, 1, current + 1])),
+    };
+    let lease = lease.map(Lease);
+    match dice.below(23) {
+        0..4 => Ask::Release(id, lease),
+        4..7 => Ask::Touch(id, lease),
+        7..12 => Ask::Finish(id, lease, a_load(dice)),
+        12..19 => {
+            let retry = dice.percent(80);
+            Ask::Fail { id, lease, retry, error: a_load(dice) }
+        }
+        _ => Ask::Bury(id, lease),
     }
 }
 

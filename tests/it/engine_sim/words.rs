@@ -108,7 +108,9 @@ impl Ask {
     pub(super) fn with_command(&self, submit: impl FnOnce(&Command<'_>)) {
         let mut names = StringList::default();
         if let Self::Take { queues, .. } | Self::Pop { queues, .. } = self {
-            queues.iter().for_each(|&queue| names.push(QUEUES[queue]));
+            for &queue in queues {
+                names.push(QUEUES[queue]);
+            }
         }
         let queues = names.from(0);
         let command = match *self {
