@@ -10,9 +10,9 @@ use jobcentre::model::reply::Refusal;
 impl Model {
     pub(super) fn submit(&mut self, ticket: Ticket, ask: &Ask) {
         self.see(ask.name());
-        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+        self.notice();
         self.carry_out(ticket, ask);
-        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+        self.notice();
     }
 
     fn carry_out(&mut self, ticket: Ticket, ask: &Ask) {
@@ -260,7 +260,6 @@ impl Model {
         }
     }
 
-    /// The jobs become ready together, and only then is anybody served.
     fn kick_queue(&mut self, ticket: Ticket, queue: Queue, limit: u32) {
         let is_buried = |job: &&Job| job.queue == queue && job.status == Status::Buried;
         let mut buried: Vec<(u64, u64)> =
@@ -268,11 +267,21 @@ impl Model {
         buried.sort_unstable();
         buried.truncate(limit as usize);
         self.say(ticket, Said::Kicked(u32::try_from(buried.len()).unwrap()));
-        for (_, id) in buried {
+        for &(_, id) in &buried {
             self.job(id).retries = 0;
+        }
+        self.come_back(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+    }
+
+    /// These jobs go back together, and only then is anybody served.
+    fn come_back(&mut self, ids: &[u64]) {
+        self.notice();
+        for &id in ids {
             self.go_back(id);
         }
-        self.serve(&[queue]);
+        let came = self.jobs.iter().filter(|job| ids.contains(&job.id));
+        let queues: Vec<Queue> = came.map(|job| job.queue).collect();
+        self.serve(&queues);
     }
 
     fn look(&mut self, ticket: Ticket, id: JobId) {
@@ -298,7 +307,7 @@ impl Model {
         }
     }
 
-    /// A client is gone: its jobs go back together, and only then is anybody served.
+    /// A client is gone.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.see("forget");
         self.waiters.retain(|waiter| waiter.ticket.client != client);
@@ -307,10 +316,12 @@ impl Model {
         if held.len() > 1 {
             self.see("forget: several jobs go back");
         }
-        for id in held {
-            self.go_back(id);
-        }
-        let all: Vec<Queue> = (0..QUEUES.len()).collect();
-        self.serve(&all);
+        self.come_back(&held);
+        self.notice();
+    }
+
+    /// What the engine may notice at any time.
+    fn notice(&mut self) {
+        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
     }
 }

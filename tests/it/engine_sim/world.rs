@@ -111,20 +111,26 @@ impl World {
         }
     }
 
-    /// What should be said. Where the engine may choose, any choice will do.
+    /// What should be said. Where the engine may choose, any choice will do; if none explains what
+    /// it said, here is what follows from noticing nothing.
     fn judge(&mut self, step: &Step, said: &Replies) -> Replies {
         let before = self.model.may_choose().then(|| self.model.clone());
         self.ask_judge(step);
-        let Some(before) = before else { return std::mem::take(&mut self.model.said) };
+        let first = std::mem::take(&mut self.model.said);
+        let Some(before) = before else { return first };
+        let mut expected = first.clone();
         loop {
             let choices = std::mem::take(&mut self.model.choices);
-            let expected = std::mem::take(&mut self.model.said);
+            if expected == *said {
+                return expected;
+            }
             // The next choices: as a binary number counts, the last digit first.
             let next = choices.iter().rposition(|notices| !notices);
-            let Some(last) = next.filter(|_| expected != *said) else { return expected };
+            let Some(last) = next else { return first };
             self.model = before.clone();
             self.model.choices = [&choices[..last], &[true]].concat();
             self.ask_judge(step);
+            expected = std::mem::take(&mut self.model.said);
         }
     }
 
