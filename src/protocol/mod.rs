@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Takes the next request from `input`.
-    #[inline]
+    #[inline(always)]
     pub fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
@@ -113,6 +113,18 @@ impl Session {
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Refused => refused::poll_command(input),
         }
+    }
+
+    /// Takes the command that it owes (see [`Session::owes_command`]), as it would before the next
+    /// request.
+    #[inline(never)]
+    pub fn poll_owed<'s, 'i: 's>(
+        &mut self,
+        nothing: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        self.poll_command(nothing, shared, out)
     }
 
     /// Takes the reply to the request with this serial. What is returned could not be told to the

@@ -3,6 +3,8 @@
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::deadlines::Timer;
 use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
+use crate::model::core::Trouble;
+use crate::model::reply::Completion;
 use crate::protocol::Session;
 
 /// A connection as the server sees it: no socket.
@@ -56,6 +58,13 @@ impl Connection {
     /// any more but what its requests lead to, as long as there are any.
     pub(super) fn is_kept_waiting(&self) -> bool {
         self.session.owes_command() && !self.peer_closed
+    }
+
+    /// Lets the session write a reply.
+    #[inline]
+    pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) -> Option<Trouble> {
+        let serial = completion.ticket.serial;
+        self.session.handle_reply(serial, &completion.reply, &mut self.output)
     }
 
     /// Whether the peer has got all that it will get.

@@ -21,8 +21,9 @@ use crate::base::limits::{
 use crate::base::slab::Slab;
 use crate::base::time::{Mono, Now};
 use crate::engine::Engine;
-use crate::model::core::{Action, Core, Door, Notice};
+use crate::model::core::{Action, Core, Door, Notice, Trouble};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
 use connection::Connection;
@@ -50,6 +51,29 @@ pub struct Server {
     deadlines: Deadlines<ClientId>,
     lists: Lists,
     notices: Notices,
+}
+
+/// Hands a completion to a client that is not being served at the moment.
+fn hand_to_other(
+    connections: &mut Slab<Connection>,
+    lists: &mut Lists,
+    completion: &Completion<'_>,
+) -> Option<Trouble> {
+    let client = completion.ticket.client;
+    let Some(connection) = connections.get_mut(client) else {
+        unreachable!("a forgotten client gets no completions");
+    };
+    connection.output.prepare(&mut lists.pool);
+    let trouble = connection.handle_reply(completion);
+    if connection.session.owes_command() {
+        lists.owing.push_back(client);
+    }
+    lists.resume(client, connection);
+    lists.touch(client, connection);
+    if connection.peer_closed || connection.over {
+        lists.unsettled.push(client);
+    }
+    trouble
 }
 
 impl Server {
@@ -103,28 +127,15 @@ impl Server {
         }
     }
 
-    #[inline]
     fn hand_over(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(completion) = self.engine.poll_completion() {
-            let Ticket { client, serial } = completion.ticket;
-            let Some(connection) = self.connections.get_mut(client) else {
-                unreachable!("a forgotten client gets no completions");
-            };
-            let output = &mut connection.output;
-            let trouble = if Some(client) == running {
-                connection.session.handle_reply(serial, &completion.reply, output)
+            let client = completion.ticket.client;
+            let trouble = if Some(client) == running
+                && let Some(connection) = self.connections.get_mut(client)
+            {
+                connection.handle_reply(&completion)
             } else {
-                output.prepare(&mut self.lists.pool);
-                let trouble = connection.session.handle_reply(serial, &completion.reply, output);
-                if connection.session.owes_command() {
-                    self.lists.owing.push_back(client);
-                }
-                self.lists.resume(client, connection);
-                self.lists.touch(client, connection);
-                if connection.peer_closed || connection.over {
-                    self.lists.unsettled.push(client);
-                }
-                trouble
+                hand_to_other(&mut self.connections, &mut self.lists, &completion)
             };
             if let Some(trouble) = trouble {
                 self.notices.note(client, trouble, now);
@@ -145,7 +156,7 @@ impl Server {
             }
             let (mut nothing, output) = (Input::new(b""), &mut connection.output);
             if let Step::Submit(serial, command) =
-                connection.session.poll_command(&mut nothing, &mut self.shared, output)
+                connection.session.poll_owed(&mut nothing, &mut self.shared, output)
             {
                 self.engine.submit(Ticket { client, serial }, &command, now);
                 self.hand_over(running, now);
@@ -157,6 +168,26 @@ impl Server {
     fn call_off(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
         self.engine.cancel(Ticket { client, serial }, now);
         self.deliver(running, now);
+    }
+
+    /// Hands over what came of a request of `client`: mostly its own reply and nothing else.
+    #[inline(always)]
+    fn answer(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        while let Some(completion) = self.engine.poll_completion() {
+            if completion.ticket.client == client {
+                if let Some(trouble) = connection.handle_reply(&completion) {
+                    self.notices.note(client, trouble, now);
+                }
+                continue;
+            }
+            let other = completion.ticket.client;
+            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion);
+            if let Some(trouble) = trouble {
+                self.notices.note(other, trouble, now);
+            }
+            return self.deliver(Some(client), now);
+        }
     }
 
     /// Lets the session of `client` take requests from `input` until it has had enough.
@@ -182,7 +213,7 @@ impl Server {
                 Step::Answered => {}
                 Step::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
-                    self.deliver(Some(client), now);
+                    self.answer(client, now);
                 }
                 Step::Failed(trouble) => {
                     connection.over = true;
