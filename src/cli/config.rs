@@ -23,7 +23,12 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     listen: Option<DoorAddress>,
 
-    /// The longest request in bytes, or with KiB or MiB; a longer one is refused and skipped
+    /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
+    /// off [default: off; their usual port is 11401].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
+    pinpriq: Option<DoorAddress>,
+
+    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped
     /// [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
     #[arg(value_parser = parse_max_request)]
@@ -70,6 +75,7 @@ impl Options {
     pub(super) fn or(self, fallback: Self) -> Self {
         Self {
             listen: self.listen.or(fallback.listen),
+            pinpriq: self.pinpriq.or(fallback.pinpriq),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             log_format: self.log_format.or(fallback.log_format),
@@ -82,9 +88,12 @@ impl Options {
         let listen = self.listen.unwrap_or_else(|| {
             DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], Door::JobCentre.default_port())))
         });
+        let pinpriq = self.pinpriq.unwrap_or(DoorAddress::Off);
         let mut doors = Vec::new();
-        if let DoorAddress::At(address) = listen {
-            doors.push((Door::JobCentre, address));
+        for (door, address) in [(Door::JobCentre, listen), (Door::Pinpriq, pinpriq)] {
+            if let DoorAddress::At(address) = address {
+                doors.push((door, address));
+            }
         }
         Config {
             doors,
@@ -140,10 +149,11 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\nmax-request = '64KiB'\nmax-clients = 9\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
-        assert_eq!(config.doors, [(Door::JobCentre, "127.0.0.1:7".parse().unwrap())]);
+        let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
+        assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
@@ -157,6 +167,7 @@ mod tests {
             "\nmax-request = '1MB'",
             "\nmax-request = 1",
             "\nlisten = '11400'",
+            "\npinpriq = true",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\nlisten = ",
@@ -173,6 +184,8 @@ mod tests {
         let config = flags.or(file).complete();
         assert_eq!(config.max_clients, 1);
         assert!(config.doors.is_empty());
+        let doors = Options::default().complete().doors;
+        assert_eq!(doors, [(Door::JobCentre, "127.0.0.1:11400".parse().unwrap())]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
     }
 }

@@ -49,7 +49,7 @@ impl Embedded {
         self.store.next_deadline()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
         self.shown += 1;

@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// The next completion, in the order in which things happened.
-    #[inline]
+    #[inline(always)]
     pub fn poll_completion(&mut self) -> Option<Completion<'_>> {
         match self {
             Self::Embedded(engine) => engine.poll_completion(),

@@ -10,7 +10,7 @@
 //! 5. accept; then every runnable connection: one read of at most [`READ_BUDGET`] bytes
 //! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
 //! 7. one write for every connection that has output
-//! 8. close what is to be closed, in one place
+//! 8. log what the operator should know, and close what is to be closed, in one place
 //!
 //! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
 //! lost; a listener that had to stop accepting stays on the list and is tried again; every loop is
@@ -18,6 +18,7 @@
 
 mod clock;
 mod listener;
+mod notices;
 mod socket;
 
 use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
@@ -137,6 +138,7 @@ impl<C: Core> Reactor<C> {
             self.read();
             self.core.finish_pass(self.now);
             self.write();
+            self.tell();
             self.close();
             if let Some(ending) = self.ending() {
                 return Ok(ending);
@@ -299,6 +301,14 @@ impl<C: Core> Reactor<C> {
                 debug!(%error, "connection takes no more output");
                 self.core.handle_broken_output(client, self.now);
             }
+        }
+    }
+
+    fn tell(&mut self) {
+        while let Some(notice) = self.core.poll_notice() {
+            let socket = self.sockets.get_mut(notice.client);
+            let address = socket.and_then(|socket| socket.stream.peer_addr().ok());
+            notices::log(notice, address);
         }
     }
 

@@ -192,12 +192,19 @@ impl Store {
         let jobs = &self.jobs;
         returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
         let mut awaited = false;
+        for &slot in &returned {
+            let queue = self.jobs[slot].queue;
+            if !self.queues[queue].waiters.is_empty() {
+                awaited = true;
+                // Now, so that below each job that has come back can serve one waiter at most.
+                self.first_ready(queue, now, fx);
+            }
+        }
         returned.retain(|&slot| {
             if self.jobs[slot].is_over(now) {
                 drop(self.remove(slot, fx));
                 return false;
             }
-            awaited |= !self.queues[self.jobs[slot].queue].waiters.is_empty();
             self.enqueue(slot);
             true
         });

@@ -71,7 +71,11 @@ impl Store {
             Some(entry) if self.jobs[entry.slot].is_wide() => {
                 fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
             }
-            Some(entry) => self.pop_out(entry.slot, ticket, now, fx),
+            Some(entry) => {
+                let queue = self.jobs[entry.slot].queue;
+                self.pop_out(entry.slot, ticket, now, fx);
+                self.first_left(queue, now, fx);
+            }
             None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
         }
     }
@@ -140,7 +144,7 @@ impl Store {
     /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
     /// the way, each once: O(log n) for each of these, or else O(1).
     #[inline(always)]
-    fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+    pub(super) fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
         if self.queues[queue].mortals > 0 && self.drop_over(queue, now, fx) {
             self.first_left(queue, now, fx);
         }
@@ -220,9 +224,9 @@ impl Store {
     }
 
     /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
-    /// answer carries. O(k log n).
+    /// answer carries. Whoever calls this serves those who wait for what is behind them: doing it
+    /// here would be a recursion, one level for each that waits. O(k log n).
     fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
-        let queue = self.jobs[slot].queue;
         let first = fx.popped.len();
         self.withdraw(slot);
         let group =
@@ -248,7 +252,6 @@ impl Store {
         // Proof: one call pops less than it applies to, which slots of 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
-        self.first_left(queue, now, fx);
     }
 
     /// Takes a waiter out of all its queues. O(queues of the waiter).

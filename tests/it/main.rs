@@ -5,6 +5,7 @@
 mod bench;
 mod deadlines;
 mod dice;
+mod engine_sim;
 mod heap;
 mod parsers;
 mod process;

@@ -198,6 +198,7 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
+                Step::Failed(_) => unreachable!("a line that makes no sense is answered"),
             }
         };
         self.desk.hand_over();

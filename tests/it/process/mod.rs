@@ -5,6 +5,7 @@ mod files;
 mod huge;
 mod load;
 mod logs;
+mod pinpriq;
 mod readers;
 mod settings;
 mod signals;
