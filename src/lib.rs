@@ -8,6 +8,8 @@ pub mod wire;
 
 pub mod store;
 
+pub mod journal;
+
 pub mod engine;
 pub mod protocol;
 
