@@ -3,19 +3,21 @@
 //! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
 
 use super::address::DoorAddress;
+use super::fsync::Fsync;
 use super::log::{Format, Level};
 use super::size::Size;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
 };
+use crate::journal::SyncMode;
 use crate::model::core::Door;
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What can be set. Absent means: ask the next source.
-#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Options {
     /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
@@ -27,6 +29,16 @@ pub(super) struct Options {
     /// off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     pinpriq: Option<DoorAddress>,
+
+    /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
+    /// jobs live in memory].
+    #[arg(long, value_name = "DIR", env = "JOBCENTRE_DATA")]
+    data: Option<PathBuf>,
+
+    /// When a change is on the disk: before it is answered (always), so often (50ms, 1s), or when
+    /// the system thinks fit (never) [default: always].
+    #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
+    fsync: Option<Fsync>,
 
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped
     /// [default: 1MiB].
@@ -54,6 +66,8 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) data: Option<PathBuf>,
+    pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
     pub(super) log_format: Format,
@@ -76,6 +90,8 @@ impl Options {
         Self {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
+            data: self.data.or(fallback.data),
+            fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             log_format: self.log_format.or(fallback.log_format),
@@ -97,6 +113,8 @@ impl Options {
         }
         Config {
             doors,
+            data: self.data,
+            fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             log_format: self.log_format.unwrap_or(Format::Human),
@@ -149,12 +167,14 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nmax-request = '64KiB'\nmax-clients = 9\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\nfsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
         assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!(config.data, Some(PathBuf::from("d")));
+        assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
     }
@@ -168,6 +188,7 @@ mod tests {
             "\nmax-request = 1",
             "\nlisten = '11400'",
             "\npinpriq = true",
+            "\nfsync = 'sometimes'",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\nlisten = ",

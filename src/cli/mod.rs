@@ -3,7 +3,9 @@
 mod address;
 mod bench;
 mod config;
+mod data;
 mod files;
+mod fsync;
 mod log;
 mod serve;
 mod size;

@@ -122,6 +122,20 @@ pub trait Core {
     /// When the core wants to be called again at the latest. Past moments mean at once.
     fn poll_timeout(&self, now: Now) -> Option<Mono>;
 
+    /// What went wrong so badly that the shell has to give up, in a sentence.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Begins the end, when the last connection is gone: what must last is made to last. The shell
+    /// goes on with passes until [`Core::is_closed`].
+    fn handle_close(&mut self, _now: Now) {}
+
+    /// Whether the shell may end, after [`Core::handle_close`].
+    fn is_closed(&self) -> bool {
+        true
+    }
+
     /// How many connections there are.
     fn connections(&self) -> usize;
 }

@@ -20,12 +20,13 @@ mod clock;
 mod listener;
 mod notices;
 mod socket;
+mod wake;
 
 use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
-use clock::Clock;
+pub use clock::Clock;
 use listener::{Accepted, Listener};
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -37,9 +38,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 use tracing::{debug, info, warn};
+pub use wake::Wake;
 
 /// Tokens of connections have their index in the low half, so these can never be one.
 const SIGNALS: Token = Token(usize::MAX);
+const WAKE: Token = Token(usize::MAX - 1);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// How a run came to its end.
@@ -79,12 +82,19 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of SIGTERM and SIGINT.
+    /// Binds every door and takes charge of SIGTERM and SIGINT. Time goes on as `clock` has begun,
+    /// and `wake` ends the loop's sleep.
     ///
     /// # Errors
     /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.
-    pub fn bind(core: C, doors: &[(Door, SocketAddr)]) -> io::Result<Self> {
+    pub fn bind(
+        core: C,
+        doors: &[(Door, SocketAddr)],
+        mut clock: Clock,
+        wake: &Wake,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
+        wake.register(poll.registry(), WAKE)?;
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
         let mut listeners = Vec::new();
@@ -94,7 +104,6 @@ impl<C: Core> Reactor<C> {
             info!(door = door.name(), address = %listener.address(), "listening");
             listeners.push(listener);
         }
-        let mut clock = Clock::start();
         Ok(Self {
             core,
             poll,
@@ -140,10 +149,34 @@ impl<C: Core> Reactor<C> {
             self.write();
             self.tell();
             self.close();
+            self.check()?;
             if let Some(ending) = self.ending() {
+                if ending != Ending::Forced {
+                    self.finish(&mut events)?;
+                }
                 return Ok(ending);
             }
         }
+    }
+
+    /// The core may have met something that it cannot go on with.
+    fn check(&self) -> io::Result<()> {
+        self.core.failure().map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
+    /// Passes until everything that must last does. Nobody is connected any more, or is heard.
+    fn finish(&mut self, events: &mut Events) -> io::Result<()> {
+        self.core.handle_close(self.now);
+        while !self.core.is_closed() {
+            let next = self.core.poll_timeout(self.now);
+            match self.poll.poll(events, next.map(|next| next.until(self.now.mono))) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => self.now = self.clock.sample(),
+            }
+            self.core.finish_pass(self.now);
+            self.check()?;
+        }
+        Ok(())
     }
 
     /// How long the loop may sleep; `None` is until something happens.
@@ -163,6 +196,10 @@ impl<C: Core> Reactor<C> {
         let token = event.token();
         if token == SIGNALS {
             return self.handle_signals();
+        }
+        if token == WAKE {
+            // The pass that follows looks at everything.
+            return;
         }
         if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
             if let Some(listener) = self.listeners.get_mut(number) {

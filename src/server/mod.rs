@@ -60,9 +60,8 @@ fn hand_to_other(
     completion: &Completion<'_>,
 ) -> Option<Trouble> {
     let client = completion.ticket.client;
-    let Some(connection) = connections.get_mut(client) else {
-        unreachable!("a forgotten client gets no completions");
-    };
+    // A late reply may find nobody any more.
+    let connection = connections.get_mut(client)?;
     connection.output.prepare(&mut lists.pool);
     let trouble = connection.handle_reply(completion);
     if connection.session.owes_command() {
@@ -481,6 +480,18 @@ impl Core for Server {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.engine.fault()
+    }
+
+    fn handle_close(&mut self, now: Now) {
+        self.engine.close(now);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.engine.is_closed()
     }
 
     fn connections(&self) -> usize {

@@ -81,13 +81,12 @@ impl Store {
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
-    /// Brings a job back, in place of the one that has its id. Nobody may wait yet. O(log n + log d).
+    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet. O(log n + log d).
     ///
     /// # Panics
     /// If somebody waits.
     pub fn restore(&mut self, job: &Snapshot<'_>) -> JobSlot {
         assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
-        self.erase(job.id);
         let queue = self.queues.find_or_add(job.queue);
         let mut record = Job::new(job.id.0, queue, job.urgency, job.turn, job.payload);
         if let Some(terms) = &job.terms {
@@ -95,8 +94,16 @@ impl Store {
         }
         self.queues[queue].jobs += 1;
         self.queues[queue].mortals += u32::from(record.is_mortal());
-        let slot = self.jobs.insert(record);
-        self.ids.insert(job.id.0, slot);
+        let slot = if let Some(slot) = self.ids.find(job.id.0) {
+            self.withdraw(slot);
+            self.leave_queue(slot);
+            self.jobs[slot] = record;
+            slot
+        } else {
+            let slot = self.jobs.insert(record);
+            self.ids.insert(job.id.0, slot);
+            slot
+        };
         self.next_id = self.next_id.max(job.id.0 + 1);
         self.settle_at(slot, &job.state);
         JobSlot(slot)
