@@ -26,7 +26,7 @@ pub const IN_FLIGHT_MAX: u32 = 1024;
 
 /// Queues that one connection may be subscribed to (networked priority queue): every delivery asks
 /// all of them for a packet.
-pub const SUBSCRIPTIONS_MAX: usize = 256;
+pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
 /// Bytes that the names of one connection's subscribed queues may have together.
 pub const SUBSCRIBED_BYTES_MAX: usize = 1024 * 1024;

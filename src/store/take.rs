@@ -3,7 +3,6 @@
 //! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
 //! may have become another one while somebody waits.
 
-use super::jobs::NONE;
 use super::waiters::Kind;
 use super::{Due, Effects, JobSlot, Outcome, Store};
 use crate::base::heap::{Entry, leaves_before, outranks};
@@ -237,8 +236,8 @@ impl Store {
         while let Some(group) = left
             && fx.popped.len() - first < POPPED_MAX
         {
-            let member = self.groups.newest(group, &mut self.jobs);
-            if self.jobs[member].next == NONE {
+            let (member, alone) = self.groups.newest(group, &self.jobs);
+            if alone {
                 left = None;
             }
             self.withdraw(member);
