@@ -14,7 +14,7 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
 use jobcentre::model::command::{Command, Wait};
-use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
 use judge::{Asked, Judge};
 use std::time::Duration;
@@ -253,4 +253,52 @@ fn what_clients_were_told_survives_every_end() {
     if seeds().count() as u64 >= SEEDS {
         seen.assert_everything();
     }
+}
+
+/// The record of the job with the highest id is long gone, with the segment that it lay in.
+#[test]
+fn the_highest_id_outlives_the_job_that_had_it() {
+    let mut world = World::new(1);
+    world.options.sync = SyncMode::Always;
+    world.options.segment_bytes = 4_096;
+    world.disk.platter.lock().unwrap().inline = false;
+    let client = ClientId { index: 0, generation: 1 };
+    let mut engine = recover(&world);
+    let mut serial = 0;
+    let mut step = |engine: &mut Engine, command: &Command<'_>| {
+        serial += 1;
+        engine.submit(Ticket { client, serial }, command, world.now);
+        let mut last = None;
+        for _ in 0..20 {
+            while let Some(completion) = engine.poll_completion() {
+                last = Some(format!("{:?}", completion.reply));
+            }
+            engine.commit(world.now);
+            world.disk.work(10);
+        }
+        last.expect("it is answered")
+    };
+    let payload = Payload { encoding: Encoding::Json, bytes: b"{\"marked\":1}" };
+    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+    let put = Command::Put { queue: b"a", urgency, turn, payload, terms: None };
+    let mut names = StringList::default();
+    names.push(b"a");
+    for id in 1..=50 {
+        assert_eq!(step(&mut engine, &put), format!("Put(JobId({id}))"));
+        if id > 1 {
+            assert_eq!(step(&mut engine, &Command::Delete { id: JobId(id) }), "Done");
+        }
+    }
+    for _ in 0..300 {
+        let take = Command::Take { queues: names.from(0), wait: Wait::No };
+        assert!(step(&mut engine, &take).starts_with("Job"));
+        assert_eq!(step(&mut engine, &Command::Bury { id: JobId(1), lease: None }), "Done");
+        assert_eq!(step(&mut engine, &Command::Kick { id: JobId(1) }), "Done");
+    }
+    let freed = !world.disk.image().contains_key(&crate::journal::disk::segment_name(1));
+    assert!(freed, "the first segment is needed no more: {:?}", world.disk.image().keys());
+    drop(engine);
+    world.disk.end(End::PowerCut);
+    let mut engine = recover(&world);
+    assert_eq!(step(&mut engine, &put), "Put(JobId(51))");
 }
