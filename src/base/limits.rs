@@ -28,6 +28,11 @@ pub const IN_FLIGHT_MAX: u32 = 1024;
 /// all of them for a packet.
 pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
+/// Work that the subscriptions of one connection may make in one turn, in names looked at: a
+/// delivery asks all subscribed queues, a subscription is compared with all others. Then the others
+/// have their turn.
+pub const SUBSCRIPTION_WORK_PER_TURN: usize = 32 * 1024;
+
 /// Bytes that the names of one connection's subscribed queues may have together.
 pub const SUBSCRIBED_BYTES_MAX: usize = 1024 * 1024;
 
@@ -153,6 +158,7 @@ const _: () =
 const _: () =
     assert!(MAX_REQUEST_MIN <= MAX_REQUEST_DEFAULT && MAX_REQUEST_DEFAULT <= MAX_REQUEST_MAX);
 const _: () = assert!(MAX_REQUEST_MAX < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
+const _: () = assert!(SUBSCRIPTIONS_MAX <= SUBSCRIPTION_WORK_PER_TURN);
 const _: () = assert!(
     u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
     "a name of any length can be subscribed to, and offsets are 32 bits wide"

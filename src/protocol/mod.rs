@@ -33,6 +33,8 @@ pub struct Shared {
     terms: Terms,
     /// The queues of the pop that is being parsed.
     queues: StringList,
+    /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
+    work: usize,
 }
 
 impl Shared {
@@ -45,7 +47,14 @@ impl Shared {
             memo: job_centre::Memo::default(),
             terms: Terms::default(),
             queues: StringList::default(),
+            work: 0,
         }
+    }
+
+    /// A session is going to be offered input, or asked for what it owes.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.work = 0;
     }
 }
 
@@ -58,6 +67,9 @@ pub enum Step<'a> {
     Blocked,
     /// It has dealt with a request by itself; offer the rest.
     Answered,
+    /// It has made much work: offer the rest in its next turn, which it is to have even if there is
+    /// none.
+    Enough,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
     /// It can make nothing of its input: offer the rest, which is passed over, and send the client

@@ -5,7 +5,8 @@
 //!   flushed or given up ([`FLUSH_PATIENCE`]);
 //! - above [`OUTPUT_HIGH_WATER`] unsent bytes a connection is neither read nor served, and nothing
 //!   of it is dropped;
-//! - work in one pass is bounded for each connection by what was read of it, for resumed ones by
+//! - work in one pass is bounded for each connection by what was read of it and what may be unsent
+//!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
 mod connection;
@@ -154,11 +155,15 @@ impl Server {
                 continue;
             }
             let (mut nothing, output) = (Input::new(b""), &mut connection.output);
-            if let Step::Submit(serial, command) =
-                connection.session.poll_owed(&mut nothing, &mut self.shared, output)
-            {
-                self.engine.submit(Ticket { client, serial }, &command, now);
-                self.hand_over(running, now);
+            match connection.session.poll_owed(&mut nothing, &mut self.shared, output) {
+                Step::Submit(serial, command) => {
+                    self.engine.submit(Ticket { client, serial }, &command, now);
+                    self.hand_over(running, now);
+                }
+                Step::Enough => self.lists.go_on(client, connection),
+                Step::Hungry | Step::Blocked | Step::Answered | Step::Failed(_) => {
+                    unreachable!("what is owed comes first")
+                }
             }
         }
     }
@@ -193,6 +198,7 @@ impl Server {
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.lists.pool);
+        self.shared.begin_turn();
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
@@ -210,6 +216,10 @@ impl Server {
                 Step::Hungry => break false,
                 Step::Blocked => break true,
                 Step::Answered => {}
+                Step::Enough => {
+                    self.lists.go_on(client, connection);
+                    break true;
+                }
                 Step::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
@@ -433,6 +443,7 @@ impl Core for Server {
     }
 
     fn finish_pass(&mut self, now: Now) {
+        self.shared.begin_turn();
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);

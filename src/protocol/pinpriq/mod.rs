@@ -19,6 +19,9 @@
 //!   not stand in the line of replies;
 //! - the queues that a take stands in are those subscribed to.
 //!
+//! What subscriptions cost in one turn is bounded (`SUBSCRIPTION_WORK_PER_TURN`); what is owed then
+//! comes first in the next turn.
+//!
 //! A packet is never longer than its lengths can say, so `--max-request` does not apply here.
 
 mod reply;
@@ -28,13 +31,18 @@ mod tests;
 use super::reply_line::ReplyLine;
 use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTIONS_MAX};
+use crate::base::limits::{
+    IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTION_WORK_PER_TURN, SUBSCRIPTIONS_MAX,
+};
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
 use crate::model::core::Trouble;
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::reply::Reply;
 use crate::wire::packets::{self, Framed, Request};
+
+/// What a standing take costs besides its queues, in the same measure.
+const TAKE_WORK: usize = 4;
 
 /// What becomes of further requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +86,9 @@ impl Session {
         if !self.is_free() {
             return Step::Blocked;
         }
+        if shared.work >= SUBSCRIPTION_WORK_PER_TURN {
+            return Step::Enough;
+        }
         if self.owes_command() {
             return self.stand(shared, out);
         }
@@ -113,8 +124,14 @@ impl Session {
                 let queues = shared.queues.from(0);
                 Step::Submit(self.open(out), Command::Pop { queues, wait: Wait::No })
             }
-            Request::Subscribe { queue } => self.subscribe(queue, out),
-            Request::Unsubscribe { queue } => self.unsubscribe(queue, out),
+            Request::Subscribe { queue } => {
+                shared.work += self.queues.len();
+                self.subscribe(queue, out)
+            }
+            Request::Unsubscribe { queue } => {
+                shared.work += self.queues.len();
+                self.unsubscribe(queue, out)
+            }
             Request::Ready => {
                 self.credits = self.credits.saturating_add(1);
                 Step::Answered
@@ -160,6 +177,7 @@ impl Session {
         // Nothing waits for a delivery, so its place in the line is given up at once.
         self.replies.close(serial, out, |_| {});
         self.take = Some(serial);
+        shared.work += TAKE_WORK + self.queues.len();
         shared.queues.clear();
         for queue in self.queues.from(0) {
             shared.queues.push(queue);

@@ -45,6 +45,10 @@ fn say(step: &Step<'_>) -> Said {
 }
 
 impl Bench {
+    fn poll(&mut self, bytes: &[u8], shared: &mut Shared) -> Said {
+        say(&self.session.poll_command(&mut Input::new(bytes), shared, &mut self.out))
+    }
+
     /// Offers bytes once and returns what came of it, and how many are left.
     fn offer(&mut self, bytes: &[u8]) -> (Said, usize) {
         let (mut shared, mut input) = (Shared::new(64), Input::new(bytes));
@@ -286,6 +290,37 @@ fn subscriptions_are_bounded() {
         assert_eq!(bench.subscribe(&format!("{queue:060000}")), answered());
     }
     assert_eq!(bench.subscribe(&format!("{most:060000}")), failed);
+}
+
+#[test]
+fn much_work_is_divided_into_turns() {
+    let (mut bench, mut shared) = (Bench::default(), Shared::new(64));
+    for queue in 0..1_000 {
+        bench.subscribe(&queue.to_string());
+    }
+    bench.session.credits = u32::MAX;
+    let enough = (None, "Enough".to_owned());
+    let mut turn = |bench: &mut Bench| {
+        shared.begin_turn();
+        let mut takes = 0;
+        while let (Some(serial), _) = bench.poll(b"A", &mut shared) {
+            bench.reply(serial, &Reply::Packets(&[packet(b"", b"")]));
+            takes += 1;
+        }
+        assert_eq!(bench.poll(b"A", &mut shared), enough, "not even another request");
+        takes
+    };
+    let most = SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000 + TAKE_WORK);
+    assert_eq!([turn(&mut bench), turn(&mut bench)], [most; 2]);
+
+    // Of a subscription that changes nothing the work is the same.
+    bench.session.credits = 0;
+    shared.begin_turn();
+    let mut turn = 0;
+    while bench.poll(b"s\0\x010", &mut shared) == answered() {
+        turn += 1;
+    }
+    assert_eq!(turn, SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000));
 }
 
 #[test]

@@ -141,6 +141,30 @@ fn who_subscribes_to_everything_is_sent_away() {
 }
 
 #[test]
+fn who_subscribes_to_much_gets_everything_in_the_order_of_its_pushes() {
+    const COUNT: u16 = 500;
+    let server = Server::start(&PINPRIQ);
+    let (mut subscriber, mut producer) = (connect(&server), connect(&server));
+    for queue in 0..2_000_u32 {
+        ask(&mut subscriber, Request::Subscribe { queue: &queue.to_be_bytes() });
+    }
+    ask(&mut subscriber, Request::Subscribe { queue: b"q" });
+    subscriber.send_bytes(&vec![b'A'; COUNT.into()]);
+    // It is known to be ready once it is answered.
+    ask(&mut subscriber, Request::Pop { queue: b"none" });
+    expect(&mut subscriber, EMPTY);
+    let (mut pushes, mut deliveries) = (Vec::new(), Vec::new());
+    for number in 0..COUNT {
+        let packet = &number.to_be_bytes();
+        let push = Request::Push { queue: b"q", ttl_ms: 0, priority: 1, key_len: 0, packet };
+        push_request(&mut pushes, &push);
+        deliveries.extend_from_slice(&[b"\0\x01\0\0\0\x02", &packet[..]].concat());
+    }
+    producer.send_bytes(&pushes);
+    expect(&mut subscriber, &deliveries);
+}
+
+#[test]
 fn one_too_many_is_closed_without_a_word() {
     let server = Server::start(&["--pinpriq", ":0", "--max-clients", "1"]);
     let mut first = connect(&server);
