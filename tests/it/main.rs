@@ -6,6 +6,7 @@ mod bench;
 mod deadlines;
 mod dice;
 mod heap;
+mod journal;
 mod parsers;
 mod process;
 mod sim;
