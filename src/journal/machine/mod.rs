@@ -352,23 +352,27 @@ impl Journal {
     }
 
     /// Makes `head` a segment with room for a frame of `length` bytes, there or planned. False if
-    /// that must wait.
+    /// that must wait. No segment stays empty between others: recovery would take it for damage.
     fn find_place(&mut self, length: u64) -> bool {
-        let head = self.ledger.segment(self.head);
+        let at = self.ledger.at(self.head);
+        let head = &self.ledger.segments[at];
         if head.used + length <= head.size {
             return true;
         }
-        let next = self.ledger.segments.get(self.ledger.at(self.head) + 1);
+        let blank = head.used == HEADER as u64;
+        let next = self.ledger.segments.get(at + 1);
         let capacity = next.map_or(0, |next| next.size - next.used);
-        if capacity < length {
-            if !self.retract_prepared() {
+        if blank || capacity < length {
+            if !self.retract(self.head + u64::from(!blank)) {
                 return false;
             }
             let own = HEADER as u64 + length + ALIGN as u64;
             self.plan(own.max(self.options.segment_bytes));
         }
-        self.space.behind_bytes += self.ledger.segment(self.head).size;
-        self.head += 1;
+        if !blank {
+            self.space.behind_bytes += self.ledger.segment(self.head).size;
+            self.head += 1;
+        }
         true
     }
 

@@ -243,22 +243,20 @@ impl Journal {
 
     /// The last segment, which nothing was written to, goes.
     fn retract_last(&mut self) {
-        assert!(self.prepared() > 0, "the head stays");
         let segment = self.ledger.segments.pop_back().expect("a prepared segment");
-        assert!(segment.used == HEADER as u64 && segment.live.count == 0);
+        assert!(segment.used == HEADER as u64 && segment.live.count == 0, "it is in use");
         if segment.ready {
             self.free(self.ledger.end_epoch(), segment.size, None);
         }
     }
 
-    /// All segments behind the head go, which nothing was written to. False if one of them is just
-    /// being made.
-    pub(super) fn retract_prepared(&mut self) -> bool {
-        let first = self.ledger.at(self.head) + 1;
-        if self.space.preparing && first < self.ledger.segments.len() {
+    /// All segments from epoch `from` on go, which nothing was written to. False if one of them is
+    /// just being made.
+    pub(super) fn retract(&mut self, from: u64) -> bool {
+        if self.space.preparing && self.ledger.end_epoch() > from {
             return false;
         }
-        while self.prepared() > 0 {
+        while self.ledger.end_epoch() > from {
             self.retract_last();
         }
         true

@@ -159,6 +159,19 @@ impl Platter {
             return false;
         }
         self.operations += 1;
+        if std::env::var("SIM_SEED").is_ok() {
+            for (_, o) in &self.submitted {
+                match o {
+                    Op::Write { epoch, offset, bytes, sync } => eprintln!(
+                        "   W {epoch} {offset} seq {:?} synced {} {sync}",
+                        sequence_of(bytes),
+                        bytes[16]
+                    ),
+                    o => eprintln!("   {o:?}"),
+                }
+            }
+            eprintln!(" --");
+        }
         match ready.get(dice.below(choices)) {
             Some(&at) => {
                 let (_, op) = self.submitted.remove(at).unwrap();
