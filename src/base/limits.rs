@@ -102,6 +102,52 @@ pub const POPPED_MAX: usize = 65_535;
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 
+/// The usual size of a segment of the journal.
+pub const JOURNAL_SEGMENT: u64 = 32 * 1024 * 1024;
+
+/// Smallest usual size of a segment that makes sense.
+pub const JOURNAL_SEGMENT_MIN: u64 = 4 * 1024;
+
+/// A batch that has grown to this many bytes is complete, even if the disk is busy.
+pub const JOURNAL_BATCH: usize = 1024 * 1024;
+
+/// No batch grows beyond this and one more record: its size has 32 bits.
+pub const JOURNAL_FRAME_MAX: usize = 1 << 30;
+
+/// Batches that are being written at one time: while one is synced, the next is on its way.
+pub const JOURNAL_WRITES: usize = 2;
+
+/// Batch buffers that are kept for reuse, and their largest capacity.
+pub const JOURNAL_POOLED_BUFFERS: usize = 4;
+/// See [`JOURNAL_POOLED_BUFFERS`].
+pub const JOURNAL_POOLED_BUFFER: usize = 4 * 1024 * 1024;
+
+/// Bytes of later records, its deletion above all, that are kept in reserve for each job.
+pub const JOURNAL_RESERVE: u64 = 64;
+
+/// How long after a preparation found no space it is tried again.
+pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);
+
+/// Bytes that compaction moves for each byte that is appended: when it begins ..
+pub const JOURNAL_PACE_MIN: u64 = 2;
+/// .. and when the directory is at its bound.
+pub const JOURNAL_PACE_MAX: u64 = 8;
+
+/// Bytes that compaction moves in a second without any traffic.
+pub const JOURNAL_MOVE_RATE: u64 = 32 * 1024 * 1024;
+
+/// How often it does so. No longer time than this counts at once.
+pub const JOURNAL_MOVE_STEP: Duration = Duration::from_millis(10);
+
+/// Nothing is moved while so many bytes wait for the disk.
+pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
+
+/// Bytes of a segment that recovery reads at one time.
+pub const JOURNAL_READ: usize = 1024 * 1024;
+
+const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
+const _: () = assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0);
+const _: () = assert!(JOURNAL_SEGMENT_MIN <= JOURNAL_SEGMENT);
 const _: () =
     assert!(READ_BUDGET <= STALLED_INPUT_MAX, "one read must fit behind a waiting request");
 const _: () =

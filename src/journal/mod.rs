@@ -1,13 +1,27 @@
-//! F3: the journal. Opaque records in, opaque records out; never names a job.
+//! F3: the journal. Opaque records go in and come back after a crash; what they say is their
+//! owner's business.
 //!
-//! A pure state machine over an injected [`disk::Disk`].
+//! A pure state machine over an injected [`disk::Disk`]: no clock, no chance, no file. `format`
+//! says how everything lies on the disk, `machine` is the running journal, `ledger` knows which
+//! base record lives where, `chain` and `recover` read what an earlier run left, `salvage` what
+//! damage left. [`disk`] has the disk as the journal sees it, and the real one.
+//!
+//! The promise: after a crash at any moment every batch is there whole or not at all, all those are
+//! there that [`Journal::durable`] had named, nothing comes twice, and the order is kept. What a
+//! power cut may take besides is the business of [`SyncMode`].
 
+mod chain;
 pub mod disk;
+mod format;
+mod ledger;
 mod machine;
+mod reader;
 mod recover;
+mod salvage;
 
 pub use machine::{Journal, Status};
 pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Torn, read, recover};
+pub use salvage::{Salvaged, Skipped, salvage};
 
 use std::time::Duration;
 
@@ -15,27 +29,23 @@ use std::time::Duration;
 /// that its append gave.
 pub type Stamp = u64;
 
-/// Bytes of later records that are kept in reserve for each owner.
-pub const RESERVE: u64 = 64;
-
-/// The usual size of a segment.
-pub const SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
-
 /// When a batch counts as acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// When it is synced: nothing acknowledged is lost by a power cut.
     Always,
-    /// When the kernel has it; synced so long after at the latest, also without traffic.
+    /// When the kernel has it: nothing acknowledged is lost by a crash of the process. Synced so
+    /// long after at the latest, also without traffic, and at the end.
     Every(Duration),
-    /// When the kernel has it; synced when a segment is full or given up, and at the end.
+    /// When the kernel has it; synced when a segment is full or to be given up, and at the end.
     Never,
 }
 
 /// How a journal is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The usual size of a segment in bytes.
+    /// The usual size of a segment in bytes: a multiple of 8, and
+    /// [`JOURNAL_SEGMENT_MIN`](crate::base::limits::JOURNAL_SEGMENT_MIN) at least.
     pub segment_bytes: u64,
     /// When a batch counts as acknowledged.
     pub sync: SyncMode,

@@ -1,7 +1,11 @@
-//! Recovery (skeleton).
+//! Recovery: from a directory to a journal that goes on.
 
+use super::chain::{self, Chain};
 use super::disk::{Disk, Fault, Files};
-use super::{Journal, Options};
+use super::format::RECORD_HEAD;
+use super::ledger::{Ledger, Segment};
+use super::machine::{Journal, Start};
+use super::{Options, format};
 use crate::base::time::Now;
 use std::fmt;
 
@@ -12,7 +16,7 @@ pub struct Origin {
     pub epoch: u64,
     /// Where its batch begins in the segment.
     pub offset: u64,
-    /// The batch.
+    /// The number of its batch.
     pub sequence: u64,
 }
 
@@ -27,25 +31,25 @@ pub enum Note {
     Nothing,
 }
 
-/// How far recovery has come, in bytes of the segments.
+/// How far recovery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Read.
+    /// Bytes of the segments that are read.
     pub done: u64,
-    /// To be read at most.
+    /// Bytes of all segments.
     pub of: u64,
     /// Records so far.
     pub records: u64,
 }
 
-/// A tail that was not written to its end: cut.
+/// A tail that was not written to its end, or not durable: cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The file.
     pub file: String,
     /// Where the cut is.
     pub offset: u64,
-    /// Bytes behind it that held something.
+    /// Bytes behind it, at most: what a recycled file held before counts as well.
     pub bytes: u64,
     /// Whole batches among them.
     pub batches: u64,
@@ -62,7 +66,7 @@ pub struct Report {
     pub bytes: u64,
     /// Segments read.
     pub segments: u64,
-    /// The owner's number: the highest that was acknowledged, or higher.
+    /// The owner's number in the last batch.
     pub mark: u64,
     /// The torn tail, if there was one.
     pub torn: Option<Torn>,
@@ -75,7 +79,7 @@ pub struct Report {
 pub enum Refused {
     /// The disk failed.
     Fault(Fault),
-    /// What was acknowledged is damaged.
+    /// What was durable is damaged.
     Damaged {
         /// The file.
         file: String,
@@ -83,6 +87,11 @@ pub enum Refused {
         offset: u64,
         /// What is wrong there.
         what: String,
+    },
+    /// A segment that is needed is not there.
+    Missing {
+        /// The file.
+        file: String,
     },
     /// A newer program wrote it.
     Newer {
@@ -102,38 +111,128 @@ pub enum Refused {
     },
 }
 
+const SALVAGE: &str = "Nothing was changed. Look for a backup, or let `jobcentre journal salvage \
+                       DIR OUT` copy what can be read into a new directory";
+
 impl fmt::Display for Refused {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        unimplemented!()
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Damaged { file, offset, what } => {
+                write!(f, "the journal is damaged: {file}, byte {offset}: {what}. {SALVAGE}")
+            }
+            Self::Missing { file } => {
+                write!(f, "the journal is damaged: {file} is missing. {SALVAGE}")
+            }
+            Self::Newer { file, format } => write!(
+                f,
+                "{file} has format {format}, and this program knows formats up to {}: use the \
+                 program that wrote it, or a newer one",
+                format::FORMAT
+            ),
+            Self::Record { file, offset, what } => {
+                write!(f, "a record of the batch at byte {offset} of {file} says nothing: {what}")
+            }
+        }
     }
 }
 
 impl std::error::Error for Refused {}
 
-/// What recovery leaves for the journal to go on with.
-pub struct Recovered {
-    _private: (),
-}
-
-impl Recovered {
-    /// The journal goes on behind what was recovered.
-    #[must_use]
-    pub fn start(self, _disk: Box<dyn Disk>, _now: Now) -> Journal {
-        unimplemented!()
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
     }
 }
 
-/// Reads all records in their order, and makes the directory fit to go on with.
+/// What recovery leaves for the journal to go on with.
+pub struct Recovered(Start);
+
+impl Recovered {
+    /// The journal goes on behind what was recovered, on the disk whose files were read.
+    #[must_use]
+    pub fn start(self, disk: Box<dyn Disk>, now: Now) -> Journal {
+        Journal::start(self.0, disk, now)
+    }
+}
+
+/// The ledger as the records tell it, before the sizes of the segments are known.
+fn note(ledger: &mut Ledger, origin: Origin, bytes: usize, note: Note) {
+    match note {
+        Note::Base(owner) => {
+            let bytes = u32::try_from(bytes + RECORD_HEAD).expect("it was read from 32 bits");
+            if ledger.segments.is_empty() {
+                ledger.first_epoch = origin.epoch;
+            }
+            while ledger.end_epoch() <= origin.epoch {
+                ledger.segments.push_back(Segment::new(0, 0));
+            }
+            ledger.adopt(origin.epoch, owner, bytes);
+        }
+        Note::Forget(owner) => {
+            ledger.forget(owner);
+        }
+        Note::Nothing => {}
+    }
+}
+
+/// Completes the ledger, and says what else a journal has to know.
+fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
+    let kept = &chain.parts[..chain.kept];
+    let first = kept.first().map_or(1, |part| part.source.epoch);
+    if ledger.segments.is_empty() {
+        ledger.first_epoch = first;
+    }
+    while ledger.first_epoch > first {
+        ledger.segments.push_front(Segment::new(0, 0));
+        ledger.first_epoch -= 1;
+    }
+    while ledger.segments.len() < kept.len() {
+        ledger.segments.push_back(Segment::new(0, 0));
+    }
+    for (segment, part) in ledger.segments.iter_mut().zip(kept) {
+        segment.size = part.source.size;
+        segment.used = part.end;
+        segment.key = part.source.key;
+        segment.ready = true;
+    }
+    let torn = chain.report.torn.is_some();
+    // What is behind a cut stays there: the next segment goes on.
+    let head = if kept.is_empty() { 0 } else { chain.stop as u64 + u64::from(torn) };
+    let unsynced = kept.iter().filter(|part| part.last > chain.last.synced);
+    Start {
+        salt: chain.salt.unwrap_or(options.salt),
+        head: first + head,
+        last: chain.last,
+        unsynced: unsynced.map(|part| (part.source.epoch, part.last)).collect(),
+        torn,
+        ledger,
+        options,
+    }
+}
+
+/// Reads all records in their order, and makes the directory fit to go on with: a torn tail is cut.
+/// O(bytes); no allocation per record.
 ///
 /// # Errors
-/// See [`Refused`]: then nothing has been changed.
+/// See [`Refused`]. Unless the disk failed, nothing has been changed then.
 pub fn recover(
-    _files: &mut dyn Files,
-    _options: &Options,
-    _each: &mut dyn FnMut(&[u8], Origin) -> Result<Note, String>,
-    _progress: &mut dyn FnMut(Progress),
+    files: &mut dyn Files,
+    options: &Options,
+    each: &mut dyn FnMut(&[u8], Origin) -> Result<Note, String>,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<(Recovered, Report), Refused> {
-    unimplemented!()
+    let mut ledger = Ledger::default();
+    let mut take = |record: &[u8], origin: Origin| {
+        note(&mut ledger, origin, record.len(), each(record, origin)?);
+        Ok(())
+    };
+    let chain = chain::read(&mut *files, &mut take, progress)?;
+    for name in &chain.remove {
+        files.remove(name)?;
+    }
+    let start = start(ledger, &chain, options.clone());
+    Ok((Recovered(start), chain.report))
 }
 
 /// Like [`recover`], but changes nothing: for checks and dumps.
@@ -141,9 +240,9 @@ pub fn recover(
 /// # Errors
 /// See [`Refused`].
 pub fn read(
-    _files: &mut dyn Files,
-    _each: &mut dyn FnMut(&[u8], Origin) -> Result<(), String>,
-    _progress: &mut dyn FnMut(Progress),
+    files: &mut dyn Files,
+    each: &mut dyn FnMut(&[u8], Origin) -> Result<(), String>,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Refused> {
-    unimplemented!()
+    Ok(chain::read(files, each, progress)?.report)
 }

@@ -1,7 +1,15 @@
 //! What the journal asks of a disk, as values: operations go in, completions come out.
 //!
 //! [`Disk`] is what a running journal writes through, [`Files`] is what recovery, checks and
-//! salvage read through, before a journal runs. The simulated disk of the tests implements both.
+//! salvage read through, before a journal runs. [`Directory`] and [`RealDisk`] are those of the
+//! operating system, and the only part of the journal that touches files or threads; the simulated
+//! disk of the tests implements both.
+
+mod directory;
+mod real;
+
+pub use directory::{Access, Directory};
+pub use real::{RealDisk, Wake};
 
 use std::fmt;
 

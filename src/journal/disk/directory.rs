@@ -1,0 +1,166 @@
+//! A journal's directory on the real disk: locked while it is open.
+
+use super::{Entry, Fault, Files};
+use crate::journal::format::LOCK;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// What a directory is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To run a journal: it is made if it is not there, and locked for this process alone.
+    Run,
+    /// To look at it: nothing is made; others may look, but none may run.
+    Look,
+}
+
+/// A directory, locked.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Locked as long as it is open; a directory without a lock file is in use by nobody.
+    lock: Option<File>,
+    /// The file that was read last.
+    open: Option<(String, File)>,
+}
+
+/// A fault with its words.
+pub(super) fn fault(operation: &'static str, file: &Path, error: &std::io::Error) -> Fault {
+    Fault { operation, file: file.display().to_string(), error: error.to_string() }
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn sync_names(path: &Path) -> Result<(), Fault> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| fault("sync the directory", path, &error))
+}
+
+impl Directory {
+    /// Opens a directory and locks it.
+    ///
+    /// # Errors
+    /// If it cannot be made, read or written, or if another process uses it.
+    pub fn open(path: &Path, access: Access) -> Result<Self, Fault> {
+        let path = path.to_owned();
+        if access == Access::Run {
+            make(&path)?;
+        }
+        fs::read_dir(&path).map_err(|error| fault("read the directory", &path, &error))?;
+        let lock = lock(&path.join(LOCK), access)?;
+        Ok(Self { path, lock, open: None })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path and the lock, for a disk to run on.
+    pub(super) fn into_parts(self) -> (PathBuf, Option<File>) {
+        (self.path, self.lock)
+    }
+
+    /// Opens the file `name` for reading, if it is not the one that is open.
+    fn opened(&mut self, name: &str) -> Result<&File, Fault> {
+        if self.open.as_ref().is_none_or(|(open, _)| open != name) {
+            let path = self.path.join(name);
+            let file = File::open(&path).map_err(|error| fault("open", &path, &error))?;
+            self.open = Some((name.to_owned(), file));
+        }
+        Ok(&self.open.as_ref().expect("it was opened just now").1)
+    }
+}
+
+/// Makes a directory, with those above it, durably.
+fn make(path: &Path) -> Result<(), Fault> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| fault("make the directory", path, &error))?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_names(parent),
+        _ => sync_names(Path::new(".")),
+    }
+}
+
+fn lock(path: &Path, access: Access) -> Result<Option<File>, Fault> {
+    let mut options = OpenOptions::new();
+    let opened = match access {
+        Access::Run => options.write(true).create(true).truncate(false).mode(0o600).open(path),
+        Access::Look => options.read(true).open(path),
+    };
+    let file = match opened {
+        Err(error) if access == Access::Look && error.kind() == ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        opened => opened.map_err(|error| fault("open", path, &error))?,
+    };
+    let locked = match access {
+        Access::Run => file.try_lock(),
+        Access::Look => file.try_lock_shared(),
+    };
+    match locked {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(Fault {
+            operation: "lock",
+            file: path.display().to_string(),
+            error: "another process uses this directory".to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(fault("lock", path, &error)),
+    }
+}
+
+impl Files for Directory {
+    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+        let failed = |error| fault("read the directory", &self.path, &error);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let size = entry.metadata().map_err(failed)?.len();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            entries.push(Entry { name, size });
+        }
+        Ok(entries)
+    }
+
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        let path = self.path.join(name);
+        let file = self.opened(name)?;
+        loop {
+            match file.read_at(out, offset) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read.map_err(|error| fault("read", &path, &error)),
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+        let path = self.path.join(name);
+        self.open = None;
+        fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
+        sync_names(&self.path)
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        let path = self.path.join(name);
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.sync_all()
+            })
+            .map_err(|error| fault("write", &path, &error))?;
+        sync_names(&self.path)
+    }
+}

@@ -1,0 +1,284 @@
+//! The real disk under a running journal: two helper threads, so that the loop never waits.
+//!
+//! One thread syncs, and writes what is to be synced at once; the other prepares, frees and
+//! discards. Writes that are not synced at once go to the page cache right where they are submitted.
+//! After each completion of a thread `wake` is called.
+//!
+//! A new segment is filled with zeros a piece at a time, each synced before the next one, so that
+//! the syncs of the journal never queue behind a large one.
+
+use super::directory::{Directory, fault, sync_names};
+use super::{Disk, Done, Failed, Fault, Kind, Op};
+use crate::journal::format::{segment_name, spare_name};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// What is called after each completion: it makes the loop poll.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Zeros that are written at a time.
+const PIECE: usize = 1024 * 1024;
+
+/// Segments whose files stay open: the head and the one before it.
+const OPEN_FILES: usize = 2;
+
+/// The spare that a new segment is made of has a number that no other one has.
+const FRESH: u32 = u32::MAX;
+
+/// A directory that a journal runs on. Dropping it ends the threads, after what they have begun.
+#[derive(Debug)]
+pub struct RealDisk {
+    writer: Segments,
+    syncs: Option<Sender<Op>>,
+    space: Option<Sender<Op>>,
+    done: Receiver<Done>,
+    /// Writes that were done where they were submitted.
+    written: VecDeque<Done>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// Held locked.
+    _lock: Option<File>,
+}
+
+impl RealDisk {
+    /// A disk on this directory; `wake` is called from the threads.
+    ///
+    /// # Errors
+    /// If the threads cannot be started.
+    pub fn start(directory: Directory, wake: Wake) -> Result<Self, Fault> {
+        let (path, lock) = directory.into_parts();
+        let (done, completions) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+
+        let mut segments = Segments { path: path.clone(), open: Vec::new() };
+        let (syncs, operations) = channel();
+        let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
+        threads.push(spawn("journal-sync", &path, move || {
+            serve(&operations, &answer, |op| segments.carry_out(op));
+        })?);
+
+        let room = Room { path: path.clone(), stop: Arc::clone(&stop) };
+        let (space, operations) = channel();
+        let answer = Answer { done, wake };
+        threads.push(spawn("journal-space", &path, move || {
+            serve(&operations, &answer, |op| room.carry_out(op));
+        })?);
+
+        Ok(Self {
+            writer: Segments { path, open: Vec::new() },
+            syncs: Some(syncs),
+            space: Some(space),
+            done: completions,
+            written: VecDeque::new(),
+            stop,
+            threads,
+            _lock: lock,
+        })
+    }
+}
+
+impl Disk for RealDisk {
+    fn submit(&mut self, op: Op) {
+        let lane = match &op {
+            Op::Write { sync: false, .. } => {
+                self.written.push_back(self.writer.carry_out(op));
+                return;
+            }
+            Op::Write { .. } | Op::Sync { .. } => &self.syncs,
+            Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => &self.space,
+        };
+        let sent = lane.as_ref().map(|lane| lane.send(op));
+        assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
+    }
+
+    fn poll(&mut self) -> Option<Done> {
+        self.written.pop_front().or_else(|| self.done.try_recv().ok())
+    }
+}
+
+impl Drop for RealDisk {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        (self.syncs, self.space) = (None, None);
+        for thread in self.threads.drain(..) {
+            // A thread that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(
+    name: &str,
+    path: &Path,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, Fault> {
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder.spawn(work).map_err(|error| fault("start a thread for", path, &error))
+}
+
+/// Where completions go.
+struct Answer {
+    done: Sender<Done>,
+    wake: Wake,
+}
+
+/// Carries out operations in their order until there are no more senders.
+fn serve(operations: &Receiver<Op>, answer: &Answer, mut carry_out: impl FnMut(Op) -> Done) {
+    while let Ok(op) = operations.recv() {
+        if answer.done.send(carry_out(op)).is_err() {
+            return;
+        }
+        (answer.wake)();
+    }
+}
+
+/// Writing and syncing segments.
+#[derive(Debug)]
+struct Segments {
+    path: PathBuf,
+    /// The last is the one used last.
+    open: Vec<(u64, File)>,
+}
+
+impl Segments {
+    fn carry_out(&mut self, op: Op) -> Done {
+        let (kind, result, buffer) = match op {
+            Op::Write { epoch, offset, bytes, sync } => {
+                let result = self.write(epoch, offset, &bytes);
+                let result = if sync { result.and_then(|()| self.sync(epoch)) } else { result };
+                (Kind::Written, result, bytes)
+            }
+            Op::Sync { epoch } => (Kind::Synced, self.sync(epoch), Vec::new()),
+            Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
+                unreachable!("the other thread sees to space")
+            }
+        };
+        Done { kind, result: result.map_err(Failed::Fault), buffer }
+    }
+
+    fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let file = self.file(epoch)?;
+        // Goes on after an interruption and after a short write.
+        file.write_all_at(bytes, offset).map_err(|error| self.fault("write", epoch, &error))
+    }
+
+    fn sync(&mut self, epoch: u64) -> Result<(), Fault> {
+        let file = self.file(epoch)?;
+        let links = file.sync_data().and_then(|()| file.metadata()).map(|data| data.nlink());
+        match links {
+            Ok(0) => {
+                let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
+                Err(self.fault("go on with", epoch, &error))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.fault("sync", epoch, &error)),
+        }
+    }
+
+    fn fault(&self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
+        fault(operation, &self.path.join(segment_name(epoch)), error)
+    }
+
+    fn file(&mut self, epoch: u64) -> Result<&File, Fault> {
+        if let Some(at) = self.open.iter().position(|(open, _)| *open == epoch) {
+            return Ok(&self.open[at].1);
+        }
+        let path = self.path.join(segment_name(epoch));
+        let file = OpenOptions::new().write(true).open(&path);
+        let file = file.map_err(|error| fault("open", &path, &error))?;
+        if self.open.len() == OPEN_FILES {
+            self.open.remove(0);
+        }
+        self.open.push((epoch, file));
+        Ok(&self.open[self.open.len() - 1].1)
+    }
+}
+
+/// Preparing, freeing, discarding.
+struct Room {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+}
+
+impl Room {
+    fn carry_out(&self, op: Op) -> Done {
+        let result = match op {
+            Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
+            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
+            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
+            Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
+        };
+        Done { kind: Kind::Space, result, buffer: Vec::new() }
+    }
+
+    fn prepare(
+        &self,
+        epoch: u64,
+        size: u64,
+        head: &[u8],
+        reuse: Option<u32>,
+    ) -> Result<(), Failed> {
+        let spare = self.path.join(spare_name(reuse.unwrap_or(FRESH)));
+        let target = self.path.join(segment_name(epoch));
+        let made = match reuse {
+            Some(_) => OpenOptions::new().write(true).open(&spare),
+            None => self.fill(&spare, size),
+        };
+        let made = made.and_then(|file| {
+            file.write_all_at(head, 0)?;
+            file.sync_all()?;
+            fs::rename(&spare, &target)
+        });
+        if let Err(error) = made {
+            // What is left of it takes space that is needed.
+            let _ = fs::remove_file(&spare);
+            let fault = fault("make", &target, &error);
+            return Err(match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Failed::Full(fault),
+                _ => Failed::Fault(fault),
+            });
+        }
+        sync_names(&self.path).map_err(Failed::Fault)
+    }
+
+    /// A new file of zeros.
+    fn fill(&self, path: &Path, size: u64) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let zeros = vec![0; PIECE.min(usize::try_from(size).unwrap_or(PIECE))];
+        let mut at = 0;
+        while at < size {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the journal has ended"));
+            }
+            let piece = zeros.len().min(usize::try_from(size - at).unwrap_or(PIECE));
+            file.write_all_at(&zeros[..piece], at)?;
+            file.sync_data()?;
+            at += piece as u64;
+        }
+        Ok(file)
+    }
+
+    fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), Fault> {
+        let Some(spare) = keep else { return self.remove(&segment_name(epoch)) };
+        let path = self.path.join(segment_name(epoch));
+        fs::rename(&path, self.path.join(spare_name(spare)))
+            .map_err(|error| fault("put aside", &path, &error))?;
+        // Before it gets another header, which under its old name would be damage.
+        sync_names(&self.path)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Fault> {
+        let path = self.path.join(name);
+        fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
+        sync_names(&self.path)
+    }
+}

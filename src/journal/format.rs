@@ -1,0 +1,364 @@
+//! How segments and batches lie on the disk, byte by byte. All numbers are little endian.
+//!
+//! A directory holds
+//! - `lock`, which the one process that uses the directory has locked;
+//! - segments, `<epoch as 16 hexadecimal digits>.seg`, their epochs without gaps;
+//! - spares, `spare-<number>.seg`: being prepared, or kept to become a segment. Their content means
+//!   nothing.
+//!
+//! A segment begins with its header; a file has a segment's name only once that header is durable.
+//!
+//! | at | bytes | header |
+//! |---|---|---|
+//! | 0 | 8 | [`MAGIC`] |
+//! | 8 | 4 | format: [`FORMAT`]. A higher one is refused |
+//! | 12 | 4 | size of the header: 64 |
+//! | 16 | 8 | epoch, as in the name |
+//! | 24 | 8 | size of the file |
+//! | 32 | 8 | salt, the same in all segments of a directory |
+//! | 40 | 20 | zero |
+//! | 60 | 4 | CRC32C of the 60 bytes before |
+//!
+//! Magic, format and checksum stay where they are in every later format.
+//!
+//! Frames follow from byte 64 on, each a batch and each a multiple of 8 bytes. Behind the last one
+//! stand 8 zero bytes, if there is room, which the next one overwrites; what comes then means
+//! nothing: zeros, or in a recycled segment the remains of its former life.
+//!
+//! | at | bytes | frame |
+//! |---|---|---|
+//! | 0 | 4 | size of the frame |
+//! | 4 | 4 | checksum: CRC32C of bytes 8.. and then of bytes 0..4 |
+//! | 8 | 8 | sequence: the first batch of a directory has 1, each one more than the one before |
+//! | 16 | 8 | synced: batches up to this one were durable when this one was sealed |
+//! | 24 | 8 | oldest: the epoch of the oldest segment that is needed once this batch is in force |
+//! | 32 | 8 | mark: a number of the owner's |
+//! | 40 | 4 | count of records |
+//! | 44 | 4 | checksum of the head: CRC32C of bytes 8..44 and then of bytes 0..4 |
+//! | 48 | | the records, each its size in 4 bytes and then itself |
+//! | | 0..8 | zero |
+//!
+//! Both checksums continue from that of salt and epoch (8 bytes each). So the remains of a former
+//! life never verify, nor does a payload that was made to look like a batch by somebody who does
+//! not know the salt.
+
+/// The first bytes of every segment. The line end tells of transfers that change line ends.
+pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
+
+/// The format that is written, and the highest that is read.
+pub(super) const FORMAT: u32 = 1;
+
+/// Size of a segment's header.
+pub(super) const HEADER: usize = 64;
+
+/// Size of a frame without its records.
+pub(super) const FRAME_HEAD: usize = 48;
+
+/// Frames are multiples of this, and so many zero bytes end a segment.
+pub(super) const ALIGN: usize = 8;
+
+/// Bytes in front of each record.
+pub(super) const RECORD_HEAD: usize = 4;
+
+/// The file that is locked.
+pub(super) const LOCK: &str = "lock";
+
+/// What a segment's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) epoch: u64,
+    pub(super) size: u64,
+    pub(super) salt: u64,
+}
+
+/// Why a header is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BadHeader {
+    Newer(u32),
+    Damaged(&'static str),
+}
+
+/// What the head of a frame says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Bytes of the whole frame.
+    pub(super) length: u32,
+    pub(super) sequence: u64,
+    pub(super) synced: u64,
+    pub(super) oldest: u64,
+    pub(super) mark: u64,
+    pub(super) count: u32,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The name of a segment.
+pub(super) fn segment_name(epoch: u64) -> String {
+    format!("{epoch:016x}.seg")
+}
+
+/// The name of a spare.
+pub(super) fn spare_name(number: u32) -> String {
+    format!("spare-{number}.seg")
+}
+
+/// The epoch of the segment that has this name, if it is a segment's.
+pub(super) fn epoch_of(name: &str) -> Option<u64> {
+    let epoch = u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok()?;
+    (segment_name(epoch) == name).then_some(epoch)
+}
+
+/// The number of the spare that has this name, if it is a spare's.
+pub(super) fn spare_of(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("spare-")?.strip_suffix(".seg")?.parse().ok()?;
+    (spare_name(number) == name).then_some(number)
+}
+
+impl Header {
+    /// The first bytes of a segment without batches.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER + ALIGN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(HEADER as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.size.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[..HEADER - 4]);
+        bytes[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header from the first bytes of a file.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
+        let damaged = |what| Err(BadHeader::Damaged(what));
+        if bytes.is_empty() {
+            return damaged("the file is empty");
+        }
+        let Some(bytes) = bytes.get(..HEADER) else {
+            return damaged("the file ends within its header");
+        };
+        if bytes[..8] != MAGIC {
+            return damaged("the file does not begin as a segment does");
+        }
+        if u32_at(bytes, HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4]) {
+            return damaged("the checksum of the header is wrong");
+        }
+        let format = u32_at(bytes, 8);
+        if format > FORMAT {
+            return Err(BadHeader::Newer(format));
+        }
+        if format == 0
+            || u32_at(bytes, 12) != HEADER as u32
+            || bytes[40..HEADER - 4].iter().any(|&byte| byte != 0)
+        {
+            return damaged("the header says what no program has written");
+        }
+        let (epoch, size, salt) = (u64_at(bytes, 16), u64_at(bytes, 24), u64_at(bytes, 32));
+        Ok(Self { epoch, size, salt })
+    }
+}
+
+/// What the checksums of a segment's frames continue from.
+pub(super) fn key(salt: u64, epoch: u64) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &epoch.to_le_bytes())
+}
+
+fn checksum(key: u32, frame: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..]), &frame[..4])
+}
+
+fn head_checksum(key: u32, frame: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..44]), &frame[..4])
+}
+
+/// Adds a record's size and then the record that `write` adds. Says how many bytes that were.
+pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
+    let start = frame.len();
+    frame.extend_from_slice(&[0; RECORD_HEAD]);
+    write(frame);
+    let whole = u32::try_from(frame.len() - start).expect("a record is shorter than 2^32 bytes");
+    let length = whole - RECORD_HEAD as u32;
+    frame[start..start + RECORD_HEAD].copy_from_slice(&length.to_le_bytes());
+    whole
+}
+
+/// How long a frame of `length` bytes is when it is sealed.
+pub(super) fn padded(length: usize) -> usize {
+    length.next_multiple_of(ALIGN)
+}
+
+/// Completes a frame, which has room for its head and then the records: pads it, and writes the
+/// head. Its length in `head` is set here.
+pub(super) fn seal(frame: &mut Vec<u8>, mut head: Head, key: u32) {
+    assert!(frame.len() >= FRAME_HEAD, "a frame has room for its head");
+    frame.resize(padded(frame.len()), 0);
+    head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");
+    frame[..4].copy_from_slice(&head.length.to_le_bytes());
+    frame[8..16].copy_from_slice(&head.sequence.to_le_bytes());
+    frame[16..24].copy_from_slice(&head.synced.to_le_bytes());
+    frame[24..32].copy_from_slice(&head.oldest.to_le_bytes());
+    frame[32..40].copy_from_slice(&head.mark.to_le_bytes());
+    frame[40..44].copy_from_slice(&head.count.to_le_bytes());
+    let sum = head_checksum(key, frame);
+    frame[44..48].copy_from_slice(&sum.to_le_bytes());
+    let sum = checksum(key, frame);
+    frame[4..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The head at the beginning of `bytes`, if it verifies; whether the frame does is another
+/// question. `room` is how many bytes the segment has from there on.
+pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
+    let bytes = bytes.get(..FRAME_HEAD)?;
+    let length = u32_at(bytes, 0);
+    let possible = length as usize >= FRAME_HEAD
+        && length as usize % ALIGN == 0
+        && u64::from(length) <= room
+        && u32_at(bytes, 44) == head_checksum(key, bytes);
+    possible.then(|| Head {
+        length,
+        sequence: u64_at(bytes, 8),
+        synced: u64_at(bytes, 16),
+        oldest: u64_at(bytes, 24),
+        mark: u64_at(bytes, 32),
+        count: u32_at(bytes, 40),
+    })
+}
+
+/// Whether a whole frame, whose head has verified, verifies: its checksum, and that it holds as
+/// many records as it says.
+pub(super) fn is_whole(frame: &[u8], head: &Head, key: u32) -> bool {
+    if frame.len() != head.length as usize || u32_at(frame, 4) != checksum(key, frame) {
+        return false;
+    }
+    let mut records = Records::new(frame);
+    for _ in 0..head.count {
+        if records.next().is_none() {
+            return false;
+        }
+    }
+    records.rest.len() < ALIGN && records.rest.iter().all(|&byte| byte == 0)
+}
+
+/// The records of a frame.
+pub(super) struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// All that follow the head: of a whole frame as many as its head says, and then possibly
+    /// nonsense.
+    pub(super) fn new(frame: &'a [u8]) -> Self {
+        Self { rest: &frame[FRAME_HEAD..] }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.rest.split_first_chunk::<RECORD_HEAD>()?;
+        let (record, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        self.rest = rest;
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(records: &[&[u8]], key: u32) -> Vec<u8> {
+        let mut frame = vec![0; FRAME_HEAD];
+        for record in records {
+            push_record(&mut frame, |out| out.extend_from_slice(record));
+        }
+        let count = u32::try_from(records.len()).unwrap();
+        let head = Head { sequence: 7, synced: 5, oldest: 2, mark: 99, count, length: 0 };
+        seal(&mut frame, head, key);
+        frame
+    }
+
+    #[test]
+    fn the_layout_is_what_the_table_says() {
+        let header = Header { epoch: 0x0102, size: 4096, salt: 3 }.encode();
+        assert_eq!(header[..8], *b"JCJRNL\r\n");
+        assert_eq!(header[8..16], [1, 0, 0, 0, 64, 0, 0, 0]);
+        assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(header[32..40], [3, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(header[40..60], [0; 20]);
+        assert_eq!(header[60..64], [0xea, 0xc0, 0x08, 0x1e]);
+        assert_eq!(header[64..], [0; 8]);
+        let frame = frame(&[b"a", b""], key(3, 0x0102));
+        assert_eq!(frame[..4], [64, 0, 0, 0]);
+        assert_eq!(frame[8..16], [7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(frame[16..24], [5, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(frame[24..32], [2, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(frame[32..40], [99, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(frame[40..44], [2, 0, 0, 0]);
+        assert_eq!(frame[48..], [1, 0, 0, 0, b'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_was_sealed_is_read_and_no_bit_of_it_may_be_another() {
+        let key = key(9, 4);
+        let whole = frame(&[b"one", b"", b"three three"], key);
+        let head_of = |bytes: &[u8]| head(bytes, 4096, key);
+        let head = head_of(&whole).unwrap();
+        assert_eq!((head.sequence, head.mark, head.count), (7, 99, 3));
+        assert!(is_whole(&whole, &head, key));
+        let records: Vec<_> = Records::new(&whole).take(3).collect();
+        assert_eq!(records, [&b"one"[..], b"", b"three three"]);
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let verifies = head_of(&flipped).is_some_and(|head| is_whole(&flipped, &head, key));
+            assert!(!verifies, "bit {bit} does not count");
+        }
+        for end in 0..whole.len() {
+            assert!(!is_whole(&whole[..end.max(FRAME_HEAD)], &head, key));
+        }
+        assert!(super::head(&whole, head.length.into(), super::key(9, 5)).is_none());
+        assert!(super::head(&whole, u64::from(head.length) - 1, key).is_none());
+    }
+
+    #[test]
+    fn headers_say_what_is_wrong_with_them() {
+        let header = Header { epoch: 1, size: 4096, salt: 3 };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Ok(header));
+        for bit in 0..HEADER * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(matches!(Header::decode(&flipped), Err(BadHeader::Damaged(_))));
+        }
+        for end in 0..HEADER {
+            assert!(matches!(Header::decode(&bytes[..end]), Err(BadHeader::Damaged(_))));
+        }
+        let mut newer = bytes;
+        newer[8] = 2;
+        newer[45] = 1;
+        let sum = crc32c::crc32c(&newer[..HEADER - 4]);
+        newer[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Header::decode(&newer), Err(BadHeader::Newer(2)));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        assert_eq!(segment_name(0xab), "00000000000000ab.seg");
+        assert_eq!(epoch_of("00000000000000ab.seg"), Some(0xab));
+        assert_eq!(epoch_of("00000000000000AB.seg"), None);
+        assert_eq!(epoch_of("ab.seg"), None);
+        assert_eq!(epoch_of("+0000000000000ab.seg"), None);
+        assert_eq!(spare_of("spare-7.seg"), Some(7));
+        assert_eq!(spare_of("spare-07.seg"), None);
+        assert_eq!(spare_of("spare-x.seg"), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Which owner's base record lies in which segment: side arrays by owner, one list a segment.
+//!
+//! Invariants, asserted by [`Ledger::check_invariants`]: an owner has at most one base record and
+//! is in exactly one list then, that of the segment which holds it, or that of the open batch; the
+//! lists' bytes and counts add up; the epochs of the segments have no gaps.
+
+use super::format::HEADER;
+use crate::base::paged::PagedVec;
+use std::collections::VecDeque;
+
+/// No owner: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// The base records of one segment, in the order in which they were appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    first: u32,
+    last: u32,
+    pub(super) count: u32,
+    pub(super) bytes: u64,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE, count: 0, bytes: 0 }
+    }
+}
+
+/// A segment, in use or prepared.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) size: u64,
+    /// Where the next frame goes.
+    pub(super) used: u64,
+    /// What checksums continue from.
+    pub(super) key: u32,
+    /// Whether the file is there.
+    pub(super) ready: bool,
+    /// The base records in it that are in force.
+    pub(super) live: List,
+}
+
+/// Where an owner's base record is. A record is never empty: 0 bytes say that there is none.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    bytes: u32,
+    /// The lower half of the segment's epoch, if not in the open batch.
+    epoch: u32,
+    prev: u32,
+    next: u32,
+}
+
+const NOWHERE: Place = Place { bytes: 0, epoch: 0, prev: NONE, next: NONE };
+
+/// The epoch of the open batch, whose segment is decided when it is sealed. Never that of a
+/// segment: see [`Ledger::index`].
+const OPEN: u32 = u32::MAX;
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    places: PagedVec<Place>,
+    /// From the oldest to the last prepared one.
+    pub(super) segments: VecDeque<Segment>,
+    /// The epoch of the first of them.
+    pub(super) first_epoch: u64,
+    open: List,
+    /// Bytes of all base records in force.
+    pub(super) live_bytes: u64,
+    /// Owners that have one.
+    pub(super) owners: u64,
+}
+
+impl Segment {
+    /// One that is planned.
+    pub(super) fn new(size: u64, key: u32) -> Self {
+        Self { size, used: HEADER as u64, key, ready: false, live: List::default() }
+    }
+}
+
+impl Ledger {
+    /// The epoch behind the last segment.
+    pub(super) fn end_epoch(&self) -> u64 {
+        self.first_epoch + self.segments.len() as u64
+    }
+
+    /// The place of `epoch` among the segments.
+    pub(super) fn at(&self, epoch: u64) -> usize {
+        let index = usize::try_from(epoch - self.first_epoch).expect("segments fit into memory");
+        assert!(index < self.segments.len(), "segment {epoch} is not there");
+        index
+    }
+
+    pub(super) fn segment(&mut self, epoch: u64) -> &mut Segment {
+        let index = self.at(epoch);
+        &mut self.segments[index]
+    }
+
+    /// The half of an epoch that places keep. Halves are told apart by their distance from the
+    /// first segment's, so one of them can be spared for [`OPEN`].
+    fn half(epoch: u64) -> u32 {
+        (epoch % u64::from(OPEN)) as u32
+    }
+
+    fn index(&self, half: u32) -> usize {
+        let first = Self::half(self.first_epoch);
+        let modulus = u64::from(OPEN);
+        ((u64::from(half) + modulus - u64::from(first)) % modulus) as usize
+    }
+
+    fn list(&mut self, half: u32) -> &mut List {
+        if half == OPEN {
+            return &mut self.open;
+        }
+        let index = self.index(half);
+        &mut self.segments[index].live
+    }
+
+    /// How many bytes the base record of `owner` has. O(1).
+    pub(super) fn bytes(&self, owner: u32) -> Option<u32> {
+        if owner as usize >= self.places.len() {
+            return None;
+        }
+        Some(self.places.at(owner as usize).bytes).filter(|&bytes| bytes > 0)
+    }
+
+    /// The base record of `owner` is dead. Says how many bytes it had. O(1).
+    pub(super) fn forget(&mut self, owner: u32) -> Option<u32> {
+        self.bytes(owner)?;
+        let place = self.places.at(owner as usize);
+        self.places.set(owner as usize, NOWHERE);
+        match place.prev {
+            NONE => self.list(place.epoch).first = place.next,
+            prev => {
+                let before = self.places.at(prev as usize);
+                self.places.set(prev as usize, Place { next: place.next, ..before });
+            }
+        }
+        match place.next {
+            NONE => self.list(place.epoch).last = place.prev,
+            next => {
+                let after = self.places.at(next as usize);
+                self.places.set(next as usize, Place { prev: place.prev, ..after });
+            }
+        }
+        let list = self.list(place.epoch);
+        list.count -= 1;
+        list.bytes -= u64::from(place.bytes);
+        self.live_bytes -= u64::from(place.bytes);
+        self.owners -= 1;
+        Some(place.bytes)
+    }
+
+    /// The open batch has a base record of `owner`, of so many bytes. O(1) and, for an owner that
+    /// is new, as many as there are new numbers.
+    pub(super) fn open(&mut self, owner: u32, bytes: u32) {
+        self.put(OPEN, owner, bytes);
+    }
+
+    /// Segment `epoch` has a base record of `owner`, which is its latest. O(1), as above.
+    pub(super) fn adopt(&mut self, epoch: u64, owner: u32, bytes: u32) {
+        assert!(self.index(Self::half(epoch)) < self.segments.len(), "the segment is there");
+        self.put(Self::half(epoch), owner, bytes);
+    }
+
+    fn put(&mut self, half: u32, owner: u32, bytes: u32) {
+        assert!(owner != NONE && bytes > 0, "an owner has a number, and a record bytes");
+        self.forget(owner);
+        while self.places.len() <= owner as usize {
+            self.places.push(NOWHERE);
+        }
+        let list = self.list(half);
+        let prev = std::mem::replace(&mut list.last, owner);
+        list.count += 1;
+        list.bytes += u64::from(bytes);
+        if prev == NONE {
+            list.first = owner;
+        } else {
+            let before = self.places.at(prev as usize);
+            self.places.set(prev as usize, Place { next: owner, ..before });
+        }
+        self.places.set(owner as usize, Place { bytes, epoch: half, prev, next: NONE });
+        self.live_bytes += u64::from(bytes);
+        self.owners += 1;
+    }
+
+    /// The open batch lies in segment `epoch`. O(base records in the batch).
+    pub(super) fn seal(&mut self, epoch: u64) {
+        let open = std::mem::take(&mut self.open);
+        if open.count == 0 {
+            return;
+        }
+        let half = Self::half(epoch);
+        let index = self.at(epoch);
+        let list = &mut self.segments[index].live;
+        let prev = std::mem::replace(&mut list.last, open.last);
+        list.count += open.count;
+        list.bytes += open.bytes;
+        if prev == NONE {
+            list.first = open.first;
+        } else {
+            let before = self.places.at(prev as usize);
+            self.places.set(prev as usize, Place { next: open.first, ..before });
+            let first = self.places.at(open.first as usize);
+            self.places.set(open.first as usize, Place { prev, ..first });
+        }
+        let mut owner = open.first;
+        while owner != NONE {
+            let place = self.places.at(owner as usize);
+            self.places.set(owner as usize, Place { epoch: half, ..place });
+            owner = place.next;
+        }
+    }
+
+    /// Bytes of the base records in the open batch.
+    pub(super) fn open_bytes(&self) -> u64 {
+        self.open.bytes
+    }
+
+    /// The owner that has been in segment `index` for longest.
+    pub(super) fn first_owner(&self, index: usize) -> Option<u32> {
+        Some(self.segments[index].live.first).filter(|&owner| owner != NONE)
+    }
+
+    /// The epoch of the first segment, up to `head`, whose base records are in force, or else
+    /// `head`: nothing older is needed. O(segments that are given up).
+    pub(super) fn oldest(&self, head: u64) -> u64 {
+        let before = self.at(head);
+        let live = self.segments.iter().take(before).position(|segment| segment.live.count > 0);
+        self.first_epoch + live.unwrap_or(before) as u64
+    }
+
+    /// Asserts what always holds. O(owners + segments).
+    pub(super) fn check_invariants(&self) {
+        let lists =
+            self.segments.iter().enumerate().map(|(index, segment)| {
+                (Self::half(self.first_epoch + index as u64), segment.live)
+            });
+        let (mut owners, mut live_bytes) = (0, 0);
+        for (half, list) in lists.chain([(OPEN, self.open)]) {
+            let (mut count, mut bytes, mut prev, mut owner) = (0, 0, NONE, list.first);
+            while owner != NONE {
+                let place = self.places.at(owner as usize);
+                assert_eq!((place.prev, place.epoch), (prev, half), "owner {owner} is elsewhere");
+                count += 1;
+                bytes += u64::from(place.bytes);
+                (prev, owner) = (owner, place.next);
+            }
+            assert_eq!((list.last, list.count, list.bytes), (prev, count, bytes));
+            owners += u64::from(count);
+            live_bytes += bytes;
+        }
+        assert_eq!((self.owners, self.live_bytes), (owners, live_bytes), "sums are wrong");
+    }
+}

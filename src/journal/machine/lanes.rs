@@ -1,0 +1,261 @@
+//! Writes and syncs: what is sealed goes to the disk in order, what is done is taken in.
+
+use super::{Journal, Stage, SyncMode};
+use crate::base::limits::{JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS, JOURNAL_WRITES};
+use crate::base::time::{Mono, Now};
+use crate::journal::disk::{Done, Failed, Kind, Op};
+use crate::journal::format::Head;
+use std::collections::VecDeque;
+
+/// A batch with its place, on its way to the disk.
+#[derive(Debug)]
+struct Sealed {
+    epoch: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+    sequence: u64,
+    records: u32,
+}
+
+/// A write under way.
+#[derive(Debug)]
+struct Write {
+    sequence: u64,
+    records: u32,
+    at: Mono,
+}
+
+/// A sync under way.
+#[derive(Debug)]
+struct Sync {
+    /// The last batch that it makes durable.
+    covers: u64,
+    /// How many records were submitted by then.
+    records: u64,
+    at: Mono,
+}
+
+/// What is on its way to the disk, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    sealed: VecDeque<Sealed>,
+    sealed_bytes: u64,
+    writes: VecDeque<Write>,
+    syncs: VecDeque<Sync>,
+    /// The last batch that was submitted, and its segment.
+    pub(super) submitted: u64,
+    pub(super) epoch: u64,
+    submitted_records: u64,
+    synced_records: u64,
+    pub(super) written: u64,
+    pub(super) synced: u64,
+    /// The last batch that a submitted sync covers.
+    covered: u64,
+    /// When the next sync is due, if syncs are made by a timer.
+    due: Option<Mono>,
+    pool: Vec<Vec<u8>>,
+}
+
+impl Lanes {
+    pub(super) fn new(last: &Head, epoch: u64) -> Self {
+        Self {
+            sealed: VecDeque::new(),
+            sealed_bytes: 0,
+            writes: VecDeque::new(),
+            syncs: VecDeque::new(),
+            submitted: last.sequence,
+            epoch,
+            submitted_records: 0,
+            synced_records: 0,
+            written: last.sequence,
+            synced: last.synced,
+            covered: last.sequence,
+            due: None,
+            pool: Vec::new(),
+        }
+    }
+
+    /// An empty buffer for a batch.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.pool.pop().unwrap_or_default()
+    }
+
+    fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if self.pool.len() < JOURNAL_POOLED_BUFFERS && buffer.capacity() <= JOURNAL_POOLED_BUFFER {
+            buffer.clear();
+            self.pool.push(buffer);
+        }
+    }
+
+    pub(super) fn seal(
+        &mut self,
+        epoch: u64,
+        offset: u64,
+        bytes: Vec<u8>,
+        sequence: u64,
+        records: u32,
+    ) {
+        self.sealed_bytes += bytes.len() as u64;
+        self.sealed.push_back(Sealed { epoch, offset, bytes, sequence, records });
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.syncs.is_empty()
+    }
+
+    /// Whether nothing waits for a segment.
+    pub(super) fn is_idle_behind(&self) -> bool {
+        self.sealed.is_empty()
+    }
+
+    /// Bytes of sealed batches that are not submitted.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
+    }
+
+    pub(super) fn check_invariants(&self, sequence: u64) {
+        let mut next = self.written + 1;
+        let numbers = self.writes.iter().map(|write| write.sequence);
+        for number in numbers.chain(self.sealed.iter().map(|sealed| sealed.sequence)) {
+            assert_eq!(number, next, "batches are written in order");
+            next += 1;
+        }
+        assert_eq!(next, sequence, "every batch is open, sealed, submitted or written");
+        assert!(self.synced <= self.covered.max(self.submitted));
+        let bytes: usize = self.sealed.iter().map(|sealed| sealed.bytes.len()).sum();
+        assert_eq!(self.sealed_bytes, bytes as u64);
+    }
+}
+
+impl Journal {
+    /// Hands batches to the disk as long as it is not busy and their segments are there.
+    pub(super) fn submit_writes(&mut self, now: Now) {
+        while self.fault.is_none() && self.lanes.writes.len() < JOURNAL_WRITES {
+            if self.lanes.sealed.is_empty() {
+                self.seal();
+            }
+            let Some(first) = self.lanes.sealed.front() else { return };
+            let epoch = first.epoch;
+            if !self.ledger.segment(epoch).ready {
+                return;
+            }
+            let sync = self.options.sync == SyncMode::Always;
+            if !sync && epoch != self.lanes.epoch && self.lanes.covered < self.lanes.submitted {
+                self.submit_sync(self.lanes.epoch, self.lanes.submitted, now);
+            }
+            self.submit_write(sync, now);
+            self.take_done(now);
+        }
+    }
+
+    fn submit_write(&mut self, sync: bool, now: Now) {
+        let lanes = &mut self.lanes;
+        let Some(Sealed { epoch, offset, bytes, sequence, records }) = lanes.sealed.pop_front()
+        else {
+            return;
+        };
+        lanes.sealed_bytes -= bytes.len() as u64;
+        lanes.writes.push_back(Write { sequence, records, at: now.mono });
+        lanes.submitted = sequence;
+        lanes.submitted_records += u64::from(records);
+        lanes.epoch = epoch;
+        if sync {
+            lanes.covered = sequence;
+        } else if let SyncMode::Every(interval) = self.options.sync {
+            lanes.due.get_or_insert(now.mono.after(interval));
+        }
+        self.counts.written_bytes += bytes.len() as u64;
+        self.disk.submit(Op::Write { epoch, offset, bytes, sync });
+    }
+
+    /// Syncs what was submitted to segment `epoch`, the last being batch `covers`.
+    pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64, now: Now) {
+        let lanes = &mut self.lanes;
+        let records = lanes.submitted_records;
+        lanes.syncs.push_back(Sync { covers, records, at: now.mono });
+        lanes.covered = lanes.covered.max(covers);
+        lanes.due = None;
+        self.disk.submit(Op::Sync { epoch });
+    }
+
+    /// Whether a batch that is to give segments up is submitted and no sync will make it durable.
+    fn frees_wait(&self) -> bool {
+        self.space.frees.front().is_some_and(|&(sequence, _)| {
+            self.lanes.covered < sequence && sequence <= self.lanes.submitted
+        })
+    }
+
+    /// Submits the sync that the timer, or a segment to be given up, wants.
+    pub(super) fn submit_due_sync(&mut self, now: Now) {
+        let lanes = &self.lanes;
+        if self.options.sync == SyncMode::Always
+            || lanes.syncs.len() >= JOURNAL_WRITES
+            || lanes.covered == lanes.submitted
+        {
+            return;
+        }
+        let due = lanes.due.is_some_and(|due| due <= now.mono);
+        if due || (self.frees_wait() && lanes.syncs.is_empty()) {
+            self.submit_sync(self.lanes.epoch, self.lanes.submitted, now);
+        }
+    }
+
+    pub(super) fn sync_timer(&self) -> Option<Mono> {
+        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_WRITES)
+    }
+
+    /// Takes in everything that the disk has finished.
+    pub(super) fn take_done(&mut self, now: Now) {
+        while self.fault.is_none()
+            && let Some(Done { kind, result, buffer }) = self.disk.poll()
+        {
+            match (kind, result) {
+                (Kind::Space, result) => self.space_done(result, now),
+                (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
+                (Kind::Written, Ok(())) => {
+                    self.lanes.give_back(buffer);
+                    self.written(now);
+                }
+                (Kind::Synced, Ok(())) => self.synced(now),
+            }
+        }
+    }
+
+    fn written(&mut self, now: Now) {
+        let write = self.lanes.writes.pop_front().expect("a write was under way");
+        self.lanes.written = write.sequence;
+        self.counts.records += u64::from(write.records);
+        self.counts.batches += 1;
+        if self.options.sync == SyncMode::Always {
+            assert!(self.lanes.syncs.is_empty(), "a sync was passed by a later one");
+            self.lanes.synced = write.sequence;
+            self.counts.synced_records += u64::from(write.records);
+            self.count_sync(write.at, now);
+        }
+    }
+
+    fn synced(&mut self, now: Now) {
+        let sync = self.lanes.syncs.pop_front().expect("a sync was under way");
+        self.lanes.synced = self.lanes.synced.max(sync.covers);
+        self.counts.synced_records += sync.records - self.lanes.synced_records;
+        self.lanes.synced_records = sync.records;
+        self.count_sync(sync.at, now);
+    }
+
+    fn count_sync(&mut self, since: Mono, now: Now) {
+        self.counts.syncs += 1;
+        self.counts.sync_last_ns = now.mono.0.saturating_sub(since.0);
+        self.counts.sync_worst_ns = self.counts.sync_worst_ns.max(self.counts.sync_last_ns);
+    }
+
+    /// Bytes that were appended and not submitted.
+    pub(super) fn pending_bytes(&self) -> u64 {
+        self.batch.bytes.len() as u64 + self.lanes.sealed_bytes()
+    }
+
+    /// Whether the journal is on its way to its end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.stage != Stage::Running
+    }
+}

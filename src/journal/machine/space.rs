@@ -1,0 +1,313 @@
+//! Space: segments prepared ahead, freed ones, spares, and what to do on a full disk.
+//!
+//! The directory holds at most twice the live bytes and two segments, once compaction has caught
+//! up. It holds at least what the owners' later records may need, [`JOURNAL_RESERVE`] bytes each,
+//! and room for compaction, as bytes that are prepared or dead: compaction makes the latter into
+//! the former. So a disk that is full is found out by a preparation that fails, while there is
+//! still room for deletes.
+
+use super::Journal;
+use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE};
+use crate::base::time::{Mono, Now};
+use crate::journal::disk::{Failed, Op};
+use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, Header, RECORD_HEAD};
+use crate::journal::ledger::Ledger;
+use std::collections::VecDeque;
+
+/// An operation on space under way.
+#[derive(Debug)]
+enum Work {
+    Prepare { epoch: u64, size: u64 },
+    Free { size: u64, keep: Option<u32> },
+    Discard { size: u64 },
+}
+
+#[derive(Debug)]
+pub(super) struct Space {
+    work: VecDeque<Work>,
+    preparing: bool,
+    /// Numbers and sizes of files kept for reuse.
+    pub(super) spares: Vec<(u32, u64)>,
+    next_spare: u32,
+    /// Bytes of all files, those under way included.
+    pub(super) total_bytes: u64,
+    /// How many of them are about to go.
+    leaving_bytes: u64,
+    /// Bytes of the segments before the head.
+    pub(super) behind_bytes: u64,
+    /// Once this batch is durable, segments before this epoch go.
+    pub(super) frees: VecDeque<(u64, u64)>,
+    /// Whether there was no space when it was last asked for.
+    pub(super) full: bool,
+    retry_at: Mono,
+}
+
+impl Space {
+    pub(super) fn new(ledger: &Ledger, head: u64) -> Self {
+        let before = usize::try_from(head - ledger.first_epoch).expect("segments fit into memory");
+        Self {
+            work: VecDeque::new(),
+            preparing: false,
+            spares: Vec::new(),
+            next_spare: 0,
+            total_bytes: ledger.segments.iter().map(|segment| segment.size).sum(),
+            leaving_bytes: 0,
+            behind_bytes: ledger.segments.iter().take(before).map(|segment| segment.size).sum(),
+            frees: VecDeque::new(),
+            full: false,
+            retry_at: Mono(0),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.work.is_empty()
+    }
+}
+
+/// What is to be prepared next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// This segment, which has its place already.
+    Planned(u64),
+    /// One more.
+    Another,
+}
+
+impl Journal {
+    /// What the directory may hold once compaction has caught up.
+    fn bound(&self) -> u64 {
+        2 * self.ledger.live_bytes + 2 * self.options.segment_bytes
+    }
+
+    /// Bytes that stay.
+    fn held_bytes(&self) -> u64 {
+        self.space.total_bytes - self.space.leaving_bytes
+    }
+
+    /// Bytes that are kept in reserve for so many owners: never more than half of what is live, lest
+    /// records smaller than the reserve double the directory.
+    fn reserve(owners: u64, live_bytes: u64) -> u64 {
+        (owners * JOURNAL_RESERVE).min(live_bytes / 2)
+    }
+
+    /// How many segments stand ready, or nearly so, behind the head.
+    fn prepared(&self) -> u64 {
+        self.ledger.end_epoch() - self.head - 1
+    }
+
+    /// Bytes that batches can be written to at once.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let from = self.ledger.at(self.head);
+        let ready = self.ledger.segments.iter().skip(from).take_while(|segment| segment.ready);
+        ready.map(|segment| segment.size - segment.used).sum()
+    }
+
+    /// Whether a record of so many bytes that makes the live data grow may be appended. False only
+    /// on a full disk, as long as what is left is needed for the later records of the owners that
+    /// there are, and for compaction.
+    #[must_use]
+    pub fn accepts(&self, bytes: usize) -> bool {
+        if !self.space.full {
+            return true;
+        }
+        let bytes = (bytes + RECORD_HEAD + FRAME_HEAD + ALIGN) as u64;
+        let live = self.ledger.live_bytes + bytes;
+        let slack = self.held_bytes().saturating_sub(live);
+        let reserve = Self::reserve(self.ledger.owners + 1, live);
+        let usual = self.options.segment_bytes;
+        let ready = self.free_bytes().saturating_sub(self.pending_bytes());
+        ready >= bytes + self.oldest_live() + usual / 4 && slack >= reserve + usual
+    }
+
+    /// Frees, prepares and trims, as much as is due.
+    pub(super) fn tend_space(&mut self, now: Now) {
+        while let Some(&(sequence, oldest)) = self.space.frees.front()
+            && sequence <= self.lanes.synced
+        {
+            self.space.frees.pop_front();
+            while self.ledger.first_epoch < oldest {
+                self.free_first();
+            }
+        }
+        if let Some(wanted) = self.wanted()
+            && (!self.space.full || self.space.retry_at <= now.mono || self.has_spare(wanted))
+        {
+            self.prepare(wanted);
+        }
+        if !self.is_closing() {
+            self.trim();
+        }
+    }
+
+    pub(super) fn space_timer(&self) -> Option<Mono> {
+        (self.space.full && self.wanted().is_some()).then_some(self.space.retry_at)
+    }
+
+    fn free_first(&mut self) {
+        let segment = self.ledger.segments.pop_front().expect("an older segment than the head");
+        assert!(segment.live.count == 0 && segment.ready, "a segment that is needed was given up");
+        let epoch = self.ledger.first_epoch;
+        self.ledger.first_epoch += 1;
+        self.space.behind_bytes -= segment.size;
+        let keeps = if self.space.full || self.prepared() == 0 {
+            self.held_bytes() <= self.bound()
+        } else {
+            self.held_bytes() <= 2 * self.ledger.live_bytes
+        };
+        let usual = segment.size == self.options.segment_bytes;
+        let wanted = self.space.full || self.space.spares.is_empty();
+        let keep = (keeps && usual && wanted).then_some(self.space.next_spare);
+        self.free(epoch, segment.size, keep);
+    }
+
+    fn free(&mut self, epoch: u64, size: u64, keep: Option<u32>) {
+        if keep.is_some() {
+            self.space.next_spare += 1;
+        } else {
+            self.space.leaving_bytes += size;
+        }
+        self.space.work.push_back(Work::Free { size, keep });
+        self.disk.submit(Op::Free { epoch, keep });
+    }
+
+    /// What is to be prepared now. Nothing as long as something is.
+    fn wanted(&self) -> Option<Wanted> {
+        if self.space.preparing {
+            return None;
+        }
+        // Segments become ready in their order.
+        let planned = self.ledger.segments.iter().rev().take_while(|segment| !segment.ready);
+        let planned = planned.count() as u64;
+        if planned > 0 {
+            return Some(Wanted::Planned(self.ledger.end_epoch() - planned));
+        }
+        if self.is_closing() {
+            return None;
+        }
+        let (live, usual) = (self.ledger.live_bytes, self.options.segment_bytes);
+        let slack = self.held_bytes().saturating_sub(live);
+        let reserve = Self::reserve(self.ledger.owners, live);
+        let reuse = self.has_spare(Wanted::Another);
+        let (wanted, bound) = if self.prepared() == 0 {
+            (true, self.bound())
+        } else {
+            (slack < reserve + 2 * usual || (self.space.full && reuse), 2 * live)
+        };
+        (wanted && (reuse || self.held_bytes() + usual <= bound)).then_some(Wanted::Another)
+    }
+
+    /// Whether a spare can become what is wanted.
+    fn has_spare(&self, wanted: Wanted) -> bool {
+        let size = match wanted {
+            Wanted::Planned(epoch) => self.ledger.segments[self.ledger.at(epoch)].size,
+            Wanted::Another => self.options.segment_bytes,
+        };
+        self.space.spares.iter().any(|&(_, spare)| spare == size)
+    }
+
+    fn prepare(&mut self, wanted: Wanted) {
+        let epoch = match wanted {
+            Wanted::Planned(epoch) => epoch,
+            Wanted::Another => {
+                self.plan(self.options.segment_bytes);
+                self.ledger.end_epoch() - 1
+            }
+        };
+        let size = self.ledger.segment(epoch).size;
+        let spare = self.space.spares.iter().position(|&(_, spare)| spare == size);
+        let reuse = spare.map(|at| self.space.spares.swap_remove(at).0);
+        if reuse.is_none() {
+            self.space.total_bytes += size;
+        }
+        self.space.preparing = true;
+        self.space.work.push_back(Work::Prepare { epoch, size });
+        let head = Header { epoch, size, salt: self.salt }.encode();
+        self.disk.submit(Op::Prepare { epoch, size, head, reuse });
+    }
+
+    /// Gives back what the directory holds beyond its bound, if nothing lies in it.
+    fn trim(&mut self) {
+        while self.held_bytes() > self.bound() {
+            if let Some((spare, size)) = self.space.spares.pop() {
+                self.space.leaving_bytes += size;
+                self.space.work.push_back(Work::Discard { size });
+                self.disk.submit(Op::Discard { spare });
+            } else if self.prepared() > 1 && !self.space.preparing {
+                self.retract_last();
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The last segment, which nothing was written to, goes.
+    fn retract_last(&mut self) {
+        assert!(self.prepared() > 0, "the head stays");
+        let segment = self.ledger.segments.pop_back().expect("a prepared segment");
+        assert!(segment.used == HEADER as u64 && segment.live.count == 0);
+        if segment.ready {
+            self.free(self.ledger.end_epoch(), segment.size, None);
+        }
+    }
+
+    /// All segments behind the head go, which nothing was written to. False if one of them is just
+    /// being made.
+    pub(super) fn retract_prepared(&mut self) -> bool {
+        let first = self.ledger.at(self.head) + 1;
+        if self.space.preparing && first < self.ledger.segments.len() {
+            return false;
+        }
+        while self.prepared() > 0 {
+            self.retract_last();
+        }
+        true
+    }
+
+    /// Takes in that the earliest operation on space is done.
+    pub(super) fn space_done(&mut self, result: Result<(), Failed>, now: Now) {
+        let work = self.space.work.pop_front().expect("work on space was under way");
+        match (work, result) {
+            (Work::Prepare { epoch, .. }, Ok(())) => {
+                self.space.preparing = false;
+                self.space.full = false;
+                self.ledger.segment(epoch).ready = true;
+            }
+            (Work::Prepare { epoch, size }, Err(Failed::Full(_))) => {
+                self.space.preparing = false;
+                self.space.total_bytes -= size;
+                self.space.full = true;
+                self.space.retry_at = now.mono.after(JOURNAL_FULL_RETRY);
+                self.without_space(epoch, now);
+            }
+            (Work::Free { size, keep: Some(spare) }, Ok(())) => {
+                self.space.spares.push((spare, size));
+            }
+            (Work::Free { size, keep: None } | Work::Discard { size }, Ok(())) => {
+                self.space.total_bytes -= size;
+                self.space.leaving_bytes -= size;
+                self.space.retry_at = now.mono;
+            }
+            (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
+        }
+    }
+
+    /// There was no space for segment `epoch`. If nothing waits for it, it is not needed now; if
+    /// batches wait for it, it is tried again no larger than they are.
+    fn without_space(&mut self, epoch: u64, now: Now) {
+        let (head, end) = (self.head, self.ledger.end_epoch());
+        let segment = self.ledger.segment(epoch);
+        let needed = segment.used + ALIGN as u64;
+        if segment.used == HEADER as u64 {
+            if epoch > head && epoch + 1 == end {
+                self.ledger.segments.pop_back();
+            }
+        } else if segment.size > needed {
+            if epoch < head {
+                self.space.behind_bytes -= segment.size - needed;
+            }
+            segment.size = needed;
+            self.space.retry_at = now.mono;
+        }
+    }
+}

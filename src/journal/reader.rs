@@ -1,0 +1,155 @@
+//! Reading segments: piece by piece, frame by frame, and looking for frames where none should be.
+
+use super::disk::{Fault, Files};
+use super::format::{self, ALIGN, FRAME_HEAD, HEADER, Head};
+use crate::base::limits::JOURNAL_READ;
+
+/// What stands at some place of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// A frame that verifies.
+    Frame(Head),
+    /// Zeros, or the end of the segment.
+    End,
+    /// Something else.
+    Bad,
+}
+
+/// A segment that is read.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) epoch: u64,
+    pub(super) size: u64,
+    /// What checksums continue from.
+    pub(super) key: u32,
+}
+
+/// A piece of one file at a time. Memory: [`JOURNAL_READ`], or the largest frame.
+pub(super) struct Reader<'f> {
+    files: &'f mut dyn Files,
+    name: String,
+    piece: Vec<u8>,
+    /// Where the piece begins in the file, and how much of it counts.
+    start: u64,
+    length: usize,
+}
+
+impl<'f> Reader<'f> {
+    pub(super) fn new(files: &'f mut dyn Files) -> Self {
+        Self { files, name: String::new(), piece: Vec::new(), start: 0, length: 0 }
+    }
+
+    /// The `want` bytes of the file from `offset` on, fewer at its end.
+    pub(super) fn bytes(
+        &mut self,
+        name: &str,
+        size: u64,
+        offset: u64,
+        want: usize,
+    ) -> Result<&[u8], Fault> {
+        let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let want = want.min(left);
+        if self.name != name {
+            name.clone_into(&mut self.name);
+            (self.start, self.length) = (offset, 0);
+        }
+        let end = self.start + self.length as u64;
+        if offset < self.start || offset + want as u64 > end {
+            self.fill(offset, want, left)?;
+        }
+        let at = usize::try_from(offset - self.start).expect("within the piece");
+        Ok(&self.piece[at.min(self.length)..self.length.min(at + want)])
+    }
+
+    /// Reads the piece that begins at `offset`: `want` bytes at least, if there are as many.
+    fn fill(&mut self, offset: u64, want: usize, left: usize) -> Result<(), Fault> {
+        let end = self.start + self.length as u64;
+        let kept = if (self.start..=end).contains(&offset) {
+            let at = usize::try_from(offset - self.start).expect("within the piece");
+            self.piece.copy_within(at..self.length, 0);
+            self.length - at
+        } else {
+            0
+        };
+        (self.start, self.length) = (offset, kept);
+        let target = want.max(JOURNAL_READ.min(left));
+        if self.piece.len() < target {
+            self.piece.resize(target, 0);
+        }
+        while self.length < target {
+            let at = offset + self.length as u64;
+            match self.files.read(&self.name, at, &mut self.piece[self.length..target])? {
+                0 => break,
+                count => self.length += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands at `offset`.
+    pub(super) fn look(&mut self, source: &Source, offset: u64) -> Result<Sight, Fault> {
+        let Source { name, size, key, .. } = source;
+        let bytes = self.bytes(name, *size, offset, FRAME_HEAD)?;
+        if bytes.iter().take(ALIGN).all(|&byte| byte == 0) {
+            return Ok(Sight::End);
+        }
+        let Some(head) = format::head(bytes, size - offset, *key) else { return Ok(Sight::Bad) };
+        let frame = self.frame(source, offset, &head)?;
+        let whole = format::is_whole(frame, &head, *key)
+            && head.synced < head.sequence
+            && head.oldest <= source.epoch;
+        Ok(if whole { Sight::Frame(head) } else { Sight::Bad })
+    }
+
+    /// The frame at `offset`, whose head was seen there.
+    pub(super) fn frame(
+        &mut self,
+        source: &Source,
+        offset: u64,
+        head: &Head,
+    ) -> Result<&[u8], Fault> {
+        self.bytes(&source.name, source.size, offset, head.length as usize)
+    }
+
+    /// The first frame that verifies at `offset` or behind it, at whatever place. `filled` is raised
+    /// to the end of the last byte seen that is not zero. O(bytes), as what is no frame is not
+    /// likely to have a head that verifies.
+    pub(super) fn search(
+        &mut self,
+        source: &Source,
+        mut offset: u64,
+        filled: &mut u64,
+    ) -> Result<Option<(u64, Head)>, Fault> {
+        while offset + FRAME_HEAD as u64 <= source.size {
+            self.bytes(&source.name, source.size, offset, FRAME_HEAD)?;
+            let at = usize::try_from(offset - self.start).expect("within the piece");
+            let piece = &self.piece[at..self.length];
+            if piece.len() < FRAME_HEAD {
+                return Ok(None);
+            }
+            let room = source.size - offset;
+            let found = (0..=piece.len() - FRAME_HEAD).step_by(ALIGN).find(|&at| {
+                let blank = piece[at..at + ALIGN] == [0; ALIGN];
+                !blank && format::head(&piece[at..], room - at as u64, source.key).is_some()
+            });
+            // Without one, the places up to the last that had a whole head are done with.
+            let passed = found.unwrap_or((piece.len() - FRAME_HEAD) / ALIGN * ALIGN + ALIGN);
+            if let Some(last) = piece[..passed].iter().rposition(|&byte| byte != 0) {
+                *filled = (*filled).max(offset + last as u64 + 1);
+            }
+            offset += passed as u64;
+            if found.is_some() {
+                if let Sight::Frame(head) = self.look(source, offset)? {
+                    *filled = (*filled).max(offset + u64::from(head.length));
+                    return Ok(Some((offset, head)));
+                }
+                offset += ALIGN as u64;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Where the first frame of a segment stands.
+pub(super) const FIRST: u64 = HEADER as u64;
