@@ -136,23 +136,22 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
         Ok(())
     })?;
     let Report { records, batches, bytes, segments, mark, torn, foreign } = report;
-    writeln!(out, "jobs      {}", jobs.len())?;
-    writeln!(out, "records   {records} in {batches} batches")?;
-    writeln!(out, "bytes     {bytes} in {segments} segments")?;
-    writeln!(out, "next id   {mark} or higher")?;
+    writeln!(out, "jobs       {}", jobs.len())?;
+    writeln!(out, "records    {records}\nbatches    {batches}\nbytes      {bytes}")?;
+    writeln!(out, "segments   {segments}\nnext id    {mark} or higher")?;
     if let Some(torn) = torn {
         let file = dir.join(&torn.file);
         writeln!(
             out,
-            "torn tail {} from byte {} on, {} bytes at most: writes that a crash cut short, and \
-             that nobody was told of unless --fsync allowed it; the server cuts it off by itself",
+            "torn tail  {}, byte {}, {} bytes at most: a crash cut these writes short, and nobody \
+             was told that they were done, unless --fsync allowed it. The server cuts them off",
             file.display(),
             torn.offset,
             torn.bytes
         )?;
     }
     for name in &foreign {
-        writeln!(out, "foreign   {}: left alone", dir.join(name).display())?;
+        writeln!(out, "foreign    {}: left alone", dir.join(name).display())?;
     }
     writeln!(out, "sound: everything that counts verifies")?;
     Ok(())
@@ -182,21 +181,26 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
         .map_err(|refused| Failure::Because(explain(dir, &refused)))?;
     let Salvaged { batches, records, lost_batches, missing, skipped } = salvaged;
     for name in &missing {
-        writeln!(out, "missing   {}", dir.join(name).display())?;
+        writeln!(out, "missing    {}", dir.join(name).display())?;
     }
     for part in &skipped {
         let (file, offset, bytes) = (dir.join(&part.file), part.offset, part.bytes);
-        writeln!(out, "skipped   {}, byte {offset}, {bytes} bytes: {}", file.display(), part.what)?;
+        writeln!(
+            out,
+            "skipped    {}, byte {offset}, {bytes} bytes: {}",
+            file.display(),
+            part.what
+        )?;
     }
     if batches == 0 {
         let dir = dir.display();
         return Err(Failure::Because(format!("{dir} holds nothing that can be read")));
     }
-    writeln!(out, "copied    {records} records in {batches} batches")?;
+    writeln!(out, "copied     {records} records (batches: {batches})")?;
     if lost_batches > 0 {
         writeln!(
             out,
-            "lost      {lost_batches} batches: jobs put in them are missing, and jobs deleted in \
+            "lost       batches: {lost_batches}. Jobs put in them are missing, and jobs deleted in \
              them may be back"
         )?;
     }
