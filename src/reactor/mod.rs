@@ -167,9 +167,14 @@ impl<C: Core> Reactor<C> {
     /// Passes until everything that must last does. Nobody is connected any more, or is heard.
     fn finish(&mut self, events: &mut Events) -> io::Result<()> {
         self.core.handle_close(self.now);
+        let patience = self.now.mono.after(SHUTDOWN_PATIENCE);
         while !self.core.is_closed() {
-            let next = self.core.poll_timeout(self.now);
-            match self.poll.poll(events, next.map(|next| next.until(self.now.mono))) {
+            if self.now.mono >= patience {
+                let why = "the disk did not take the last changes in time: they were not answered";
+                return Err(io::Error::other(why));
+            }
+            let next = self.core.poll_timeout(self.now).map_or(patience, |at| at.min(patience));
+            match self.poll.poll(events, Some(next.until(self.now.mono))) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = self.clock.sample(),
             }

@@ -1,7 +1,7 @@
 //! The store seen by an engine that keeps a journal: which jobs have changed, what they are now, and
 //! how they come back after a restart.
 
-use super::jobs::Job;
+use super::jobs::{Job, NONE};
 use super::{JobSlot, Store};
 use crate::base::time::Mono;
 use crate::model::id::JobId;
@@ -114,6 +114,8 @@ impl Store {
     pub fn restore_state(&mut self, id: JobId, state: &State<'_>) -> bool {
         let Some(slot) = self.ids.find(id.0) else { return false };
         self.withdraw(slot);
+        // A heap leaves the last position with what it gives up.
+        self.jobs[slot].place = NONE;
         self.settle_at(slot, state);
         true
     }

@@ -5,8 +5,10 @@
 mod bench;
 mod deadlines;
 mod dice;
+mod durable_sim;
 mod engine_sim;
 mod heap;
+mod journal;
 mod parsers;
 mod process;
 mod sim;

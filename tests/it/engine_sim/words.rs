@@ -262,7 +262,7 @@ impl Said {
             Self::NoJob => "reply: no job",
             Self::Packets(..) => "reply: packets",
             Self::Put(..) => "reply: put",
-            Self::Refused(Refusal::Full) => "reply: full",
+            Self::Refused(Refusal::Full | Refusal::DiskFull) => "reply: full",
             Self::Refused(Refusal::HeldByAnother(..)) => "reply: held by another",
             Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
             Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",

@@ -1,0 +1,277 @@
+//! A journal, its owners, and its simulated disk, with a log of everything that was appended. What
+//! a crash leaves is compared with the log.
+
+use super::disk::{End, SimDisk};
+use super::shop::{Shop, delete_record, put_record, set_record};
+use crate::dice::Dice;
+use jobcentre::base::time::Now;
+use jobcentre::journal::disk::{Entry, Fault, Files};
+use jobcentre::journal::{
+    Journal, Note, Options, Origin, Recovered, Refused, Report, SyncMode, recover,
+};
+use std::collections::BTreeMap;
+
+pub(crate) const SALT: u64 = 0x5a17;
+
+pub(crate) fn options(sync: SyncMode, segment_bytes: u64) -> Options {
+    Options { segment_bytes, sync, salt: SALT }
+}
+
+/// What recovery handed over.
+pub(crate) struct Found {
+    pub(crate) recovered: Recovered,
+    pub(crate) report: Report,
+    pub(crate) shop: Shop,
+    /// The records by batch.
+    pub(crate) batches: BTreeMap<u64, Vec<Vec<u8>>>,
+}
+
+/// Recovers into a new shop.
+pub(crate) fn recover_into(files: &mut dyn Files, options: &Options) -> Result<Found, Refused> {
+    let (mut shop, mut batches) = (Shop::default(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
+    let mut each = |record: &[u8], origin: Origin| -> Result<Note, String> {
+        batches.entry(origin.sequence).or_default().push(record.to_vec());
+        shop.apply(record)
+    };
+    let mut last_progress = 0;
+    let mut progress = |progress: jobcentre::journal::Progress| {
+        assert!(last_progress <= progress.done && progress.done <= progress.of);
+        last_progress = progress.done;
+    };
+    let (recovered, report) = recover(files, options, &mut each, &mut progress)?;
+    assert_eq!(report.records, batches.values().map(Vec::len).sum::<usize>() as u64);
+    Ok(Found { recovered, report, shop, batches })
+}
+
+/// Removing fails after so many removals.
+struct Stubborn<'a> {
+    files: &'a mut SimDisk,
+    left: usize,
+}
+
+impl Files for Stubborn<'_> {
+    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+        self.files.list()
+    }
+
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        self.files.read(name, offset, out)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+        let failed =
+            || Fault { operation: "remove", file: name.to_owned(), error: "killed".to_owned() };
+        self.left = self.left.checked_sub(1).ok_or_else(failed)?;
+        self.files.remove(name)
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        self.files.create(name, bytes)
+    }
+}
+
+/// Everything.
+pub(crate) struct World {
+    pub(crate) disk: SimDisk,
+    pub(crate) options: Options,
+    pub(crate) journal: Journal,
+    pub(crate) shop: Shop,
+    pub(crate) now: Now,
+    /// The records by batch, from the beginning; what was cut off is no more in it.
+    log: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// What there was after the batch with this number.
+    settled: (u64, Shop),
+    /// The last batch that was acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What was worth seeing.
+    pub(crate) seen: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    /// A journal in an empty directory.
+    pub(crate) fn new(disk: SimDisk, options: Options) -> Self {
+        let now = Now::default();
+        let mut files = disk.clone();
+        let found = recover_into(&mut files, &options).unwrap();
+        assert_eq!(found.report, Report::default(), "an empty directory holds nothing");
+        Self {
+            journal: found.recovered.start(Box::new(disk.clone()), now),
+            disk,
+            options,
+            shop: Shop::default(),
+            now,
+            log: BTreeMap::new(),
+            settled: (0, Shop::default()),
+            acknowledged: 0,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// Does and appends what a record says.
+    pub(crate) fn append(&mut self, record: Vec<u8>) -> u64 {
+        self.journal.set_mark(self.shop.last_id);
+        let stamp = match self.shop.apply(&record).unwrap() {
+            Note::Base(slot) => self.journal.append(Some(slot), &record),
+            Note::Forget(slot) => {
+                self.journal.forget(slot);
+                self.journal.append(None, &record)
+            }
+            Note::Nothing => self.journal.append(None, &record),
+        };
+        self.log.entry(stamp).or_default().push(record);
+        stamp
+    }
+
+    /// False if the disk is too full for it.
+    pub(crate) fn put(&mut self, value: u64, size: usize) -> bool {
+        if !self.journal.accepts(size + 17) {
+            self.see("a put was refused: the disk is full");
+            return false;
+        }
+        let id = self.shop.new_id();
+        self.append(put_record(id, value, size));
+        true
+    }
+
+    pub(crate) fn set(&mut self, id: u64, value: u64) {
+        self.append(set_record(id, value));
+    }
+
+    pub(crate) fn delete(&mut self, id: u64) {
+        self.append(delete_record(id));
+    }
+
+    /// Appends anew who has to move.
+    pub(crate) fn move_on(&mut self) {
+        while let Some(owner) = self.journal.next_to_move() {
+            let id = self.shop.id_of(owner);
+            let thing = &self.shop.things[&id];
+            let record = put_record(id, thing.value, thing.size);
+            self.append(record);
+            self.see("a record moved");
+        }
+    }
+
+    /// The end of a pass, and the beginning of the next.
+    pub(crate) fn pass(&mut self, work: usize) {
+        self.move_on();
+        self.journal.commit(self.now);
+        self.disk.work(work);
+        self.journal.poll(self.now);
+        self.journal.check_invariants();
+        let durable = self.journal.durable();
+        assert!(durable >= self.acknowledged, "an acknowledgement was taken back");
+        self.acknowledged = durable;
+    }
+
+    /// Lets `nanos` pass.
+    pub(crate) fn wait(&mut self, nanos: u64) {
+        self.now.mono.0 += nanos;
+    }
+
+    /// Makes passes, at the times that the journal asks for, until nothing is under way and
+    /// compaction has caught up.
+    pub(crate) fn settle(&mut self) {
+        for round in 0.. {
+            assert!(
+                round < 5_000,
+                "the journal does not come to rest: {:?}",
+                self.journal.status()
+            );
+            self.pass(usize::MAX);
+            if self.journal.fault().is_some() {
+                return;
+            }
+            let rests = self.acknowledged + 1 == self.journal.stamp();
+            match self.journal.poll_timeout() {
+                None if rests => break,
+                None => {}
+                Some(at) => self.now.mono = self.now.mono.max(at),
+            }
+        }
+    }
+
+    /// What the journal says about itself is what is there.
+    pub(crate) fn compare_sizes(&self) {
+        let status = self.journal.status();
+        let live: usize = self.shop.things.values().map(|thing| thing.size + 17 + 4).sum();
+        assert_eq!(status.live_bytes, live as u64);
+        assert_eq!(status.owners, self.shop.things.len() as u64);
+    }
+
+    /// The process or the machine dies. Recovers, compares and goes on.
+    pub(crate) fn crash(&mut self, end: End, dice: &mut Dice) {
+        let last = self.journal.stamp() - 1;
+        let mut promised = self.acknowledged;
+        if end == End::PowerCut && self.options.sync != SyncMode::Always {
+            promised = promised.min(self.disk.safe(last));
+        }
+        self.disk.end(end);
+        let mut files = self.disk.clone();
+        if dice.percent(30) {
+            let left = dice.below(3);
+            let mut stubborn = Stubborn { files: &mut files, left };
+            if let Err(refused) = recover_into(&mut stubborn, &self.options) {
+                assert!(matches!(refused, Refused::Fault(_)), "{refused}");
+                self.see("recovery was killed");
+            }
+        }
+        let found = recover_into(&mut files, &self.options).unwrap_or_else(|refused| {
+            panic!("recovery is refused after {end:?} (promised {promised}): {refused}")
+        });
+        self.compare(found, promised);
+    }
+
+    /// Compares what was found, of which batches up to `promised` must be there, with the log; and
+    /// goes on.
+    fn compare(&mut self, found: Found, promised: u64) {
+        let Found { recovered, report, shop, batches } = found;
+        self.journal = recovered.start(Box::new(self.disk.clone()), self.now);
+        let last = self.journal.stamp() - 1;
+        assert!(last >= promised, "batch {promised} was acknowledged, and {last} is the last");
+        if let Some(first) = batches.keys().next() {
+            let expected: BTreeMap<_, _> = self.log.range(first..=&last).collect();
+            assert!(batches.iter().eq(expected), "a batch is not what was written");
+        }
+        let (settled, mut expected) = self.settled.clone();
+        for record in self.log.range(settled + 1..=last).flat_map(|(_, records)| records) {
+            expected.apply(record).unwrap();
+        }
+        assert_eq!(shop.values(), expected.values(), "after batch {last}");
+        let highest = self.log.range(..=last).flat_map(|(_, records)| records);
+        let highest = highest.map(|record| u64::from_le_bytes(record[1..9].try_into().unwrap()));
+        assert!(report.mark >= highest.max().unwrap_or_default(), "an id would be used again");
+        if let Some(torn) = &report.torn {
+            self.see("a tail was torn");
+            if torn.batches > 0 {
+                self.see("whole batches were in a torn tail");
+            }
+        }
+        assert!(report.foreign.is_empty());
+        self.disk.recovered(last);
+        self.log.split_off(&(last + 1));
+        self.shop = shop;
+        self.shop.last_id = report.mark;
+        self.settled = (last, self.shop.clone());
+        self.acknowledged = self.journal.durable();
+        self.journal.check_invariants();
+        self.compare_sizes();
+    }
+
+    /// The journal comes to its proper end.
+    pub(crate) fn close(&mut self) {
+        self.journal.close(self.now);
+        for round in 0.. {
+            if self.journal.is_closed() {
+                break;
+            }
+            assert!(round < 5_000, "the journal does not close: {:?}", self.journal.status());
+            self.disk.work(usize::MAX);
+            self.journal.poll(self.now);
+        }
+    }
+}
