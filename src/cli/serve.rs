@@ -63,7 +63,7 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let entropy = RandomState::new().hash_one(std::process::id());
     let (mut clock, wake) = (Clock::start(), Wake::default());
     let engine = match &config.data {
-        Some(dir) => data::open(dir, config.fsync, entropy, clock.sample(), &wake)?,
+        Some(dir) => data::open(dir, config.fsync, entropy, &mut clock, &wake)?,
         None => {
             info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
             Engine::in_memory(entropy)

@@ -8,7 +8,7 @@
 //! in the store has a base record, and a place without a job has none; answers that wait are kept
 //! in the order of what they wait for.
 
-use super::record::{self, NoRecord, Record};
+use super::record;
 use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
@@ -20,6 +20,7 @@ use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
 use crate::model::reply::{Completion, JobView, Refusal, Reply};
+use crate::model::snapshot::Record;
 use crate::store::{Change, Counts, Effects, Outcome, Store};
 use std::collections::VecDeque;
 
@@ -348,7 +349,7 @@ pub(super) fn restore(
         Ok(Record::Gone(id)) => {
             Ok(store.erase(id).map_or(Note::Nothing, |slot| Note::Forget(slot.number())))
         }
-        Err(NoRecord { at }) => Err(format!("byte {at} of a record makes no sense")),
+        Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;
     store.skip_ids(JobId(report.mark));

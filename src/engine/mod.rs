@@ -23,6 +23,7 @@ use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
+use crate::model::snapshot::Record;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
@@ -48,6 +49,15 @@ pub enum Engine {
     Embedded(Embedded),
     /// The same with a journal.
     Durable(Box<Durable>),
+}
+
+/// Reads a record of an engine's journal, for those who want to look at one. Its moments are counted
+/// from the first one of 1970 on the wall clock. O(bytes): texts are borrowed.
+///
+/// # Errors
+/// A sentence, if the bytes are no record.
+pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
+    record::read(bytes, Now::default()).map_err(|error| error.to_string())
 }
 
 /// What a store has brought about, as a reply that borrows from it.

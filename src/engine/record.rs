@@ -20,19 +20,9 @@
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
-use crate::model::snapshot::{Snapshot, Stage, State};
+use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use std::fmt;
 use std::time::Duration;
-
-/// What a record says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record<'a> {
-    /// Here is a job, in place of what was known of it.
-    Job(Snapshot<'a>),
-    /// A job has changed.
-    State(JobId, State<'a>),
-    /// A job is gone.
-    Gone(JobId),
-}
 
 const JOB: u8 = 1;
 const STATE: u8 = 2;
@@ -186,6 +176,12 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoRecord {
     pub(super) at: usize,
+}
+
+impl fmt::Display for NoRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {} of a record makes no sense", self.at)
+    }
 }
 
 /// Takes numbers and texts from the front of a record.

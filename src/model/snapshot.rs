@@ -4,6 +4,17 @@ use crate::base::time::Mono;
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Terms, Turn, Urgency};
 
+/// What an entry of a journal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// Here is a job, in place of what was known of it.
+    Job(Snapshot<'a>),
+    /// A job has changed.
+    State(JobId, State<'a>),
+    /// A job is gone.
+    Gone(JobId),
+}
+
 /// A whole job. What a connection merely held is waiting again after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot<'a> {

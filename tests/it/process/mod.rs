@@ -1,5 +1,7 @@
 //! The real process as operators and clients meet it.
 
+mod crash;
+mod data;
 mod endings;
 mod files;
 mod huge;

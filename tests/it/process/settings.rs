@@ -114,9 +114,10 @@ fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     text
 }
 
-const WRONG: [(&str, &[&str]); 6] = [
+const WRONG: [(&str, &[&str]); 7] = [
     ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
     ("pinpriq", &["11401", "", "on", ":70000"]),
+    ("fsync", &["sometimes", "50", "", "0ms", "2h"]),
     ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
     ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),
     ("log-format", &["xml", "", "JSON"]),
