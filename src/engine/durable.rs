@@ -122,6 +122,7 @@ impl Durable {
         }
     }
 
+    #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
         if let Command::Put { queue, payload, .. } = command
@@ -257,6 +258,7 @@ impl Durable {
         }
     }
 
+    #[inline(never)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let durable = self.journal.durable();
         if self.journal.fault().is_none()

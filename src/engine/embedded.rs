@@ -22,7 +22,7 @@ impl Embedded {
         Self { store: Store::new(seed), effects: Effects::default(), shown: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);

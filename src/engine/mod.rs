@@ -43,6 +43,7 @@ impl Restored {
 }
 
 /// The engines there are.
+#[expect(clippy::large_enum_variant, reason = "there is one, and its path is the hot one")]
 #[derive(Debug)]
 pub enum Engine {
     /// The store in this process.
@@ -51,8 +52,8 @@ pub enum Engine {
     Durable(Box<Durable>),
 }
 
-/// Reads a record of an engine's journal, for those who want to look at one. Its moments are counted
-/// from the first one of 1970 on the wall clock. O(bytes): texts are borrowed.
+/// Reads a record of an engine's journal, for those who want to look at one. Its moments are
+/// counted from the first one of 1970 on the wall clock. O(bytes): texts are borrowed.
 ///
 /// # Errors
 /// A sentence, if the bytes are no record.
@@ -147,7 +148,7 @@ impl Engine {
     }
 
     /// Hands a command over.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         match self {
             Self::Embedded(engine) => engine.submit(ticket, command, now),

@@ -101,14 +101,14 @@ fn push_terms(out: &mut Vec<u8>, terms: &Terms) {
 }
 
 fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
-    let (stage, moment) = match state.stage {
+    let (code, moment) = match state.stage {
         Stage::Waiting => (WAITING, None),
         Stage::Delayed(at) => (DELAYED, Some(at)),
         Stage::Kept(at) => (KEPT, Some(at)),
         Stage::Buried(None) => (BURIED, None),
         Stage::Buried(Some(at)) => (BURIED_FOR_A_WHILE, Some(at)),
     };
-    out.push(stage);
+    out.push(code);
     if let Some(at) = moment {
         push_moment(out, at, now);
     }
