@@ -10,7 +10,7 @@ use std::time::Duration;
 #[serde(try_from = "String")]
 pub(super) struct Fsync(pub(super) SyncMode);
 
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_hours(1);
 
 impl FromStr for Fsync {
     type Err = String;
