@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn a_file_sets_everything_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
-                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\nlog-format = 'json'\nlog-level = 'warn'\n";
+                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
+                    log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
         assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
