@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\nfsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
+                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());

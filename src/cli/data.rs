@@ -40,7 +40,7 @@ pub(super) fn open(
     reading.clear();
     let (restored, report) = restored.map_err(|refused| failed(&refused))?;
     let now = clock.sample();
-    tell(dir, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
+    tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
     let disk = RealDisk::start(files, Arc::new(move || wake.wake()))
         .map_err(|fault| failed(&Refused::Fault(fault)))?;
@@ -71,18 +71,28 @@ impl Reading {
     }
 }
 
-fn tell(dir: &Path, report: &Report, jobs: usize, nanos: u64) {
+/// As the operator has written it.
+fn mode(sync: SyncMode) -> String {
+    match sync {
+        SyncMode::Always => "always".to_owned(),
+        SyncMode::Every(time) => humantime::format_duration(time).to_string(),
+        SyncMode::Never => "never".to_owned(),
+    }
+}
+
+fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
     let rate = (float(report.records) / seconds(nanos.max(1))) as u64;
     info!(
         dir = %dir.display(),
+        fsync = mode(sync),
         jobs,
         records = report.records,
         bytes = report.bytes,
         segments = report.segments,
         seconds = seconds(nanos / 1_000_000 * 1_000_000),
         records_per_second = rate,
-        "jobs are back"
+        "opened the data directory"
     );
     if let Some(torn) = &report.torn {
         warn!(

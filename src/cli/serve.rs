@@ -62,12 +62,11 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
     let (mut clock, wake) = (Clock::start(), Wake::default());
-    let engine = match &config.data {
-        Some(dir) => data::open(dir, config.fsync, entropy, &mut clock, &wake)?,
-        None => {
-            info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
-            Engine::in_memory(entropy)
-        }
+    let engine = if let Some(dir) = &config.data {
+        data::open(dir, config.fsync, entropy, &mut clock, &wake)?
+    } else {
+        info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
+        Engine::in_memory(entropy)
     };
     let server = Server::new(settings, engine);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;

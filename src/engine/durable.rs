@@ -39,6 +39,8 @@ pub struct Durable {
     fresh: VecDeque<(Stamp, JobId)>,
     /// The batch of the last record.
     last: Stamp,
+    /// Something was written down since the last commit: there must be another one.
+    uncommitted: bool,
 }
 
 /// An answer that waits until a batch is durable.
@@ -119,6 +121,7 @@ impl Durable {
             showing: None,
             fresh: VecDeque::new(),
             last,
+            uncommitted: false,
         }
     }
 
@@ -171,6 +174,7 @@ impl Durable {
         }
         self.journal.set_mark(self.store.next_id().0);
         self.journal.commit(now);
+        self.uncommitted = false;
         self.journal.poll(now);
         let durable = self.journal.durable();
         while self.fresh.front().is_some_and(|&(stamp, _)| stamp <= durable) {
@@ -183,6 +187,7 @@ impl Durable {
     /// be gone must stay gone.
     fn record(&mut self, names_job: bool, now: Now) {
         let recorded = !self.effects.changes.is_empty();
+        self.uncommitted |= recorded;
         for &change in &self.effects.changes {
             let stamp = match change {
                 Change::Put(slot, id) => {
@@ -280,6 +285,10 @@ impl Durable {
 
     /// When something is due next, in the store or at the disk.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if self.uncommitted {
+            // The shell may have gone on with requests behind the commit of its pass.
+            return Some(Mono(0));
+        }
         [self.store.next_deadline(), self.journal.poll_timeout()].into_iter().flatten().min()
     }
 

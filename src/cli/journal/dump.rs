@@ -220,7 +220,8 @@ mod tests {
         let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result };
         assert_eq!(
             line(&Record::State(JobId(3), state)),
-            r#"state "id":3,"state":"kept","until":"2554-07-21T23:34:33.709Z","retries":2,"result":[1]}"#
+            "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
+             \"retries\":2,\"result\":[1]}"
         );
         let state = State { stage: Stage::Buried(None), retries: 0, result: None };
         assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);

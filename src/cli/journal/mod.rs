@@ -27,19 +27,20 @@ pub(super) struct Journal {
 enum Command {
     /// Read everything in a data directory and say whether it is sound. Changes nothing.
     ///
-    /// Every checksum is verified and every record is read, as the server does when it starts. Exit
-    /// status 0: the server would start with it. 1: it would not; the file, the place in it and what
-    /// to do are on stderr. The server must be stopped, or the directory be a copy.
+    /// Every checksum is verified and every record is read, as the server does when it starts.
+    /// Exit status 0: the server would start with it. 1: it would not; the file, the place in it
+    /// and what to do are on stderr. The server must be stopped, or the directory be a copy.
     Check {
         /// The data directory (what --data names), or a copy of it.
         dir: PathBuf,
     },
 
-    /// Print what a data directory holds, oldest first, as JSON, one object a line. Changes nothing.
+    /// Print what a data directory holds, oldest first: JSON, one object a line. Changes nothing.
     ///
-    /// "record" says what a line is. "job": a whole job, in place of what was known of the job with
-    /// this id. "state": what has become of it since. "gone": it was deleted, popped, finished, or
-    /// its time to live was over. What a client held is "waiting", for so it is after a restart.
+    /// "record" says what a line is. "job": a whole job, in place of what was known of the job
+    /// with this id. "state": what has become of it since. "gone": it was deleted, popped,
+    /// finished, or its time to live was over. What a client held is "waiting", as it is after a
+    /// restart.
     /// "batch" is written whole or not at all; "segment" and "offset" say where its bytes begin.
     /// The server must be stopped, or the directory be a copy.
     Dump {

@@ -28,7 +28,7 @@ impl TempDir {
         let entries = std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
         let is_segment = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
-            name.ends_with(".seg") && !name.starts_with("spare")
+            path.extension().is_some_and(|end| end == "seg") && !name.starts_with("spare")
         };
         let mut segments: Vec<_> = entries.filter(is_segment).collect();
         segments.sort();

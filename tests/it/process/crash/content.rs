@@ -108,12 +108,11 @@ impl Content {
 pub(super) fn recognise(reply: &str) -> (Door, u64, u64) {
     let json: serde_json::Value = serde_json::from_str(reply).unwrap();
     let id = json["id"].as_u64().unwrap_or_else(|| panic!("no job: {reply}"));
-    let (door, token) = match json["job"]["n"].as_u64() {
-        Some(token) => (Door::Lines, token),
-        None => {
-            let text = json["job"]["payload"].as_str().unwrap();
-            (Door::Packets, token_of(&BASE64_STANDARD.decode(text).unwrap()))
-        }
+    let (door, token) = if let Some(token) = json["job"]["n"].as_u64() {
+        (Door::Lines, token)
+    } else {
+        let text = json["job"]["payload"].as_str().unwrap();
+        (Door::Packets, token_of(&BASE64_STANDARD.decode(text).unwrap()))
     };
     assert_eq!(reply, Content::new(door, token).line(id), "a job has come back as another");
     (door, token, id)

@@ -44,6 +44,15 @@ struct Totals {
     end_not_done: usize,
 }
 
+/// What leaves together: queue, and key or what stands for the job.
+type Group = (&'static str, Vec<u8>);
+
+fn group(door: Door, token: u64) -> Group {
+    let content = Content::new(door, token);
+    let alone = content.key.is_empty();
+    (content.queue, if alone { token.to_be_bytes().into() } else { content.key })
+}
+
 /// The book.
 #[derive(Default)]
 pub(super) struct Ledger {
@@ -89,40 +98,47 @@ impl Ledger {
     }
 
     /// Compares the book with what is really there.
-    pub(super) fn judge(&mut self, seen: &[(Door, u64, u64)], context: &str) {
-        let mut found = HashSet::new();
+    pub(super) fn judge(&mut self, seen: &[(Door, u64, u64)], why: &str) {
+        let (mut found, mut old) = (HashSet::new(), HashSet::new());
         for &(door, token, id) in seen {
-            assert!(found.insert(token), "job {token} is there twice: {context}");
+            assert!(found.insert(token), "job {token} is there twice: {why}");
             let entry = self.entries.get(&token);
-            let entry = entry.unwrap_or_else(|| panic!("nobody has put job {token}: {context}"));
-            assert_eq!(entry.door, door, "{context}");
-            assert!(!entry.end_told, "job {token} ({entry:?}) was deleted: {context}");
+            let entry = entry.unwrap_or_else(|| panic!("nobody has put job {token}: {why}"));
+            assert_eq!(entry.door, door, "{why}");
+            assert!(!entry.end_told, "job {token} ({entry:?}) was deleted: {why}");
+            if entry.told && door == Door::Packets {
+                old.insert(group(door, token));
+            }
             self.totals.open_done += usize::from(!entry.told);
             self.totals.end_not_done += usize::from(entry.end_asked);
             self.bind(token, id);
         }
-        let mut popped: HashMap<&str, HashSet<Vec<u8>>> = HashMap::new();
-        for (token, entry) in &self.entries {
-            if found.contains(token) || entry.end_told {
+        self.judge_missing(&found, &old, why);
+        self.close(&found);
+    }
+
+    /// What is missing must have been deleted, or popped by those who got no answer. `old` are the
+    /// groups of packets that were there before, and still are.
+    fn judge_missing(&mut self, found: &HashSet<u64>, old: &HashSet<Group>, why: &str) {
+        let mut popped: HashMap<&str, HashSet<Group>> = HashMap::new();
+        for (&token, entry) in &self.entries {
+            if found.contains(&token) || entry.end_told {
                 continue;
             }
             self.totals.end_done += usize::from(entry.told);
             self.totals.open_not_done += usize::from(!entry.told);
             if entry.told && !entry.end_asked {
-                let content = Content::new(entry.door, *token);
-                let lost = self.pops.get(content.queue).is_none();
-                assert!(!lost, "job {token} ({entry:?}) is lost: {context}");
-                // One pop takes a group of packets, or one job of the other door.
-                let whole =
-                    if content.key.is_empty() { token.to_be_bytes().into() } else { content.key };
-                popped.entry(content.queue).or_default().insert(whole);
+                let group = group(entry.door, token);
+                let lost = !self.pops.contains_key(group.0);
+                assert!(!lost, "job {token} ({entry:?}) is lost: {why}");
+                assert!(!old.contains(&group), "a group was torn: {group:?}, {why}");
+                popped.entry(group.0).or_default().insert(group);
             }
         }
         for (queue, groups) in popped {
             let pops = self.pops[queue];
-            assert!(groups.len() <= pops, "{} left {queue}, {pops} pops: {context}", groups.len());
+            assert!(groups.len() <= pops, "{} left {queue}, {pops} pops: {why}", groups.len());
         }
-        self.close(&found);
     }
 
     /// From now on everything is known.

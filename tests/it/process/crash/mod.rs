@@ -65,8 +65,8 @@ fn crash(name: &str, rounds: usize) {
             kill_at_start(&dir, &mut dice);
         }
         let server = start(&dir, mode);
-        let seen = clients::look(&server);
-        ledger.judge(&seen, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
+        let there = clients::look(&server);
+        ledger.judge(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
     }
     eprintln!("{}", ledger.summary());
     ledger.assert_that_much_has_happened();

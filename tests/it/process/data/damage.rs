@@ -137,7 +137,15 @@ fn foreign_files_are_named_and_left_alone() {
 
 #[test]
 fn a_segment_that_is_missing_is_named() {
-    let dir = filled("missing", &["{}"]);
+    // So many bytes that there is something in the second segment.
+    let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));
+    let dir = TempDir::new("missing");
+    let server = serve(&dir, &["--fsync", "never"]);
+    let mut client = server.connect();
+    for _ in 0..40 {
+        client.ask(&put("q", 1, &job));
+    }
+    drop(server);
     fs::remove_file(&dir.segments()[0]).unwrap();
     let text = refusal(dir.text());
     assert!(text.contains("0000000000000001.seg") && text.contains("salvage"), "{text}");

@@ -54,7 +54,7 @@ fn a_killed_server_brings_its_jobs_back() {
     drop(server);
 
     let server = serve(&dir, &["--pinpriq", ":0"]);
-    server.wait_for_log(r#""jobs":6"#);
+    server.wait_for_log(r#""jobs":7"#);
     let mut client = server.connect();
     let there = format!(r#""id":1,"job":{job},"pri":{huge},"queue":"\u0000é"}}"#);
     assert_eq!(client.ask(&get(r"\u0000é")), format!(r#"{{"status":"ok",{there}"#));
@@ -106,6 +106,16 @@ fn nothing_answered_is_lost_by_a_kill_however_it_is_synced() {
         assert_eq!((id, deleted), (known.len() as u64 * 2 + 1, id + 1));
         known.push(id);
     }
+}
+
+#[test]
+fn a_long_pipeline_is_answered_to_its_end() {
+    const JOBS: usize = 20_000;
+    let dir = TempDir::new("pipeline");
+    let server = serve(&dir, &[]);
+    let puts = format!("{}\n", put("q", 1, "{}")).repeat(JOBS);
+    let replies = server.connect().exchange(puts.as_bytes(), JOBS);
+    assert_eq!(number(&replies[JOBS - 1], "id"), JOBS as u64);
 }
 
 #[test]
