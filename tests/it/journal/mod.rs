@@ -3,4 +3,5 @@
 mod disk;
 mod shop;
 mod sim;
+mod space;
 mod world;
