@@ -134,7 +134,7 @@ impl Journal {
             batch: Batch { bytes: Vec::new(), count: 0, touched: torn },
             sequence: last.sequence + 1,
             mark: last.mark,
-            oldest: last.oldest,
+            oldest: last.oldest.max(ledger.first_epoch),
             lanes: Lanes::new(&last, head),
             space: Space::new(&ledger, head),
             compaction: Compaction::new(now.mono),
@@ -416,7 +416,7 @@ impl Journal {
             assert!(index <= head || segment.used == HEADER as u64, "a prepared one is in use");
             assert!(segment.live.count == 0 || segment.used > HEADER as u64);
         }
-        assert!(self.ledger.first_epoch <= self.oldest.max(1) && self.oldest <= self.head);
+        assert!(self.ledger.first_epoch <= self.oldest && self.oldest <= self.head);
         let behind: u64 = self.ledger.segments.iter().take(head).map(|segment| segment.used).sum();
         assert_eq!(self.space.behind_bytes, behind, "the segments behind the head");
         self.lanes.check_invariants(self.sequence);
