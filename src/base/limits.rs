@@ -113,8 +113,9 @@ pub const JOURNAL_SEGMENT: u64 = 32 * 1024 * 1024;
 /// Smallest usual size of a segment that makes sense.
 pub const JOURNAL_SEGMENT_MIN: u64 = 4 * 1024;
 
-/// A batch that has grown to this many bytes is complete, even if the disk is busy.
-pub const JOURNAL_BATCH: usize = 1024 * 1024;
+/// A batch that has grown to this many bytes, or to an eighth of a segment, is complete even if the
+/// disk is busy.
+pub const JOURNAL_BATCH: u64 = 1024 * 1024;
 
 /// No batch grows beyond this and one more record: its size has 32 bits.
 pub const JOURNAL_FRAME_MAX: usize = 1 << 30;
@@ -129,6 +130,10 @@ pub const JOURNAL_POOLED_BUFFER: usize = 4 * 1024 * 1024;
 
 /// Bytes of later records, its deletion above all, that are kept in reserve for each job.
 pub const JOURNAL_RESERVE: u64 = 64;
+
+/// The reserve is at least this part of the live bytes, so that compaction on a full disk has
+/// something to win.
+pub const JOURNAL_SPARE_PART: u64 = 16;
 
 /// How long after a preparation found no space it is tried again.
 pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);

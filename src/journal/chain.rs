@@ -170,12 +170,25 @@ impl Walk<'_> {
         Ok(matches!(sight, Sight::Frame(head) if Some(head.sequence) == self.expected))
     }
 
+    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at the
+    /// beginning of the next part.
+    fn suspect(&mut self, stop: usize) -> Result<(String, u64), Refused> {
+        let part = &self.parts[stop];
+        if let Some(next) = self.parts.get(stop + 1)
+            && self.reader.look(&part.source, part.end)? == Sight::End
+            && self.reader.look(&next.source, FIRST)? == Sight::Bad
+        {
+            return Ok((next.source.name.clone(), FIRST));
+        }
+        Ok((part.source.name.clone(), part.end))
+    }
+
     /// What lies behind the end of part `stop`, which is the last one with a good batch.
     fn tail(&mut self, stop: usize) -> Result<Tail, Refused> {
         let mut tail = Tail::default();
         let expected = self.expected.unwrap_or(1);
         let end = self.parts[stop].end;
-        let name = self.parts[stop].source.name.clone();
+        let suspect = self.suspect(stop)?;
         for index in stop..self.parts.len() {
             let source = self.parts[index].source.clone();
             let start = if index == stop { end } else { FIRST };
@@ -184,7 +197,7 @@ impl Walk<'_> {
             while let Some((at, head)) = self.reader.search(&source, offset, &mut filled)? {
                 if head.synced >= expected {
                     let what = "a batch that was durable does not verify";
-                    return Err(damaged(&name, end, what));
+                    return Err(damaged(&suspect.0, suspect.1, what));
                 }
                 if head.sequence < expected {
                     return Err(damaged(&source.name, at, "a batch comes a second time"));

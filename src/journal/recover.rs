@@ -197,6 +197,11 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
         segment.ready = true;
     }
     let torn = chain.report.torn.is_some();
+    if torn && chain.stop < kept.len() {
+        // What is behind the cut is as good as dead.
+        let cut = &mut ledger.segments[chain.stop];
+        cut.used = cut.size;
+    }
     // What is behind a cut stays there: the next segment goes on.
     let head = if kept.is_empty() { 0 } else { chain.stop as u64 + u64::from(torn) };
     let unsynced = kept.iter().filter(|part| part.last > chain.last.synced);

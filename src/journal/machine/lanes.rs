@@ -49,6 +49,9 @@ pub(super) struct Lanes {
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
+    /// The last batch that a finished sync covers. It counts as synced once it counts as written:
+    /// the sync of a write that has failed says nothing.
+    sync_done: u64,
     /// The last batch that a submitted sync covers.
     covered: u64,
     /// When the next sync is due, if syncs are made by a timer.
@@ -69,6 +72,7 @@ impl Lanes {
             synced_records: 0,
             written: last.sequence,
             synced: last.synced,
+            sync_done: last.synced,
             covered: last.sequence,
             due: None,
             pool: Vec::new(),
@@ -233,11 +237,17 @@ impl Journal {
             self.counts.synced_records += u64::from(write.records);
             self.count_sync(write.at, now);
         }
+        self.settle_synced();
+    }
+
+    fn settle_synced(&mut self) {
+        self.lanes.synced = self.lanes.synced.max(self.lanes.sync_done.min(self.lanes.written));
     }
 
     fn synced(&mut self, now: Now) {
         let sync = self.lanes.syncs.pop_front().expect("a sync was under way");
-        self.lanes.synced = self.lanes.synced.max(sync.covers);
+        self.lanes.sync_done = self.lanes.sync_done.max(sync.covers);
+        self.settle_synced();
         self.counts.synced_records += sync.records - self.lanes.synced_records;
         self.lanes.synced_records = sync.records;
         self.count_sync(sync.at, now);

@@ -134,7 +134,7 @@ impl Journal {
             batch: Batch { bytes: Vec::new(), count: 0, touched: torn },
             sequence: last.sequence + 1,
             mark: last.mark,
-            oldest: last.oldest,
+            oldest: last.oldest.max(ledger.first_epoch),
             lanes: Lanes::new(&last, head),
             space: Space::new(&ledger, head),
             compaction: Compaction::new(now.mono),
@@ -179,7 +179,7 @@ impl Journal {
         if let Some(owner) = owner {
             self.ledger.open(owner, bytes);
         }
-        self.appended(owner, bytes);
+        self.note_append(owner, bytes);
         self.sequence
     }
 
@@ -207,9 +207,14 @@ impl Journal {
     /// is appended between two of these, or between one and a commit, is in one batch.
     #[inline]
     pub fn part(&mut self) {
-        if self.batch.bytes.len() >= JOURNAL_BATCH {
+        if self.batch.bytes.len() as u64 >= self.batch_limit() {
             self.seal();
         }
+    }
+
+    /// Bytes at which a batch is complete: segments are to be filled well.
+    fn batch_limit(&self) -> u64 {
+        JOURNAL_BATCH.min(self.options.segment_bytes / 8)
     }
 
     /// At the end of a pass: hands what was appended to the disk, or lets the batch grow if the
@@ -326,6 +331,7 @@ impl Journal {
             return;
         }
         self.ledger.seal(self.head);
+        self.note_seal(length);
         let oldest = self.ledger.oldest(self.head);
         let batch = std::mem::replace(
             &mut self.batch,
@@ -370,7 +376,7 @@ impl Journal {
             self.plan(own.max(self.options.segment_bytes));
         }
         if !blank {
-            self.space.behind_bytes += self.ledger.segment(self.head).size;
+            self.space.behind_bytes += self.ledger.segment(self.head).used;
             self.head += 1;
         }
         true
@@ -410,8 +416,8 @@ impl Journal {
             assert!(index <= head || segment.used == HEADER as u64, "a prepared one is in use");
             assert!(segment.live.count == 0 || segment.used > HEADER as u64);
         }
-        assert!(self.ledger.first_epoch <= self.oldest.max(1) && self.oldest <= self.head);
-        let behind: u64 = self.ledger.segments.iter().take(head).map(|segment| segment.size).sum();
+        assert!(self.ledger.first_epoch <= self.oldest && self.oldest <= self.head);
+        let behind: u64 = self.ledger.segments.iter().take(head).map(|segment| segment.used).sum();
         assert_eq!(self.space.behind_bytes, behind, "the segments behind the head");
         self.lanes.check_invariants(self.sequence);
     }

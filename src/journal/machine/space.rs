@@ -7,7 +7,7 @@
 //! still room for deletes.
 
 use super::Journal;
-use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE};
+use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE, JOURNAL_SPARE_PART};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Failed, Op};
 use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, Header, RECORD_HEAD};
@@ -33,7 +33,7 @@ pub(super) struct Space {
     pub(super) total_bytes: u64,
     /// How many of them are about to go.
     leaving_bytes: u64,
-    /// Bytes of the segments before the head.
+    /// Bytes that the segments before the head are filled with.
     pub(super) behind_bytes: u64,
     /// Once this batch is durable, segments before this epoch go.
     pub(super) frees: VecDeque<(u64, u64)>,
@@ -52,7 +52,7 @@ impl Space {
             next_spare: 0,
             total_bytes: ledger.segments.iter().map(|segment| segment.size).sum(),
             leaving_bytes: 0,
-            behind_bytes: ledger.segments.iter().take(before).map(|segment| segment.size).sum(),
+            behind_bytes: ledger.segments.iter().take(before).map(|segment| segment.used).sum(),
             frees: VecDeque::new(),
             full: false,
             retry_at: Mono(0),
@@ -88,7 +88,13 @@ impl Journal {
     /// Bytes that are kept in reserve for so many owners: never more than half of what is live, lest
     /// records smaller than the reserve double the directory.
     fn reserve(owners: u64, live_bytes: u64) -> u64 {
-        (owners * JOURNAL_RESERVE).min(live_bytes / 2)
+        (owners * JOURNAL_RESERVE).min(live_bytes / 2).max(live_bytes / JOURNAL_SPARE_PART)
+    }
+
+    /// Bytes that compaction needs at all times to be able to go on: a segment to move into, a head
+    /// full of what is dead, and something that is worth the effort.
+    fn room(&self) -> u64 {
+        self.options.segment_bytes * 5 / 2
     }
 
     /// How many segments stand ready, or nearly so, behind the head.
@@ -117,7 +123,7 @@ impl Journal {
         let reserve = Self::reserve(self.ledger.owners + 1, live);
         let usual = self.options.segment_bytes;
         let ready = self.free_bytes().saturating_sub(self.pending_bytes());
-        ready >= bytes + self.oldest_live() + usual / 4 && slack >= reserve + usual
+        ready >= bytes + self.oldest_live() + usual / 4 && slack >= reserve + self.room()
     }
 
     /// Frees, prepares and trims, as much as is due.
@@ -135,6 +141,10 @@ impl Journal {
         {
             self.prepare(wanted);
         }
+        if self.space.full && !self.space.preparing && self.wanted().is_none() {
+            // It has all that it would have on an empty disk.
+            self.space.full = self.prepared() == 0;
+        }
         if !self.is_closing() {
             self.trim();
         }
@@ -149,7 +159,7 @@ impl Journal {
         assert!(segment.live.count == 0 && segment.ready, "a segment that is needed was given up");
         let epoch = self.ledger.first_epoch;
         self.ledger.first_epoch += 1;
-        self.space.behind_bytes -= segment.size;
+        self.space.behind_bytes -= segment.used;
         let keeps = if self.space.full || self.prepared() == 0 {
             self.held_bytes() <= self.bound()
         } else {
@@ -192,7 +202,8 @@ impl Journal {
         let (wanted, bound) = if self.prepared() == 0 {
             (true, self.bound())
         } else {
-            (slack < reserve + 2 * usual || (self.space.full && reuse), 2 * live)
+            // One segment more than on a full disk, so that it is found out early.
+            (slack < reserve + self.room() + usual || (self.space.full && reuse), 2 * live + usual)
         };
         (wanted && (reuse || self.held_bytes() + usual <= bound)).then_some(Wanted::Another)
     }
@@ -203,7 +214,7 @@ impl Journal {
             Wanted::Planned(epoch) => self.ledger.segments[self.ledger.at(epoch)].size,
             Wanted::Another => self.options.segment_bytes,
         };
-        self.space.spares.iter().any(|&(_, spare)| spare == size)
+        self.space.spares.iter().any(|&(_, spare)| spare >= size)
     }
 
     fn prepare(&mut self, wanted: Wanted) {
@@ -214,9 +225,14 @@ impl Journal {
                 self.ledger.end_epoch() - 1
             }
         };
-        let size = self.ledger.segment(epoch).size;
-        let spare = self.space.spares.iter().position(|&(_, spare)| spare == size);
-        let reuse = spare.map(|at| self.space.spares.swap_remove(at).0);
+        let segment = self.ledger.segment(epoch);
+        let spare = self.space.spares.iter().position(|&(_, spare)| spare >= segment.size);
+        let spare = spare.map(|at| self.space.spares.swap_remove(at));
+        let reuse = spare.map(|(number, size)| {
+            segment.size = size;
+            number
+        });
+        let size = segment.size;
         if reuse.is_none() {
             self.space.total_bytes += size;
         }
@@ -301,9 +317,6 @@ impl Journal {
                 self.ledger.segments.pop_back();
             }
         } else if segment.size > needed {
-            if epoch < head {
-                self.space.behind_bytes -= segment.size - needed;
-            }
             segment.size = needed;
             self.space.retry_at = now.mono;
         }

@@ -158,20 +158,6 @@ impl Platter {
         if choices == 0 {
             return false;
         }
-        self.operations += 1;
-        if std::env::var("SIM_SEED").is_ok() {
-            for (_, o) in &self.submitted {
-                match o {
-                    Op::Write { epoch, offset, bytes, sync } => eprintln!(
-                        "   W {epoch} {offset} seq {:?} synced {} {sync}",
-                        sequence_of(bytes),
-                        bytes[16]
-                    ),
-                    o => eprintln!("   {o:?}"),
-                }
-            }
-            eprintln!(" --");
-        }
         match ready.get(dice.below(choices)) {
             Some(&at) => {
                 let (_, op) = self.submitted.remove(at).unwrap();
@@ -192,6 +178,7 @@ impl Platter {
     }
 
     fn carry_out(&mut self, op: Op) -> Done {
+        self.operations += 1;
         let done = |kind, result: Result<(), Fault>, buffer| Done {
             kind,
             result: result.map_err(Failed::Fault),
@@ -228,6 +215,7 @@ impl Platter {
     }
 
     fn make_room(&mut self, op: Op) -> Result<(), Failed> {
+        self.operations += 1;
         match op {
             Op::Prepare { epoch, size, head, reuse } => {
                 let size = usize::try_from(size).unwrap();

@@ -1,6 +1,8 @@
 //! The journal: on a simulated disk, on damaged ones, and on the real one.
 
+mod damage;
 pub(crate) mod disk;
 mod shop;
 mod sim;
+mod space;
 mod world;

@@ -45,7 +45,7 @@ impl Run {
             1 => SyncMode::Every(Duration::from_millis(50)),
             _ => SyncMode::Always,
         };
-        let segment_bytes = *dice.pick(&[1024, 2048, 4096]);
+        let segment_bytes = *dice.pick(&[4096, 4096, 8192]);
         let disk = SimDisk::new(dice.seed());
         {
             let mut platter = disk.platter.lock().unwrap();
@@ -89,7 +89,7 @@ impl Run {
                 (2..6, Some(id)) => world.delete(id),
                 _ => {
                     let large = self.dice.percent(1);
-                    let size = if large { 6_000 } else { self.dice.between(0, self.size) };
+                    let size = if large { 9_000 } else { self.dice.between(0, self.size) };
                     if world.put(value, size) && large {
                         world.see("a segment was larger than usual");
                     }
