@@ -31,7 +31,12 @@ pub(crate) fn drive(
         .args(arguments)
         .args(["--dialect", contestant.dialect(), "--address", &server.address.to_string()])
         .args(["--server-pid", &server.pid().to_string(), "--json", "-"]);
-    finish(&mut command)
+    let raw = finish(&mut command)?;
+    if raw["requests"].as_u64() == Some(0) {
+        // Nothing at all for a request would look like the best of all figures.
+        return Err("nothing was answered while it was measured".to_owned());
+    }
+    Ok(raw)
 }
 
 /// Runs a command that ends with the generator's JSON.
