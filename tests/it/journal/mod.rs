@@ -2,6 +2,7 @@
 
 mod damage;
 mod disk;
+mod real;
 mod shop;
 mod sim;
 mod space;
