@@ -49,7 +49,10 @@ pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
 pub(super) const FORMAT: u32 = 1;
 
 /// Size of a segment's header.
-pub(super) const HEADER: usize = 64;
+pub(super) const HEADER: usize = HEADER_BYTES as usize;
+
+/// The same, as it stands in the header.
+const HEADER_BYTES: u32 = 64;
 
 /// Size of a frame without its records.
 pub(super) const FRAME_HEAD: usize = 48;
@@ -126,7 +129,7 @@ impl Header {
         let mut bytes = vec![0; HEADER + ALIGN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&(HEADER as u32).to_le_bytes());
+        bytes[12..16].copy_from_slice(&HEADER_BYTES.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
@@ -155,7 +158,7 @@ impl Header {
             return Err(BadHeader::Newer(format));
         }
         if format == 0
-            || u32_at(bytes, 12) != HEADER as u32
+            || u32_at(bytes, 12) != HEADER_BYTES
             || bytes[40..HEADER - 4].iter().any(|&byte| byte != 0)
         {
             return damaged("the header says what no program has written");
@@ -183,8 +186,9 @@ pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     let start = frame.len();
     frame.extend_from_slice(&[0; RECORD_HEAD]);
     write(frame);
-    let whole = u32::try_from(frame.len() - start).expect("a record is shorter than 2^32 bytes");
-    let length = whole - RECORD_HEAD as u32;
+    let bytes = |count| u32::try_from(count).expect("a record is shorter than 2^32 bytes");
+    let whole = bytes(frame.len() - start);
+    let length = bytes(frame.len() - start - RECORD_HEAD);
     frame[start..start + RECORD_HEAD].copy_from_slice(&length.to_le_bytes());
     whole
 }
@@ -218,7 +222,7 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
-        && length as usize % ALIGN == 0
+        && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);
     possible.then(|| Head {

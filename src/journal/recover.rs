@@ -216,6 +216,9 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
     }
 }
 
+/// What takes the records, and says what it makes of each, or why it can make nothing of it.
+pub type Take<'a, T> = dyn FnMut(&[u8], Origin) -> Result<T, String> + 'a;
+
 /// Reads all records in their order, and makes the directory fit to go on with: a torn tail is cut.
 /// O(bytes); no allocation per record.
 ///
@@ -224,7 +227,7 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
 pub fn recover(
     files: &mut dyn Files,
     options: &Options,
-    each: &mut dyn FnMut(&[u8], Origin) -> Result<Note, String>,
+    each: &mut Take<'_, Note>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Recovered, Report), Refused> {
     let mut ledger = Ledger::default();
@@ -246,7 +249,7 @@ pub fn recover(
 /// See [`Refused`].
 pub fn read(
     files: &mut dyn Files,
-    each: &mut dyn FnMut(&[u8], Origin) -> Result<(), String>,
+    each: &mut Take<'_, ()>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Refused> {
     Ok(chain::read(files, each, progress)?.report)

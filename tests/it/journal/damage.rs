@@ -486,7 +486,7 @@ fn unsynced(count: usize, damaged: usize) -> Image {
 
 #[test]
 fn damage_where_nothing_was_durable_is_a_torn_tail() {
-    for (count, damaged) in [(15, 0), (15, 8), (15, 14), (35, 20)] {
+    for (count, damaged) in [(15, 0), (15, 8), (15, 14), (35, 30)] {
         let image = unsynced(count, damaged);
         let found = try_recover(&image).unwrap();
         assert_eq!(found.shop.things.len(), damaged);

@@ -2,6 +2,7 @@
 
 mod damage;
 pub(crate) mod disk;
+mod real;
 mod shop;
 mod sim;
 mod space;

@@ -1,0 +1,306 @@
+//! The journal on the real disk, in a directory of its own.
+
+use super::shop::{Shop, delete_record, put_record};
+use super::world::{Found, options, recover_into};
+use crate::dice::Dice;
+use crate::support::until;
+use jobcentre::base::time::{Mono, Now};
+use jobcentre::journal::disk::{Access, Directory, Fault, RealDisk};
+use jobcentre::journal::{Journal, Note, Options, SyncMode, salvage};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const SEGMENT: u64 = 64 * 1024;
+
+/// A directory that is removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("journal-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        Self(place)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A journal that runs, and its owners.
+struct Real {
+    journal: Journal,
+    shop: Shop,
+    start: Instant,
+    wakes: Arc<AtomicU64>,
+}
+
+impl Real {
+    fn open(place: &Place, options: &Options) -> Result<Self, Fault> {
+        let mut directory = Directory::open(&place.0, Access::Run)?;
+        let Found { recovered, mut shop, report, .. } =
+            recover_into(&mut directory, options).unwrap();
+        assert_eq!(report.torn, None);
+        shop.last_id = shop.last_id.max(report.mark);
+        let wakes = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&wakes);
+        let wake = Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let disk = RealDisk::start(directory, wake)?;
+        let journal = recovered.start(Box::new(disk), Now::default());
+        Ok(Self { journal, shop, start: Instant::now(), wakes })
+    }
+
+    fn now(&self) -> Now {
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap();
+        Now { mono: Mono(nanos), ..Now::default() }
+    }
+
+    fn append(&mut self, record: &[u8]) -> u64 {
+        self.journal.set_mark(self.shop.last_id);
+        match self.shop.apply(record).unwrap() {
+            Note::Base(slot) => self.journal.append(Some(slot), record),
+            Note::Forget(slot) => {
+                self.journal.forget(slot);
+                self.journal.append(None, record)
+            }
+            Note::Nothing => self.journal.append(None, record),
+        }
+    }
+
+    fn put(&mut self, size: usize) -> u64 {
+        let id = self.shop.new_id();
+        self.append(&put_record(id, 1, size))
+    }
+
+    fn pass(&mut self) {
+        let now = self.now();
+        self.journal.poll(now);
+        while let Some(owner) = self.journal.next_to_move() {
+            let id = self.shop.id_of(owner);
+            let thing = self.shop.things[&id].clone();
+            self.append(&put_record(id, thing.value, thing.size));
+        }
+        self.journal.commit(now);
+    }
+
+    fn wait_for(&mut self, stamp: u64) {
+        until("an acknowledgement", || {
+            self.pass();
+            assert_eq!(self.journal.fault(), None);
+            self.journal.durable() >= stamp
+        });
+    }
+
+    fn wait_for_fault(&mut self) -> Fault {
+        until("a fault", || {
+            self.put(10);
+            self.pass();
+            self.journal.fault().is_some()
+        });
+        self.journal.fault().unwrap().clone()
+    }
+
+    fn close(&mut self) {
+        self.journal.close(self.now());
+        until("the end", || {
+            let now = self.now();
+            self.journal.poll(now);
+            self.journal.is_closed()
+        });
+        assert_eq!(self.journal.fault(), None);
+    }
+}
+
+const MODES: [SyncMode; 3] =
+    [SyncMode::Always, SyncMode::Every(Duration::from_millis(5)), SyncMode::Never];
+
+#[test]
+fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
+    for sync in MODES {
+        let place = Place::new("restart");
+        let mut dice = Dice::new(1);
+        let mut expected = Shop::default();
+        for round in 0..6 {
+            let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+            assert_eq!(real.shop.values(), expected.values(), "round {round}, {sync:?}");
+            assert_eq!(real.shop.last_id, expected.last_id);
+            for _ in 0..60 {
+                for _ in 0..dice.between(1, 20) {
+                    real.put(300);
+                    if let Some(id) = real.shop.pick(&mut dice)
+                        && dice.percent(90)
+                    {
+                        real.append(&delete_record(id));
+                    }
+                }
+                real.pass();
+            }
+            let stamp = real.put(20);
+            real.wait_for(stamp);
+            let status = real.journal.status();
+            assert!(sync == SyncMode::Never || status.syncs > 0);
+            assert!(real.wakes.load(Ordering::Relaxed) > 0, "nobody was woken");
+            if round % 2 == 0 {
+                real.close();
+            }
+            // Otherwise as if the process had been killed.
+            expected = real.shop;
+        }
+        let names = place.names();
+        assert!(names.len() < 12, "{names:?}");
+    }
+}
+
+#[test]
+fn a_timer_syncs_without_traffic() {
+    let place = Place::new("timer");
+    let sync = SyncMode::Every(Duration::from_millis(5));
+    let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+    let stamp = real.put(100);
+    real.wait_for(stamp);
+    let before = real.journal.status().synced_records;
+    assert!(before <= 1);
+    until("a sync", || {
+        let due = real.journal.poll_timeout().is_some_and(|at| at <= real.now().mono);
+        if due || real.wakes.swap(0, Ordering::Relaxed) > 0 {
+            real.pass();
+        }
+        real.journal.status().synced_records == 1
+    });
+}
+
+#[test]
+fn lock_held_twice() {
+    let place = Place::new("lock");
+    let real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
+    for access in [Access::Run, Access::Look] {
+        let fault = Directory::open(&place.0, access).unwrap_err();
+        assert_eq!(fault.operation, "lock");
+        assert!(fault.to_string().contains("another process uses this directory"), "{fault}");
+    }
+    drop(real);
+    let first = Directory::open(&place.0, Access::Look).unwrap();
+    let second = Directory::open(&place.0, Access::Look).unwrap();
+    assert!(Directory::open(&place.0, Access::Run).is_err(), "somebody looks");
+    drop((first, second));
+    Directory::open(&place.0, Access::Run).unwrap();
+}
+
+#[test]
+fn looking_makes_nothing() {
+    let place = Place::new("look");
+    assert!(Directory::open(&place.0, Access::Look).is_err(), "there is nothing");
+    assert!(!place.0.exists());
+    std::fs::create_dir_all(&place.0).unwrap();
+    Directory::open(&place.0, Access::Look).unwrap();
+    assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn read_only_directory() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new("read-only");
+    std::fs::create_dir_all(&place.0).unwrap();
+    std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let opened = Directory::open(&place.0, Access::Run);
+    if std::fs::write(place.0.join("probe"), "").is_err() {
+        let fault = opened.unwrap_err();
+        assert!(fault.file.ends_with("/lock") && fault.operation == "open", "{fault}");
+    }
+    std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o700)).unwrap();
+    // One in which not even root can make a file, one that cannot be made, and one that is a file.
+    assert_eq!(
+        Directory::open(Path::new("/proc/self"), Access::Run).unwrap_err().operation,
+        "open"
+    );
+    let fault = Directory::open(Path::new("/proc/nothing/here"), Access::Run).unwrap_err();
+    assert_eq!(fault.operation, "make the directory");
+    let file = place.0.join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(Directory::open(&file, Access::Run).is_err());
+}
+
+#[test]
+fn vanished_directory() {
+    for sync in MODES {
+        let place = Place::new("vanished");
+        let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+        let stamp = real.put(100);
+        real.wait_for(stamp);
+        std::fs::remove_dir_all(&place.0).unwrap();
+        let acknowledged = real.journal.durable();
+        let fault = real.wait_for_fault();
+        assert!(fault.file.contains("vanished"), "{fault}");
+        if sync == SyncMode::Always {
+            assert_eq!(real.journal.durable(), acknowledged, "what nobody will find");
+            assert!(fault.error.contains("somebody has removed it"), "{fault}");
+        }
+        assert!(real.journal.is_closed() && real.journal.poll_timeout().is_none());
+    }
+}
+
+#[test]
+fn a_journal_that_is_dropped_while_it_makes_a_segment_leaves_nothing_that_matters() {
+    let place = Place::new("dropped");
+    for _ in 0..5 {
+        drop(Real::open(&place, &options(SyncMode::Always, 32 * 1024 * 1024)).unwrap());
+    }
+    let mut real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
+    let stamp = real.put(1_000);
+    real.wait_for(stamp);
+    real.close();
+}
+
+#[test]
+fn a_record_larger_than_a_segment_gets_one_of_its_own() {
+    let place = Place::new("large");
+    let options = options(SyncMode::Always, SEGMENT);
+    let mut real = Real::open(&place, &options).unwrap();
+    for size in [10, 3 * SEGMENT as usize, 10] {
+        let stamp = real.put(size);
+        real.wait_for(stamp);
+    }
+    let large = std::fs::read_dir(&place.0).unwrap();
+    let large = large.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > SEGMENT);
+    assert_eq!(large.count(), 1);
+    let expected = real.shop.values();
+    drop(real);
+    assert_eq!(Real::open(&place, &options).unwrap().shop.values(), expected);
+}
+
+#[test]
+fn salvage_on_the_real_disk() {
+    let (from, to) = (Place::new("salvage-from"), Place::new("salvage-to"));
+    let options = options(SyncMode::Always, SEGMENT);
+    let mut real = Real::open(&from, &options).unwrap();
+    for _ in 0..500 {
+        real.put(200);
+        real.pass();
+    }
+    real.wait_for(real.journal.stamp() - 1);
+    real.close();
+    let expected = real.shop.values();
+    drop(real);
+    let mut source = Directory::open(&from.0, Access::Look).unwrap();
+    let mut target = Directory::open(&to.0, Access::Run).unwrap();
+    let salvaged = salvage(&mut source, &mut target, SEGMENT).unwrap();
+    assert!(salvaged.skipped.is_empty() && salvaged.records == 500);
+    drop(target);
+    assert_eq!(Real::open(&to, &options).unwrap().shop.values(), expected);
+}
