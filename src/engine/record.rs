@@ -3,13 +3,14 @@
 //! ```text
 //! record  = kind u8, then
 //!   1 job    id, flags u8, queue text, urgency, payload text,
-//!            [terms: lease, keep, bury, [limit u32, first, factor, max, jitter u8]], [expires moment], [state]
+//!            [terms: lease, keep, bury, [limit u32, first, factor, max, jitter u8]],
+//!            [expires moment], [state]
 //!   2 state  id, state
 //!   3 gone   id
 //! state   = stage u8, [moment], retries, result flag u8, [text]
-//! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4 encoding: 0 JSON,
-//!           1 JSON line, 2 packet (then its key's length stands before the payload); bit 5 terms;
-//!           bit 6 expires; bit 7 state
+//! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
+//!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
+//!           payload); bit 5 terms; bit 6 expires; bit 7 state
 //! text    = length, bytes; numbers without a width are LEB128, signed ones zigzag
 //! moment  = milliseconds of the wall clock since 1970
 //! ```

@@ -1,5 +1,5 @@
-//! The store seen by an engine that keeps a journal: which jobs have changed, what they are now, and
-//! how they come back after a restart.
+//! The store seen by an engine that keeps a journal: which jobs have changed, what they are now,
+//! and how they come back after a restart.
 
 use super::jobs::{Job, NONE};
 use super::{JobSlot, Store};
@@ -81,7 +81,8 @@ impl Store {
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
-    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet. O(log n + log d).
+    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet.
+    /// O(log n + log d).
     ///
     /// # Panics
     /// If somebody waits.

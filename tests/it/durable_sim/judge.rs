@@ -215,12 +215,11 @@ impl Judge {
                 assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
                 known.ended = Fate::Certain;
             }
-            Reply::Done => {}
+            Reply::Done | Reply::Refused(_) => {}
             Reply::NoJob => {
                 let under_way = known.changes > 0 || popping;
                 assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
             }
-            Reply::Refused(_) => {}
             other => panic!("job {} was answered {other:?}", id.0),
         }
     }
@@ -278,12 +277,12 @@ impl Judge {
             self.seen.there += 1;
         }
         assert!(engine.poll_completion().is_none());
-        for (bytes, known) in &mut self.jobs {
-            if found.contains(bytes) {
+        for (content, known) in &mut self.jobs {
+            if found.contains(content) {
                 continue;
             }
             let lost = known.put == Fate::Certain && known.ended == Fate::No;
-            assert!(!lost, "lost: {}", String::from_utf8_lossy(bytes));
+            assert!(!lost, "lost: {}", String::from_utf8_lossy(content));
             self.seen.gone += u64::from(known.ended == Fate::Certain);
             self.seen.unanswered_and_not += u64::from(known.put == Fate::Possible);
             if known.put == Fate::Possible {
@@ -297,7 +296,9 @@ impl Judge {
     pub(super) fn drain(&mut self, engine: &mut Engine, generation: u32, now: Now) {
         let client = ClientId { index: 98, generation };
         let mut names = StringList::default();
-        super::QUEUES.iter().for_each(|queue| names.push(queue));
+        for queue in super::QUEUES {
+            names.push(queue);
+        }
         let mut taken = BTreeSet::new();
         for serial in 0.. {
             let command = Command::Take { queues: names.from(0), wait: Wait::No };

@@ -2,8 +2,8 @@
 //! program, and after each end everything is compared with what clients were told.
 //!
 //! The judge keeps for each job what is certain and what is possible: a put that was answered is
-//! there, byte for byte, unless an end of it was asked for; an end that was answered is an end; what
-//! was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
+//! there, byte for byte, unless an end of it was asked for; an end that was answered is an end;
+//! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
 
 mod judge;
 
