@@ -258,9 +258,9 @@ impl Judge {
     pub(super) fn examine(&mut self, engine: &mut Engine, generation: u32, now: Now) {
         self.seen.lives += 1;
         let client = ClientId { index: 99, generation };
-        let last = self.ids.keys().next_back().copied().unwrap_or(0) + 200;
+        let end = self.ids.keys().next_back().copied().unwrap_or(0) + 200;
         let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
-        for id in 1..=last {
+        for id in 1..end {
             let ticket = Ticket { client, serial: u32::try_from(id).unwrap() };
             engine.submit(ticket, &Command::Look { id: JobId(id) }, now);
             let completion = engine.poll_completion().expect("a look is answered at once");
