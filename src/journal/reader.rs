@@ -75,7 +75,9 @@ impl<'f> Reader<'f> {
         (self.start, self.length) = (offset, kept);
         let target = want.max(JOURNAL_READ.min(left));
         if self.piece.len() < target {
-            self.piece.resize(target, 0);
+            let mut larger = vec![0; target];
+            larger[..kept].copy_from_slice(&self.piece[..kept]);
+            self.piece = larger;
         }
         while self.length < target {
             let at = offset + self.length as u64;
@@ -113,7 +115,7 @@ impl<'f> Reader<'f> {
     }
 
     /// The first frame that verifies at `offset` or behind it, at whatever place. `filled` is raised
-    /// to the end of the last byte seen that is not zero. O(bytes), as what is no frame is not
+    /// to behind the last bytes seen that are not zero. O(bytes), as what is no frame is not
     /// likely to have a head that verifies.
     pub(super) fn search(
         &mut self,
@@ -123,23 +125,26 @@ impl<'f> Reader<'f> {
     ) -> Result<Option<(u64, Head)>, Fault> {
         while offset + FRAME_HEAD as u64 <= source.size {
             self.bytes(&source.name, source.size, offset, FRAME_HEAD)?;
-            let at = usize::try_from(offset - self.start).expect("within the piece");
-            let piece = &self.piece[at..self.length];
-            if piece.len() < FRAME_HEAD {
+            let start = usize::try_from(offset - self.start).expect("within the piece");
+            let piece = &self.piece[start..self.length];
+            let (mut at, mut found) = (0, false);
+            while at + FRAME_HEAD <= piece.len() && !found {
+                if piece[at..at + ALIGN] == [0; ALIGN] {
+                    at += ALIGN;
+                    continue;
+                }
+                let room = source.size - offset - at as u64;
+                found = format::head(&piece[at..], room, source.key).is_some();
+                if !found {
+                    at += ALIGN;
+                    *filled = (*filled).max(offset + at as u64);
+                }
+            }
+            if at == 0 && !found {
                 return Ok(None);
             }
-            let room = source.size - offset;
-            let found = (0..=piece.len() - FRAME_HEAD).step_by(ALIGN).find(|&at| {
-                let blank = piece[at..at + ALIGN] == [0; ALIGN];
-                !blank && format::head(&piece[at..], room - at as u64, source.key).is_some()
-            });
-            // Without one, the places up to the last that had a whole head are done with.
-            let passed = found.unwrap_or((piece.len() - FRAME_HEAD) / ALIGN * ALIGN + ALIGN);
-            if let Some(last) = piece[..passed].iter().rposition(|&byte| byte != 0) {
-                *filled = (*filled).max(offset + last as u64 + 1);
-            }
-            offset += passed as u64;
-            if found.is_some() {
+            offset += at as u64;
+            if found {
                 if let Sight::Frame(head) = self.look(source, offset)? {
                     *filled = (*filled).max(offset + u64::from(head.length));
                     return Ok(Some((offset, head)));

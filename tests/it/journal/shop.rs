@@ -23,8 +23,7 @@ pub(crate) struct Shop {
 }
 
 fn fill(id: u64, value: u64, size: usize) -> Vec<u8> {
-    let first = (id ^ value) as u8;
-    (0..size).map(|at| first.wrapping_add(at as u8)).collect()
+    vec![(id ^ value) as u8; size]
 }
 
 pub(crate) fn put_record(id: u64, value: u64, size: usize) -> Vec<u8> {
