@@ -170,8 +170,8 @@ impl Walk<'_> {
         Ok(matches!(sight, Sight::Frame(head) if Some(head.sequence) == self.expected))
     }
 
-    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at the
-    /// beginning of the next part.
+    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at
+    /// the beginning of the next part.
     fn suspect(&mut self, stop: usize) -> Result<(String, u64), Refused> {
         let part = &self.parts[stop];
         if let Some(next) = self.parts.get(stop + 1)

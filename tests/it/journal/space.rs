@@ -71,7 +71,7 @@ impl World {
 
 /// What a workload does in one pass, as it has been decided by chance.
 fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
-    let size = || 20..SEGMENT as usize / 8;
+    let size = || 20..usize::try_from(SEGMENT / 8).unwrap();
     let things = world.shop.things.len();
     match manner {
         // Around so many things, and any of them may go or change.
