@@ -10,6 +10,7 @@ use std::time::Duration;
 #[serde(try_from = "String")]
 pub(super) struct Fsync(pub(super) SyncMode);
 
+const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_hours(1);
 
 impl FromStr for Fsync {
@@ -23,7 +24,7 @@ impl FromStr for Fsync {
         }
         let help = "give always, never, or a time such as 50ms or 1s";
         let every = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
-        if every.is_zero() || every > LONGEST {
+        if every < SHORTEST || every > LONGEST {
             return Err(format!("a time from 1ms to 1h is possible: {help}"));
         }
         Ok(Self(SyncMode::Every(every)))
@@ -49,7 +50,7 @@ mod tests {
         let every = |ms| Ok(Fsync(SyncMode::Every(Duration::from_millis(ms))));
         assert_eq!("50ms".parse(), every(50));
         assert_eq!("1s".parse(), every(1000));
-        for wrong in ["", "50", "0ms", "2h", "sometimes", "-1s"] {
+        for wrong in ["", "50", "0ms", "999us", "2h", "sometimes", "-1s"] {
             let error = wrong.parse::<Fsync>().unwrap_err();
             assert!(error.contains("50ms or 1s"), "{wrong}: {error}");
         }

@@ -12,7 +12,8 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
         Trouble::PutLost => warn!(
             client,
             total,
-            "there is no place left for another job: one was dropped, and its client does not know"
+            "there is no place left for another job, or no space on the disk: one was dropped, and \
+             its client does not know"
         ),
         Trouble::TooLarge(id) => warn!(
             client,
