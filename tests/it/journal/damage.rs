@@ -5,6 +5,7 @@ use super::disk::{SimDisk, segment_name};
 use super::shop::{Shop, put_record};
 use super::world::{Found, SALT, World, options, recover_into};
 use crate::dice::Dice;
+use jobcentre::base::time::Now;
 use jobcentre::journal::{Note, Options, Refused, SyncMode, read, recover, salvage};
 use std::collections::BTreeMap;
 
@@ -101,15 +102,15 @@ fn assert_goes_on(image: &Image, things: usize) {
         assert_eq!(report.torn.is_some(), round == 0 && report.torn.is_some(), "cut twice");
         let mut shop = shop;
         shop.last_id = report.mark;
-        let mut journal = recovered.start(Box::new(disk.clone()), Default::default());
+        let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
         let record = put_record(shop.new_id(), 1, 50);
         let Ok(Note::Base(slot)) = shop.apply(&record) else { panic!("it is a put") };
         journal.set_mark(shop.last_id);
         let stamp = journal.append(Some(slot), &record);
         while journal.durable() < stamp {
-            journal.commit(Default::default());
+            journal.commit(Now::default());
             disk.work(usize::MAX);
-            journal.poll(Default::default());
+            journal.poll(Now::default());
         }
         journal.check_invariants();
     }
@@ -365,7 +366,7 @@ fn payload_that_looks_like_a_batch() {
     let mut files = disk.clone();
     let mut keep = |_: &[u8], _| Ok(Note::Nothing);
     let recovered = recover(&mut files, &always(), &mut keep, &mut |_| {}).unwrap().0;
-    let mut journal = recovered.start(Box::new(disk.clone()), Default::default());
+    let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
     journal.append(None, b"the first");
     for commit in 0..2 {
         if commit == 1 {
@@ -378,9 +379,9 @@ fn payload_that_looks_like_a_batch() {
             }
         }
         for _ in 0..3 {
-            journal.commit(Default::default());
+            journal.commit(Now::default());
             disk.work(usize::MAX);
-            journal.poll(Default::default());
+            journal.poll(Now::default());
         }
     }
     let mut image = disk.image();
@@ -497,16 +498,32 @@ fn damage_where_nothing_was_durable_is_a_torn_tail() {
 }
 
 #[test]
+fn a_batch_larger_than_a_segment_right_behind_a_cut() {
+    let mut disk = SimDisk::of(unsynced(15, 8));
+    let found = recover_into(&mut disk, &always()).unwrap();
+    let mut journal = found.recovered.start(Box::new(disk.clone()), Now::default());
+    for (id, size) in [(100, 9_000), (101, 10)] {
+        let stamp = journal.append(Some(u32::try_from(id).unwrap()), &put_record(id, 1, size));
+        while journal.durable() < stamp {
+            journal.commit(Now::default());
+            disk.work(usize::MAX);
+            journal.poll(Now::default());
+        }
+    }
+    assert_eq!(try_recover(&disk.image()).unwrap().shop.things.len(), 10);
+}
+
+#[test]
 fn salvage_takes_no_batch_that_a_recovery_has_cut_off() {
     let mut disk = SimDisk::of(unsynced(15, 8));
     let found = recover_into(&mut disk, &always()).unwrap();
-    let mut journal = found.recovered.start(Box::new(disk.clone()), Default::default());
+    let mut journal = found.recovered.start(Box::new(disk.clone()), Now::default());
     for id in 100..104 {
-        journal.append(Some(id as u32), &put_record(id, 1, 50));
+        journal.append(Some(u32::try_from(id).unwrap()), &put_record(id, 1, 50));
         for _ in 0..3 {
-            journal.commit(Default::default());
+            journal.commit(Now::default());
             disk.work(usize::MAX);
-            journal.poll(Default::default());
+            journal.poll(Now::default());
         }
     }
     let image = disk.image();
