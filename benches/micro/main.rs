@@ -10,6 +10,7 @@
 mod deadlines;
 mod ends;
 mod heap;
+mod journal;
 mod json;
 mod replies;
 mod waiters;

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[32..40], [3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[40..60], [0; 20]);
-        assert_eq!(header[60..64], [0xea, 0xc0, 0x08, 0x1e]);
+        assert_eq!(header[60..64], [0xfe, 0x1c, 0x14, 0xea]);
         assert_eq!(header[64..], [0; 8]);
         let frame = frame(&[b"a", b""], key(3, 0x0102));
         assert_eq!(frame[..4], [64, 0, 0, 0]);
