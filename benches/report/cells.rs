@@ -2,6 +2,7 @@
 //! after round, so that a disturbance meets all of them alike.
 
 use crate::contestants::Contestant;
+use crate::durable::{self, Sync};
 use crate::metric::{Metric, grouped};
 use serde::Serialize;
 
@@ -19,10 +20,11 @@ pub(crate) enum Group {
     Queues,
     Packets,
     Lateness,
+    Durable,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -33,6 +35,7 @@ impl Group {
         Self::Queues,
         Self::Packets,
         Self::Lateness,
+        Self::Durable,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Group {
             Self::Queues => "Naming many queues",
             Self::Packets => "The networked priority queue, beside Job Centre",
             Self::Lateness => "Lateness",
+            Self::Durable => "Durability",
         }
     }
 }
@@ -92,6 +96,10 @@ pub(crate) enum Task {
     Naming { queues: usize, cycles: usize },
     /// Jobs whose time comes within so long.
     Lateness { jobs: usize, spread_ms: u64 },
+    /// `jobcentre bench` with these arguments on a server that keeps jobs on the disk.
+    Durable { sync: Sync, load: Vec<String>, beside_bare: bool },
+    /// Fill a server that keeps jobs on the disk, stop it and start it again.
+    Recovery { payload: usize, count: u64 },
 }
 
 /// How large everything is.
@@ -107,6 +115,7 @@ pub(crate) struct Sizes {
     pub(crate) drained: u64,
     pub(crate) timed: usize,
     pub(crate) spread_ms: u64,
+    pub(crate) recovered: u64,
 }
 
 impl Sizes {
@@ -122,6 +131,7 @@ impl Sizes {
         drained: 400_000,
         timed: 1_000_000,
         spread_ms: 10_000,
+        recovered: 1_000_000,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -135,6 +145,7 @@ impl Sizes {
         drained: 40_000,
         timed: 50_000,
         spread_ms: 2_000,
+        recovered: 20_000,
     };
 }
 
@@ -160,10 +171,11 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.extend([1, 16].map(|depth| pops(depth, sizes)));
     cells.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
     cells.push(lateness(sizes));
+    cells.extend(durable::cells::all(sizes));
     cells
 }
 
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -177,13 +189,13 @@ fn load(line: &str, contestants: &[Contestant]) -> Vec<Entry> {
 }
 
 /// The arguments of a cycle.
-fn cycle(connections: usize, depth: usize, payload: usize, seconds: f64) -> String {
+pub(crate) fn cycle(connections: usize, depth: usize, payload: usize, seconds: f64) -> String {
     format!(
         "cycle -c {connections} -d {depth} --payload {payload} --warmup 0.2 --duration {seconds}"
     )
 }
 
-fn plain(id: String, group: Group, title: String, entries: Vec<Entry>) -> Cell {
+pub(crate) fn plain(id: String, group: Group, title: String, entries: Vec<Entry>) -> Cell {
     let (columns, compared) = (WORKLOAD_COLUMNS.to_vec(), vec![Metric::Cpu]);
     Cell { id, group, title, entries, columns, compared, note: None }
 }

@@ -71,7 +71,7 @@ impl Contestant {
         let own = |listen, pinpriq| {
             format!(
                 "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} \
-                 --max-clients {CLIENTS_MAX} --log-level warn"
+                 --max-clients {CLIENTS_MAX}"
             )
         };
         let line = match self {
@@ -147,11 +147,28 @@ impl Programs {
         self.found.get(&contestant).map(PathBuf::as_path)
     }
 
-    /// Starts a fresh server and waits until it listens.
+    /// Where a server says what it says.
+    pub(crate) fn log(&self, contestant: Contestant) -> PathBuf {
+        self.scratch.join(format!("{}.log", contestant.name()))
+    }
+
+    /// Starts a fresh server, which keeps nothing on a disk, and waits until it listens.
     ///
     /// # Errors
     /// Says what it said, if it ended instead.
     pub(crate) fn start(&self, contestant: Contestant) -> Result<Server, String> {
+        self.start_with(contestant, &[])
+    }
+
+    /// The same, with further arguments, which count more than the usual ones.
+    ///
+    /// # Errors
+    /// Says what it said, if it ended instead.
+    pub(crate) fn start_with(
+        &self,
+        contestant: Contestant,
+        further: &[String],
+    ) -> Result<Server, String> {
         let program = self.program(contestant).ok_or("absent")?;
         let [port, other] = free_ports().map_err(|error| format!("no free ports: {error}"))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -159,10 +176,11 @@ impl Programs {
             Some(cores) => cores.command(cores.server, program),
             None => Command::new(program),
         };
-        let log = self.scratch.join(format!("{}.log", contestant.name()));
+        let log = self.log(contestant);
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         command
             .args(contestant.arguments(port, other))
+            .args(further)
             .current_dir(&self.scratch)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -173,6 +191,8 @@ impl Programs {
                 command.env_remove(name);
             }
         }
+        // A flag may say otherwise.
+        command.env("JOBCENTRE_LOG_LEVEL", "warn");
         let child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
         let mut server = Server { child, address };
         let deadline = Instant::now() + PATIENCE;
@@ -201,6 +221,27 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has it end in good order.
+    ///
+    /// # Errors
+    /// Says that it does not.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        let told = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        told.map_err(|error| format!("cannot say that the server is to stop: {error}"))?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let ended = self.child.try_wait().map_err(|error| format!("no server: {error}"))?;
+            match ended {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("the server ended badly ({status})")),
+                None if Instant::now() > deadline => {
+                    return Err(format!("the server does not stop in {PATIENCE:?}"));
+                }
+                None => sleep(Duration::from_millis(10)),
+            }
+        }
     }
 }
 

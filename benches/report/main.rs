@@ -7,6 +7,7 @@
 mod cells;
 mod client;
 mod contestants;
+mod durable;
 mod lateness;
 mod load;
 mod machine;

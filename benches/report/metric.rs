@@ -50,6 +50,21 @@ pub(crate) enum Metric {
     LeaseWorst,
     /// Jobs that should have come and never did.
     Missed,
+    /// Latency of puts alone, in microseconds: a change, which has to be on the disk.
+    PutP50,
+    /// A bare write and fdatasync in the same directory, in microseconds.
+    BareP50,
+    /// The former over the latter.
+    OverBare,
+    /// Jobs that are back in a second after a start.
+    RecoveryRate,
+    /// From the start until it listens.
+    RecoverySeconds,
+    /// Memory of the server before the stop and after the start, in MiB.
+    MemoryBefore,
+    MemoryAfter,
+    /// The latter over the former.
+    RecoveryMemory,
 }
 
 impl Metric {
@@ -80,6 +95,14 @@ impl Metric {
             Self::DelayP99 | Self::LeaseP99 => "p99 late, us",
             Self::DelayWorst | Self::LeaseWorst => "worst, us",
             Self::Missed => "missed",
+            Self::PutP50 => "p50 of puts, us",
+            Self::BareP50 => "bare write and fdatasync, p50, us",
+            Self::OverBare => "p50 of puts / bare",
+            Self::RecoveryRate => "jobs back a second",
+            Self::RecoverySeconds => "start until it listens, s",
+            Self::MemoryBefore => "memory before the stop, MiB",
+            Self::MemoryAfter => "memory after the start, MiB",
+            Self::RecoveryMemory => "memory after / before",
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cells::{Group, NAMED, Sizes, at_backlog, named, short};
 use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
+use crate::durable::cells::IN_MEMORY;
 use crate::metric::{Metric, figure};
 use crate::run::Outcome;
 use crate::stats::{Spread, paired};
@@ -20,6 +21,21 @@ enum How {
     Recorded(&'static str),
 }
 
+/// How far a figure may go.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Most(f64),
+    Least(f64),
+}
+
+impl Limit {
+    fn value(self) -> f64 {
+        match self {
+            Self::Most(value) | Self::Least(value) => value,
+        }
+    }
+}
+
 /// The record, which has a command of its own, because its figures depend on no machine.
 const RECORD: &str = include_str!("../instruction_counts.json");
 
@@ -31,7 +47,7 @@ pub(crate) struct Rule {
     what: String,
     metric: Metric,
     how: How,
-    most: f64,
+    limit: Limit,
     unit: &'static str,
     /// It is wished for, and nothing is wrong if it does not hold.
     aim: bool,
@@ -63,8 +79,16 @@ impl Finding {
         }
     }
 
-    fn of(spread: &Spread, most: f64) -> Self {
-        match (spread.median <= most, spread.max <= most, spread.min <= most) {
+    fn of(spread: &Spread, limit: Limit) -> Self {
+        let is_within = |value: f64| match limit {
+            Limit::Most(most) => value <= most,
+            Limit::Least(least) => value >= least,
+        };
+        let (worst, best) = match limit {
+            Limit::Most(_) => (spread.max, spread.min),
+            Limit::Least(_) => (spread.min, spread.max),
+        };
+        match (is_within(spread.median), is_within(worst), is_within(best)) {
             (true, true, _) => Self::Holds,
             (true, false, _) => Self::HoldsBarely,
             (false, _, true) => Self::FailsBarely,
@@ -122,26 +146,35 @@ impl Rule {
         let what = format!("{cell}: {} / {}", metric_name(metric), theirs.name());
         let ours = JobCentre.name().to_owned();
         let how = How::Ratio { ours, theirs: theirs.name().to_owned() };
-        Self { cell: cell.to_owned(), group, what, metric, how, most, unit: "x", aim: false }
+        let limit = Limit::Most(most);
+        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit: "x", aim: false }
     }
 
     fn value(cell: &str, group: Group, metric: Metric, most: f64, unit: &'static str) -> Self {
         let what = format!("{cell}: {}", metric_name(metric));
-        Self { cell: cell.to_owned(), group, what, metric, how: How::Value, most, unit, aim: false }
+        let (limit, how) = (Limit::Most(most), How::Value);
+        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit, aim: false }
+    }
+
+    /// The same limit from below.
+    fn at_least(self) -> Self {
+        Self { limit: Limit::Least(self.limit.value()), ..self }
     }
 
     /// Finds out.
     pub(crate) fn judge(&self, outcomes: &[Outcome]) -> Verdict {
         let spread = self.measure(outcomes);
+        let sign = if matches!(self.limit, Limit::Most(_)) { "<=" } else { ">=" };
+        let limit = self.limit.value();
         let must = match self.unit {
-            "%" => format!("<= {:.0} %", 100.0 * self.most),
-            "x" => format!("<= {:.2}x", self.most),
-            COUNT => format!("{:.0} {COUNT}", self.most),
-            unit => format!("<= {} {unit}", figure(self.most)),
+            "%" => format!("{sign} {:.0} %", 100.0 * limit),
+            "x" => format!("{sign} {limit:.2}x"),
+            COUNT => format!("{limit:.0} {COUNT}"),
+            unit => format!("{sign} {} {unit}", figure(limit)),
         };
         let must = if self.aim { format!("aim: {must}") } else { must };
         let finding =
-            spread.as_ref().map_or(Finding::NotMeasured, |spread| Finding::of(spread, self.most));
+            spread.as_ref().map_or(Finding::NotMeasured, |spread| Finding::of(spread, self.limit));
         Verdict {
             cell: self.cell.clone(),
             group: self.group,
@@ -218,7 +251,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
         what: "instructions a request, mean over the cycle, depth 16 (recorded)".to_owned(),
         metric: Metric::Calls,
         how: How::Recorded("request/cycle"),
-        most: 2600.0,
+        limit: Limit::Most(2600.0),
         unit: "instructions",
         aim: false,
     });
@@ -248,7 +281,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
         what: "naming: CPU a get that names 100 queues instead of 1".to_owned(),
         metric: Metric::CycleCpu,
         how: How::Difference { ours: named(NAMED[1]), theirs: named(NAMED[0]) },
-        most: 1.2,
+        limit: Limit::Most(1.2),
         unit: "us more",
         aim: false,
     });
@@ -259,7 +292,36 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
         ..Rule::ratio(cell, Group::Packets, Metric::Cpu, JobCentre, 0.80)
     }));
     rules.push(Rule::value("lateness", Group::Lateness, Metric::Missed, 0.0, COUNT));
+    rules.extend(durable());
     rules
+}
+
+/// Those of jobs on the disk.
+fn durable() -> Vec<Rule> {
+    let value = |cell, metric, limit, unit| Rule::value(cell, Group::Durable, metric, limit, unit);
+    let ratio =
+        |cell, metric, theirs, limit| Rule::ratio(cell, Group::Durable, metric, theirs, limit);
+    let rate = Metric::Throughput;
+    let in_memory = How::Ratio { ours: JobCentre.name().to_owned(), theirs: IN_MEMORY.to_owned() };
+    vec![
+        value("durable-64-1", rate, 75_000.0, "requests/s").at_least(),
+        ratio("durable-64-1", rate, Redis, 1.0).at_least(),
+        ratio("durable-64-1", rate, Beanstalkd, 7.0).at_least(),
+        value("durable-64-16", rate, 250_000.0, "requests/s").at_least(),
+        ratio("durable-64-16", rate, Redis, 1.0).at_least(),
+        ratio("durable-1-1", rate, Beanstalkd, 1.0).at_least(),
+        value("durable-1-1", Metric::OverBare, 1.8, "x"),
+        // How fast the disk of this machine is counts as well.
+        Rule { aim: true, ..value("durable-1-1", Metric::PutP50, 170.0, "us") },
+        Rule {
+            how: in_memory,
+            what: format!("durable-50ms: CPU a request / {IN_MEMORY}"),
+            ..ratio("durable-50ms", Metric::Cpu, JobCentre, 1.12)
+        },
+        ratio("durable-50ms", rate, Beanstalkd, 1.1).at_least(),
+        value("recovery", Metric::RecoveryRate, 1e6, "jobs/s").at_least(),
+        value("recovery", Metric::RecoveryMemory, 1.1, "x"),
+    ]
 }
 
 /// Those of the backlog: from its smallest size to its largest.
@@ -272,7 +334,7 @@ fn growth(sizes: &Sizes) -> [Rule; 2] {
         what: format!("backlog-{depth}: CPU a request, {} -> {}", short(first), short(last)),
         metric: Metric::Cpu,
         how,
-        most,
+        limit: Limit::Most(most),
         unit,
         aim: false,
     };

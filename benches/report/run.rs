@@ -5,7 +5,7 @@ use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;
-use crate::{lateness, memory, naming, syscalls};
+use crate::{durable, lateness, memory, naming, syscalls};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -138,6 +138,12 @@ impl Runner {
             }
             Task::Naming { queues, cycles } => naming::measure(programs, *queues, *cycles),
             Task::Lateness { jobs, spread_ms } => lateness::measure(programs, *jobs, *spread_ms),
+            Task::Durable { sync, load, beside_bare } => {
+                durable::load(programs, &self.scratch, contestant, *sync, load, *beside_bare)
+            }
+            Task::Recovery { payload, count } => {
+                durable::recovery(programs, &self.scratch, *payload, *count)
+            }
         }
     }
 

@@ -21,10 +21,11 @@ const TINY: Sizes = Sizes {
     drained: 1_000,
     timed: 2_000,
     spread_ms: 500,
+    recovered: 1_000,
 };
 
 /// The cells with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 10] = [
+const CHECKED: [&str; 12] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
@@ -35,6 +36,8 @@ const CHECKED: [&str; 10] = [
     "pops-1",
     "deliveries-1",
     "lateness",
+    "durable-1-1",
+    "recovery",
 ];
 
 /// Runs all checks.
@@ -67,8 +70,9 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let verdicts: Vec<_> = rules::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
-    let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness";
-    assert_eq!(judged, 9, "{what}");
+    let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
+        durable-1-1 twice, recovery twice";
+    assert_eq!(judged, 13, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;

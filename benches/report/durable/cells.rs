@@ -1,0 +1,111 @@
+//! The cells of durability.
+
+use super::Sync;
+use crate::cells::{Cell, Entry, Group, Sizes, Task, cycle, plain, short, words};
+use crate::contestants::Contestant::{self, Beanstalkd, JobCentre, Redis};
+use crate::metric::{Metric, grouped};
+
+/// The label of a jobcentre that keeps nothing on the disk.
+pub(crate) const IN_MEMORY: &str = "jobcentre, in memory";
+
+const PAYLOAD: usize = 100;
+
+/// What is true of all cells with peers.
+const NOTE: &str = "a get is no change and waits for no sync; kernel threads that write to the \
+    disk count as other programs";
+
+pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = [1, 16].map(|depth| many(depth, sizes)).into();
+    cells.extend([one(sizes), relaxed(sizes), recovery(sizes)]);
+    cells
+}
+
+fn entry(contestant: Contestant, sync: Sync, line: &str, beside_bare: bool) -> Entry {
+    Entry {
+        label: contestant.name().to_owned(),
+        contestant,
+        task: Task::Durable { sync, load: words(line), beside_bare },
+    }
+}
+
+fn cell(id: &str, title: String, entries: Vec<Entry>) -> Cell {
+    let mut cell = plain(id.to_owned(), Group::Durable, title, entries);
+    cell.compared.push(Metric::Throughput);
+    cell.note = Some(NOTE);
+    cell
+}
+
+fn many(depth: usize, sizes: &Sizes) -> Cell {
+    let line = cycle(64, depth, PAYLOAD, sizes.seconds);
+    let entry = |contestant| entry(contestant, Sync::Always, &line, false);
+    cell(
+        &format!("durable-64-{depth}"),
+        format!("64 connections, depth {depth}, synced before every answer"),
+        [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
+    )
+}
+
+fn one(sizes: &Sizes) -> Cell {
+    let line = cycle(1, 1, PAYLOAD, sizes.seconds);
+    let entry = |contestant| entry(contestant, Sync::Always, &line, true);
+    let mut cell = cell(
+        "durable-1-1",
+        "1 connection, depth 1, synced before every answer".to_owned(),
+        [JobCentre, Beanstalkd].map(entry).to_vec(),
+    );
+    cell.columns = vec![
+        Metric::Cpu,
+        Metric::Throughput,
+        Metric::P50,
+        Metric::PutP50,
+        Metric::BareP50,
+        Metric::OverBare,
+        Metric::P99,
+    ];
+    cell
+}
+
+fn relaxed(sizes: &Sizes) -> Cell {
+    let line = cycle(64, 1, PAYLOAD, sizes.seconds);
+    let sync = Sync::Every(50);
+    let memory = Entry {
+        label: IN_MEMORY.to_owned(),
+        contestant: JobCentre,
+        task: Task::Load(words(&line)),
+    };
+    cell(
+        "durable-50ms",
+        "64 connections, depth 1, synced every 50 ms".to_owned(),
+        vec![entry(JobCentre, sync, &line, false), memory, entry(Beanstalkd, sync, &line, false)],
+    )
+}
+
+fn recovery(sizes: &Sizes) -> Cell {
+    let entry = Entry {
+        label: JobCentre.name().to_owned(),
+        contestant: JobCentre,
+        task: Task::Recovery { payload: PAYLOAD, count: sizes.recovered },
+    };
+    Cell {
+        id: "recovery".to_owned(),
+        group: Group::Durable,
+        title: format!(
+            "{} waiting jobs of {} B come back after a stop",
+            short(sizes.recovered),
+            grouped(&PAYLOAD.to_string())
+        ),
+        entries: vec![entry],
+        columns: vec![
+            Metric::RecoveryRate,
+            Metric::RecoverySeconds,
+            Metric::MemoryBefore,
+            Metric::MemoryAfter,
+            Metric::RecoveryMemory,
+        ],
+        compared: Vec::new(),
+        note: Some(
+            "jobs a second as the server logs them; memory is all of the process, at rest; the \
+             journal was just written, so the system has it in its cache",
+        ),
+    }
+}

@@ -1,0 +1,131 @@
+//! Jobs on a disk: load on servers that sync, and the way back after a stop.
+//!
+//! Each run has an empty directory below the report's scratch folder, which must be on a disk, and
+//! leaves nothing there. How fast a sync is says the disk, so where latency is judged a bare write
+//! and fdatasync of a small block is measured in the same directory, right before the server starts.
+
+pub(crate) mod cells;
+mod storage;
+
+pub(crate) use storage::Sync;
+
+use crate::contestants::{Contestant, Programs};
+use crate::load::{drive, number, sample};
+use crate::metric::{Metric, Sample};
+use crate::process::{resident, settle};
+use crate::stats::{Spread, float};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use storage::{Folder, file_system};
+
+/// Drives a server that syncs; `beside_bare`: with what a bare sync takes.
+pub(crate) fn load(
+    programs: &Programs,
+    scratch: &Path,
+    contestant: Contestant,
+    sync: Sync,
+    words: &[String],
+    beside_bare: bool,
+) -> Result<Sample, String> {
+    let folder = Folder::fresh(scratch)?;
+    let bare = if beside_bare { Some(bare_p50(folder.path())?) } else { None };
+    let arguments = sync.arguments(contestant, folder.path())?;
+    let server = programs.start_with(contestant, &arguments)?;
+    let raw = drive(programs, &server, contestant, words)?;
+    let put = number(&raw, &["latency_us", "put", "p50"]);
+    let mut sample = sample(raw);
+    if let (Some(bare), Some(put)) = (bare, put) {
+        sample.values.insert(Metric::PutP50, put);
+        sample.values.insert(Metric::BareP50, bare);
+        sample.values.insert(Metric::OverBare, put / bare);
+        sample.raw["bare_write_and_fdatasync_p50_us"] = json!(bare);
+    }
+    sample.raw["file_system"] = json!(file_system(scratch));
+    Ok(sample)
+}
+
+/// What is written at a time, and where: over blocks that are there, as a journal does.
+const BLOCK: usize = 256;
+const BLOCKS: usize = 4096;
+const SYNCS: usize = 2000;
+const SYNCING: Duration = Duration::from_millis(500);
+
+/// Microseconds for a write and an fdatasync of a small block, the median.
+fn bare_p50(folder: &Path) -> Result<f64, String> {
+    let path = folder.join("bare");
+    let measure = || {
+        let file = File::create(&path)?;
+        file.write_all_at(&vec![0; BLOCK * BLOCKS], 0)?;
+        file.sync_all()?;
+        let block = [1; BLOCK];
+        let start = Instant::now();
+        let mut micros = Vec::new();
+        for number in 0..SYNCS {
+            let before = Instant::now();
+            file.write_all_at(&block, (number % BLOCKS * BLOCK) as u64)?;
+            file.sync_data()?;
+            micros.push(before.elapsed().as_secs_f64() * 1e6);
+            if start.elapsed() > SYNCING {
+                break;
+            }
+        }
+        std::fs::remove_file(&path)?;
+        Ok(micros)
+    };
+    let micros = measure()
+        .map_err(|error: std::io::Error| format!("cannot sync {}: {error}", path.display()))?;
+    Spread::of(&micros).map(|spread| spread.median).ok_or_else(|| "nothing was synced".to_owned())
+}
+
+/// Fills a server, stops it in good order, and starts it again over the same directory.
+pub(crate) fn recovery(
+    programs: &Programs,
+    scratch: &Path,
+    payload: usize,
+    count: u64,
+) -> Result<Sample, String> {
+    let contestant = Contestant::JobCentre;
+    let folder = Folder::fresh(scratch)?;
+    let arguments = Sync::Never.arguments(contestant, folder.path())?;
+    let memory = |pid| settle(pid).and_then(|()| resident(pid)).map(float);
+    let server = programs.start_with(contestant, &arguments)?;
+    let line = format!("put -c 4 -d 64 --payload {payload} -n {count} --keep");
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let raw = drive(programs, &server, contestant, &words)?;
+    let before = memory(server.pid())?;
+    server.stop()?;
+    let start = Instant::now();
+    let server = programs.start_with(contestant, &arguments)?;
+    let listening = start.elapsed().as_secs_f64();
+    let after = memory(server.pid())?;
+    let opened = opened(&std::fs::read_to_string(programs.log(contestant)).unwrap_or_default())?;
+    if opened["jobs"].as_u64() != Some(count) {
+        return Err(format!("of {count} jobs {} are back", opened["jobs"]));
+    }
+    let rate = number(&opened, &["records_per_second"]).ok_or("the server tells no rate")?;
+    let mut sample = Sample {
+        raw: json!({
+            "run": raw, "opened": opened, "seconds_until_it_listens": listening,
+            "bytes_before": before, "bytes_after": after, "file_system": file_system(scratch),
+        }),
+        ..Sample::default()
+    };
+    sample.values.insert(Metric::RecoveryRate, rate);
+    sample.values.insert(Metric::RecoverySeconds, listening);
+    sample.values.insert(Metric::MemoryBefore, before / MIB);
+    sample.values.insert(Metric::MemoryAfter, after / MIB);
+    sample.values.insert(Metric::RecoveryMemory, after / before);
+    Ok(sample)
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// What the server's log says of its data directory.
+fn opened(log: &str) -> Result<Value, String> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut opened = lines.filter(|line| line["message"] == "opened the data directory");
+    opened.next().ok_or_else(|| "the server does not say that it opened its data".to_owned())
+}
