@@ -121,7 +121,8 @@ fn bare(bencher: Bencher, records: usize) {
     let file: File =
         OpenOptions::new().create_new(true).write(true).open(path).expect("a new file");
     let frame = frame(records);
-    let size = sized(JOURNAL_SEGMENT as usize).max(2 * frame.len());
+    let size = sized(usize::try_from(JOURNAL_SEGMENT).expect("a segment fits into memory"))
+        .max(2 * frame.len());
     file.write_all_at(&vec![0; size], 0).expect("zeros");
     file.sync_all().expect("durable zeros");
     let mut at = 0;
