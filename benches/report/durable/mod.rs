@@ -7,7 +7,7 @@
 pub(crate) mod cells;
 mod storage;
 
-pub(crate) use storage::Sync;
+pub(crate) use storage::Syncing;
 
 use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
@@ -26,7 +26,7 @@ pub(crate) fn load(
     programs: &Programs,
     scratch: &Path,
     contestant: Contestant,
-    sync: Sync,
+    sync: Syncing,
     words: &[String],
     beside_bare: bool,
 ) -> Result<Sample, String> {
@@ -89,7 +89,7 @@ pub(crate) fn recovery(
 ) -> Result<Sample, String> {
     let contestant = Contestant::JobCentre;
     let folder = Folder::fresh(scratch)?;
-    let arguments = Sync::Never.arguments(contestant, folder.path())?;
+    let arguments = Syncing::Never.arguments(contestant, folder.path())?;
     let memory = |pid| settle(pid).and_then(|()| resident(pid)).map(float);
     let server = programs.start_with(contestant, &arguments)?;
     let line = format!("put -c 4 -d 64 --payload {payload} -n {count} --keep");
