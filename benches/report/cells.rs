@@ -2,7 +2,7 @@
 //! after round, so that a disturbance meets all of them alike.
 
 use crate::contestants::Contestant;
-use crate::durable::{self, Sync};
+use crate::durable::{self, Syncing};
 use crate::metric::{Metric, grouped};
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ pub(crate) enum Task {
     /// Jobs whose time comes within so long.
     Lateness { jobs: usize, spread_ms: u64 },
     /// `jobcentre bench` with these arguments on a server that keeps jobs on the disk.
-    Durable { sync: Sync, load: Vec<String>, beside_bare: bool },
+    Durable { sync: Syncing, load: Vec<String>, beside_bare: bool },
     /// Fill a server that keeps jobs on the disk, stop it and start it again.
     Recovery { payload: usize, count: u64 },
 }

@@ -23,7 +23,7 @@ enum How {
 
 /// How far a figure may go.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(crate) enum Limit {
     Most(f64),
     Least(f64),
 }
@@ -79,7 +79,7 @@ impl Finding {
         }
     }
 
-    fn of(spread: &Spread, limit: Limit) -> Self {
+    pub(crate) fn of(spread: &Spread, limit: Limit) -> Self {
         let is_within = |value: f64| match limit {
             Limit::Most(most) => value <= most,
             Limit::Least(least) => value >= least,

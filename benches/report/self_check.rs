@@ -4,7 +4,7 @@ use crate::cells::{Cell, Entry, Sizes, Task, all};
 use crate::contestants::{Contestant, Programs};
 use crate::machine::{Header, numbers};
 use crate::metric::{Metric, figure};
-use crate::rules::{self, Finding};
+use crate::rules::{self, Finding, Limit};
 use crate::run::Runner;
 use crate::stats::{Spread, paired};
 use crate::{markdown, plots};
@@ -101,6 +101,18 @@ fn tiny(mut cell: Cell) -> Cell {
 fn arithmetic() {
     let spread = Spread::of(&[3.0, 1.0, 2.0, f64::NAN]).expect("there are values");
     assert_eq!((spread.median, spread.min, spread.max, spread.rounds), (2.0, 1.0, 3.0, 3));
+    for (limit, finding) in [
+        (Limit::Most(3.0), Finding::Holds),
+        (Limit::Most(2.0), Finding::HoldsBarely),
+        (Limit::Most(1.0), Finding::FailsBarely),
+        (Limit::Most(0.5), Finding::Fails),
+        (Limit::Least(1.0), Finding::Holds),
+        (Limit::Least(2.0), Finding::HoldsBarely),
+        (Limit::Least(3.0), Finding::FailsBarely),
+        (Limit::Least(3.5), Finding::Fails),
+    ] {
+        assert_eq!(Finding::of(&spread, limit), finding, "{limit:?}");
+    }
     let even = Spread::of(&[4.0, 1.0]).map(|spread| figure(spread.median));
     assert_eq!(even.as_deref(), Some("2.50"));
     assert_eq!(Spread::of(&[]), None);

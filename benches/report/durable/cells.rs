@@ -1,6 +1,6 @@
 //! The cells of durability.
 
-use super::Sync;
+use super::Syncing;
 use crate::cells::{Cell, Entry, Group, Sizes, Task, cycle, plain, short, words};
 use crate::contestants::Contestant::{self, Beanstalkd, JobCentre, Redis};
 use crate::metric::{Metric, grouped};
@@ -10,9 +10,10 @@ pub(crate) const IN_MEMORY: &str = "jobcentre, in memory";
 
 const PAYLOAD: usize = 100;
 
-/// What is true of all cells with peers.
-const NOTE: &str = "a get is no change and waits for no sync; kernel threads that write to the \
-    disk count as other programs";
+/// What is true of all cells with load.
+const NOTE: &str = "what is on the disk: puts and deletes, of redis also gets (its lease is a \
+    change; a get of jobcentre and beanstalkd syncs nothing itself); kernel threads that write to \
+    the disk count as other programs";
 
 pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     let mut cells: Vec<Cell> = [1, 16].map(|depth| many(depth, sizes)).into();
@@ -20,7 +21,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells
 }
 
-fn entry(contestant: Contestant, sync: Sync, line: &str, beside_bare: bool) -> Entry {
+fn entry(contestant: Contestant, sync: Syncing, line: &str, beside_bare: bool) -> Entry {
     Entry {
         label: contestant.name().to_owned(),
         contestant,
@@ -37,7 +38,7 @@ fn cell(id: &str, title: String, entries: Vec<Entry>) -> Cell {
 
 fn many(depth: usize, sizes: &Sizes) -> Cell {
     let line = cycle(64, depth, PAYLOAD, sizes.seconds);
-    let entry = |contestant| entry(contestant, Sync::Always, &line, false);
+    let entry = |contestant| entry(contestant, Syncing::Always, &line, false);
     cell(
         &format!("durable-64-{depth}"),
         format!("64 connections, depth {depth}, synced before every answer"),
@@ -47,7 +48,7 @@ fn many(depth: usize, sizes: &Sizes) -> Cell {
 
 fn one(sizes: &Sizes) -> Cell {
     let line = cycle(1, 1, PAYLOAD, sizes.seconds);
-    let entry = |contestant| entry(contestant, Sync::Always, &line, true);
+    let entry = |contestant| entry(contestant, Syncing::Always, &line, true);
     let mut cell = cell(
         "durable-1-1",
         "1 connection, depth 1, synced before every answer".to_owned(),
@@ -67,7 +68,7 @@ fn one(sizes: &Sizes) -> Cell {
 
 fn relaxed(sizes: &Sizes) -> Cell {
     let line = cycle(64, 1, PAYLOAD, sizes.seconds);
-    let sync = Sync::Every(50);
+    let sync = Syncing::Every(50);
     let memory = Entry {
         label: IN_MEMORY.to_owned(),
         contestant: JobCentre,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// When a change is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Sync {
+pub(crate) enum Syncing {
     /// Before it is answered.
     Always,
     /// At most so many milliseconds later.
@@ -17,7 +17,7 @@ pub(crate) enum Sync {
     Never,
 }
 
-impl Sync {
+impl Syncing {
     /// The arguments that make a server keep everything in a directory.
     ///
     /// # Errors
