@@ -9,7 +9,7 @@
 use super::disk::{Fault, Files};
 use super::format::{self, BadHeader, HEADER, Head, Header, Records};
 use super::reader::{FIRST, Reader, Sight, Source};
-use super::recover::{Origin, Progress, Refused, Report, Torn};
+use super::recover::{Each, Origin, Progress, Refused, Report, Torn};
 use crate::base::limits::JOURNAL_READ;
 
 /// What is in a directory.
@@ -70,9 +70,6 @@ pub(super) struct Chain {
     pub(super) kept: usize,
     pub(super) report: Report,
 }
-
-/// What takes the records.
-pub(super) type Each<'a> = dyn FnMut(&[u8], Origin) -> Result<(), String> + 'a;
 
 fn damaged(name: &str, offset: u64, what: &str) -> Refused {
     Refused::Damaged { file: name.to_owned(), offset, what: what.to_owned() }
@@ -170,8 +167,8 @@ impl Walk<'_> {
         Ok(matches!(sight, Sight::Frame(head) if Some(head.sequence) == self.expected))
     }
 
-    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at the
-    /// beginning of the next part.
+    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at
+    /// the beginning of the next part.
     fn suspect(&mut self, stop: usize) -> Result<(String, u64), Refused> {
         let part = &self.parts[stop];
         if let Some(next) = self.parts.get(stop + 1)

@@ -50,12 +50,16 @@ pub(super) const FORMAT: u32 = 1;
 
 /// Size of a segment's header.
 pub(super) const HEADER: usize = 64;
+const HEADER_32: [u8; 4] = [64, 0, 0, 0];
 
 /// Size of a frame without its records.
 pub(super) const FRAME_HEAD: usize = 48;
 
 /// Frames are multiples of this, and so many zero bytes end a segment.
 pub(super) const ALIGN: usize = 8;
+
+/// Epochs and sequences stay below this, so that one more is always possible.
+pub(super) const NUMBER_END: u64 = 1 << 63;
 
 /// Bytes in front of each record.
 pub(super) const RECORD_HEAD: usize = 4;
@@ -111,7 +115,7 @@ pub(super) fn spare_name(number: u32) -> String {
 /// The epoch of the segment that has this name, if it is a segment's.
 pub(super) fn epoch_of(name: &str) -> Option<u64> {
     let epoch = u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok()?;
-    (segment_name(epoch) == name).then_some(epoch)
+    (segment_name(epoch) == name && (1..NUMBER_END).contains(&epoch)).then_some(epoch)
 }
 
 /// The number of the spare that has this name, if it is a spare's.
@@ -126,7 +130,7 @@ impl Header {
         let mut bytes = vec![0; HEADER + ALIGN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&(HEADER as u32).to_le_bytes());
+        bytes[12..16].copy_from_slice(&HEADER_32);
         bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
@@ -155,7 +159,7 @@ impl Header {
             return Err(BadHeader::Newer(format));
         }
         if format == 0
-            || u32_at(bytes, 12) != HEADER as u32
+            || bytes[12..16] != HEADER_32
             || bytes[40..HEADER - 4].iter().any(|&byte| byte != 0)
         {
             return damaged("the header says what no program has written");
@@ -183,10 +187,10 @@ pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     let start = frame.len();
     frame.extend_from_slice(&[0; RECORD_HEAD]);
     write(frame);
-    let whole = u32::try_from(frame.len() - start).expect("a record is shorter than 2^32 bytes");
-    let length = whole - RECORD_HEAD as u32;
-    frame[start..start + RECORD_HEAD].copy_from_slice(&length.to_le_bytes());
-    whole
+    let whole = frame.len() - start;
+    let size = |bytes| u32::try_from(bytes).expect("a record is shorter than 2^32 bytes");
+    frame[start..start + RECORD_HEAD].copy_from_slice(&size(whole - RECORD_HEAD).to_le_bytes());
+    size(whole)
 }
 
 /// How long a frame of `length` bytes is when it is sealed.
@@ -218,7 +222,8 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
-        && length as usize % ALIGN == 0
+        && u64_at(bytes, 8) < NUMBER_END
+        && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);
     possible.then(|| Head {
@@ -294,10 +299,13 @@ mod tests {
         assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[32..40], [3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[40..60], [0; 20]);
-        assert_eq!(header[60..64], [0xea, 0xc0, 0x08, 0x1e]);
+        // The checksums were computed by another program.
+        assert_eq!(header[60..64], [0xfe, 0x1c, 0x14, 0xea]);
         assert_eq!(header[64..], [0; 8]);
         let frame = frame(&[b"a", b""], key(3, 0x0102));
         assert_eq!(frame[..4], [64, 0, 0, 0]);
+        assert_eq!(frame[4..8], [0xa8, 0xaf, 0x28, 0x25]);
+        assert_eq!(frame[44..48], [0xd2, 0x37, 0x0a, 0x3b]);
         assert_eq!(frame[8..16], [7, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(frame[16..24], [5, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(frame[24..32], [2, 0, 0, 0, 0, 0, 0, 0]);
@@ -356,6 +364,8 @@ mod tests {
         assert_eq!(epoch_of("00000000000000ab.seg"), Some(0xab));
         assert_eq!(epoch_of("00000000000000AB.seg"), None);
         assert_eq!(epoch_of("ab.seg"), None);
+        assert_eq!(epoch_of("0000000000000000.seg"), None);
+        assert_eq!(epoch_of("ffffffffffffffff.seg"), None);
         assert_eq!(epoch_of("+0000000000000ab.seg"), None);
         assert_eq!(spare_of("spare-7.seg"), Some(7));
         assert_eq!(spare_of("spare-07.seg"), None);

@@ -98,13 +98,14 @@ impl Ledger {
     /// The half of an epoch that places keep. Halves are told apart by their distance from the
     /// first segment's, so one of them can be spared for [`OPEN`].
     fn half(epoch: u64) -> u32 {
-        (epoch % u64::from(OPEN)) as u32
+        u32::try_from(epoch % u64::from(OPEN)).expect("a remainder of 32 bits")
     }
 
     fn index(&self, half: u32) -> usize {
         let first = Self::half(self.first_epoch);
         let modulus = u64::from(OPEN);
-        ((u64::from(half) + modulus - u64::from(first)) % modulus) as usize
+        let index = (u64::from(half) + modulus - u64::from(first)) % modulus;
+        usize::try_from(index).expect("segments fit into memory")
     }
 
     fn list(&mut self, half: u32) -> &mut List {
@@ -250,5 +251,66 @@ impl Ledger {
             live_bytes += bytes;
         }
         assert_eq!((self.owners, self.live_bytes), (owners, live_bytes), "sums are wrong");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::rng::Rng;
+
+    /// Random operations against lists of owners; the halves of the epochs overflow meanwhile.
+    #[test]
+    fn the_ledger_is_a_list_of_lists() {
+        let mut rng = Rng::new(3);
+        let mut ledger = Ledger { first_epoch: u64::from(u32::MAX) * 5 - 4, ..Ledger::default() };
+        let mut lists: VecDeque<Vec<(u32, u32)>> = VecDeque::new();
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        for _ in 0..20_000 {
+            let owner = u32::try_from(rng.below(60)).unwrap();
+            let before = lists.iter().flatten().chain(&open).find(|(other, _)| *other == owner);
+            let before = before.map(|&(_, bytes)| bytes);
+            assert_eq!(ledger.bytes(owner), before);
+            match rng.below(8) {
+                0..4 => {
+                    let bytes = u32::try_from(rng.below(100)).unwrap() + 1;
+                    ledger.open(owner, bytes);
+                    lists.iter_mut().chain([&mut open]).for_each(|list| {
+                        list.retain(|(other, _)| *other != owner);
+                    });
+                    open.push((owner, bytes));
+                }
+                4..6 => {
+                    assert_eq!(ledger.forget(owner), before);
+                    lists.iter_mut().chain([&mut open]).for_each(|list| {
+                        list.retain(|(other, _)| *other != owner);
+                    });
+                }
+                _ => {
+                    if lists.is_empty() || rng.one_in(4) {
+                        ledger.segments.push_back(Segment::new(1, 0));
+                        lists.push_back(Vec::new());
+                    }
+                    let head = ledger.end_epoch() - 1;
+                    ledger.seal(head);
+                    lists.back_mut().unwrap().append(&mut open);
+                    let oldest = lists.iter().position(|list| !list.is_empty());
+                    let oldest = oldest.unwrap_or(lists.len() - 1);
+                    assert_eq!(ledger.oldest(head), ledger.first_epoch + oldest as u64);
+                    if oldest > 0 {
+                        ledger.segments.pop_front();
+                        ledger.first_epoch += 1;
+                        lists.pop_front();
+                    }
+                }
+            }
+            for (index, list) in lists.iter().enumerate() {
+                assert_eq!(ledger.first_owner(index), list.first().map(|&(owner, _)| owner));
+            }
+            let bytes: u64 = open.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
+            assert_eq!(ledger.open_bytes(), bytes);
+            ledger.check_invariants();
+        }
+        assert!(ledger.first_epoch > u64::from(u32::MAX) * 5, "no half has come round");
     }
 }

@@ -114,8 +114,8 @@ impl<'f> Reader<'f> {
         self.bytes(&source.name, source.size, offset, head.length as usize)
     }
 
-    /// The first frame that verifies at `offset` or behind it, at whatever place. `filled` is raised
-    /// to behind the last bytes seen that are not zero. O(bytes), as what is no frame is not
+    /// The first frame that verifies at `offset` or behind it, at whatever place. `filled` is
+    /// raised to behind the last bytes seen that are not zero. O(bytes), as what is no frame is not
     /// likely to have a head that verifies.
     pub(super) fn search(
         &mut self,

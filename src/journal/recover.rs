@@ -6,6 +6,7 @@ use super::format::RECORD_HEAD;
 use super::ledger::{Ledger, Segment};
 use super::machine::{Journal, Start};
 use super::{Options, format};
+use crate::base::limits::JOURNAL_SEGMENT_MIN;
 use crate::base::time::Now;
 use std::fmt;
 
@@ -30,6 +31,12 @@ pub enum Note {
     /// Neither.
     Nothing,
 }
+
+/// What takes the records of a recovery; an error is a sentence about a record that says nothing.
+pub type Restore<'a> = dyn FnMut(&[u8], Origin) -> Result<Note, String> + 'a;
+
+/// What takes the records of a mere reading.
+pub type Each<'a> = dyn FnMut(&[u8], Origin) -> Result<(), String> + 'a;
 
 /// How far recovery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +231,7 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
 pub fn recover(
     files: &mut dyn Files,
     options: &Options,
-    each: &mut dyn FnMut(&[u8], Origin) -> Result<Note, String>,
+    each: &mut Restore<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Recovered, Report), Refused> {
     let mut ledger = Ledger::default();
@@ -236,7 +243,9 @@ pub fn recover(
     for name in &chain.remove {
         files.remove(name)?;
     }
-    let start = start(ledger, &chain, options.clone());
+    let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN);
+    let segment_bytes = segment_bytes.next_multiple_of(format::ALIGN as u64);
+    let start = start(ledger, &chain, Options { segment_bytes, ..options.clone() });
     Ok((Recovered(start), chain.report))
 }
 
@@ -246,7 +255,7 @@ pub fn recover(
 /// See [`Refused`].
 pub fn read(
     files: &mut dyn Files,
-    each: &mut dyn FnMut(&[u8], Origin) -> Result<(), String>,
+    each: &mut Each<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Refused> {
     Ok(chain::read(files, each, progress)?.report)

@@ -1,8 +1,8 @@
 //! The real disk under a running journal: two helper threads, so that the loop never waits.
 //!
 //! One thread syncs, and writes what is to be synced at once; the other prepares, frees and
-//! discards. Writes that are not synced at once go to the page cache right where they are submitted.
-//! After each completion of a thread `wake` is called.
+//! discards. Writes that are not synced at once go to the page cache right where they are
+//! submitted. After each completion of a thread `wake` is called.
 //!
 //! A new segment is filled with zeros a piece at a time, each synced before the next one, so that
 //! the syncs of the journal never queue behind a large one.

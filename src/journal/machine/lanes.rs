@@ -167,7 +167,7 @@ impl Journal {
         if sync {
             lanes.covered = sequence;
         } else if let SyncMode::Every(interval) = self.options.sync {
-            lanes.due.get_or_insert(now.mono.after(interval));
+            lanes.due.get_or_insert_with(|| now.mono.after(interval));
         }
         self.counts.written_bytes += bytes.len() as u64;
         self.disk.submit(Op::Write { epoch, offset, bytes, sync });

@@ -85,8 +85,8 @@ impl Journal {
         self.space.total_bytes - self.space.leaving_bytes
     }
 
-    /// Bytes that are kept in reserve for so many owners: never more than half of what is live, lest
-    /// records smaller than the reserve double the directory.
+    /// Bytes that are kept in reserve for so many owners: never more than half of what is live,
+    /// lest records smaller than the reserve double the directory.
     fn reserve(owners: u64, live_bytes: u64) -> u64 {
         (owners * JOURNAL_RESERVE).min(live_bytes / 2).max(live_bytes / JOURNAL_SPARE_PART)
     }

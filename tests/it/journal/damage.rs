@@ -1,24 +1,24 @@
 //! Directories that were damaged, each test named by the damage: what was durable is never dropped
-//! in silence, what was not is never half there, and salvage saves the rest.
+//! in silence, and what was not is never half there.
 
 use super::disk::{SimDisk, segment_name};
-use super::shop::{Shop, put_record};
+use super::shop::put_record;
 use super::world::{Found, SALT, World, options, recover_into};
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
-use jobcentre::journal::{Note, Options, Refused, SyncMode, read, recover, salvage};
+use jobcentre::journal::{Note, Options, Refused, SyncMode, read, recover};
 use std::collections::BTreeMap;
 
-const SEGMENT: u64 = 4096;
+pub(super) const SEGMENT: u64 = 4096;
 
-type Image = BTreeMap<String, Vec<u8>>;
+pub(super) type Image = BTreeMap<String, Vec<u8>>;
 
 /// A frame, as the documentation has it.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    epoch: u64,
-    offset: usize,
-    length: usize,
+pub(super) struct Frame {
+    pub(super) epoch: u64,
+    pub(super) offset: usize,
+    pub(super) length: usize,
     sequence: u64,
 }
 
@@ -27,7 +27,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The frames of an undamaged image, in order.
-fn frames(image: &Image) -> Vec<Frame> {
+pub(super) fn frames(image: &Image) -> Vec<Frame> {
     let mut found = Vec::new();
     for (name, bytes) in image.iter().filter(|(name, _)| !name.starts_with("spare")) {
         let epoch = u64::from_str_radix(&name[..16], 16).unwrap();
@@ -43,7 +43,7 @@ fn frames(image: &Image) -> Vec<Frame> {
     found
 }
 
-fn always() -> Options {
+pub(super) fn always() -> Options {
     options(SyncMode::Always, SEGMENT)
 }
 
@@ -59,18 +59,18 @@ fn puts(count: usize) -> World {
 }
 
 /// Its files as a crash leaves them.
-fn crashed(count: usize) -> Image {
+pub(super) fn crashed(count: usize) -> Image {
     puts(count).disk.image()
 }
 
 /// Its files as a proper end leaves them.
-fn closed(count: usize) -> Image {
+pub(super) fn closed(count: usize) -> Image {
     let mut world = puts(count);
     world.close();
     world.disk.image()
 }
 
-fn try_recover(image: &Image) -> Result<Found, Refused> {
+pub(super) fn try_recover(image: &Image) -> Result<Found, Refused> {
     recover_into(&mut SimDisk::of(image.clone()), &always())
 }
 
@@ -360,7 +360,7 @@ fn payload_that_looks_like_a_batch() {
     let image = forger.disk.image();
     let last = *frames(&image).last().unwrap();
     assert_eq!((last.epoch, last.sequence), (1, 9));
-    let forged = &image[&segment_name(1)][last.offset..last.offset + last.length];
+    let copy = &image[&segment_name(1)][last.offset..last.offset + last.length];
 
     let disk = SimDisk::new(1);
     let mut files = disk.clone();
@@ -371,10 +371,10 @@ fn payload_that_looks_like_a_batch() {
     for commit in 0..2 {
         if commit == 1 {
             // At any alignment.
-            journal.append(None, &forged.iter().copied().cycle().take(800).collect::<Vec<_>>());
+            journal.append(None, &copy.iter().copied().cycle().take(800).collect::<Vec<_>>());
             for shift in 1..8 {
                 let mut record = vec![0; shift];
-                record.extend(forged);
+                record.extend(copy);
                 journal.append(None, &record);
             }
         }
@@ -412,67 +412,8 @@ fn record_that_says_nothing() {
     assert_eq!(refused, Refused::Record { file: segment_name(1), offset: at, what });
 }
 
-/// Salvages a damaged image. Gives what came of it, and what a recovery finds in the copy.
-fn salvaged(image: &Image) -> (jobcentre::journal::Salvaged, Shop) {
-    let mut copy = SimDisk::new(1);
-    let salvaged = salvage(&mut SimDisk::of(image.clone()), &mut copy, SEGMENT).unwrap();
-    let found = recover_into(&mut copy, &always()).unwrap();
-    assert_eq!(found.report.torn, None);
-    assert_eq!(found.report.batches, salvaged.batches);
-    (salvaged, found.shop)
-}
-
-#[test]
-fn salvage_of_what_is_not_damaged_is_a_copy() {
-    for image in [closed(60), crashed(33), crashed(0)] {
-        let (report, shop) = salvaged(&image);
-        assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
-        assert!(report.skipped.is_empty() && report.missing.is_empty());
-        assert_eq!(report.lost_batches, 0);
-    }
-}
-
-#[test]
-fn salvage_takes_everything_but_what_is_damaged() {
-    let image = closed(60);
-    let all = frames(&image);
-    for at in [0, 7, 30, 50] {
-        let mut damaged = image.clone();
-        let bytes = damaged.get_mut(&segment_name(all[at].epoch)).unwrap();
-        bytes[all[at].offset + 60] ^= 4;
-        let (report, shop) = salvaged(&damaged);
-        assert_eq!(shop.things.len(), 59);
-        assert!(!shop.things.contains_key(&(at as u64 + 1)) && shop.last_id == 60);
-        let skipped = &report.skipped[0];
-        assert_eq!((skipped.offset, skipped.bytes), (all[at].offset as u64, all[at].length as u64));
-        assert_eq!(report.lost_batches, u64::from(at > 0), "nothing tells of what came first");
-    }
-    // Without a header.
-    let mut damaged = image.clone();
-    damaged.get_mut(&segment_name(2)).unwrap()[..64].fill(0xff);
-    let (report, shop) = salvaged(&damaged);
-    assert_eq!((shop.things.len(), report.lost_batches), (60, 0));
-    assert_eq!(report.skipped[0].file, segment_name(2));
-    // Without a segment.
-    let mut damaged = image;
-    damaged.remove(&segment_name(2));
-    let (report, shop) = salvaged(&damaged);
-    let gone = all.iter().filter(|frame| frame.epoch == 2).count();
-    assert_eq!((shop.things.len(), report.lost_batches), (60 - gone, gone as u64));
-    assert_eq!(report.missing, [segment_name(2)]);
-}
-
-#[test]
-fn salvage_refuses_a_directory_with_a_journal() {
-    let mut full = SimDisk::of(closed(3));
-    let before = full.image();
-    let refused = salvage(&mut SimDisk::of(closed(2)), &mut full, SEGMENT).unwrap_err();
-    assert!(refused.to_string().contains("empty directory"), "{refused}");
-    assert_eq!(full.image(), before);
-}
-
 /// A journal that never syncs: a batch in the middle is damaged, those behind it are whole.
-fn unsynced(count: usize, damaged: usize) -> Image {
+pub(super) fn unsynced(count: usize, damaged: usize) -> Image {
     let mut world = World::new(SimDisk::new(1), options(SyncMode::Never, SEGMENT));
     for _ in 0..count {
         world.put(7, 100);
@@ -511,23 +452,4 @@ fn a_batch_larger_than_a_segment_right_behind_a_cut() {
         }
     }
     assert_eq!(try_recover(&disk.image()).unwrap().shop.things.len(), 10);
-}
-
-#[test]
-fn salvage_takes_no_batch_that_a_recovery_has_cut_off() {
-    let mut disk = SimDisk::of(unsynced(15, 8));
-    let found = recover_into(&mut disk, &always()).unwrap();
-    let mut journal = found.recovered.start(Box::new(disk.clone()), Now::default());
-    for id in 100..104 {
-        journal.append(Some(u32::try_from(id).unwrap()), &put_record(id, 1, 50));
-        for _ in 0..3 {
-            journal.commit(Now::default());
-            disk.work(usize::MAX);
-            journal.poll(Now::default());
-        }
-    }
-    let image = disk.image();
-    let (report, shop) = salvaged(&image);
-    assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
-    assert_eq!((shop.things.len(), report.lost_batches), (12, 0));
 }

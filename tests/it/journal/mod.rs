@@ -3,6 +3,7 @@
 mod damage;
 mod disk;
 mod real;
+mod salvage;
 mod shop;
 mod sim;
 mod space;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SEGMENT: u64 = 64 * 1024;
+const LARGE: usize = 200_000;
 
 /// A directory that is removed at the end.
 struct Place(PathBuf);
@@ -276,7 +277,7 @@ fn a_record_larger_than_a_segment_gets_one_of_its_own() {
     let place = Place::new("large");
     let options = options(SyncMode::Always, SEGMENT);
     let mut real = Real::open(&place, &options).unwrap();
-    for size in [10, 3 * SEGMENT as usize, 10] {
+    for size in [10, LARGE, 10] {
         let stamp = real.put(size);
         real.wait_for(stamp);
     }

@@ -23,7 +23,7 @@ pub(crate) struct Shop {
 }
 
 fn fill(id: u64, value: u64, size: usize) -> Vec<u8> {
-    vec![(id ^ value) as u8; size]
+    vec![(id ^ value).to_le_bytes()[0]; size]
 }
 
 pub(crate) fn put_record(id: u64, value: u64, size: usize) -> Vec<u8> {

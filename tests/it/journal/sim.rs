@@ -1,5 +1,5 @@
-//! The journal on a disk that fails, fills up, loses power and lies idle, under owners that come and
-//! go. `SIM_SEED=n` replays a run, `SIM_SEEDS=n` makes so many.
+//! The journal on a disk that fails, fills up, loses power and lies idle, under owners that come
+//! and go. `SIM_SEED=n` replays a run, `SIM_SEEDS=n` makes so many.
 
 use super::disk::{End, SimDisk};
 use super::world::{World, options};

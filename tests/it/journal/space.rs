@@ -71,7 +71,6 @@ impl World {
 
 /// What a workload does in one pass, as it has been decided by chance.
 fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
-    let size = || 20..SEGMENT as usize / 8;
     let things = world.shop.things.len();
     match manner {
         // Around so many things, and any of them may go or change.
@@ -81,7 +80,7 @@ fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
                     (0, Some(id)) if things > target => world.delete(id),
                     (1, Some(id)) => world.set(id, dice.seed()),
                     _ => {
-                        let size = dice.between(size().start, size().end - 17);
+                        let size = dice.between(20, 500);
                         world.put(dice.seed(), size);
                     }
                 }

@@ -163,7 +163,7 @@ impl World {
         self.disk.work(work);
         self.journal.poll(self.now);
         self.passes += 1;
-        if self.shop.things.len() < 100 || self.passes % 16 == 0 {
+        if self.shop.things.len() < 100 || self.passes.is_multiple_of(16) {
             self.journal.check_invariants();
         }
         let durable = self.journal.durable();
