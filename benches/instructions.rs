@@ -19,10 +19,12 @@ use jobcentre::base::rng::Rng;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::core::Door;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use jobcentre::store::{Effects, Store};
 use jobcentre::wire::json::{Fields, Parser, Value};
+use jobcentre::wire::packets::{Request, push_request};
 use std::hint::black_box;
 
 #[global_allocator]
@@ -35,22 +37,22 @@ const DEPTH: usize = 16;
 /// A server and the bytes of the passes to come.
 struct Prepared {
     bench: Bench,
-    passes: Vec<String>,
+    passes: Vec<Vec<u8>>,
 }
 
-fn in_passes(lines: &str) -> Vec<String> {
+fn in_passes(lines: &str) -> Vec<Vec<u8>> {
     let lines: Vec<&str> = lines.split_inclusive('\n').collect();
-    lines.chunks(DEPTH).map(<[&str]>::concat).collect()
+    lines.chunks(DEPTH).map(|lines| lines.concat().into_bytes()).collect()
 }
 
 /// A server that has served everything once, with `backlog` jobs waiting.
 fn warm(backlog: u64) -> Bench {
     let mut bench = Bench::with_backlog(backlog);
     for pass in in_passes(&put_lines(backlog, 64)) {
-        bench.pass(pass.as_bytes());
+        bench.pass(&pass);
     }
     for pass in in_passes(&get_lines(64)) {
-        bench.pass(pass.as_bytes());
+        bench.pass(&pass);
         let deletes = bench.delete_lines();
         bench.pass(deletes.as_bytes());
     }
@@ -72,7 +74,7 @@ fn deletes(backlog: u64) -> Prepared {
     let mut prepared = gets(backlog);
     let mut deletes = String::new();
     for pass in &prepared.passes {
-        prepared.bench.pass(pass.as_bytes());
+        prepared.bench.pass(pass);
         deletes.push_str(&prepared.bench.delete_lines());
     }
     prepared.passes = in_passes(&deletes);
@@ -90,14 +92,14 @@ fn cycles(backlog: u64) -> Prepared {
         rehearsal.pass(get_lines(DEPTH as u64).as_bytes());
         let deletes = rehearsal.delete_lines();
         rehearsal.pass(deletes.as_bytes());
-        passes.extend([puts, get_lines(DEPTH as u64), deletes]);
+        passes.extend([puts, get_lines(DEPTH as u64), deletes].map(String::into_bytes));
     }
     Prepared { bench: warm(backlog), passes }
 }
 
 fn run_passes(prepared: &mut Prepared) {
     for pass in &prepared.passes {
-        prepared.bench.pass(pass.as_bytes());
+        prepared.bench.pass(pass);
     }
 }
 
@@ -108,6 +110,84 @@ fn run_passes(prepared: &mut Prepared) {
 #[bench::cycle(args = (1_000), setup = cycles)]
 #[bench::cycle_100k(args = (100_000), setup = cycles)]
 fn request(mut prepared: Prepared) -> Prepared {
+    run_passes(&mut prepared);
+    black_box(prepared)
+}
+
+/// Requests of the networked priority queue, a pass each.
+fn packet_passes(count: u64, request: impl Fn(u64, &mut Vec<u8>)) -> Vec<Vec<u8>> {
+    let numbers: Vec<u64> = (0..count).collect();
+    let pass = |numbers: &[u64]| {
+        let mut bytes = Vec::new();
+        for &number in numbers {
+            request(number, &mut bytes);
+        }
+        bytes
+    };
+    numbers.chunks(DEPTH).map(pass).collect()
+}
+
+/// Pushes `count` packets of 100 bytes, numbered from `first`, each with a key of its own.
+fn pushes(first: u64, count: u64) -> Vec<Vec<u8>> {
+    packet_passes(count, |number, bytes| {
+        let key = (first + number).to_be_bytes();
+        let mixed = (first + number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let priority = mixed.to_be_bytes()[0].max(1);
+        let (queue, packet) = (&b"queue0"[..], [&key[..], &[b'x'; 100]].concat());
+        let push = Request::Push { queue, ttl_ms: 0, priority, key_len: 8, packet: &packet };
+        push_request(bytes, &push);
+    })
+}
+
+fn pops(count: u64) -> Vec<Vec<u8>> {
+    packet_passes(count, |_, bytes| push_request(bytes, &Request::Pop { queue: b"queue0" }))
+}
+
+/// Bytes of the answer to a pop, and of a delivery: one packet.
+const ANSWER: usize = 2 + 4 + 8 + 100;
+
+/// A server that has served everything once, with `backlog` packets waiting.
+fn warm_packets(backlog: u64) -> Bench {
+    let mut bench = Bench::new(Door::Pinpriq);
+    for pass in pushes(0, backlog + 64) {
+        assert_eq!(bench.pass(&pass), b"", "a push has no answer");
+    }
+    for pass in pops(64) {
+        assert_eq!(bench.pass(&pass).len(), DEPTH * ANSWER);
+    }
+    bench
+}
+
+fn packet_pushes(backlog: u64) -> Prepared {
+    Prepared { bench: warm_packets(backlog), passes: pushes(1_000_000, COUNT) }
+}
+
+fn packet_pops(backlog: u64) -> Prepared {
+    let mut prepared = packet_pushes(backlog);
+    run_passes(&mut prepared);
+    prepared.passes = pops(COUNT);
+    prepared
+}
+
+/// Pushes to a client that waits for all of them: each is answered by a delivery.
+fn packet_deliveries(backlog: u64) -> Prepared {
+    assert!(backlog == 0, "what waits would be delivered first");
+    let mut prepared = packet_pushes(backlog);
+    let mut ready = Vec::new();
+    push_request(&mut ready, &Request::Subscribe { queue: b"queue0" });
+    (0..COUNT + 64).for_each(|_| push_request(&mut ready, &Request::Ready));
+    prepared.bench.pass(&ready);
+    for pass in pushes(0, 64) {
+        assert_eq!(prepared.bench.pass(&pass).len(), DEPTH * ANSWER);
+    }
+    prepared
+}
+
+#[library_benchmark]
+#[bench::push(args = (1_000), setup = packet_pushes)]
+#[bench::pop(args = (1_000), setup = packet_pops)]
+#[bench::delivery(args = (0), setup = packet_deliveries)]
+fn packet(mut prepared: Prepared) -> Prepared {
     run_passes(&mut prepared);
     black_box(prepared)
 }
@@ -165,18 +245,22 @@ const NOW: Now = Now { mono: Mono(0), wall: Wall(0) };
 
 impl Shelf {
     fn new(queue: &[u8]) -> Self {
+        let mut shelf = Self::empty(queue);
+        (0..BACKLOG).for_each(|_| shelf.put());
+        shelf
+    }
+
+    fn empty(queue: &[u8]) -> Self {
         let mut queues = StringList::default();
         queues.push(queue);
-        let mut shelf = Self {
+        Self {
             store: Store::new(1),
             effects: Effects::default(),
             queues,
             serial: 0,
             jobs: 0,
             rng: Rng::new(5),
-        };
-        (0..BACKLOG).for_each(|_| shelf.put());
-        shelf
+        }
     }
 
     fn apply(&mut self, command: &Command<'_>) {
@@ -186,12 +270,18 @@ impl Shelf {
         self.effects.outcomes.clear();
     }
 
+    #[inline]
     fn put(&mut self) {
+        self.put_on(None);
+    }
+
+    #[inline]
+    fn put_on(&mut self, terms: Option<&Terms>) {
         self.jobs += 1;
         let payload = Payload { encoding: Encoding::JsonLine, bytes: &[b'x'; 100] };
         let urgency = Urgency::Number(self.rng.below(1 << 40).cast_signed());
         let turn = Turn::OldestFirst;
-        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload, terms: None });
+        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload, terms });
     }
 
     fn take(&mut self, wait: Wait) {
@@ -257,6 +347,77 @@ fn store_delete(mut shelf: Shelf) -> Shelf {
     shelf
 }
 
+/// Some time up to 17 minutes, for what `give` makes of it.
+fn some_time(shelf: &mut Shelf, give: fn(u64) -> Terms) -> Terms {
+    give(1 + shelf.rng.below(1 << 20))
+}
+
+fn with_delay(delay_ms: u64) -> Terms {
+    Terms { delay_ms, ..Terms::default() }
+}
+
+fn with_ttl(ttl_ms: u64) -> Terms {
+    Terms { ttl_ms, ..Terms::default() }
+}
+
+fn with_lease(lease_ms: u64) -> Terms {
+    Terms { lease_ms, ..Terms::default() }
+}
+
+/// All jobs have a deadline, and [`COUNT`] are to be put on the same terms.
+fn stocked_on(give: fn(u64) -> Terms) -> (Shelf, Vec<Terms>) {
+    let mut shelf = Shelf::empty(b"bench");
+    for _ in 0..BACKLOG {
+        let terms = some_time(&mut shelf, give);
+        shelf.put_on(Some(&terms));
+    }
+    let terms = (0..COUNT).map(|_| some_time(&mut shelf, give)).collect();
+    (shelf, terms)
+}
+
+/// Every job is held for some time.
+fn lent() -> Shelf {
+    let mut shelf = stocked_on(with_lease).0;
+    (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
+    assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
+    shelf
+}
+
+fn waiting_on(give: fn(u64) -> Terms) -> Shelf {
+    let shelf = stocked_on(give).0;
+    assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
+    shelf
+}
+
+#[library_benchmark]
+#[bench::delay(args = (with_delay), setup = stocked_on)]
+#[bench::ttl(args = (with_ttl), setup = stocked_on)]
+fn store_put_on((mut shelf, terms): (Shelf, Vec<Terms>)) -> (Shelf, Vec<Terms>) {
+    for terms in &terms {
+        shelf.put_on(Some(terms));
+    }
+    (shelf, terms)
+}
+
+#[library_benchmark(setup = lent)]
+fn store_touch(mut shelf: Shelf) -> Shelf {
+    (1..=COUNT).for_each(|id| shelf.apply(&Command::Touch { id: JobId(id), lease: None }));
+    shelf
+}
+
+// One thing that is due at a time.
+#[library_benchmark]
+#[bench::delay(args = (with_delay), setup = waiting_on)]
+#[bench::ttl(args = (with_ttl), setup = waiting_on)]
+#[bench::lease(setup = lent)]
+fn store_expire(mut shelf: Shelf) -> Shelf {
+    let late = Now { mono: Mono(u64::MAX), ..NOW };
+    for _ in 0..COUNT {
+        shelf.store.expire(1, late, &mut shelf.effects);
+    }
+    shelf
+}
+
 library_benchmark_group!(
     name = requests,
     benchmarks = [
@@ -268,7 +429,11 @@ library_benchmark_group!(
         store_wait,
         store_put_to_waiter,
         store_release,
-        store_delete
+        store_delete,
+        packet,
+        store_put_on,
+        store_touch,
+        store_expire
     ]
 );
 

@@ -19,16 +19,17 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    /// Its client comes in by `door`.
+    pub(crate) fn new(door: Door) -> Self {
         let settings = Settings { max_request: 1 << 20, max_clients: 10 };
         let mut server = Server::new(settings, Engine::in_memory(1));
-        let client = server.handle_open(Door::JobCentre, NOW).expect("there is room");
+        let client = server.handle_open(door, NOW).expect("there is room");
         Self { server, client, answer: Vec::with_capacity(1 << 16) }
     }
 
     /// A server in which `backlog` jobs wait.
     pub(crate) fn with_backlog(backlog: u64) -> Self {
-        let mut bench = Self::new();
+        let mut bench = Self::new(Door::JobCentre);
         for number in 0..backlog {
             bench.pass(put_lines(number, 1).as_bytes());
         }

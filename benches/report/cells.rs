@@ -17,10 +17,12 @@ pub(crate) enum Group {
     Connections,
     Latency,
     Queues,
+    Packets,
+    Lateness,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -29,6 +31,8 @@ impl Group {
         Self::Connections,
         Self::Latency,
         Self::Queues,
+        Self::Packets,
+        Self::Lateness,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -41,6 +45,8 @@ impl Group {
             Self::Connections => "Memory of connections",
             Self::Latency => "Latency: waiting workers, and a fixed rate",
             Self::Queues => "Naming many queues",
+            Self::Packets => "The networked priority queue, beside Job Centre",
+            Self::Lateness => "Lateness",
         }
     }
 }
@@ -54,8 +60,10 @@ pub(crate) struct Cell {
     pub(crate) title: String,
     pub(crate) entries: Vec<Entry>,
     pub(crate) columns: Vec<Metric>,
-    /// The column whose ratios to the first entry are shown.
-    pub(crate) compared: Option<Metric>,
+    /// The columns whose ratios to the first entry are shown.
+    pub(crate) compared: Vec<Metric>,
+    /// What a reader has to know.
+    pub(crate) note: Option<&'static str>,
 }
 
 /// One line of a cell.
@@ -82,6 +90,8 @@ pub(crate) enum Task {
     Calls { depth: usize, requests: u64 },
     /// Cycles whose gets name so many queues.
     Naming { queues: usize, cycles: usize },
+    /// Jobs whose time comes within so long.
+    Lateness { jobs: usize, spread_ms: u64 },
 }
 
 /// How large everything is.
@@ -94,6 +104,9 @@ pub(crate) struct Sizes {
     pub(crate) connections: usize,
     pub(crate) calls: u64,
     pub(crate) cycles: usize,
+    pub(crate) drained: u64,
+    pub(crate) timed: usize,
+    pub(crate) spread_ms: u64,
 }
 
 impl Sizes {
@@ -106,6 +119,9 @@ impl Sizes {
         connections: 10_000,
         calls: 600_000,
         cycles: 200_000,
+        drained: 400_000,
+        timed: 1_000_000,
+        spread_ms: 10_000,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -116,10 +132,13 @@ impl Sizes {
         connections: 2_000,
         calls: 60_000,
         cycles: 20_000,
+        drained: 40_000,
+        timed: 50_000,
+        spread_ms: 2_000,
     };
 }
 
-use Contestant::{Beanstalkd, Echo, JobCentre, Redis, TokioCurrent};
+use Contestant::{Beanstalkd, Echo, JobCentre, Pinpriq, Redis, TokioCurrent};
 const PEERS: [Contestant; 4] = [JobCentre, Echo, Beanstalkd, Redis];
 /// Depths of the plot of throughput; those that the issue asks for have all contestants.
 const DEPTHS: [(usize, bool); 4] = [(1, true), (4, false), (16, true), (64, false)];
@@ -137,6 +156,10 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.extend([(1, 1), (8, 8)].map(|(connections, depth)| wait(connections, depth, sizes)));
     cells.push(rate(sizes));
     cells.push(naming(sizes));
+    cells.extend([1, 16].map(|depth| packets(depth, sizes)));
+    cells.extend([1, 16].map(|depth| pops(depth, sizes)));
+    cells.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
+    cells.push(lateness(sizes));
     cells
 }
 
@@ -161,15 +184,15 @@ fn cycle(connections: usize, depth: usize, payload: usize, seconds: f64) -> Stri
 }
 
 fn plain(id: String, group: Group, title: String, entries: Vec<Entry>) -> Cell {
-    let (columns, compared) = (WORKLOAD_COLUMNS.to_vec(), Some(Metric::Cpu));
-    Cell { id, group, title, entries, columns, compared }
+    let (columns, compared) = (WORKLOAD_COLUMNS.to_vec(), vec![Metric::Cpu]);
+    Cell { id, group, title, entries, columns, compared, note: None }
 }
 
 fn cycles(sizes: &Sizes) -> Vec<Cell> {
     let shapes = DEPTHS.iter().map(|&(depth, all)| (64, depth, all));
     let shapes = shapes.chain([(1, 128, false), (1000, 1, true)]);
     let cell = |(connections, depth, all): (usize, usize, bool)| {
-        let contestants: &[Contestant] = if all { &Contestant::ALL } else { &PEERS };
+        let contestants: &[Contestant] = if all { &Contestant::SERVERS } else { &PEERS };
         let line = cycle(connections, depth, 100, sizes.seconds);
         let noun = if connections == 1 { "connection" } else { "connections" };
         plain(
@@ -204,7 +227,8 @@ fn calls(depth: usize, sizes: &Sizes) -> Cell {
             task: Task::Calls { depth, requests: sizes.calls },
         }],
         columns: vec![Metric::Calls],
-        compared: None,
+        compared: Vec::new(),
+        note: None,
     }
 }
 
@@ -262,7 +286,8 @@ fn memory(payload: usize, sizes: &Sizes) -> Cell {
         title: format!("{} waiting jobs of {} B", short(sizes.jobs), grouped(&payload.to_string())),
         entries: [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
         columns: vec![Metric::JobBytes, Metric::KeptAtOnce, Metric::KeptLater, Metric::KeptLast],
-        compared: Some(Metric::JobBytes),
+        compared: vec![Metric::JobBytes],
+        note: None,
     }
 }
 
@@ -276,9 +301,10 @@ fn connections(sizes: &Sizes) -> Cell {
         id: "connections".to_owned(),
         group: Group::Connections,
         title: format!("{} connections", grouped(&sizes.connections.to_string())),
-        entries: Contestant::ALL.map(entry).to_vec(),
+        entries: Contestant::SERVERS.map(entry).to_vec(),
         columns: vec![Metric::IdleBytes, Metric::WaitingBytes],
-        compared: Some(Metric::IdleBytes),
+        compared: vec![Metric::IdleBytes],
+        note: None,
     }
 }
 
@@ -288,7 +314,7 @@ fn wait(connections: usize, depth: usize, sizes: &Sizes) -> Cell {
         "wait --waiters 64 -c {connections} -d {depth} --warmup 0.2 --duration {}",
         sizes.seconds
     );
-    let waiting: Vec<Contestant> = Contestant::ALL
+    let waiting: Vec<Contestant> = Contestant::SERVERS
         .into_iter()
         .filter(|contestant| !matches!(contestant, Echo | Redis))
         .collect();
@@ -301,7 +327,7 @@ fn wait(connections: usize, depth: usize, sizes: &Sizes) -> Cell {
         ),
         load(&line, &waiting),
     );
-    cell.compared = Some(Metric::P50);
+    cell.compared = vec![Metric::P50];
     cell
 }
 
@@ -327,11 +353,11 @@ fn rate(sizes: &Sizes) -> Cell {
         Metric::P9999,
         Metric::Max,
     ];
-    cell.compared = Some(Metric::P999);
+    cell.compared = vec![Metric::P999];
     cell
 }
 
-/// How many queues the gets of the last cell name.
+/// How many queues the gets of the cell `naming` name.
 pub(crate) const NAMED: [usize; 2] = [1, 100];
 
 fn naming(sizes: &Sizes) -> Cell {
@@ -347,11 +373,93 @@ fn naming(sizes: &Sizes) -> Cell {
             .to_owned(),
         entries: NAMED.map(entry).to_vec(),
         columns: vec![Metric::CycleCpu],
-        compared: Some(Metric::CycleCpu),
+        compared: vec![Metric::CycleCpu],
+        note: None,
     }
 }
 
-/// The label of an entry of the last cell.
+/// The label of an entry of the cell `naming`.
 pub(crate) fn named(queues: usize) -> String {
     format!("jobcentre, gets name {queues}")
+}
+
+/// What it means that a push has no answer.
+const RECEIPTS: &str = "a request of pinpriq is a push or a pop, or the delivery to a subscriber; one \
+    of jobcentre also a delete. A push has no answer: the generator asks for a receipt, a pop of an \
+    empty queue, one for all pushes of a write, which is work of the server and counts as no request";
+
+/// Jobs of 100 B by either door of one server.
+fn doors(id: String, title: String, line: &str) -> Cell {
+    let mut cell = plain(id, Group::Packets, title, load(line, &[JobCentre, Pinpriq]));
+    cell.columns.insert(1, Metric::JobCpu);
+    cell.compared.push(Metric::JobCpu);
+    cell.note = Some(RECEIPTS);
+    cell
+}
+
+fn packets(depth: usize, sizes: &Sizes) -> Cell {
+    doors(
+        format!("packets-{depth}"),
+        format!("push and pop against put, get, delete: 64 connections, depth {depth}"),
+        &cycle(64, depth, 100, sizes.seconds),
+    )
+}
+
+fn pops(depth: usize, sizes: &Sizes) -> Cell {
+    let jobs = sizes.drained;
+    doors(
+        format!("pops-{depth}"),
+        format!(
+            "pop against get and delete: {} jobs drained by 64 connections, depth {depth}",
+            short(jobs)
+        ),
+        &format!("drain -c 64 -d {depth} --payload 100 --backlog {jobs}"),
+    )
+}
+
+fn deliveries(waiters: usize, sizes: &Sizes) -> Cell {
+    let (noun, seconds) = (if waiters == 1 { "worker" } else { "workers" }, sizes.seconds);
+    let mut cell = doors(
+        format!("deliveries-{waiters}"),
+        format!("{waiters} waiting {noun}, one job under way: from push or put to delivery"),
+        &format!("wait --waiters {waiters} -c 1 -d 1 --warmup 0.2 --duration {seconds}"),
+    );
+    // How many puts there are in a second says the latency.
+    cell.columns.retain(|&column| column != Metric::Throughput);
+    cell.compared.push(Metric::P50);
+    cell
+}
+
+fn lateness(sizes: &Sizes) -> Cell {
+    let entry = Entry {
+        label: JobCentre.name().to_owned(),
+        contestant: JobCentre,
+        task: Task::Lateness { jobs: sizes.timed, spread_ms: sizes.spread_ms },
+    };
+    Cell {
+        id: "lateness".to_owned(),
+        group: Group::Lateness,
+        title: format!(
+            "{} jobs with delay, ttl or ttr, due within {} s",
+            short(sizes.timed as u64),
+            grouped(&(sizes.spread_ms / 1000).to_string())
+        ),
+        entries: vec![entry],
+        columns: vec![
+            Metric::DelayP50,
+            Metric::DelayP99,
+            Metric::DelayWorst,
+            Metric::LeaseP50,
+            Metric::LeaseP99,
+            Metric::LeaseWorst,
+            Metric::Missed,
+            Metric::Share,
+        ],
+        compared: Vec::new(),
+        note: Some(
+            "counted from before the put (or the get that held the job) was sent until after the \
+             read that brought the job; epoll counts in milliseconds, so an idle server is up to \
+             1 ms late",
+        ),
+    }
 }

@@ -22,10 +22,13 @@ pub(crate) enum Contestant {
     Uring,
     Beanstalkd,
     Redis,
+    /// The other door of the server: the networked priority queue.
+    Pinpriq,
 }
 
 impl Contestant {
-    pub(crate) const ALL: [Self; 8] = [
+    /// Those that are a server each.
+    pub(crate) const SERVERS: [Self; 8] = [
         Self::JobCentre,
         Self::Echo,
         Self::TokioCurrent,
@@ -47,6 +50,7 @@ impl Contestant {
             Self::Uring => "uring",
             Self::Beanstalkd => "beanstalkd",
             Self::Redis => "redis",
+            Self::Pinpriq => "pinpriq",
         }
     }
 
@@ -56,16 +60,23 @@ impl Contestant {
             Self::Echo => "echo",
             Self::Beanstalkd => "beanstalkd",
             Self::Redis => "redis",
+            Self::Pinpriq => "pinpriq",
             _ => "job-centre",
         }
     }
 
-    /// The arguments that make it listen at a port, and keep nothing on a disk.
-    fn arguments(self, port: u16) -> Vec<String> {
+    /// The arguments that make it listen at a port, and keep nothing on a disk. The server has both
+    /// doors open whichever is measured; `other` is for the other one.
+    fn arguments(self, port: u16, other: u16) -> Vec<String> {
+        let own = |listen, pinpriq| {
+            format!(
+                "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} \
+                 --max-clients {CLIENTS_MAX} --log-level warn"
+            )
+        };
         let line = match self {
-            Self::JobCentre => format!(
-                "serve --listen 127.0.0.1:{port} --max-clients {CLIENTS_MAX} --log-level warn"
-            ),
+            Self::JobCentre => own(port, other),
+            Self::Pinpriq => own(other, port),
             Self::Beanstalkd => format!("-l 127.0.0.1 -p {port}"),
             Self::Redis => format!(
                 "--port {port} --bind 127.0.0.1 --appendonly no --maxclients {CLIENTS_MAX} \
@@ -98,9 +109,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Only the server itself.
+    /// Only the server itself, by both its doors.
     pub(crate) fn own(cores: Option<Cores>, scratch: &Path) -> Self {
-        let found = BTreeMap::from([(Contestant::JobCentre, jobcentre())]);
+        let doors = [Contestant::JobCentre, Contestant::Pinpriq];
+        let found = doors.map(|door| (door, jobcentre())).into();
         Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
     }
 
@@ -108,7 +120,7 @@ impl Programs {
     pub(crate) fn find(cores: Option<Cores>, scratch: &Path) -> Self {
         let mut programs = Self::own(cores, scratch);
         let servers = variants();
-        for contestant in Contestant::ALL {
+        for contestant in Contestant::SERVERS {
             let program = match contestant {
                 Contestant::JobCentre => Ok(jobcentre()),
                 Contestant::Beanstalkd => in_path("beanstalkd"),
@@ -141,7 +153,7 @@ impl Programs {
     /// Says what it said, if it ended instead.
     pub(crate) fn start(&self, contestant: Contestant) -> Result<Server, String> {
         let program = self.program(contestant).ok_or("absent")?;
-        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let [port, other] = free_ports().map_err(|error| format!("no free ports: {error}"))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut command = match &self.cores {
             Some(cores) => cores.command(cores.server, program),
@@ -150,7 +162,7 @@ impl Programs {
         let log = self.scratch.join(format!("{}.log", contestant.name()));
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         command
-            .args(contestant.arguments(port))
+            .args(contestant.arguments(port, other))
             .current_dir(&self.scratch)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -205,8 +217,10 @@ pub(crate) fn jobcentre() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_jobcentre"))
 }
 
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+fn free_ports() -> std::io::Result<[u16; 2]> {
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let (one, other) = (bind()?, bind()?);
+    Ok([one.local_addr()?.port(), other.local_addr()?.port()])
 }
 
 /// A program of the system.

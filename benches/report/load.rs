@@ -4,6 +4,7 @@ use crate::contestants::{Contestant, Programs, Server, jobcentre};
 use crate::metric::{Metric, Sample};
 use crate::stats::float;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 /// A figure at a path of names.
@@ -30,7 +31,12 @@ pub(crate) fn drive(
         .args(arguments)
         .args(["--dialect", contestant.dialect(), "--address", &server.address.to_string()])
         .args(["--server-pid", &server.pid().to_string(), "--json", "-"]);
-    finish(&mut command)
+    let raw = finish(&mut command)?;
+    if raw["requests"].as_u64() == Some(0) {
+        // Nothing at all for a request would look like the best of all figures.
+        return Err("nothing was answered while it was measured".to_owned());
+    }
+    Ok(raw)
 }
 
 /// Runs a command that ends with the generator's JSON.
@@ -66,12 +72,24 @@ pub(crate) fn sample(mut raw: Value) -> Sample {
         (Metric::Max, &["latency_us", latency, "max"]),
     ];
     let found = places.iter().filter_map(|(metric, path)| Some((*metric, number(&raw, path)?)));
-    let (values, others) = (found.collect(), others(&raw));
+    let mut values: BTreeMap<Metric, f64> = found.collect();
+    if let (Some(cpu), Some(requests)) = (values.get(&Metric::Cpu), requests_of_job(&raw)) {
+        values.insert(Metric::JobCpu, cpu * requests);
+    }
+    let others = others(&raw);
     if let Some(fields) = raw.as_object_mut() {
         // Said once, in the head of the report.
         fields.remove("machine");
     }
     Sample { values, others, raw }
+}
+
+/// How many answers a job had, deliveries to those who wait among them.
+fn requests_of_job(raw: &Value) -> Option<f64> {
+    let count = |kind| number(raw, &["latency_us", kind, "count"]);
+    let jobs = count("delivery").or_else(|| count("get"))?;
+    let answers: f64 = ["put", "get", "delete", "delivery"].into_iter().filter_map(count).sum();
+    (jobs > 0.0).then(|| answers / jobs)
 }
 
 /// CPUs that neither the server nor the generator used.

@@ -5,7 +5,9 @@
 //! it, it checks itself on a tiny cell and leaves nothing behind.
 
 mod cells;
+mod client;
 mod contestants;
+mod lateness;
 mod load;
 mod machine;
 mod markdown;

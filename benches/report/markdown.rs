@@ -92,19 +92,21 @@ fn head(text: &mut String, header: &Header) {
 
 /// What must hold, in short.
 fn summary(text: &mut String, verdicts: &[Verdict]) {
-    let count = |findings: &[Finding]| {
-        verdicts.iter().filter(|verdict| findings.contains(&verdict.finding)).count()
-    };
-    push(
-        text,
-        &format!(
-            "\n## What must hold\n\nOf {}: {} hold, {} do not, {} were not measured.\n",
-            verdicts.len(),
+    let counted = |aim: bool| {
+        let of: Vec<_> = verdicts.iter().filter(|verdict| verdict.aim == aim).collect();
+        let count = |findings: &[Finding]| {
+            of.iter().filter(|verdict| findings.contains(&verdict.finding)).count()
+        };
+        format!(
+            "Of {} {}: {} hold, {} do not, {} were not measured.",
+            of.len(),
+            if aim { "aims, which need not" } else { "rules, which must" },
             count(&[Finding::Holds, Finding::HoldsBarely]),
             count(&[Finding::Fails, Finding::FailsBarely]),
             count(&[Finding::NotMeasured]),
-        ),
-    );
+        )
+    };
+    push(text, &format!("\n## What must hold\n\n{} {}\n", counted(false), counted(true)));
     judged(text, &verdicts.iter().collect::<Vec<_>>());
     push(
         text,
@@ -120,8 +122,8 @@ fn judged(text: &mut String, verdicts: &[&Verdict]) {
     push(text, "| what | measured | must | verdict |\n|---|--:|--:|---|");
     for verdict in verdicts {
         let finding = match &verdict.why {
-            Some(why) => format!("{}: {why}", verdict.finding.text()),
-            None => verdict.finding.text().to_owned(),
+            Some(why) => format!("{}: {why}", verdict.text()),
+            None => verdict.text().to_owned(),
         };
         let cells = [verdict.what.clone(), verdict.shown(), verdict.must.clone(), finding];
         push(text, &row(&cells));
@@ -131,10 +133,12 @@ fn judged(text: &mut String, verdicts: &[&Verdict]) {
 fn cell(text: &mut String, outcome: &Outcome) {
     push(text, &format!("\n### {}: {}\n", outcome.id, outcome.title));
     let first = outcome.lines.first();
-    let compared = outcome.compared.zip(first).filter(|_| outcome.lines.len() > 1);
+    let first = first.filter(|_| outcome.lines.len() > 1);
+    let compared: Vec<_> =
+        first.iter().flat_map(|first| outcome.compared.iter().map(move |m| (*m, *first))).collect();
     let mut heads = vec![String::new()];
     heads.extend(outcome.columns.iter().map(|metric| metric.title().to_owned()));
-    if let Some((metric, first)) = compared {
+    for &(metric, first) in &compared {
         heads.push(format!("{} / that of {}", short(metric), first.label));
     }
     push(text, &row(&heads));
@@ -142,7 +146,7 @@ fn cell(text: &mut String, outcome: &Outcome) {
     for line in &outcome.lines {
         let mut cells = vec![line.label.clone()];
         cells.extend(outcome.columns.iter().map(|&metric| figure(line, metric)));
-        if let Some((metric, first)) = compared {
+        for &(metric, first) in &compared {
             let ratio = paired(&line.values(metric), &first.values(metric), |a, b| a / b);
             cells.push(ratio.map_or_else(
                 || "-".to_owned(),

@@ -38,6 +38,18 @@ pub(crate) enum Metric {
     Calls,
     /// CPU time of the server for a whole cycle of put, get and delete, in microseconds.
     CycleCpu,
+    /// CPU time of the server for a job, with all requests that belong to it, in microseconds.
+    JobCpu,
+    /// How late delayed jobs came, in microseconds.
+    DelayP50,
+    DelayP99,
+    DelayWorst,
+    /// How late jobs came whose lease was over.
+    LeaseP50,
+    LeaseP99,
+    LeaseWorst,
+    /// Jobs that should have come and never did.
+    Missed,
 }
 
 impl Metric {
@@ -62,6 +74,12 @@ impl Metric {
             Self::WaitingBytes => "bytes a waiting connection",
             Self::Calls => "system calls a request",
             Self::CycleCpu => "CPU a cycle, us",
+            Self::JobCpu => "CPU a job, us",
+            Self::DelayP50 => "after a delay: p50 late, us",
+            Self::LeaseP50 => "after a lease: p50 late, us",
+            Self::DelayP99 | Self::LeaseP99 => "p99 late, us",
+            Self::DelayWorst | Self::LeaseWorst => "worst, us",
+            Self::Missed => "missed",
         }
     }
 
@@ -71,6 +89,7 @@ impl Metric {
             Self::Share | Self::KeptAtOnce | Self::KeptLater | Self::KeptLast => {
                 format!("{:.0} %", 100.0 * value)
             }
+            Self::Missed => format!("{value:.0}"),
             _ => figure(value),
         }
     }

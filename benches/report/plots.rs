@@ -40,6 +40,7 @@ pub(crate) fn all(outcomes: &[Outcome], sizes: &Sizes) -> Vec<Result<Plot, Strin
         plots.push(latency(outcomes, id));
     }
     plots.extend([growth(outcomes, sizes), memory(outcomes), connections(outcomes)]);
+    plots.push(packets(outcomes));
     plots.into_iter().flatten().collect()
 }
 
@@ -53,6 +54,7 @@ fn color(contestant: Contestant) -> RGBColor {
         Contestant::Uring => RGBColor(150, 110, 0),
         Contestant::Beanstalkd => RGBColor(230, 159, 0),
         Contestant::Redis => RGBColor(213, 60, 0),
+        Contestant::Pinpriq => RGBColor(110, 50, 160),
     }
 }
 
@@ -151,7 +153,7 @@ fn figure_of_axis(value: f64) -> String {
 
 fn throughput(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
-    for contestant in Contestant::ALL {
+    for contestant in Contestant::SERVERS {
         let mut points = Vec::new();
         for outcome in outcomes {
             let Some(depth) = outcome.id.strip_prefix("cycle-64-") else { continue };
@@ -216,7 +218,7 @@ fn growth(outcomes: &[Outcome], sizes: &Sizes) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
     for (id, depth) in [("backlog-1", 1), ("backlog-16", 16)] {
         let Some(outcome) = find(outcomes, id) else { continue };
-        for contestant in Contestant::ALL {
+        for contestant in Contestant::SERVERS {
             let point = |&jobs: &u64| {
                 let line = outcome.line(&at_backlog(contestant, jobs))?;
                 Some((float(jobs), line.spread(Metric::Cpu)?.median))
@@ -267,6 +269,17 @@ fn memory(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
     let of = |outcome: &Outcome| panel(outcome, &outcome.title, Metric::JobBytes);
     let panels: Vec<Panel> = outcomes.iter().filter(is_shown).filter_map(of).collect();
     bars(Group::Memory, "memory.svg", "Memory of the server for a waiting job, in bytes", &panels)
+}
+
+fn packets(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
+    let mut panels = Vec::new();
+    for outcome in outcomes.iter().filter(|outcome| outcome.group == Group::Packets) {
+        for (metric, noun) in [(Metric::Cpu, "request"), (Metric::JobCpu, "job")] {
+            panels.extend(panel(outcome, &format!("{}, a {noun}", outcome.id), metric));
+        }
+    }
+    let title = "CPU time of the server by its two doors, in microseconds";
+    bars(Group::Packets, "packets.svg", title, &panels)
 }
 
 fn connections(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {

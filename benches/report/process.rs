@@ -42,6 +42,16 @@ impl Moment {
         Ok(Self { at: Instant::now(), server: cpu_nanos(server)?, own, busy: busy_nanos() })
     }
 
+    /// CPUs that the server has used since.
+    pub(crate) fn share_until(&self, end: &Self) -> f64 {
+        float(end.server - self.server) / 1e9 / (end.at - self.at).as_secs_f64()
+    }
+
+    /// CPUs that this process has used since.
+    pub(crate) fn own_share_until(&self, end: &Self) -> f64 {
+        float(end.own - self.own) / 1e9 / (end.at - self.at).as_secs_f64()
+    }
+
     /// CPUs that others than the server and this process have used since.
     pub(crate) fn others_until(&self, end: &Self) -> Option<f64> {
         let busy = float(end.busy?.saturating_sub(self.busy?));

@@ -5,7 +5,7 @@ use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;
-use crate::{memory, naming, syscalls};
+use crate::{lateness, memory, naming, syscalls};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
     pub(crate) group: Group,
     pub(crate) title: String,
     pub(crate) columns: Vec<Metric>,
-    pub(crate) compared: Option<Metric>,
+    pub(crate) compared: Vec<Metric>,
     pub(crate) lines: Vec<Line>,
     /// What a reader has to know.
     pub(crate) notes: Vec<String>,
@@ -83,7 +83,7 @@ impl Runner {
         let start = Instant::now();
         let present = |entry: &&Entry| self.programs.has(entry.contestant);
         let entries: Vec<&Entry> = cell.entries.iter().filter(present).collect();
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = cell.note.iter().map(|&note| note.to_owned()).collect();
         let rate = self.half_rate(&entries, &mut notes);
         let mut runs: Vec<Vec<Result<Sample, String>>> = vec![Vec::new(); entries.len()];
         for round in 0..self.rounds {
@@ -108,7 +108,7 @@ impl Runner {
             group: cell.group,
             title: cell.title.clone(),
             columns: cell.columns.clone(),
-            compared: cell.compared,
+            compared: cell.compared.clone(),
             lines: entries.iter().zip(runs).map(line).collect(),
             notes,
             seconds: start.elapsed().as_secs_f64(),
@@ -137,6 +137,7 @@ impl Runner {
                 syscalls::count(programs, &self.scratch, *depth, *requests)
             }
             Task::Naming { queues, cycles } => naming::measure(programs, *queues, *cycles),
+            Task::Lateness { jobs, spread_ms } => lateness::measure(programs, *jobs, *spread_ms),
         }
     }
 

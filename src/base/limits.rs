@@ -24,6 +24,18 @@ pub const POOLED_BUFFERS: usize = 256;
 /// Requests of one connection that may be under way in the engine at one time.
 pub const IN_FLIGHT_MAX: u32 = 1024;
 
+/// Queues that one connection may be subscribed to (networked priority queue): every delivery asks
+/// all of them for a packet.
+pub const SUBSCRIPTIONS_MAX: usize = 4096;
+
+/// Work that the subscriptions of one connection may make in one turn, in names looked at: a
+/// delivery asks all subscribed queues, a subscription is compared with all others. Then the others
+/// have their turn.
+pub const SUBSCRIPTION_WORK_PER_TURN: usize = 32 * 1024;
+
+/// Bytes that the names of one connection's subscribed queues may have together.
+pub const SUBSCRIBED_BYTES_MAX: usize = 1024 * 1024;
+
 /// Default for the longest request line, its newline not counted (`--max-request`).
 pub const MAX_REQUEST_DEFAULT: usize = 1024 * 1024;
 
@@ -42,8 +54,8 @@ pub const MAX_CLIENTS_MAX: usize = 10_000_000;
 /// Clients beyond the limit that are told so politely at one time; further ones are just closed.
 pub const REFUSED_MAX: usize = 128;
 
-/// How long a refused client has to read why.
-pub const REFUSED_LINGER: Duration = Duration::from_secs(1);
+/// How long a client that is sent away has to read the last that it was sent.
+pub const FAREWELL_LINGER: Duration = Duration::from_secs(1);
 
 /// File descriptors kept for everything that is no client: listeners, epoll, logs, libraries.
 pub const RESERVED_FILES: u64 = 64;
@@ -66,6 +78,12 @@ pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Session deadlines handled in one pass.
 pub const TIMEOUTS_PER_PASS: usize = 1024;
+
+/// Notices of one kind that are logged within [`NOTICE_WINDOW`]; the rest is only counted.
+pub const NOTICES_PER_WINDOW: u32 = 8;
+
+/// See [`NOTICES_PER_WINDOW`].
+pub const NOTICE_WINDOW: Duration = Duration::from_mins(1);
 
 /// Readiness events taken from the system in one pass.
 pub const EVENTS_PER_PASS: usize = 1024;
@@ -146,6 +164,11 @@ const _: () =
 const _: () =
     assert!(MAX_REQUEST_MIN <= MAX_REQUEST_DEFAULT && MAX_REQUEST_DEFAULT <= MAX_REQUEST_MAX);
 const _: () = assert!(MAX_REQUEST_MAX < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
+const _: () = assert!(SUBSCRIPTIONS_MAX <= SUBSCRIPTION_WORK_PER_TURN);
+const _: () = assert!(
+    u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
+    "a name of any length can be subscribed to, and offsets are 32 bits wide"
+);
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =
     assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

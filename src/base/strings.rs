@@ -41,6 +41,34 @@ impl StringList {
         self.ends.is_empty()
     }
 
+    /// The number of the first string that equals `string`. O(strings).
+    #[must_use]
+    pub fn position(&self, string: &[u8]) -> Option<usize> {
+        self.from(0).into_iter().position(|known| known == string)
+    }
+
+    /// Takes one string out; those behind it move up. O(bytes).
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn remove(&mut self, number: usize) {
+        let start = match number.checked_sub(1) {
+            Some(before) => self.ends[before],
+            None => 0,
+        };
+        let end = self.ends.remove(number);
+        self.bytes.drain(start as usize..end as usize);
+        for behind in &mut self.ends[number..] {
+            *behind -= end - start;
+        }
+    }
+
+    /// How many bytes all strings have together.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets all strings from number `count` on.
     pub fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
@@ -142,5 +170,33 @@ mod tests {
         assert_eq!(list.from(0).len(), 2);
         list.clear();
         assert!(list.is_empty() && list.from(0).is_empty());
+    }
+
+    #[test]
+    fn a_string_is_found_and_taken_out() {
+        let filled = || {
+            let mut list = StringList::default();
+            for string in ["one", "", "three", "one"] {
+                list.push(string.as_bytes());
+            }
+            list
+        };
+        assert_eq!(filled().position(b"one"), Some(0));
+        assert_eq!(filled().position(b""), Some(1));
+        assert_eq!(filled().position(b"thre"), None);
+        let rest: [&[&[u8]]; 4] = [
+            &[b"", b"three", b"one"],
+            &[b"one", b"three", b"one"],
+            &[b"one", b"", b"one"],
+            &[b"one", b"", b"three"],
+        ];
+        for (number, rest) in rest.into_iter().enumerate() {
+            let mut list = filled();
+            list.remove(number);
+            assert_eq!(all(list.from(0)), rest);
+            assert_eq!(list.total(), rest.concat().len());
+            list.push(b"new");
+            assert_eq!(all(list.from(3)), [b"new"]);
+        }
     }
 }

@@ -3,19 +3,21 @@
 //! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
 
 use super::address::DoorAddress;
+use super::fsync::Fsync;
 use super::log::{Format, Level};
 use super::size::Size;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
 };
+use crate::journal::SyncMode;
 use crate::model::core::Door;
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What can be set. Absent means: ask the next source.
-#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Options {
     /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
@@ -23,7 +25,22 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     listen: Option<DoorAddress>,
 
-    /// The longest request in bytes, or with KiB or MiB; a longer one is refused and skipped
+    /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
+    /// off [default: off; their usual port is 11401].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
+    pinpriq: Option<DoorAddress>,
+
+    /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
+    /// jobs live in memory].
+    #[arg(long, value_name = "DIR", env = "JOBCENTRE_DATA")]
+    data: Option<PathBuf>,
+
+    /// When a change is on the disk: before it is answered (always), so often (50ms, 1s), or when
+    /// the system thinks fit (never) [default: always].
+    #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
+    fsync: Option<Fsync>,
+
+    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped
     /// [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
     #[arg(value_parser = parse_max_request)]
@@ -49,6 +66,8 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) data: Option<PathBuf>,
+    pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
     pub(super) log_format: Format,
@@ -70,6 +89,9 @@ impl Options {
     pub(super) fn or(self, fallback: Self) -> Self {
         Self {
             listen: self.listen.or(fallback.listen),
+            pinpriq: self.pinpriq.or(fallback.pinpriq),
+            data: self.data.or(fallback.data),
+            fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             log_format: self.log_format.or(fallback.log_format),
@@ -82,12 +104,17 @@ impl Options {
         let listen = self.listen.unwrap_or_else(|| {
             DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], Door::JobCentre.default_port())))
         });
+        let pinpriq = self.pinpriq.unwrap_or(DoorAddress::Off);
         let mut doors = Vec::new();
-        if let DoorAddress::At(address) = listen {
-            doors.push((Door::JobCentre, address));
+        for (door, address) in [(Door::JobCentre, listen), (Door::Pinpriq, pinpriq)] {
+            if let DoorAddress::At(address) = address {
+                doors.push((door, address));
+            }
         }
         Config {
             doors,
+            data: self.data,
+            fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             log_format: self.log_format.unwrap_or(Format::Human),
@@ -140,11 +167,15 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\nmax-request = '64KiB'\nmax-clients = 9\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
+                    fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
-        assert_eq!(config.doors, [(Door::JobCentre, "127.0.0.1:7".parse().unwrap())]);
+        let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
+        assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!(config.data, Some(PathBuf::from("d")));
+        assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
     }
@@ -157,6 +188,8 @@ mod tests {
             "\nmax-request = '1MB'",
             "\nmax-request = 1",
             "\nlisten = '11400'",
+            "\npinpriq = true",
+            "\nfsync = 'sometimes'",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\nlisten = ",
@@ -173,6 +206,8 @@ mod tests {
         let config = flags.or(file).complete();
         assert_eq!(config.max_clients, 1);
         assert!(config.doors.is_empty());
+        let doors = Options::default().complete().doors;
+        assert_eq!(doors, [(Door::JobCentre, "127.0.0.1:11400".parse().unwrap())]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
     }
 }

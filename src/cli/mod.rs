@@ -3,8 +3,12 @@
 mod address;
 mod bench;
 mod config;
+mod data;
 mod files;
+mod fsync;
+mod journal;
 mod log;
+mod progress;
 mod serve;
 mod size;
 
@@ -30,6 +34,9 @@ enum Command {
 
     /// Measure a running server: send it requests, check every reply, report rates and latencies.
     Bench(Box<bench::Bench>),
+
+    /// Check, print or salvage a data directory (--data) while no server uses it.
+    Journal(journal::Journal),
 }
 
 /// Runs the program as the command line says.
@@ -42,6 +49,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Serve(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Journal(command) => command.run(),
     }
 }
 

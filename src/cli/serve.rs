@@ -1,9 +1,9 @@
 //! `jobcentre serve`: everything wired together.
 
 use super::config::{Config, Options};
-use super::{complain, files, log};
+use super::{complain, data, files, log};
 use crate::engine::Engine;
-use crate::reactor::{Ending, Reactor};
+use crate::reactor::{Clock, Ending, Reactor, Wake};
 use crate::server::{Server, Settings};
 use clap::Args;
 use std::hash::{BuildHasher, RandomState};
@@ -40,7 +40,7 @@ impl Serve {
         };
         let config = self.options.or(file).complete();
         if config.doors.is_empty() {
-            complain("every door is off: give --listen an address");
+            complain("every door is off: give --listen or --pinpriq an address");
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
@@ -61,13 +61,20 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let max_clients = files::make_room(config.max_clients);
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
-    let server = Server::new(settings, Engine::in_memory(entropy));
-    let mut reactor = Reactor::bind(server, &config.doors)?;
+    let (mut clock, wake) = (Clock::start(), Wake::default());
+    let engine = if let Some(dir) = &config.data {
+        data::open(dir, config.fsync, entropy, &mut clock, &wake)?
+    } else {
+        info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
+        Engine::in_memory(entropy)
+    };
+    let server = Server::new(settings, engine);
+    let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         max_clients,
         max_request = config.max_request,
-        "serving from memory: jobs do not survive a restart"
+        "serving"
     );
     reactor.run()
 }

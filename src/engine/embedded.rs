@@ -1,11 +1,12 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
+use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::{Completion, Reply};
-use crate::store::{Counts, Effects, Outcome, Store};
+use crate::model::reply::Completion;
+use crate::store::{Counts, Effects, Store};
 
 /// The embedded engine.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Embedded {
         Self { store: Store::new(seed), effects: Effects::default(), shown: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
@@ -49,26 +50,11 @@ impl Embedded {
         self.store.next_deadline()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
         self.shown += 1;
-        let reply = match outcome {
-            Outcome::Cancelled => Reply::Cancelled,
-            Outcome::Done => Reply::Done,
-            Outcome::Job(slot) => Reply::Job(self.store.view(slot)),
-            Outcome::Kicked(count) => Reply::Kicked(count),
-            Outcome::NoJob => Reply::NoJob,
-            Outcome::Packets { first, count } => {
-                let (first, count) = (first as usize, count as usize);
-                Reply::Packets(&self.effects.popped[first..first + count])
-            }
-            Outcome::Put(id) => Reply::Put(id),
-            Outcome::Refused(refusal) => Reply::Refused(refusal),
-            Outcome::Seen(slot) => Reply::Seen(Box::new(self.store.sight(slot))),
-            Outcome::TooLarge(id) => Reply::TooLarge(id),
-        };
-        Some(Completion { ticket, reply })
+        Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
     }
 
     pub(super) fn counts(&self) -> Counts {

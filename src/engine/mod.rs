@@ -8,25 +8,77 @@
 //!   borrow what they show from the engine, and are good until the next call.
 //! - [`Engine::cancel`] makes a waiting take complete as `Reply::Cancelled`, unless its job is
 //!   already on the way.
-//! - [`Engine::forget`] ends a client: none of its tickets comes back, and what it held is ready
-//!   again.
+//! - [`Engine::forget`] ends a client: what it held is ready again. A ticket of it may still come
+//!   back, to nobody.
 //! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
 
+mod durable;
 mod embedded;
+mod record;
 
 use crate::base::time::{Mono, Now};
+use crate::journal::disk::{Disk, Files};
+use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::Completion;
-use crate::store::Counts;
+use crate::model::reply::{Completion, Reply};
+use crate::model::snapshot::Record;
+use crate::store::{Counts, Effects, Outcome, Store};
+use durable::Durable;
 use embedded::Embedded;
 
+/// A store that was brought back, and what its journal needs to go on.
+pub struct Restored {
+    store: Store,
+    recovered: Recovered,
+}
+
+impl Restored {
+    /// How much came back.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.store.counts()
+    }
+}
+
 /// The engines there are.
+#[expect(clippy::large_enum_variant, reason = "there is one, and its path is the hot one")]
 #[derive(Debug)]
 pub enum Engine {
     /// The store in this process.
     Embedded(Embedded),
+    /// The same with a journal.
+    Durable(Box<Durable>),
+}
+
+/// Reads a record of an engine's journal, for those who want to look at one. Its moments are
+/// counted from the first one of 1970 on the wall clock. O(bytes): texts are borrowed.
+///
+/// # Errors
+/// A sentence, if the bytes are no record.
+pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
+    record::read(bytes, Now::default()).map_err(|error| error.to_string())
+}
+
+/// What a store has brought about, as a reply that borrows from it.
+#[inline(always)]
+fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+    match outcome {
+        Outcome::Cancelled => Reply::Cancelled,
+        Outcome::Done => Reply::Done,
+        Outcome::Job(slot) => Reply::Job(store.view(slot)),
+        Outcome::Kicked(count) => Reply::Kicked(count),
+        Outcome::NoJob => Reply::NoJob,
+        Outcome::Packets { first, count } => {
+            let (first, count) = (first as usize, count as usize);
+            Reply::Packets(&effects.popped[first..first + count])
+        }
+        Outcome::Put(id) => Reply::Put(id),
+        Outcome::Refused(refusal) => Reply::Refused(refusal),
+        Outcome::Seen(slot) => Reply::Seen(Box::new(store.sight(slot))),
+        Outcome::TooLarge(id) => Reply::TooLarge(id),
+    }
 }
 
 impl Engine {
@@ -36,11 +88,71 @@ impl Engine {
         Self::Embedded(Embedded::new(seed))
     }
 
+    /// Brings a store back from the journal in `files`. `seed` is entropy for its hashes; moments
+    /// that have passed on the wall clock are due at `now`.
+    ///
+    /// # Errors
+    /// If the journal cannot be read: see [`Refused`].
+    pub fn restore(
+        files: &mut dyn Files,
+        options: &Options,
+        seed: u64,
+        now: Now,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Restored, Report), Refused> {
+        let (store, recovered, report) = durable::restore(files, options, seed, now, progress)?;
+        Ok((Restored { store, recovered }, report))
+    }
+
+    /// An engine over a store that was brought back; its journal goes on with `disk`.
+    #[must_use]
+    pub fn durable(restored: Restored, disk: Box<dyn Disk>, now: Now) -> Self {
+        let journal = restored.recovered.start(disk, now);
+        Self::Durable(Box::new(Durable::new(restored.store, journal)))
+    }
+
+    /// What went wrong so badly that nothing that must last can be answered any more.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Durable(engine) => engine.fault(),
+        }
+    }
+
+    /// Begins the end: what must last is made to last. Go on with [`Engine::commit`] until
+    /// [`Engine::is_closed`].
+    pub fn close(&mut self, now: Now) {
+        match self {
+            Self::Embedded(_) => {}
+            Self::Durable(engine) => engine.close(now),
+        }
+    }
+
+    /// Whether all that must last does, after [`Engine::close`].
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Embedded(_) => true,
+            Self::Durable(engine) => engine.is_closed(),
+        }
+    }
+
+    /// Figures of the journal, if there is one.
+    #[must_use]
+    pub fn journal_status(&self) -> Option<Status> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Durable(engine) => Some(engine.journal_status()),
+        }
+    }
+
     /// Hands a command over.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         match self {
             Self::Embedded(engine) => engine.submit(ticket, command, now),
+            Self::Durable(engine) => engine.submit(ticket, command, now),
         }
     }
 
@@ -48,6 +160,7 @@ impl Engine {
     pub fn cancel(&mut self, ticket: Ticket, now: Now) {
         match self {
             Self::Embedded(engine) => engine.cancel(ticket, now),
+            Self::Durable(engine) => engine.cancel(ticket, now),
         }
     }
 
@@ -55,6 +168,7 @@ impl Engine {
     pub fn forget(&mut self, client: ClientId, now: Now) {
         match self {
             Self::Embedded(engine) => engine.forget(client, now),
+            Self::Durable(engine) => engine.forget(client, now),
         }
     }
 
@@ -63,22 +177,25 @@ impl Engine {
     pub fn expire(&mut self, now: Now) {
         match self {
             Self::Embedded(engine) => engine.expire(now),
+            Self::Durable(engine) => engine.expire(now),
         }
     }
 
     /// Ends a pass.
-    pub fn commit(&mut self, _now: Now) {
+    pub fn commit(&mut self, now: Now) {
         match self {
             // In memory there is nothing to make durable.
             Self::Embedded(_) => {}
+            Self::Durable(engine) => engine.commit(now),
         }
     }
 
     /// The next completion, in the order in which things happened.
-    #[inline]
+    #[inline(always)]
     pub fn poll_completion(&mut self) -> Option<Completion<'_>> {
         match self {
             Self::Embedded(engine) => engine.poll_completion(),
+            Self::Durable(engine) => engine.poll_completion(),
         }
     }
 
@@ -88,6 +205,7 @@ impl Engine {
     pub fn poll_timeout(&self) -> Option<Mono> {
         match self {
             Self::Embedded(engine) => engine.next_deadline(),
+            Self::Durable(engine) => engine.poll_timeout(),
         }
     }
 
@@ -96,6 +214,7 @@ impl Engine {
     pub fn counts(&self) -> Counts {
         match self {
             Self::Embedded(engine) => engine.counts(),
+            Self::Durable(engine) => engine.counts(),
         }
     }
 
@@ -103,6 +222,7 @@ impl Engine {
     pub fn check_invariants(&self) {
         match self {
             Self::Embedded(engine) => engine.check_invariants(),
+            Self::Durable(engine) => engine.check_invariants(),
         }
     }
 }

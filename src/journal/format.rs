@@ -49,8 +49,10 @@ pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
 pub(super) const FORMAT: u32 = 1;
 
 /// Size of a segment's header.
-pub(super) const HEADER: usize = 64;
-const HEADER_32: [u8; 4] = [64, 0, 0, 0];
+pub(super) const HEADER: usize = HEADER_BYTES as usize;
+
+/// The same, as it stands in the header.
+const HEADER_BYTES: u32 = 64;
 
 /// Size of a frame without its records.
 pub(super) const FRAME_HEAD: usize = 48;
@@ -130,7 +132,7 @@ impl Header {
         let mut bytes = vec![0; HEADER + ALIGN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&HEADER_32);
+        bytes[12..16].copy_from_slice(&HEADER_BYTES.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
@@ -159,7 +161,7 @@ impl Header {
             return Err(BadHeader::Newer(format));
         }
         if format == 0
-            || bytes[12..16] != HEADER_32
+            || u32_at(bytes, 12) != HEADER_BYTES
             || bytes[40..HEADER - 4].iter().any(|&byte| byte != 0)
         {
             return damaged("the header says what no program has written");
@@ -187,10 +189,11 @@ pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     let start = frame.len();
     frame.extend_from_slice(&[0; RECORD_HEAD]);
     write(frame);
-    let whole = frame.len() - start;
-    let size = |bytes| u32::try_from(bytes).expect("a record is shorter than 2^32 bytes");
-    frame[start..start + RECORD_HEAD].copy_from_slice(&size(whole - RECORD_HEAD).to_le_bytes());
-    size(whole)
+    let bytes = |count| u32::try_from(count).expect("a record is shorter than 2^32 bytes");
+    let whole = bytes(frame.len() - start);
+    let length = bytes(frame.len() - start - RECORD_HEAD);
+    frame[start..start + RECORD_HEAD].copy_from_slice(&length.to_le_bytes());
+    whole
 }
 
 /// How long a frame of `length` bytes is when it is sealed.
@@ -222,7 +225,6 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
-        && u64_at(bytes, 8) < NUMBER_END
         && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);

@@ -98,14 +98,14 @@ impl Ledger {
     /// The half of an epoch that places keep. Halves are told apart by their distance from the
     /// first segment's, so one of them can be spared for [`OPEN`].
     fn half(epoch: u64) -> u32 {
-        u32::try_from(epoch % u64::from(OPEN)).expect("a remainder of 32 bits")
+        u32::try_from(epoch % u64::from(OPEN)).expect("the remainder is below OPEN")
     }
 
     fn index(&self, half: u32) -> usize {
         let first = Self::half(self.first_epoch);
         let modulus = u64::from(OPEN);
-        let index = (u64::from(half) + modulus - u64::from(first)) % modulus;
-        usize::try_from(index).expect("segments fit into memory")
+        let ahead = (u64::from(half) + modulus - u64::from(first)) % modulus;
+        usize::try_from(ahead).expect("segments fit into memory")
     }
 
     fn list(&mut self, half: u32) -> &mut List {

@@ -20,9 +20,7 @@ mod recover;
 mod salvage;
 
 pub use machine::{Journal, Status};
-pub use recover::{
-    Each, Note, Origin, Progress, Recovered, Refused, Report, Restore, Torn, read, recover,
-};
+pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
 pub use salvage::{Salvaged, Skipped, salvage};
 
 use std::time::Duration;

@@ -223,6 +223,9 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
     }
 }
 
+/// What takes the records, and says what it makes of each, or why it can make nothing of it.
+pub type Take<'a, T> = dyn FnMut(&[u8], Origin) -> Result<T, String> + 'a;
+
 /// Reads all records in their order, and makes the directory fit to go on with: a torn tail is cut.
 /// O(bytes); no allocation per record.
 ///
@@ -231,7 +234,7 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
 pub fn recover(
     files: &mut dyn Files,
     options: &Options,
-    each: &mut Restore<'_>,
+    each: &mut Take<'_, Note>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Recovered, Report), Refused> {
     let mut ledger = Ledger::default();
@@ -255,7 +258,7 @@ pub fn recover(
 /// See [`Refused`].
 pub fn read(
     files: &mut dyn Files,
-    each: &mut Each<'_>,
+    each: &mut Take<'_, ()>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Refused> {
     Ok(chain::read(files, each, progress)?.report)

@@ -3,16 +3,18 @@
 //! The reactor is one such shell, the simulator another; the server is one core, the echo of the
 //! benches another. One pass goes: inputs and ends of connections, [`Core::finish_pass`], then
 //! [`Core::poll_touched`] until it is dry, and for each of those the output, then
-//! [`Core::poll_action`] until that is dry.
+//! [`Core::poll_notice`] and [`Core::poll_action`] until they are dry.
 
 use crate::base::time::{Mono, Now};
-use crate::model::id::ClientId;
+use crate::model::id::{ClientId, JobId};
 
 /// By which protocol a connection comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// JSON lines (`protocols/job-centre.md`).
     JobCentre,
+    /// Binary packets (`protocols/pinpriq.md`).
+    Pinpriq,
 }
 
 impl Door {
@@ -21,14 +23,16 @@ impl Door {
     pub fn name(self) -> &'static str {
         match self {
             Self::JobCentre => "job-centre",
+            Self::Pinpriq => "pinpriq",
         }
     }
 
-    /// The port that it listens on unless told otherwise.
+    /// The port that is meant for it.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
             Self::JobCentre => 11400,
+            Self::Pinpriq => 11401,
         }
     }
 }
@@ -41,6 +45,31 @@ pub enum Action {
     Close(ClientId),
     /// Tell the peer that nothing more will be sent; go on reading.
     ShutdownWrite(ClientId),
+}
+
+/// What goes wrong although its client cannot be told, so that the operator has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// There was no place left for a job, and its protocol has no answer to a put.
+    PutLost,
+    /// A client would have popped this job, which is too large for its protocol: the job stays.
+    TooLarge(JobId),
+    /// A client has subscribed to too many queues. It is sent away.
+    TooManySubscriptions,
+    /// A client has sent a byte that begins no request, so nothing behind it makes sense. It is
+    /// sent away.
+    UnknownRequest(u8),
+}
+
+/// Trouble with a client, for the log. Not all of much trouble is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whose trouble it is.
+    pub client: ClientId,
+    /// What it is.
+    pub trouble: Trouble,
+    /// How often there was trouble of this kind, this time included.
+    pub total: u64,
 }
 
 /// A state machine behind connections. No call blocks; nothing is done behind the shell's back.
@@ -85,8 +114,27 @@ pub trait Core {
     /// Something to be done to a connection.
     fn poll_action(&mut self) -> Option<Action>;
 
+    /// Something that the operator should know. A core without secrets has nothing to tell.
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
     /// When the core wants to be called again at the latest. Past moments mean at once.
     fn poll_timeout(&self, now: Now) -> Option<Mono>;
+
+    /// What went wrong so badly that the shell has to give up, in a sentence.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// Begins the end, when the last connection is gone: what must last is made to last. The shell
+    /// goes on with passes until [`Core::is_closed`].
+    fn handle_close(&mut self, _now: Now) {}
+
+    /// Whether the shell may end, after [`Core::handle_close`].
+    fn is_closed(&self) -> bool {
+        true
+    }
 
     /// How many connections there are.
     fn connections(&self) -> usize;

@@ -9,3 +9,4 @@ pub mod core;
 pub mod id;
 pub mod job;
 pub mod reply;
+pub mod snapshot;

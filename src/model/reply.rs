@@ -75,6 +75,8 @@ pub struct Sight<'a> {
 pub enum Refusal {
     /// The store has no place or no id left.
     Full,
+    /// The disk has no space left for another job.
+    DiskFull,
     /// Another client holds the job.
     HeldByAnother(JobId),
     /// Nobody holds the job.

@@ -2,16 +2,20 @@
 //!
 //! A session owns no socket and no buffer. The server offers it input by [`Session::poll_command`],
 //! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
-//! engine gives them; a session sends them in the order of its requests. Protocols know the model
+//! engine gives them; a session sends them in the order of its requests. A session may also have a
+//! command of its own to submit ([`Session::owes_command`]), and [`Session::poll_command`] returns
+//! it before anything from the input. Protocols know the model
 //! and the codecs, never the store, the engine or each other.
 
 pub mod job_centre;
+pub mod pinpriq;
 mod refused;
 mod reply_line;
 
 use crate::base::buf::{Input, OutBuf};
+use crate::base::strings::StringList;
 use crate::model::command::Command;
-use crate::model::core::Door;
+use crate::model::core::{Door, Trouble};
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::wire::json::Parser;
@@ -27,6 +31,10 @@ pub struct Shared {
     memo: job_centre::Memo,
     /// The terms of the put that is being parsed.
     terms: Terms,
+    /// The queues of the pop that is being parsed.
+    queues: StringList,
+    /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
+    work: usize,
 }
 
 impl Shared {
@@ -38,7 +46,15 @@ impl Shared {
             json: Parser::default(),
             memo: job_centre::Memo::default(),
             terms: Terms::default(),
+            queues: StringList::default(),
+            work: 0,
         }
+    }
+
+    /// A session is going to be offered input, or asked for what it owes.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.work = 0;
     }
 }
 
@@ -51,8 +67,14 @@ pub enum Step<'a> {
     Blocked,
     /// It has dealt with a request by itself; offer the rest.
     Answered,
+    /// It has made much work: offer the rest in its next turn, which it is to have even if there is
+    /// none.
+    Enough,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
+    /// It can make nothing of its input: offer the rest, which is passed over, and send the client
+    /// away once it has got all its replies.
+    Failed(Trouble),
 }
 
 /// The session of one connection.
@@ -60,9 +82,13 @@ pub enum Step<'a> {
 pub enum Session {
     /// JSON lines.
     JobCentre(job_centre::Session),
+    /// Binary packets.
+    Pinpriq(Box<pinpriq::Session>),
     /// A client that is sent away.
     Refused,
 }
+
+const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is boxed");
 
 impl Session {
     /// A session for a new connection.
@@ -70,20 +96,24 @@ impl Session {
     pub fn new(door: Door) -> Self {
         match door {
             Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
+            Door::Pinpriq => Self::Pinpriq(Box::default()),
         }
     }
 
-    /// A session for a connection that there is no place for: says so and passes over its input.
+    /// A session for a connection that there is no place for: says so, if its protocol can, and
+    /// passes over its input.
     #[must_use]
     pub fn refuse(door: Door, max_clients: usize, out: &mut OutBuf) -> Self {
         match door {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
+            // Nothing that this protocol sends could be taken for a farewell.
+            Door::Pinpriq => {}
         }
         Self::Refused
     }
 
     /// Takes the next request from `input`.
-    #[inline]
+    #[inline(always)]
     pub fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
@@ -92,15 +122,38 @@ impl Session {
     ) -> Step<'s> {
         match self {
             Self::JobCentre(session) => session.poll_command(input, shared, out),
+            Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Refused => refused::poll_command(input),
         }
     }
 
-    /// Takes the reply to the request with this serial.
+    /// Takes the command that it owes (see [`Session::owes_command`]), as it would before the next
+    /// request.
+    #[inline(never)]
+    pub fn poll_owed<'s, 'i: 's>(
+        &mut self,
+        nothing: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        self.poll_command(nothing, shared, out)
+    }
+
+    /// Takes the reply to the request with this serial. What is returned could not be told to the
+    /// client.
     #[inline]
-    pub fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>, out: &mut OutBuf) {
+    pub fn handle_reply(
+        &mut self,
+        serial: u32,
+        reply: &Reply<'_>,
+        out: &mut OutBuf,
+    ) -> Option<Trouble> {
         match self {
-            Self::JobCentre(session) => session.handle_reply(serial, reply, out),
+            Self::JobCentre(session) => {
+                session.handle_reply(serial, reply, out);
+                None
+            }
+            Self::Pinpriq(session) => session.handle_reply(serial, reply, out),
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
@@ -110,7 +163,37 @@ impl Session {
     pub fn waits_for(&self) -> Option<u32> {
         match self {
             Self::JobCentre(session) => session.waits_for(),
+            Self::Pinpriq(session) => session.standing_take(),
             Self::Refused => None,
+        }
+    }
+
+    /// The serial of a take that has to be called off while the peer does not read what it is sent:
+    /// one that no request waits for.
+    #[must_use]
+    pub fn standing_take(&self) -> Option<u32> {
+        match self {
+            Self::Pinpriq(session) => session.standing_take(),
+            Self::JobCentre(_) | Self::Refused => None,
+        }
+    }
+
+    /// Whether it would submit a command even without further input. Unless its peer has closed or
+    /// has too much to read, this is to be done before anybody else's next request.
+    #[must_use]
+    #[inline]
+    pub fn owes_command(&self) -> bool {
+        match self {
+            Self::Pinpriq(session) => session.owes_command(),
+            Self::JobCentre(_) | Self::Refused => false,
+        }
+    }
+
+    /// What it writes reaches its peer no more.
+    pub fn handle_broken_output(&mut self) {
+        match self {
+            Self::Pinpriq(session) => session.handle_broken_output(),
+            Self::JobCentre(_) | Self::Refused => {}
         }
     }
 
@@ -120,6 +203,7 @@ impl Session {
     pub fn wants_input(&self) -> bool {
         match self {
             Self::JobCentre(session) => session.wants_input(),
+            Self::Pinpriq(session) => session.wants_input(),
             Self::Refused => true,
         }
     }
@@ -130,6 +214,7 @@ impl Session {
     pub fn is_settled(&self) -> bool {
         match self {
             Self::JobCentre(session) => session.is_settled(),
+            Self::Pinpriq(session) => session.is_settled(),
             Self::Refused => true,
         }
     }

@@ -16,6 +16,12 @@ pub(super) struct ReplyLine {
 }
 
 impl ReplyLine {
+    /// A line in which so many have been answered.
+    #[cfg(test)]
+    pub(super) fn from(serial: u32) -> Self {
+        Self { oldest: serial, next: serial, early: None }
+    }
+
     /// A serial for the next request.
     #[inline]
     pub(super) fn open(&mut self) -> u32 {

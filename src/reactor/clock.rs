@@ -5,17 +5,26 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Samples both clocks and never lets the monotonic one run back.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub struct Clock {
     start: Instant,
     last: Mono,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::start()
+    }
+}
+
 impl Clock {
-    pub(super) fn start() -> Self {
+    /// A clock whose monotonic time begins now.
+    #[must_use]
+    pub fn start() -> Self {
         Self { start: Instant::now(), last: Mono(0) }
     }
 
-    pub(super) fn sample(&mut self) -> Now {
+    /// What time it is.
+    pub fn sample(&mut self) -> Now {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last = self.last.max(Mono(nanos));
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -10,7 +10,7 @@
 //! 5. accept; then every runnable connection: one read of at most [`READ_BUDGET`] bytes
 //! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
 //! 7. one write for every connection that has output
-//! 8. close what is to be closed, in one place
+//! 8. log what the operator should know, and close what is to be closed, in one place
 //!
 //! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
 //! lost; a listener that had to stop accepting stays on the list and is tried again; every loop is
@@ -18,13 +18,15 @@
 
 mod clock;
 mod listener;
+mod notices;
 mod socket;
+mod wake;
 
 use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
-use clock::Clock;
+pub use clock::Clock;
 use listener::{Accepted, Listener};
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -36,9 +38,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 use tracing::{debug, info, warn};
+pub use wake::Wake;
 
 /// Tokens of connections have their index in the low half, so these can never be one.
 const SIGNALS: Token = Token(usize::MAX);
+const WAKE: Token = Token(usize::MAX - 1);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// How a run came to its end.
@@ -78,12 +82,19 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of SIGTERM and SIGINT.
+    /// Binds every door and takes charge of SIGTERM and SIGINT. Time goes on as `clock` has begun,
+    /// and `wake` ends the loop's sleep.
     ///
     /// # Errors
     /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.
-    pub fn bind(core: C, doors: &[(Door, SocketAddr)]) -> io::Result<Self> {
+    pub fn bind(
+        core: C,
+        doors: &[(Door, SocketAddr)],
+        mut clock: Clock,
+        wake: &Wake,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
+        wake.register(poll.registry(), WAKE)?;
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
         let mut listeners = Vec::new();
@@ -93,7 +104,6 @@ impl<C: Core> Reactor<C> {
             info!(door = door.name(), address = %listener.address(), "listening");
             listeners.push(listener);
         }
-        let mut clock = Clock::start();
         Ok(Self {
             core,
             poll,
@@ -137,11 +147,41 @@ impl<C: Core> Reactor<C> {
             self.read();
             self.core.finish_pass(self.now);
             self.write();
+            self.tell();
             self.close();
+            self.check()?;
             if let Some(ending) = self.ending() {
+                if ending != Ending::Forced {
+                    self.finish(&mut events)?;
+                }
                 return Ok(ending);
             }
         }
+    }
+
+    /// The core may have met something that it cannot go on with.
+    fn check(&self) -> io::Result<()> {
+        self.core.failure().map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
+    /// Passes until everything that must last does. Nobody is connected any more, or is heard.
+    fn finish(&mut self, events: &mut Events) -> io::Result<()> {
+        self.core.handle_close(self.now);
+        let patience = self.now.mono.after(SHUTDOWN_PATIENCE);
+        while !self.core.is_closed() {
+            if self.now.mono >= patience {
+                let why = "the disk did not take the last changes in time: they were not answered";
+                return Err(io::Error::other(why));
+            }
+            let next = self.core.poll_timeout(self.now).map_or(patience, |at| at.min(patience));
+            match self.poll.poll(events, Some(next.until(self.now.mono))) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                _ => self.now = self.clock.sample(),
+            }
+            self.core.finish_pass(self.now);
+            self.check()?;
+        }
+        Ok(())
     }
 
     /// How long the loop may sleep; `None` is until something happens.
@@ -161,6 +201,10 @@ impl<C: Core> Reactor<C> {
         let token = event.token();
         if token == SIGNALS {
             return self.handle_signals();
+        }
+        if token == WAKE {
+            // The pass that follows looks at everything.
+            return;
         }
         if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
             if let Some(listener) = self.listeners.get_mut(number) {
@@ -299,6 +343,14 @@ impl<C: Core> Reactor<C> {
                 debug!(%error, "connection takes no more output");
                 self.core.handle_broken_output(client, self.now);
             }
+        }
+    }
+
+    fn tell(&mut self) {
+        while let Some(notice) = self.core.poll_notice() {
+            let socket = self.sockets.get_mut(notice.client);
+            let address = socket.and_then(|socket| socket.stream.peer_addr().ok());
+            notices::log(notice, address);
         }
     }
 

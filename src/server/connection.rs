@@ -2,7 +2,9 @@
 
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::deadlines::Timer;
-use crate::base::limits::STALLED_INPUT_MAX;
+use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
+use crate::model::core::Trouble;
+use crate::model::reply::Completion;
 use crate::protocol::Session;
 
 /// A connection as the server sees it: no socket.
@@ -25,6 +27,8 @@ pub(super) struct Connection {
     pub(super) peer_closed: bool,
     /// Everything that the peer has sent is in `input` or served.
     pub(super) eof: bool,
+    /// Its client is sent away: what comes in is passed over, and it ends once all is flushed.
+    pub(super) over: bool,
     /// Nothing can be sent any more: output is dropped.
     pub(super) broken: bool,
     /// Stands in the list of touched connections.
@@ -43,10 +47,24 @@ impl Connection {
             stalled: false,
             peer_closed: false,
             eof: false,
+            over: false,
             broken: false,
             touched: false,
             resumed: false,
         }
+    }
+
+    /// Whether its session owes a command, and its peer has not closed: then nothing is owed to it
+    /// any more but what its requests lead to, as long as there are any.
+    pub(super) fn is_kept_waiting(&self) -> bool {
+        self.session.owes_command() && !self.peer_closed
+    }
+
+    /// Lets the session write a reply.
+    #[inline]
+    pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) -> Option<Trouble> {
+        let serial = completion.ticket.serial;
+        self.session.handle_reply(serial, &completion.reply, &mut self.output)
     }
 
     /// Whether the peer has got all that it will get.
@@ -57,10 +75,14 @@ impl Connection {
     pub(super) fn check_invariants(&self) {
         assert!(self.peer_closed || !self.eof, "the end was seen before the close");
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
+        let room = self.output.len() <= OUTPUT_HIGH_WATER;
+        assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
+        assert!(room || self.session.standing_take().is_none(), "a take stands above high water");
         let waits = self.session.waits_for().is_some();
-        assert!(!(waits && self.peer_closed), "a take waits for a peer that has closed");
+        let ends = self.peer_closed || self.over;
+        assert!(!(waits && ends), "a take waits for a peer that has closed or is sent away");
         assert!(!self.is_finished(), "a finished connection was left open");
-        let bound = 2 * STALLED_INPUT_MAX;
-        assert!(!waits || self.input.len() <= bound, "too much is buffered behind a waiting take");
+        let behind = if waits && self.stalled { self.input.len() } else { 0 };
+        assert!(behind <= 2 * STALLED_INPUT_MAX, "too much is buffered behind a waiting take");
     }
 }

@@ -5,26 +5,31 @@
 //!   flushed or given up ([`FLUSH_PATIENCE`]);
 //! - above [`OUTPUT_HIGH_WATER`] unsent bytes a connection is neither read nor served, and nothing
 //!   of it is dropped;
-//! - work in one pass is bounded for each connection by what was read of it, for resumed ones by
+//! - work in one pass is bounded for each connection by what was read of it and what may be unsent
+//!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
 mod connection;
+mod lists;
+mod notices;
+mod shell;
 
-use crate::base::buf::{BufferPool, Input, progress};
+use crate::base::buf::{Input, progress};
 use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::{
-    FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSED_LINGER, REFUSED_MAX, RESUMED_PER_PASS,
-    STALLED_INPUT_MAX, TIMEOUTS_PER_PASS,
+    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, RESUMED_PER_PASS, TIMEOUTS_PER_PASS,
 };
 use crate::base::slab::Slab;
-use crate::base::time::{Mono, Now};
+use crate::base::time::Now;
 use crate::engine::Engine;
-use crate::model::core::{Action, Core, Door};
+use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
 use connection::Connection;
-use std::collections::VecDeque;
+use lists::Lists;
+use notices::Notices;
 
 /// What the operator decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,70 +51,29 @@ pub struct Server {
     stopping: bool,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
+    notices: Notices,
 }
 
-/// Connections that something is to be done about, each at most once in each list. A connection
-/// that has ended may still be named; its key finds nothing.
-#[derive(Debug, Default)]
-struct Lists {
-    touched: Vec<ClientId>,
-    resumed: VecDeque<ClientId>,
-    /// Got a reply after their peers had closed: it may have been the last one.
-    unsettled: Vec<ClientId>,
-    actions: VecDeque<Action>,
-    pool: BufferPool,
-}
-
-impl Lists {
-    #[inline]
-    fn touch(&mut self, client: ClientId, connection: &mut Connection) {
-        if connection.broken {
-            let unsent = connection.output.len();
-            connection.output.sent(unsent, &mut self.pool);
-        }
-        connection.output.relax(&mut self.pool);
-        if !connection.touched {
-            connection.touched = true;
-            self.touched.push(client);
-        }
-    }
-
-    #[inline]
-    fn resume(&mut self, client: ClientId, connection: &mut Connection) {
-        if connection.stalled && !connection.resumed {
-            connection.resumed = true;
-            self.resumed.push_back(client);
-        }
-    }
-}
-
-/// Hands every completion to the session that waits for it. `running` is the connection that is
-/// being served at the moment, if any: it is touched once, after its turn.
-#[inline]
-fn deliver(
-    engine: &mut Engine,
+/// Hands a completion to a client that is not being served at the moment.
+fn hand_to_other(
     connections: &mut Slab<Connection>,
     lists: &mut Lists,
-    running: Option<ClientId>,
-) {
-    while let Some(completion) = engine.poll_completion() {
-        let client = completion.ticket.client;
-        let Some(connection) = connections.get_mut(client) else {
-            unreachable!("a forgotten client gets no completions");
-        };
-        let serial = completion.ticket.serial;
-        if Some(client) == running {
-            connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
-        } else {
-            connection.output.prepare(&mut lists.pool);
-            connection.session.handle_reply(serial, &completion.reply, &mut connection.output);
-            lists.resume(client, connection);
-            lists.touch(client, connection);
-            if connection.peer_closed {
-                lists.unsettled.push(client);
-            }
-        }
+    completion: &Completion<'_>,
+) -> Option<Trouble> {
+    let client = completion.ticket.client;
+    // A late reply may find nobody any more.
+    let connection = connections.get_mut(client)?;
+    connection.output.prepare(&mut lists.pool);
+    let trouble = connection.handle_reply(completion);
+    if connection.session.owes_command() {
+        lists.owing.push_back(client);
     }
+    lists.resume(client, connection);
+    lists.touch(client, connection);
+    if connection.peer_closed || connection.over {
+        lists.unsettled.push(client);
+    }
+    trouble
 }
 
 impl Server {
@@ -125,6 +89,7 @@ impl Server {
             stopping: false,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
+            notices: Notices::default(),
         }
     }
 
@@ -137,6 +102,7 @@ impl Server {
     /// Asserts every invariant. O(everything): for tests and the simulator.
     pub fn check_invariants(&self) {
         self.engine.check_invariants();
+        assert!(self.lists.owing.is_empty(), "a command was put off");
         for (client, connection) in self.connections.iter() {
             connection.check_invariants();
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
@@ -150,14 +116,96 @@ impl Server {
         });
     }
 
+    /// Hands every completion to the session that waits for it, and submits what sessions owe then.
+    /// `running` is the connection that is being served at the moment, if any: it is touched once,
+    /// after its turn, and asked for what it owes by its turn.
+    #[inline]
+    fn deliver(&mut self, running: Option<ClientId>, now: Now) {
+        self.hand_over(running, now);
+        if !self.lists.owing.is_empty() {
+            self.serve_owing(running, now);
+        }
+    }
+
+    fn hand_over(&mut self, running: Option<ClientId>, now: Now) {
+        while let Some(completion) = self.engine.poll_completion() {
+            let client = completion.ticket.client;
+            let trouble = if Some(client) == running
+                && let Some(connection) = self.connections.get_mut(client)
+            {
+                connection.handle_reply(&completion)
+            } else {
+                hand_to_other(&mut self.connections, &mut self.lists, &completion)
+            };
+            if let Some(trouble) = trouble {
+                self.notices.note(client, trouble, now);
+            }
+        }
+    }
+
+    /// Submits one command of each session that owes one, in the order in which they came to owe
+    /// it, and again of those that owe another after its completion, until nobody does. What makes
+    /// a session owe again is a delivery, which has taken something out of the store and adds to
+    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER`]: so this ends.
+    #[cold]
+    fn serve_owing(&mut self, running: Option<ClientId>, now: Now) {
+        while let Some(client) = self.lists.owing.pop_front() {
+            let Some(connection) = self.connections.get_mut(client) else { continue };
+            if !connection.is_kept_waiting() || connection.output.len() > OUTPUT_HIGH_WATER {
+                continue;
+            }
+            let (mut nothing, output) = (Input::new(b""), &mut connection.output);
+            match connection.session.poll_owed(&mut nothing, &mut self.shared, output) {
+                Step::Submit(serial, command) => {
+                    self.engine.submit(Ticket { client, serial }, &command, now);
+                    self.hand_over(running, now);
+                }
+                Step::Enough => self.lists.go_on(client, connection),
+                Step::Hungry | Step::Blocked | Step::Answered | Step::Failed(_) => {
+                    unreachable!("what is owed comes first")
+                }
+            }
+        }
+    }
+
+    /// Calls a take off that still waits.
+    fn call_off(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
+        self.engine.cancel(Ticket { client, serial }, now);
+        self.deliver(running, now);
+    }
+
+    /// Hands over what came of a request of `client`: mostly its own reply and nothing else.
+    #[inline(always)]
+    fn answer(&mut self, client: ClientId, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        while let Some(completion) = self.engine.poll_completion() {
+            if completion.ticket.client == client {
+                if let Some(trouble) = connection.handle_reply(&completion) {
+                    self.notices.note(client, trouble, now);
+                }
+                continue;
+            }
+            let other = completion.ticket.client;
+            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion);
+            if let Some(trouble) = trouble {
+                self.notices.note(other, trouble, now);
+            }
+            return self.deliver(Some(client), now);
+        }
+    }
+
     /// Lets the session of `client` take requests from `input` until it has had enough.
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.lists.pool);
+        self.shared.begin_turn();
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
                 if !connection.broken {
+                    if let Some(serial) = connection.session.standing_take() {
+                        self.call_off(client, serial, Some(client), now);
+                    }
                     break true;
                 }
                 // What can never be sent holds nothing up: it is dropped here.
@@ -168,10 +216,17 @@ impl Server {
                 Step::Hungry => break false,
                 Step::Blocked => break true,
                 Step::Answered => {}
+                Step::Enough => {
+                    self.lists.go_on(client, connection);
+                    break true;
+                }
                 Step::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
-                    let running = Some(client);
-                    deliver(&mut self.engine, &mut self.connections, &mut self.lists, running);
+                    self.answer(client, now);
+                }
+                Step::Failed(trouble) => {
+                    connection.over = true;
+                    self.notices.note(client, trouble, now);
                 }
             }
         };
@@ -199,11 +254,10 @@ impl Server {
     /// Does what follows from the state that a connection is in after something has happened to it.
     fn settle(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        if connection.peer_closed
+        if (connection.peer_closed || connection.over)
             && let Some(serial) = connection.session.waits_for()
         {
-            self.engine.cancel(Ticket { client, serial }, now);
-            deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
+            self.call_off(client, serial, None, now);
             if self.lists.unsettled.last() == Some(&client) {
                 // That is being done right here.
                 self.lists.unsettled.pop();
@@ -220,20 +274,21 @@ impl Server {
         self.watch_flush(client, now);
     }
 
-    /// A refused client that has been told so is let go.
+    /// A client that is sent away and has got all that it will get is let go.
     fn say_farewell(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        let refused = matches!(connection.session, Session::Refused);
-        if refused && connection.output.is_empty() && connection.deadline.is_none() {
+        let told = connection.session.is_settled() && connection.output.is_empty();
+        if connection.over && told && connection.deadline.is_none() {
             self.lists.actions.push_back(Action::ShutdownWrite(client));
-            connection.deadline = self.deadlines.arm(now.mono.after(REFUSED_LINGER), client);
+            connection.deadline = self.deadlines.arm(now.mono.after(FAREWELL_LINGER), client);
         }
     }
 
-    /// Starts the clock for a peer that has closed and does not take its answers.
+    /// Starts the clock for a peer that ends, or is sent away, and does not take its answers.
     fn watch_flush(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        let waits = connection.peer_closed && !connection.output.is_empty();
+        let ends = connection.peer_closed || connection.over;
+        let waits = ends && !connection.output.is_empty();
         if waits && connection.deadline.is_none() {
             connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
         }
@@ -258,7 +313,7 @@ impl Server {
             self.lists.actions.push_back(Action::Close(client));
         }
         self.engine.forget(client, now);
-        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
+        self.deliver(None, now);
     }
 
     fn expire(&mut self, now: Now) {
@@ -280,156 +335,5 @@ impl Server {
             self.run_buffered(client, b"", now);
             self.settle(client, now);
         }
-    }
-}
-
-impl Core for Server {
-    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
-        let full = self.connections.len() - self.refused >= self.settings.max_clients;
-        if self.stopping || (full && self.refused >= REFUSED_MAX) {
-            return None;
-        }
-        if !full {
-            return Some(self.connections.insert(Connection::new(Session::new(door))));
-        }
-        let mut output = crate::base::buf::OutBuf::default();
-        let session = Session::refuse(door, self.settings.max_clients, &mut output);
-        self.refused += 1;
-        let client = self.connections.insert(Connection { output, ..Connection::new(session) });
-        if let Some(connection) = self.connections.get_mut(client) {
-            self.lists.touch(client, connection);
-        }
-        self.settle(client, now);
-        Some(client)
-    }
-
-    fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
-        let Some(connection) = self.connections.get_mut(client) else { return };
-        if connection.stalled {
-            connection.input.append(bytes);
-            self.lists.touch(client, connection);
-        } else if connection.input.is_empty() {
-            let mut input = Input::new(bytes);
-            self.run(client, &mut input, now);
-            let (used, scanned) = progress(&input);
-            if used < bytes.len()
-                && let Some(connection) = self.connections.get_mut(client)
-            {
-                connection.input.append(&bytes[used..]);
-                connection.input.settle(0, scanned);
-            }
-        } else {
-            self.run_buffered(client, bytes, now);
-        }
-        if self.connections.get(client).is_some_and(|connection| connection.peer_closed) {
-            self.settle(client, now);
-        }
-    }
-
-    fn handle_peer_closed(&mut self, client: ClientId, now: Now) {
-        if let Some(connection) = self.connections.get_mut(client)
-            && !connection.peer_closed
-        {
-            connection.peer_closed = true;
-            self.lists.touch(client, connection);
-            self.settle(client, now);
-        }
-    }
-
-    fn handle_eof(&mut self, client: ClientId, now: Now) {
-        if let Some(connection) = self.connections.get_mut(client) {
-            connection.peer_closed = true;
-            connection.eof = true;
-            self.settle(client, now);
-        }
-    }
-
-    fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
-        let Some(connection) = self.connections.get_mut(client) else { return };
-        let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
-        connection.output.sent(count, &mut self.lists.pool);
-        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
-            self.lists.resume(client, connection);
-            self.lists.touch(client, connection);
-        }
-        let refused = matches!(connection.session, Session::Refused);
-        if connection.peer_closed || refused {
-            if count > 0 && !refused {
-                self.disarm(client);
-            }
-            self.settle(client, now);
-        }
-    }
-
-    fn handle_broken_output(&mut self, client: ClientId, now: Now) {
-        if let Some(connection) = self.connections.get_mut(client) {
-            connection.broken = true;
-            connection.peer_closed = true;
-            self.lists.resume(client, connection);
-            self.lists.touch(client, connection);
-            self.settle(client, now);
-        }
-    }
-
-    fn handle_reset(&mut self, client: ClientId, now: Now) {
-        self.end(client, now, false);
-    }
-
-    fn handle_stop(&mut self, now: Now) {
-        self.stopping = true;
-        let clients: Vec<ClientId> = self.connections.iter().map(|(client, _)| client).collect();
-        for client in clients {
-            self.handle_peer_closed(client, now);
-        }
-    }
-
-    fn finish_pass(&mut self, now: Now) {
-        self.expire(now);
-        self.engine.expire(now);
-        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
-        self.engine.commit(now);
-        deliver(&mut self.engine, &mut self.connections, &mut self.lists, None);
-        self.run_resumed(now);
-        while let Some(client) = self.lists.unsettled.pop() {
-            self.settle(client, now);
-        }
-    }
-
-    fn wants_input(&self, client: ClientId) -> bool {
-        let Some(connection) = self.connections.get(client) else { return false };
-        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER {
-            return false;
-        }
-        let served = connection.session.wants_input() && !connection.stalled;
-        served || connection.input.len() < STALLED_INPUT_MAX
-    }
-
-    fn output(&self, client: ClientId) -> &[u8] {
-        self.connections.get(client).map_or(&[], |connection| connection.output.unsent())
-    }
-
-    fn poll_touched(&mut self) -> Option<ClientId> {
-        let client = self.lists.touched.pop()?;
-        if let Some(connection) = self.connections.get_mut(client) {
-            connection.touched = false;
-        }
-        Some(client)
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.lists.actions.pop_front()
-    }
-
-    fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        // Those that have ended meanwhile want nothing: no pass is made for them.
-        let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        if self.lists.resumed.iter().any(lives) || !self.lists.unsettled.is_empty() {
-            return Some(now.mono);
-        }
-        [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.len()
     }
 }

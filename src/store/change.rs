@@ -3,7 +3,7 @@
 use super::jobs::Job;
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
-use super::{Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
+use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::id::{JobId, Ticket};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// What somebody wants of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change<'a> {
+pub(super) struct Wish<'a> {
     pub(super) id: JobId,
     /// Under which lease the client believes to hold it.
     pub(super) lease: Option<Lease>,
@@ -21,7 +21,7 @@ pub(super) struct Change<'a> {
     pub(super) note: Option<Payload<'a>>,
 }
 
-impl Change<'_> {
+impl Wish<'_> {
     #[inline]
     pub(super) fn of(id: JobId, lease: Option<Lease>, event: Event) -> Self {
         Self { id, lease, event, note: None }
@@ -39,7 +39,7 @@ impl Store {
         }
         let queue = job.queue;
         self.withdraw(slot);
-        drop(self.remove(slot));
+        drop(self.remove(slot, fx));
         self.first_left(queue, now, fx);
         None
     }
@@ -47,34 +47,29 @@ impl Store {
     /// Does what the holder of a job asks for, or whoever may kick it. O(log n), and O(log d) for a
     /// deadline among d.
     #[inline(always)]
-    pub(super) fn change(
-        &mut self,
-        ticket: Ticket,
-        change: &Change<'_>,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        let Some(slot) = self.find(change.id, now, fx) else {
+    pub(super) fn change(&mut self, ticket: Ticket, wish: &Wish<'_>, now: Now, fx: &mut Effects) {
+        let Some(slot) = self.find(wish.id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &mut self.jobs[slot];
         let claim = if !self.holders.holds(ticket.client, job) {
             Claim::Stranger
-        } else if change.lease.is_some_and(|lease| lease != job.lease()) {
+        } else if wish.lease.is_some_and(|lease| lease != job.lease()) {
             Claim::FormerHolder
         } else {
             Claim::Holder
         };
-        match step(job, change.event, claim) {
+        match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
-                if let Some(note) = change.note
+                if let Some(note) = wish.note
                     && step != Step::End
                 {
                     job.set_result(note);
                 }
-                if change.event == Event::Kick {
+                if wish.event == Event::Kick {
                     job.set_retries(0);
+                    fx.note(Change::State(JobSlot(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
                 self.go(slot, step, now, fx);
@@ -119,6 +114,9 @@ impl Store {
             return self.begin_lease(slot, now);
         }
         self.withdraw(slot);
+        if step != Step::End {
+            fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
+        }
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
             Step::Retry => self.retry(slot, now, fx),
@@ -136,7 +134,7 @@ impl Store {
                     self.arm(slot, now.mono.after(Duration::from_millis(bury_ms)));
                 }
             }
-            Step::End => drop(self.remove(slot)),
+            Step::End => drop(self.remove(slot, fx)),
         }
     }
 
@@ -176,6 +174,7 @@ impl Store {
             {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
+                fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
                 kicked.push(slot);
             }
         }
@@ -193,12 +192,19 @@ impl Store {
         let jobs = &self.jobs;
         returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
         let mut awaited = false;
+        for &slot in &returned {
+            let queue = self.jobs[slot].queue;
+            if !self.queues[queue].waiters.is_empty() {
+                awaited = true;
+                // Now, so that below each job that has come back can serve one waiter at most.
+                self.first_ready(queue, now, fx);
+            }
+        }
         returned.retain(|&slot| {
             if self.jobs[slot].is_over(now) {
-                drop(self.remove(slot));
+                drop(self.remove(slot, fx));
                 return false;
             }
-            awaited |= !self.queues[self.jobs[slot].queue].waiters.is_empty();
             self.enqueue(slot);
             true
         });
@@ -242,7 +248,7 @@ impl Store {
     #[inline(never)]
     fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         if self.jobs[slot].is_over(now) {
-            return drop(self.remove(slot));
+            return drop(self.remove(slot, fx));
         }
         self.enqueue(slot);
         self.serve(self.jobs[slot].queue, now, fx);
@@ -250,7 +256,7 @@ impl Store {
 
     /// Puts a job that is nowhere into its queue. O(log n).
     #[inline(always)]
-    fn enqueue(&mut self, slot: u32) {
+    pub(super) fn enqueue(&mut self, slot: u32) {
         let job = &mut self.jobs[slot];
         let queue = job.queue;
         if job.is_plain() {
@@ -318,7 +324,14 @@ impl Store {
 
     /// Removes a job that is nowhere. O(1).
     #[inline(never)]
-    pub(super) fn remove(&mut self, slot: u32) -> Job {
+    pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
+        let job = self.discard(slot);
+        fx.note(Change::Gone(JobSlot(slot), JobId(job.id)));
+        job
+    }
+
+    /// The same without a word to anybody.
+    pub(super) fn discard(&mut self, slot: u32) -> Job {
         self.leave_queue(slot);
         let job = self.jobs.remove(slot);
         self.ids.take(job.id, self.next_id);

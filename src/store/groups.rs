@@ -2,10 +2,10 @@
 //! is a list from the newest to the oldest, linked through the jobs themselves while they are Ready
 //! or Aside; its key is that of any of its members.
 //!
-//! A packet that comes back (its holder has given it back) would have to be put into the middle. It
-//! is put in front instead, and the list is sorted when it is next read. So a packet joins and
-//! leaves in O(1), and reading k packets costs O(k), or O(g log g) after somebody came back to a
-//! group of g.
+//! A packet that comes back (its holder has given it back) is older than the newest one, and its
+//! place in the list is not known. Those stand in an ordered set beside it. So a packet joins and
+//! leaves in O(1), one that has come back in O(log r) for the r that have, and reading k packets,
+//! newest first, costs O(k log r).
 //!
 //! Invariant: a group has a member; every packet that is Ready or Aside is in one.
 
@@ -13,6 +13,8 @@ use super::jobs::{Jobs, NONE};
 use crate::base::paged::PagedSlab;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 #[derive(Debug)]
@@ -20,9 +22,12 @@ struct Group {
     hash: u64,
     newest: u32,
     oldest: u32,
-    /// Whether somebody came back to the wrong place.
-    unsorted: bool,
+    /// Members that have come back and stand beside the list.
+    returned: u32,
 }
+
+/// In place of the next newer packet: it stands beside the list.
+const BESIDE: u32 = NONE - 1;
 
 /// The table is cut into so many by hash, so that when one grows, nobody waits for all.
 const SHARDS: usize = 64;
@@ -36,6 +41,8 @@ pub(super) struct Groups {
     slots: PagedSlab<Group>,
     shards: Vec<HashTable<u32>>,
     hasher: FixedState,
+    /// Group, id and slot of those that have come back, the newest of a group first.
+    returned: BTreeSet<(u32, Reverse<u64>, u32)>,
 }
 
 /// Finds a group of a key in a queue.
@@ -51,6 +58,7 @@ impl Groups {
             slots: PagedSlab::default(),
             shards: std::iter::repeat_with(HashTable::new).take(SHARDS).collect(),
             hasher: FixedState::with_seed(seed),
+            returned: BTreeSet::new(),
         }
     }
 
@@ -68,10 +76,24 @@ impl Groups {
     fn find(&self, sought: &Sought<'_>, jobs: &Jobs) -> Option<u32> {
         let shard = &self.shards[Self::shard(sought.hash)];
         let found = shard.find(sought.hash, |&group| {
-            let member = &jobs[self.slots[group].newest];
+            let member = &jobs[self.a_member(group)];
             member.queue == sought.queue && member.key() == Some(sought.key)
         });
         found.copied()
+    }
+
+    fn a_member(&self, group: u32) -> u32 {
+        match self.slots[group].newest {
+            NONE => self.newest_beside(group).expect("a group has a member").1,
+            newest => newest,
+        }
+    }
+
+    /// Id and slot of the newest of those that have come back to a group.
+    fn newest_beside(&self, group: u32) -> Option<(u64, u32)> {
+        let from = (group, Reverse(u64::MAX), 0);
+        let &(of, Reverse(id), slot) = self.returned.range(from..).next()?;
+        (of == group).then_some((id, slot))
     }
 
     /// The group that the packet in `slot` belongs to, if it has other members. O(key).
@@ -79,46 +101,63 @@ impl Groups {
         self.find(&self.seek(slot, jobs), jobs)
     }
 
-    /// Adds the packet in `slot` to its group. O(key), amortised.
+    /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for one that comes
+    /// back.
     pub(super) fn join(&mut self, slot: u32, jobs: &mut Jobs) {
         let sought = self.seek(slot, jobs);
         let hash = sought.hash;
-        let Some(group) = self.find(&sought, jobs) else {
-            let group =
-                self.slots.insert(Group { hash, newest: slot, oldest: slot, unsorted: false });
+        let Some(number) = self.find(&sought, jobs) else {
+            let group = self.slots.insert(Group { hash, newest: slot, oldest: slot, returned: 0 });
             let slots = &self.slots;
             let shard = &mut self.shards[Self::shard(hash)];
             shard.insert_unique(hash, group, |&group| slots[group].hash);
             (jobs[slot].next, jobs[slot].holder) = (NONE, NONE);
             return;
         };
-        let group = &mut self.slots[group];
-        let second = std::mem::replace(&mut group.newest, slot);
-        group.unsorted |= jobs[slot].id < jobs[second].id;
+        let group = &mut self.slots[number];
+        let (second, id) = (group.newest, jobs[slot].id);
+        if second != NONE && id < jobs[second].id {
+            group.returned += 1;
+            self.returned.insert((number, Reverse(id), slot));
+            (jobs[slot].next, jobs[slot].holder) = (NONE, BESIDE);
+            return;
+        }
+        group.newest = slot;
         (jobs[slot].next, jobs[slot].holder) = (second, NONE);
-        jobs[second].holder = slot;
+        if second == NONE {
+            group.oldest = slot;
+        } else {
+            jobs[second].holder = slot;
+        }
     }
 
-    /// Takes the packet in `slot` out of its group. O(key).
+    /// Takes the packet in `slot` out of its group. O(key); O(log r) more for one that had come
+    /// back.
     pub(super) fn leave(&mut self, slot: u32, jobs: &mut Jobs) {
         let (older, newer) = (jobs[slot].next, jobs[slot].holder);
         if older == NONE || newer == NONE {
             let sought = self.seek(slot, jobs);
             let number = self.find(&sought, jobs).expect("a packet is in a group");
             let group = &mut self.slots[number];
-            if older == NONE {
-                assert!(group.oldest == slot, "a packet is not the oldest of its group");
-                group.oldest = newer;
+            if newer == BESIDE {
+                group.returned -= 1;
+                let was_there = self.returned.remove(&(number, Reverse(jobs[slot].id), slot));
+                assert!(was_there, "a packet that came back is not beside its group");
+            } else {
+                if older == NONE {
+                    assert!(group.oldest == slot, "a packet is not the oldest of its group");
+                    group.oldest = newer;
+                }
+                if newer == NONE {
+                    assert!(group.newest == slot, "a packet is not the newest of its group");
+                    group.newest = older;
+                }
             }
-            if newer == NONE {
-                assert!(group.newest == slot, "a packet is not the newest of its group");
-                group.newest = older;
-            }
-            if older == NONE && newer == NONE {
+            if group.newest == NONE && group.returned == 0 {
                 self.forget(number);
             }
         }
-        if newer != NONE {
+        if newer != NONE && newer != BESIDE {
             jobs[newer].next = older;
         }
         if older != NONE {
@@ -139,29 +178,27 @@ impl Groups {
         }
     }
 
-    /// The newest packet of a group. O(1), but O(g log g) after somebody came back to it.
-    pub(super) fn newest(&mut self, group: u32, jobs: &mut Jobs) -> u32 {
-        if std::mem::take(&mut self.slots[group].unsorted) {
-            let mut members = self.members(group, jobs);
-            members.sort_unstable_by_key(|&slot| std::cmp::Reverse(jobs[slot].id));
-            let group = &mut self.slots[group];
-            (group.newest, group.oldest) = (members[0], members[members.len() - 1]);
-            let mut newer = NONE;
-            for &slot in &members {
-                (jobs[slot].next, jobs[slot].holder) = (NONE, newer);
-                if newer != NONE {
-                    jobs[newer].next = slot;
-                }
-                newer = slot;
-            }
+    /// The newest packet of a group, and whether it is the only one. O(1), or O(log r) when some
+    /// have come back.
+    pub(super) fn newest(&self, number: u32, jobs: &Jobs) -> (u32, bool) {
+        let group = &self.slots[number];
+        let (newest, alone) = (group.newest, group.newest == group.oldest);
+        if group.returned == 0 {
+            return (newest, alone);
         }
-        self.slots[group].newest
+        match self.newest_beside(number) {
+            Some((id, slot)) if newest == NONE || jobs[newest].id < id => {
+                (slot, newest == NONE && group.returned == 1)
+            }
+            _ => (newest, false),
+        }
     }
 
     /// The packets of a group as they are linked. O(g).
     fn members(&self, group: u32, jobs: &Jobs) -> Vec<u32> {
         let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
-        std::iter::successors(Some(self.slots[group].newest), follow).collect()
+        let newest = Some(self.slots[group].newest).filter(|&slot| slot != NONE);
+        std::iter::successors(newest, follow).collect()
     }
 
     /// Asserts that groups and table agree, and returns all members. O(packets): for checks.
@@ -171,18 +208,30 @@ impl Groups {
         let mut all = Vec::new();
         for (number, group) in self.slots.iter() {
             let members = self.members(number, jobs);
-            let first = &jobs[group.newest];
+            let beside: Vec<u32> = self
+                .returned
+                .iter()
+                .filter(|&&(of, ..)| of == number)
+                .map(|&(_, Reverse(id), slot)| {
+                    assert_eq!((jobs[slot].id, jobs[slot].holder), (id, BESIDE), "a wrong place");
+                    slot
+                })
+                .collect();
+            let first = &jobs[self.a_member(number)];
             for (place, &slot) in members.iter().enumerate() {
                 let newer = place.checked_sub(1).map_or(NONE, |before| members[before]);
                 assert_eq!(jobs[slot].holder, newer, "a group is linked wrongly");
-                assert_eq!(jobs[slot].queue, first.queue, "a packet is in a foreign group");
-                assert_eq!(jobs[slot].key(), first.key(), "a packet is in a foreign group");
             }
             let falling = members.windows(2).all(|pair| jobs[pair[0]].id > jobs[pair[1]].id);
-            assert!(group.unsorted || falling, "a group is out of order");
-            assert_eq!(members.last(), Some(&group.oldest), "a group ends elsewhere");
-            assert_eq!(self.of(group.newest, jobs), Some(number), "a group is not found");
-            all.extend(members);
+            assert!(falling, "a group is out of order");
+            assert_eq!(members.last().copied().unwrap_or(NONE), group.oldest, "it ends elsewhere");
+            assert_eq!(beside.len(), group.returned as usize, "a count of a group is wrong");
+            for &slot in members.iter().chain(&beside) {
+                assert_eq!(jobs[slot].queue, first.queue, "a packet is in a foreign group");
+                assert_eq!(jobs[slot].key(), first.key(), "a packet is in a foreign group");
+                assert_eq!(self.of(slot, jobs), Some(number), "a group is not found");
+            }
+            all.extend(members.into_iter().chain(beside));
         }
         all
     }

@@ -147,6 +147,27 @@ impl Job {
         self.enrich().agree(terms, now);
     }
 
+    /// Takes its terms up again after a restart; its time to live is over at a moment by now.
+    pub(super) fn resume(&mut self, terms: &Terms, expires: Option<Mono>) {
+        let extra = self.enrich();
+        extra.agree(&Terms { ttl_ms: 0, ..*terms }, Now::default());
+        extra.expires = expires.unwrap_or(NEVER);
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    /// Whether it was put with terms.
+    pub(super) fn counts_leases(&self) -> bool {
+        self.extra().is_some_and(|extra| extra.counts_leases)
+    }
+
+    /// When its time to live is over.
+    pub(super) fn expires(&self) -> Mono {
+        self.extra().map_or(NEVER, |extra| extra.expires)
+    }
+
     /// Whether it is neither a packet nor has anything rare.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {

@@ -21,6 +21,7 @@
 mod buried;
 mod change;
 mod check;
+mod durable;
 mod groups;
 mod holders;
 mod ids;
@@ -39,7 +40,8 @@ use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
-use change::Change;
+use change::Wish;
+pub use durable::Change;
 use groups::Groups;
 use holders::Holders;
 use ids::Ids;
@@ -89,6 +91,10 @@ pub struct Effects {
     pub outcomes: Vec<(Ticket, Outcome)>,
     /// What was popped: of the outcomes' jobs those that are gone from the store.
     pub popped: Vec<Packet>,
+    /// What has to outlive a restart, in order, if that is asked for.
+    pub changes: Vec<Change>,
+    /// Whether it is.
+    pub keeps_changes: bool,
 }
 
 impl Effects {
@@ -97,10 +103,18 @@ impl Effects {
         self.outcomes.push((ticket, outcome));
     }
 
+    #[inline]
+    fn note(&mut self, change: Change) {
+        if self.keeps_changes {
+            self.changes.push(change);
+        }
+    }
+
     /// Forgets everything, once it has been shown. O(packets).
     #[inline]
     pub fn clear(&mut self) {
         self.outcomes.clear();
+        self.changes.clear();
         if !self.popped.is_empty() {
             self.popped.clear();
             self.popped.shrink_to(POPPED_KEPT);
@@ -185,7 +199,7 @@ impl Store {
             Command::Take { queues, wait } => self.take(ticket, queues, wait, now, fx),
             Command::Delete { id } => self.delete(ticket, id, now, fx),
             Command::Release { id, lease } => {
-                self.change(ticket, &Change::of(id, lease, Event::Release), now, fx);
+                self.change(ticket, &Wish::of(id, lease, Event::Release), now, fx);
             }
             _ => self.apply_rare(ticket, command, now, fx),
         }
@@ -193,7 +207,7 @@ impl Store {
 
     #[inline(never)]
     fn apply_rare(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
-        let change = match *command {
+        let wish = match *command {
             Command::Pop { queues, wait } => return self.pop(ticket, queues, wait, now, fx),
             Command::Join { take, queue } => return self.join(ticket, take, queue, now, fx),
             Command::Leave { take, queue } => return self.leave(ticket, take, queue, fx),
@@ -201,21 +215,21 @@ impl Store {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
-            Command::Touch { id, lease } => Change::of(id, lease, Event::Touch),
+            Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
-                Change { note: Some(result), ..Change::of(id, lease, Event::Finish) }
+                Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
             }
             Command::Fail { id, lease, retry, error } => {
-                Change { note: Some(error), ..Change::of(id, lease, Event::Fail { retry }) }
+                Wish { note: Some(error), ..Wish::of(id, lease, Event::Fail { retry }) }
             }
-            Command::Bury { id, lease } => Change::of(id, lease, Event::Bury),
-            Command::Kick { id } => Change::of(id, None, Event::Kick),
+            Command::Bury { id, lease } => Wish::of(id, lease, Event::Bury),
+            Command::Kick { id } => Wish::of(id, None, Event::Kick),
             Command::Put { .. }
             | Command::Take { .. }
             | Command::Delete { .. }
             | Command::Release { .. } => unreachable!("these are frequent"),
         };
-        self.change(ticket, &change, now, fx);
+        self.change(ticket, &wish, now, fx);
     }
 
     /// Adds a job. O(log n), or O(queues of the waiter) if one takes it at once.
@@ -239,6 +253,7 @@ impl Store {
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
         fx.answer(ticket, Outcome::Put(JobId(id)));
+        fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
             None => self.make_ready(slot, now, fx),
             Some(terms) => self.begin(slot, terms, now, fx),
@@ -273,6 +288,7 @@ impl Store {
         }
         drop(self.jobs.remove(slot));
         fx.answer(ticket, Outcome::Done);
+        fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
         if record.waiters.is_empty() {
@@ -285,11 +301,12 @@ impl Store {
     #[inline(never)]
     fn delete_rare(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        let (queue, gone) = (job.queue, job.is_gone(now));
+        let (queue, gone, id) = (job.queue, job.is_gone(now), JobId(job.id));
         self.withdraw(slot);
         self.leave_queue(slot);
         drop(self.jobs.remove(slot));
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
+        fx.note(Change::Gone(JobSlot(slot), id));
         self.first_left(queue, now, fx);
     }
 

@@ -3,7 +3,6 @@
 //! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
 //! may have become another one while somebody waits.
 
-use super::jobs::NONE;
 use super::waiters::Kind;
 use super::{Due, Effects, JobSlot, Outcome, Store};
 use crate::base::heap::{Entry, leaves_before, outranks};
@@ -71,7 +70,11 @@ impl Store {
             Some(entry) if self.jobs[entry.slot].is_wide() => {
                 fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
             }
-            Some(entry) => self.pop_out(entry.slot, ticket, now, fx),
+            Some(entry) => {
+                let queue = self.jobs[entry.slot].queue;
+                self.pop_out(entry.slot, ticket, now, fx);
+                self.first_left(queue, now, fx);
+            }
             None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
         }
     }
@@ -140,8 +143,8 @@ impl Store {
     /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
     /// the way, each once: O(log n) for each of these, or else O(1).
     #[inline(always)]
-    fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
-        if self.queues[queue].mortals > 0 && self.drop_over(queue, now) {
+    pub(super) fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+        if self.queues[queue].mortals > 0 && self.drop_over(queue, now, fx) {
             self.first_left(queue, now, fx);
         }
         self.queues[queue].ready.peek()
@@ -150,13 +153,13 @@ impl Store {
     /// Removes the first ready jobs of a queue as long as their time to live is over; tells whether
     /// there were any.
     #[inline(never)]
-    fn drop_over(&mut self, queue: u32, now: Now) -> bool {
+    fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
         let mut dropped = false;
         while let Some(entry) = self.queues[queue].ready.peek()
             && self.jobs[entry.slot].is_over(now)
         {
             self.withdraw(entry.slot);
-            drop(self.remove(entry.slot));
+            drop(self.remove(entry.slot, fx));
             dropped = true;
         }
         dropped
@@ -181,7 +184,7 @@ impl Store {
     /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
     /// what a pop costs.
     pub(super) fn serve_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
-        self.drop_over(queue, now);
+        self.drop_over(queue, now, fx);
         let record = &self.queues[queue];
         let Some(entry) = record.ready.peek() else { return false };
         let wide = self.jobs[entry.slot].is_wide();
@@ -220,25 +223,26 @@ impl Store {
     }
 
     /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
-    /// answer carries. O(k log n).
+    /// answer carries. Whoever calls this serves those who wait for what is behind them: doing it
+    /// here would be a recursion, one level for each that waits. O(k log n).
     fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
-        let queue = self.jobs[slot].queue;
         let first = fx.popped.len();
         self.withdraw(slot);
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
-        fx.popped.push(self.remove(slot).into_packet());
+        let selected = self.remove(slot, fx);
+        fx.popped.push(selected.into_packet());
         let mut left = group;
         while let Some(group) = left
             && fx.popped.len() - first < POPPED_MAX
         {
-            let member = self.groups.newest(group, &mut self.jobs);
-            if self.jobs[member].next == NONE {
+            let (member, alone) = self.groups.newest(group, &self.jobs);
+            if alone {
                 left = None;
             }
             self.withdraw(member);
             let over = self.jobs[member].is_over(now);
-            let job = self.remove(member);
+            let job = self.remove(member, fx);
             if !over {
                 fx.popped.push(job.into_packet());
             }
@@ -247,7 +251,6 @@ impl Store {
         // Proof: one call pops less than it applies to, which slots of 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
-        self.first_left(queue, now, fx);
     }
 
     /// Takes a waiter out of all its queues. O(queues of the waiter).

@@ -5,6 +5,8 @@
 mod bench;
 mod deadlines;
 mod dice;
+mod durable_sim;
+mod engine_sim;
 mod heap;
 mod journal;
 mod parsers;

@@ -139,7 +139,9 @@ impl Desk for ActorDesk {
         while let Poll::Ready(Some(replies)) = self.replies.poll_recv(&mut cx) {
             let session = seat.session.as_mut().expect("it never leaves its seat");
             seat.output.prepare(turn.pool);
-            replies.each(|serial, reply| session.handle_reply(serial, reply, &mut seat.output));
+            replies.each(|serial, reply| {
+                session.handle_reply(serial, reply, &mut seat.output);
+            });
         }
     }
 

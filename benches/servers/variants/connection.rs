@@ -198,6 +198,7 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
+                Step::Enough | Step::Failed(_) => unreachable!("lines are answered, one by one"),
             }
         };
         self.desk.hand_over();

@@ -10,13 +10,14 @@ use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::reactor::Reactor;
+use jobcentre::reactor::{Clock, Reactor, Wake};
 use std::collections::VecDeque;
 use std::io;
 
 /// Runs the echo until a signal ends it.
 pub(super) fn run(start: &Start) -> io::Result<()> {
-    let mut reactor = Reactor::bind(Echo::default(), &[(Door::JobCentre, start.listen)])?;
+    let doors = [(Door::JobCentre, start.listen)];
+    let mut reactor = Reactor::bind(Echo::default(), &doors, Clock::start(), &Wake::default())?;
     start.tell(reactor.addresses()[0]);
     reactor.run().map(|_| ())
 }

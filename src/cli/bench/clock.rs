@@ -23,10 +23,10 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 
 /// For reports: nobody reads the sixteenth digit.
 #[expect(clippy::cast_precision_loss, reason = "15 digits are enough for people")]
-pub(super) fn float(number: u64) -> f64 {
+pub(in crate::cli) fn float(number: u64) -> f64 {
     number as f64
 }
 
-pub(super) fn seconds(nanos: u64) -> f64 {
+pub(in crate::cli) fn seconds(nanos: u64) -> f64 {
     float(nanos) / 1e9
 }

@@ -17,13 +17,13 @@ mod ledger;
 mod phase;
 mod plot;
 mod process;
-mod progress;
 mod report;
 mod window;
 
 use super::complain;
 pub(super) use args::Bench;
 use args::Plan;
+pub(super) use clock::{float, seconds};
 use generator::Generator;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, ToSocketAddrs};

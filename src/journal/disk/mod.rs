@@ -115,7 +115,7 @@ pub struct Done {
 }
 
 /// The disk under a running journal.
-pub trait Disk {
+pub trait Disk: Send {
     /// Takes an operation; never blocks for long.
     fn submit(&mut self, op: Op);
 

@@ -48,7 +48,7 @@ pub struct Session {
 }
 
 impl Session {
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,

@@ -80,6 +80,10 @@ fn push_packet(bytes: &[u8], key_len: u16, out: &mut Vec<u8>) {
 fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
     match refusal {
         Refusal::Full => write_error(&"the server has no place left for another job", out),
+        Refusal::DiskFull => write_error(
+            &"the server's disk is full: no job can be put until jobs are deleted or space is made",
+            out,
+        ),
         Refusal::HeldByAnother(id) => write_error(
             &format_args!("field 'id': job {} is being worked on by another client", id.0),
             out,

@@ -2,6 +2,7 @@
 //! tells the truth or lies.
 
 use super::{failure, measure, number};
+use crate::support::Server;
 use jobcentre::base::buf::{InBuf, progress};
 use jobcentre::wire::packets::{Framed, Request, next, push_count, push_packet};
 use serde_json::Value;
@@ -137,6 +138,19 @@ fn error(address: SocketAddr, arguments: &str) -> String {
 #[test]
 fn every_workload_is_driven_and_its_requests_are_counted() {
     let (_fake, address) = honest();
+    drive_all(address);
+}
+
+#[test]
+fn the_real_server_passes_every_check_of_every_workload() {
+    let server = Server::start(&["--pinpriq", "127.0.0.1:0"]);
+    let address = server.address_of("pinpriq");
+    drive_all(address);
+    load(address, "wait --waiters 6 --queues 2 -n 300 -c 2 -d 2");
+    load(address, "wait --waiters 1 -n 300");
+}
+
+fn drive_all(address: SocketAddr) {
     let counts = |report: &Value| {
         let count = |kind: &str| report["latency_us"][kind]["count"].as_u64().unwrap_or(0);
         (number(&report["requests"]), count("put"), count("get"))

@@ -3,9 +3,9 @@
 
 use crate::dice::Dice;
 use jobcentre::journal::disk::{Disk, Done, Entry, Failed, Fault, Files, Kind, Op};
-use std::cell::RefCell;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,7 @@ impl File {
 }
 
 /// The disk's state; journals and tests share it.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault or a habit of its own")]
 pub(crate) struct Platter {
@@ -107,8 +108,8 @@ pub(crate) struct Platter {
 /// A handle to the platter.
 #[derive(Clone)]
 pub(crate) struct SimDisk {
-    pub(crate) platter: Rc<RefCell<Platter>>,
-    dice: Rc<RefCell<Dice>>,
+    pub(crate) platter: Arc<Mutex<Platter>>,
+    dice: Arc<Mutex<Dice>>,
 }
 
 fn failure(operation: &'static str, file: &str) -> Fault {
@@ -162,10 +163,14 @@ impl Platter {
             let (_, op) = self.submitted.remove(at).unwrap();
             let done = self.carry_out(op);
             self.done[done.kind as usize].push_back(done);
-        } else if let Some(op) = self.space.pop_front() {
+        } else {
+            let op = self.space.pop_front().unwrap();
             let result = self.make_room(op);
-            let done = Done { kind: Kind::Space, result, buffer: Vec::new() };
-            self.done[Kind::Space as usize].push_back(done);
+            self.done[Kind::Space as usize].push_back(Done {
+                kind: Kind::Space,
+                result,
+                buffer: Vec::new(),
+            });
         }
         true
     }
@@ -303,35 +308,32 @@ impl SimDisk {
             sluggish: false,
             operations: 0,
         };
-        Self {
-            platter: Rc::new(RefCell::new(platter)),
-            dice: Rc::new(RefCell::new(Dice::new(seed))),
-        }
+        Self { platter: Arc::new(Mutex::new(platter)), dice: Arc::new(Mutex::new(Dice::new(seed))) }
     }
 
     /// Carries out at most so many operations. Says whether something is left.
     pub(crate) fn work(&self, most: usize) -> bool {
-        let mut dice = self.dice.borrow_mut();
-        (0..most).all(|_| self.platter.borrow_mut().work(&mut dice))
+        let mut dice = self.dice.lock().unwrap();
+        (0..most).all(|_| self.platter.lock().unwrap().work(&mut dice))
     }
 
     pub(crate) fn end(&self, end: End) {
-        self.platter.borrow_mut().end(end, &mut self.dice.borrow_mut());
+        self.platter.lock().unwrap().end(end, &mut self.dice.lock().unwrap());
     }
 
     /// See [`Platter::safe`].
     pub(crate) fn safe(&self, last: u64) -> u64 {
-        self.platter.borrow().safe(last)
+        self.platter.lock().unwrap().safe(last)
     }
 
     /// See [`Platter::recovered`].
     pub(crate) fn recovered(&self, last: u64) {
-        self.platter.borrow_mut().recovered(last);
+        self.platter.lock().unwrap().recovered(last);
     }
 
     /// A copy of all files as they are seen.
     pub(crate) fn image(&self) -> BTreeMap<String, Vec<u8>> {
-        let platter = self.platter.borrow();
+        let platter = self.platter.lock().unwrap();
         platter.files.iter().map(|(name, file)| (name.clone(), file.seen.clone())).collect()
     }
 
@@ -339,14 +341,14 @@ impl SimDisk {
     pub(crate) fn of(image: BTreeMap<String, Vec<u8>>) -> Self {
         let disk = Self::new(1);
         let files = image.into_iter().map(|(name, bytes)| (name, File::new(bytes))).collect();
-        disk.platter.borrow_mut().files = files;
+        disk.platter.lock().unwrap().files = files;
         disk
     }
 }
 
 impl Disk for SimDisk {
     fn submit(&mut self, op: Op) {
-        let mut platter = self.platter.borrow_mut();
+        let mut platter = self.platter.lock().unwrap();
         match op {
             Op::Write { sync: false, .. } if platter.inline => {
                 let done = platter.carry_out(op);
@@ -364,8 +366,8 @@ impl Disk for SimDisk {
     }
 
     fn poll(&mut self) -> Option<Done> {
-        let mut platter = self.platter.borrow_mut();
-        let mut dice = self.dice.borrow_mut();
+        let mut platter = self.platter.lock().unwrap();
+        let mut dice = self.dice.lock().unwrap();
         // A write that syncs is behind the syncs before it.
         let kinds: Vec<usize> = (0..3).filter(|&kind| !platter.done[kind].is_empty()).collect();
         if kinds.is_empty() || (platter.sluggish && dice.percent(30)) {
@@ -387,7 +389,7 @@ impl Disk for SimDisk {
 
 impl Files for SimDisk {
     fn list(&mut self) -> Result<Vec<Entry>, Fault> {
-        let platter = self.platter.borrow();
+        let platter = self.platter.lock().unwrap();
         let files = platter.files.iter();
         Ok(files
             .map(|(name, file)| Entry { name: name.clone(), size: file.seen.len() as u64 })
@@ -395,7 +397,7 @@ impl Files for SimDisk {
     }
 
     fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
-        let platter = self.platter.borrow();
+        let platter = self.platter.lock().unwrap();
         let file = platter.files.get(name).ok_or_else(|| failure("open", name))?;
         let from = file.seen.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
         // Reads may come in pieces.
@@ -405,13 +407,13 @@ impl Files for SimDisk {
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Fault> {
-        let former = self.platter.borrow_mut().files.remove(name);
+        let former = self.platter.lock().unwrap().files.remove(name);
         former.map(|_| ()).ok_or_else(|| failure("remove", name))
     }
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
         let file = File::new(bytes.to_vec());
-        let former = self.platter.borrow_mut().files.insert(name.to_owned(), file);
+        let former = self.platter.lock().unwrap().files.insert(name.to_owned(), file);
         if former.is_some() { Err(failure("create", name)) } else { Ok(()) }
     }
 }

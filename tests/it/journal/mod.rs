@@ -1,9 +1,9 @@
 //! The journal: on a simulated disk, on damaged ones, and on the real one.
 
 mod damage;
-mod disk;
+pub(crate) mod disk;
 mod real;
-mod salvage;
+mod salvaged;
 mod shop;
 mod sim;
 mod space;

@@ -277,7 +277,7 @@ fn a_record_larger_than_a_segment_gets_one_of_its_own() {
     let place = Place::new("large");
     let options = options(SyncMode::Always, SEGMENT);
     let mut real = Real::open(&place, &options).unwrap();
-    for size in [10, LARGE, 10] {
+    for size in [10, usize::try_from(3 * SEGMENT).unwrap(), 10] {
         let stamp = real.put(size);
         real.wait_for(stamp);
     }

@@ -48,7 +48,7 @@ impl Run {
         let segment_bytes = *dice.pick(&[4096, 4096, 8192]);
         let disk = SimDisk::new(dice.seed());
         {
-            let mut platter = disk.platter.borrow_mut();
+            let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always && dice.percent(70);
             platter.sluggish = dice.percent(50);
         }
@@ -115,7 +115,7 @@ impl Run {
     fn disturb(&mut self) {
         let mut what = None;
         {
-            let mut platter = self.world.disk.platter.borrow_mut();
+            let mut platter = self.world.disk.platter.lock().unwrap();
             match self.dice.below(100) {
                 0..3 => platter.capacity = platter.total() + self.dice.below(5_000) as u64,
                 3..10 => platter.capacity = u64::MAX,
@@ -140,7 +140,7 @@ impl Run {
     fn come_to_an_end(&mut self) {
         let world = &mut self.world;
         {
-            let mut platter = world.disk.platter.borrow_mut();
+            let mut platter = world.disk.platter.lock().unwrap();
             platter.capacity = u64::MAX;
             platter.sluggish = false;
         }

@@ -20,7 +20,7 @@ impl World {
     }
 
     fn total(&self) -> u64 {
-        let total = self.disk.platter.borrow().total();
+        let total = self.disk.platter.lock().unwrap().total();
         assert_eq!(self.journal.status().total_bytes, total, "sizes are miscounted");
         total
     }
@@ -71,6 +71,7 @@ impl World {
 
 /// What a workload does in one pass, as it has been decided by chance.
 fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
+    let size = || 20..usize::try_from(SEGMENT / 8).unwrap();
     let things = world.shop.things.len();
     match manner {
         // Around so many things, and any of them may go or change.
@@ -235,7 +236,7 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
         let mut dice = Dice::new(seed);
         let mut world = World::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
         let capacity = LARGER * dice.between(3, 12) as u64;
-        world.disk.platter.borrow_mut().capacity = capacity;
+        world.disk.platter.lock().unwrap().capacity = capacity;
         let size = *dice.pick(&[60, 200, 1_000]);
         fill(&mut world, &mut dice, size);
         assert!(world.journal.status().full);
@@ -259,7 +260,7 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
         assert!(world.put(1, 400), "an empty journal refuses a put");
         // Another user of the disk gives space back.
         fill(&mut world, &mut dice, size);
-        world.disk.platter.borrow_mut().capacity = u64::MAX;
+        world.disk.platter.lock().unwrap().capacity = u64::MAX;
         world.wait(1_000_000_000);
         world.settle();
         assert!(world.put(1, 100) && !world.journal.status().full);
@@ -271,12 +272,12 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
 #[test]
 fn a_disk_that_is_full_from_the_beginning_takes_nothing_until_there_is_space() {
     let disk = SimDisk::new(1);
-    disk.platter.borrow_mut().capacity = SEGMENT - 1;
+    disk.platter.lock().unwrap().capacity = SEGMENT - 1;
     let mut world = World::new(disk, options(SyncMode::Always, SEGMENT));
     world.full_pass();
     assert!(!world.put(1, 1));
     assert_eq!(world.journal.poll_timeout().map(|at| at.0 >= 1_000_000_000), Some(true));
-    world.disk.platter.borrow_mut().capacity = 2 * SEGMENT;
+    world.disk.platter.lock().unwrap().capacity = 2 * SEGMENT;
     world.wait(1_000_000_000);
     world.full_pass();
     assert!(world.put(1, 1));
@@ -287,7 +288,7 @@ fn a_disk_that_is_full_from_the_beginning_takes_nothing_until_there_is_space() {
 fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_same() {
     // The first segment has space, the second has not, and a large batch is on its way there.
     let disk = SimDisk::new(1);
-    disk.platter.borrow_mut().capacity = SEGMENT + 2_500;
+    disk.platter.lock().unwrap().capacity = SEGMENT + 2_500;
     let mut world = World::new(disk, options(SyncMode::Always, SEGMENT));
     world.put(1, 3_000);
     world.pass(1);

@@ -185,12 +185,12 @@ impl World {
                 "the journal does not come to rest: {:?}",
                 self.journal.status()
             );
-            let operations = self.disk.platter.borrow().operations;
+            let operations = self.disk.platter.lock().unwrap().operations;
             self.pass(usize::MAX);
             if self.journal.fault().is_some() {
                 return;
             }
-            let moved = self.disk.platter.borrow().operations != operations;
+            let moved = self.disk.platter.lock().unwrap().operations != operations;
             match self.journal.poll_timeout() {
                 None if !moved && self.acknowledged + 1 == self.journal.stamp() => break,
                 Some(at) if !moved => self.now.mono = self.now.mono.max(at),

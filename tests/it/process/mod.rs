@@ -1,10 +1,13 @@
 //! The real process as operators and clients meet it.
 
+mod crash;
+mod data;
 mod endings;
 mod files;
 mod huge;
 mod load;
 mod logs;
+mod pinpriq;
 mod readers;
 mod settings;
 mod signals;

@@ -59,6 +59,7 @@ fn flags_win_over_variables_and_these_over_the_file() {
     // Every setting has its variable.
     let variables = [
         ("JOBCENTRE_LISTEN", ":0"),
+        ("JOBCENTRE_PINPRIQ", ":0"),
         ("JOBCENTRE_LOG_FORMAT", "json"),
         ("JOBCENTRE_LOG_LEVEL", "debug"),
         ("JOBCENTRE_MAX_CLIENTS", "44"),
@@ -74,6 +75,36 @@ fn the_flag_of_an_address_wins() {
     assert_eq!(effective(&flags, &[("JOBCENTRE_LISTEN", "off")]).1, 1024 * 1024);
 }
 
+#[test]
+fn every_door_has_its_own_setting() {
+    let file = "listen = 'off'\npinpriq = 'off'\nlog-format = 'json'\n";
+    let file = File::new("doors", file);
+    let doors = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--config", file.path()]).args(flags);
+        command.envs(variables.iter().copied());
+        let server = Server::spawn(command);
+        server.wait_for_log("serving");
+        let lines = server.log_lines();
+        let json = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+        json.filter_map(|line: serde_json::Value| Some(line["door"].as_str()?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(doors(&["--pinpriq", ":0"], &[]), ["pinpriq"]);
+    assert_eq!(doors(&["--listen", ":0"], &[]), ["job-centre"]);
+    assert_eq!(doors(&["--listen", ":0", "--pinpriq", ":0"], &[]), ["job-centre", "pinpriq"]);
+    let variable = [("JOBCENTRE_PINPRIQ", ":0")];
+    assert_eq!(doors(&[], &variable), ["pinpriq"]);
+    assert_eq!(doors(&["--listen", ":0", "--pinpriq", "off"], &variable), ["job-centre"]);
+    let all_off = complaint(&["--config", file.path()], &[]);
+    assert!(all_off.contains("every door is off"), "{all_off}");
+    let file = File::new("pinpriq", "listen = 'off'\npinpriq = ':0'\nlog-format = 'json'\n");
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--config", file.path()]);
+    let server = Server::spawn(command);
+    assert_eq!(server.address, server.address_of("pinpriq"));
+}
+
 /// Runs `serve`, which must fail as wrong usage; returns what it says.
 fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     let arguments = [&["serve"], flags].concat();
@@ -83,8 +114,10 @@ fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     text
 }
 
-const WRONG: [(&str, &[&str]); 5] = [
+const WRONG: [(&str, &[&str]); 7] = [
     ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
+    ("pinpriq", &["11401", "", "on", ":70000"]),
+    ("fsync", &["sometimes", "50", "", "0ms", "2h"]),
     ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
     ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),
     ("log-format", &["xml", "", "JSON"]),

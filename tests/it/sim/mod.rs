@@ -5,6 +5,7 @@
 //! read and nothing may have been forgotten; then, mostly, everybody leaves in some way or the
 //! server is stopped, and a last client fetches all jobs that are left.
 
+mod client;
 mod jobs;
 mod model;
 mod script;
@@ -28,19 +29,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 const SEEDS: u64 = 200;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 15] = [
+const WANTED: [&str; 27] = [
     "patience came to an end",
+    "a byte began no request",
     "a connection broke",
     "a connection was reset",
+    "a delivery",
+    "a delivery was put off",
+    "a job was popped",
+    "a job was too large to be popped",
     "a job went back",
+    "a key group was popped",
     "a line was too long",
+    "a packet came back",
+    "a packet expired",
+    "a packet was popped",
     "a refused client was told to go",
     "a reply",
+    "a standing take was called off",
+    "a subscription ended",
     "a wait was called off",
     "a waiter was served",
     "abort: not held",
     "abort: of another",
     "abort: ok",
+    "an answer to a pop",
     "much input waits",
     "there was no room to refuse",
     "too much was unsent",
@@ -141,12 +154,17 @@ impl Run {
         let max = self.profile.settings.max_clients;
         let full = self.shell.model.served() >= max;
         let turned_away = full && self.shell.model.refused() >= REFUSED_MAX;
+        let packets = self.dice.percent(self.profile.packets);
+        let door = if packets { Door::Pinpriq } else { Door::JobCentre };
         let farewell = full.then(|| {
+            if packets {
+                return Vec::new();
+            }
             let why = format!("the server already serves {max} clients (--max-clients)");
             format!("{{\"status\":\"error\",\"error\":\"{why}: try again later\"}}\n").into_bytes()
         });
         let room = self.dice.below(3_000);
-        let id = self.shell.open(farewell, room);
+        let id = self.shell.open(door, farewell, room);
         assert_eq!(id.is_none(), turned_away || self.shell.stopping);
         if turned_away {
             self.shell.model.see("there was no room to refuse");
@@ -158,8 +176,20 @@ impl Run {
         id
     }
 
-    /// A peer thinks up some lines.
+    /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
+        if self.shell.model.speaks_packets(id) {
+            if self.dice.percent(self.profile.glut) {
+                for (bytes, request) in script::glut(&mut self.dice) {
+                    self.write(id, bytes, request);
+                }
+            }
+            for _ in 0..self.dice.between(1, self.profile.burst) {
+                let (bytes, request) = script::packets(&mut self.dice, &self.profile);
+                self.write(id, bytes, request);
+            }
+            return;
+        }
         if self.dice.percent(self.profile.rant) {
             let (line, request) = self.author.nonsense();
             for _ in 0..6_000 {
@@ -257,6 +287,7 @@ impl Run {
 
     /// A last client fetches and deletes every job, most urgent first.
     fn collect(&mut self) {
+        self.profile.packets = 0;
         let id = self.connect().unwrap();
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
@@ -328,6 +359,7 @@ fn what_a_slow_reader_has_written_is_not_forgotten() {
     let settings = Settings { max_request: 100_000, max_clients: 10 };
     let mut profile = Profile::draw(&mut dice);
     profile.settings = settings;
+    profile.packets = 0;
     let mut run = Run::with(profile, dice);
     let id = run.connect().unwrap();
     let socket = run.shell.sockets.get_mut(&id).unwrap();

@@ -6,104 +6,15 @@
 //! (it waits, or too much is unsent) is taken up again at the end of the pass, first come, first
 //! served.
 
+use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};
 use jobcentre::base::limits::{
-    FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSED_LINGER, STALLED_INPUT_MAX,
+    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, STALLED_INPUT_MAX,
 };
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::model::core::Action;
+use jobcentre::model::core::{Action, Door};
 use jobcentre::model::id::ClientId;
 use std::collections::{BTreeMap, VecDeque};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Open,
-    Waiting,
-    Ended,
-    Refused,
-}
-
-/// One client.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct Client {
-    state: State,
-    /// Lines that the client writes, the first one being what is next in the input.
-    lines: VecDeque<(Vec<u8>, Request)>,
-    /// How much of the first line was passed over because it is too long.
-    passed: usize,
-    skipping: bool,
-    /// Bytes handed over and not served.
-    handed: usize,
-    /// What must be sent to it.
-    pub(super) output: Vec<u8>,
-    stalled: bool,
-    resumed: bool,
-    peer_closed: bool,
-    eof: bool,
-    broken: bool,
-    /// When it is cut off, and how many were given a deadline before it.
-    deadline: Option<(Mono, usize)>,
-}
-
-enum Taken {
-    Nothing,
-    TooLong,
-    Request(Request),
-}
-
-fn without_cr(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-impl Client {
-    fn new(state: State, output: Vec<u8>) -> Self {
-        Self {
-            state,
-            lines: VecDeque::new(),
-            passed: 0,
-            skipping: false,
-            handed: 0,
-            output,
-            stalled: false,
-            resumed: false,
-            peer_closed: false,
-            eof: false,
-            broken: false,
-            deadline: None,
-        }
-    }
-
-    /// The next line of the input, if it is there, or if it is already too long.
-    fn take(&mut self, max: usize) -> Taken {
-        loop {
-            let Some((bytes, _)) = self.lines.front() else { return Taken::Nothing };
-            let rest = &bytes[self.passed..];
-            if self.handed >= rest.len() {
-                self.handed -= rest.len();
-                let too_long = without_cr(&rest[..rest.len() - 1]).len() > max;
-                self.passed = 0;
-                let (_, request) = self.lines.pop_front().unwrap();
-                if std::mem::take(&mut self.skipping) {
-                    continue;
-                }
-                return if too_long { Taken::TooLong } else { Taken::Request(request) };
-            }
-            let begun_too_long = without_cr(&rest[..self.handed]).len() > max;
-            if !self.skipping && !begun_too_long {
-                return Taken::Nothing;
-            }
-            self.passed += std::mem::take(&mut self.handed);
-            let first_time = !std::mem::replace(&mut self.skipping, true);
-            return if first_time { Taken::TooLong } else { Taken::Nothing };
-        }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        if !self.broken {
-            self.output.extend_from_slice(bytes);
-        }
-    }
-}
 
 /// How often things happened: to know that a simulation is wild enough.
 pub(super) type Seen = BTreeMap<&'static str, usize>;
@@ -117,6 +28,10 @@ pub(super) struct Model {
     max_request: usize,
     too_long: Vec<u8>,
     resumed: VecDeque<ClientId>,
+    /// Clients that may want another packet now that they have got one.
+    owing: VecDeque<ClientId>,
+    /// Clients that got an answer after their end had begun.
+    unsettled: usize,
     armed: usize,
 }
 
@@ -130,6 +45,8 @@ impl Model {
             max_request,
             too_long,
             resumed: VecDeque::new(),
+            owing: VecDeque::new(),
+            unsettled: 0,
             armed: 0,
         }
     }
@@ -139,16 +56,22 @@ impl Model {
     }
 
     /// Opens a client; `refused` is what one that there is no place for is told.
-    pub(super) fn open(&mut self, id: ClientId, refused: Option<Vec<u8>>) {
+    pub(super) fn open(&mut self, id: ClientId, door: Door, refused: Option<Vec<u8>>, now: Now) {
         let client = match refused {
-            None => Client::new(State::Open, Vec::new()),
-            Some(farewell) => Client::new(State::Refused, farewell),
+            None => Client::new(State::Open, door, Vec::new()),
+            Some(farewell) => Client::new(State::Refused, door, farewell),
         };
         let before = self.clients.insert(id, client);
         assert!(before.is_none(), "two clients have one id");
+        self.settle(id, now);
     }
 
-    /// The client is going to send this line.
+    /// Whether this client speaks packets.
+    pub(super) fn speaks_packets(&self, id: ClientId) -> bool {
+        self.clients[&id].wishes.is_some()
+    }
+
+    /// The client is going to send this.
     pub(super) fn write(&mut self, id: ClientId, line: Vec<u8>, request: Request) {
         self.clients.get_mut(&id).unwrap().lines.push_back((line, request));
     }
@@ -170,10 +93,12 @@ impl Model {
     }
 
     pub(super) fn poll_timeout(&self, now: Now) -> Option<Mono> {
-        if !self.resumed.is_empty() {
+        let lives = |id: &ClientId| self.clients.contains_key(id);
+        if self.resumed.iter().any(lives) || self.unsettled > 0 {
             return Some(now.mono);
         }
-        self.clients.values().filter_map(|client| Some(client.deadline?.0)).min()
+        let patience = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
+        [patience, self.jobs.next_end()].into_iter().flatten().min()
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
@@ -183,9 +108,10 @@ impl Model {
         if client.stalled && much {
             self.see("much input waits");
         } else if !client.stalled {
-            self.serve(id);
+            self.serve(id, now);
         }
-        if self.clients[&id].peer_closed {
+        let client = &self.clients[&id];
+        if client.peer_closed || client.is_over() {
             self.settle(id, now);
         }
     }
@@ -206,13 +132,17 @@ impl Model {
         let was_above = client.output.len() > OUTPUT_HIGH_WATER;
         client.output.drain(..count);
         if was_above && client.output.len() <= OUTPUT_HIGH_WATER {
+            if !client.peer_closed && self.owes(id) {
+                self.see("a delivery was put off");
+                self.go_on(id);
+            }
             self.resume(id);
         }
         let client = self.clients.get_mut(&id).unwrap();
-        if count > 0 && client.peer_closed && client.state != State::Refused {
-            client.deadline = None;
-        }
-        if client.peer_closed || client.state == State::Refused {
+        if client.peer_closed || client.is_over() {
+            if count > 0 {
+                client.deadline = None;
+            }
             self.settle(id, now);
         }
     }
@@ -226,9 +156,9 @@ impl Model {
         self.settle(id, now);
     }
 
-    pub(super) fn reset(&mut self, id: ClientId) {
+    pub(super) fn reset(&mut self, id: ClientId, now: Now) {
         self.see("a connection was reset");
-        self.end(id, false);
+        self.end(id, false, now);
     }
 
     pub(super) fn stop(&mut self, now: Now) {
@@ -243,25 +173,34 @@ impl Model {
                 self.clients.iter().filter_map(|(&id, client)| Some((client.deadline?, id)));
             let Some((_, id)) = armed.filter(|((at, _), _)| *at <= now.mono).min() else { break };
             self.see("patience came to an end");
-            self.end(id, true);
+            self.end(id, true, now);
         }
+        self.jobs.bury(now);
         for _ in 0..self.resumed.len() {
             let id = self.resumed.pop_front().unwrap();
             if let Some(client) = self.clients.get_mut(&id) {
                 (client.resumed, client.stalled) = (false, false);
-                self.serve(id);
+                self.serve(id, now);
                 self.settle(id, now);
             }
+        }
+        self.unsettled = 0;
+        for what in std::mem::take(&mut self.jobs.noted) {
+            self.see(what);
         }
     }
 
     /// Serves what has been handed over, as far as it goes.
-    fn serve(&mut self, id: ClientId) {
+    fn serve(&mut self, id: ClientId, now: Now) {
         let stopped = loop {
             let client = self.clients.get_mut(&id).unwrap();
             if client.output.len() > OUTPUT_HIGH_WATER || client.state == State::Waiting {
                 if client.state == State::Open {
                     self.see("too much was unsent");
+                }
+                if self.stands(id) {
+                    self.see("a standing take was called off");
+                    self.jobs.stop_waiting(id);
                 }
                 break true;
             }
@@ -269,6 +208,12 @@ impl Model {
                 client.handed = 0;
                 break false;
             }
+            if self.owes(id) {
+                self.stand(id, Some(id), now);
+                self.serve_owing(Some(id), now);
+                continue;
+            }
+            let client = self.clients.get_mut(&id).unwrap();
             match client.take(self.max_request) {
                 Taken::Nothing => break false,
                 Taken::TooLong => {
@@ -280,11 +225,13 @@ impl Model {
                         client.state = State::Waiting;
                     }
                     self.note(id, &request);
-                    let replies = self.jobs.execute(id, request);
-                    if replies.iter().any(|(to, _)| *to != id) {
-                        self.see("a waiter was served");
+                    if let Some(replies) = self.carry_out(id, request, now) {
+                        if replies.iter().any(|reply| reply.to != id) {
+                            self.see("a waiter was served");
+                        }
+                        self.deliver(replies, Some(id));
+                        self.serve_owing(Some(id), now);
                     }
-                    self.deliver(replies);
                 }
             }
         };
@@ -303,22 +250,107 @@ impl Model {
         }
     }
 
-    fn deliver(&mut self, replies: Replies) {
-        for (id, reply) in replies {
-            let client = self.clients.get_mut(&id).unwrap();
-            client.send(&reply);
-            let waited = client.state == State::Waiting;
-            if waited {
-                client.state = State::Open;
+    /// Does what a client asks for; nothing that anybody could be told may come of it.
+    fn carry_out(&mut self, id: ClientId, request: Request, now: Now) -> Option<Replies> {
+        let stands = self.stands(id);
+        let client = self.clients.get_mut(&id).unwrap();
+        let Some(wishes) = &mut client.wishes else {
+            return Some(self.jobs.execute(id, request, now));
+        };
+        let known = |queue| wishes.queues.iter().position(|&other| other == queue);
+        match request {
+            Request::Subscribe(queue) if known(queue).is_none() => {
+                wishes.queues.push(queue);
+                return stands.then(|| self.jobs.join(id, queue, now));
             }
-            self.see("a reply");
-            self.resume(id);
+            Request::Unsubscribe(queue) => {
+                if let Some(place) = known(queue) {
+                    wishes.queues.remove(place);
+                    if stands {
+                        self.jobs.leave(id, queue);
+                    }
+                }
+            }
+            Request::Subscribe(_) => {}
+            Request::Ready => wishes.credits += 1,
+            Request::Junk => {
+                client.state = State::Failed;
+                self.see("a byte began no request");
+            }
+            other => return Some(self.jobs.execute(id, other, now)),
+        }
+        None
+    }
+
+    /// Whether a take of this client stands in its subscribed queues.
+    fn stands(&self, id: ClientId) -> bool {
+        self.clients[&id].wishes.is_some() && self.jobs.waits(id)
+    }
+
+    /// Whether such a take is due.
+    fn owes(&self, id: ClientId) -> bool {
+        let client = &self.clients[&id];
+        let wanted = |wishes: &Wishes| wishes.credits > 0 && !wishes.queues.is_empty();
+        client.wishes.as_ref().is_some_and(wanted)
+            && client.state == State::Open
+            && !client.broken
+            && !self.stands(id)
+    }
+
+    fn stand(&mut self, id: ClientId, running: Option<ClientId>, now: Now) {
+        let wishes = self.clients[&id].wishes.as_ref().unwrap();
+        let replies = self.jobs.stand(id, &wishes.queues, now);
+        self.deliver(replies, running);
+    }
+
+    /// Those who got a packet and have credits left stand in line again, at once.
+    fn serve_owing(&mut self, running: Option<ClientId>, now: Now) {
+        while let Some(id) = self.owing.pop_front() {
+            let Some(client) = self.clients.get(&id) else { continue };
+            if !client.peer_closed && client.output.len() <= OUTPUT_HIGH_WATER && self.owes(id) {
+                self.stand(id, running, now);
+            }
         }
     }
 
+    /// Sends replies; `running` is the client that is being served.
+    fn deliver(&mut self, replies: Replies, running: Option<ClientId>) {
+        for reply in replies {
+            let id = reply.to;
+            let client = self.clients.get_mut(&id).unwrap();
+            client.send(&reply.bytes);
+            match &mut client.wishes {
+                Some(wishes) if reply.waited => {
+                    wishes.credits -= 1;
+                    self.see("a delivery");
+                }
+                Some(_) => self.see("an answer to a pop"),
+                None => {
+                    if client.state == State::Waiting {
+                        client.state = State::Open;
+                    }
+                    self.see("a reply");
+                }
+            }
+            if running != Some(id) {
+                self.owing.push_back(id);
+                self.resume(id);
+                let client = &self.clients[&id];
+                self.unsettled += usize::from(client.peer_closed || client.is_over());
+            }
+        }
+    }
+
+    /// Takes up what was left lying, now that it can be served.
     fn resume(&mut self, id: ClientId) {
+        if self.clients[&id].stalled {
+            self.go_on(id);
+        }
+    }
+
+    fn go_on(&mut self, id: ClientId) {
         let client = self.clients.get_mut(&id).unwrap();
-        if client.stalled && !client.resumed {
+        if !client.resumed {
             client.resumed = true;
             self.resumed.push_back(id);
         }
@@ -333,28 +365,34 @@ impl Model {
             self.jobs.stop_waiting(id);
             self.resume(id);
         }
+        let client = &self.clients[&id];
+        if (client.peer_closed || client.is_over()) && self.stands(id) {
+            self.see("a subscription ended");
+            self.jobs.stop_waiting(id);
+            self.resume(id);
+        }
         let client = self.clients.get_mut(&id).unwrap();
         if client.eof && !client.stalled {
             client.handed = 0;
             if client.output.is_empty() {
-                return self.end(id, true);
+                return self.end(id, true, now);
             }
         }
         if client.deadline.is_some() {
             return;
         }
-        if client.state == State::Refused && client.output.is_empty() {
-            client.deadline = Some((now.mono.after(REFUSED_LINGER), self.armed));
+        if client.is_over() && client.output.is_empty() {
+            client.deadline = Some((now.mono.after(FAREWELL_LINGER), self.armed));
             self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
             self.see("a refused client was told to go");
-        } else if client.peer_closed && !client.output.is_empty() {
+        } else if !client.output.is_empty() && (client.peer_closed || client.is_over()) {
             client.deadline = Some((now.mono.after(FLUSH_PATIENCE), self.armed));
             self.armed += 1;
         }
     }
 
-    fn end(&mut self, id: ClientId, close: bool) {
+    fn end(&mut self, id: ClientId, close: bool, now: Now) {
         self.clients.remove(&id).unwrap();
         if close {
             self.actions.push(Action::Close(id));
@@ -362,7 +400,8 @@ impl Model {
         if self.jobs.all.iter().any(|job| job.holder == Some(id)) {
             self.see("a job went back");
         }
-        let replies = self.jobs.forget(id);
-        self.deliver(replies);
+        let replies = self.jobs.forget(id, now);
+        self.deliver(replies, None);
+        self.serve_owing(None, now);
     }
 }

@@ -26,6 +26,10 @@ pub(super) struct Profile {
     pub(super) rant: usize,
     /// Whether more jobs are asked for than are put, so that many wait.
     hungry: bool,
+    /// How many in a hundred times a peer asks for far too large packets.
+    pub(super) glut: usize,
+    /// How many in a hundred peers speak packets.
+    pub(super) packets: usize,
     /// Length of the padding in jobs, at most.
     padding: usize,
     queues: usize,
@@ -53,6 +57,8 @@ impl Profile {
             padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: dice.between(1, QUEUES.len()),
             priorities: *dice.pick(&[1, 3, 1_000]),
+            glut: *dice.pick(&[0, 0, 0, 5]),
+            packets: *dice.pick(&[0, 30, 60, 90]),
         }
     }
 }
@@ -199,12 +205,84 @@ impl Author {
             _ => format!("1{:0width$}", dice.below(3), width = dice.between(19, 29)),
         };
         self.serial += 1;
-        let padding = dice.below(profile.padding + 1);
+        let mut padding = dice.below(profile.padding + 1);
+        if profile.settings.max_request > 70_000 && dice.percent(10) {
+            padding = 65_400 + dice.below(200);
+        }
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
         let job = dice.pick(&SHAPES).replace('#', &unique);
         let fields = vec![("queue", name), ("job", job.clone()), ("pri", pri.clone())];
         (write(dice, "put", fields), Request::Put { queue, pri, job })
     }
+}
+
+/// A request of packets, as bytes and what it means.
+pub(super) fn packets(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
+    let queue = dice.below(profile.queues);
+    let name = QUEUES[queue].bytes.as_bytes();
+    let named = |kind: u8| {
+        let len = u16::try_from(name.len()).unwrap().to_be_bytes();
+        [&[kind][..], &len, name].concat()
+    };
+    if dice.percent(if profile.hungry { 25 } else { 45 }) {
+        return push(dice, profile, queue, name);
+    }
+    match dice.below(200) {
+        0..60 => (named(b'P'), Request::Pop(queue)),
+        60..75 => (named(b'u'), Request::Unsubscribe(queue)),
+        75..110 => (named(b's'), Request::Subscribe(queue)),
+        110..199 => (b"A".to_vec(), Request::Ready),
+        _ => {
+            let junk = *dice.pick(&[0, b'G', b'p' + 1, 0xff]);
+            ([junk].repeat(dice.between(1, 300)), Request::Junk)
+        }
+    }
+}
+
+/// Asks for more than can be unsent at a time: by credits that come first, or by pops while a
+/// credit waits for something else.
+pub(super) fn glut(dice: &mut Dice) -> Vec<(Vec<u8>, Request)> {
+    const COUNT: u8 = 12;
+    let ready = || (b"A".to_vec(), Request::Ready);
+    let subscribe = |queue: usize| {
+        let name = QUEUES[queue].bytes.as_bytes();
+        ([b"s\0\x01", name].concat(), Request::Subscribe(queue))
+    };
+    let mut glut = Vec::new();
+    let pops = dice.percent(50);
+    if !pops {
+        glut.push(subscribe(0));
+        glut.extend((0..COUNT).map(|_| ready()));
+    }
+    for number in 0..COUNT {
+        let (key, payload) = (vec![number; 60_000], b"glut".to_vec());
+        let head = b"p\0\x01\0\0\x01\xea\x60\0\x04";
+        let bytes = [head, &key[..], &payload, b"a"].concat();
+        glut.push((bytes, Request::Push { queue: 0, ttl_ms: 0, priority: 1, key, payload }));
+    }
+    if pops {
+        glut.extend([subscribe(1), ready()]);
+        glut.extend((0..COUNT).map(|_| (b"P\0\x01a".to_vec(), Request::Pop(0))));
+    }
+    glut
+}
+
+fn push(dice: &mut Dice, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u8>, Request) {
+    let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000, u16::MAX]);
+    let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);
+    let key = dice.word(&["", "k", "kk", "l"]).as_bytes().to_vec();
+    let mut payload = dice.seed().to_be_bytes().to_vec();
+    payload.resize(dice.below(profile.padding + 8), b'x');
+    let mut bytes = vec![b'p'];
+    for number in [name.len(), usize::from(ttl_ms)] {
+        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
+    }
+    bytes.push(priority);
+    for number in [key.len(), payload.len()] {
+        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
+    }
+    let bytes = [&bytes, &key[..], &payload, name].concat();
+    (bytes, Request::Push { queue, ttl_ms, priority, key, payload })
 }
 
 fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {

@@ -8,10 +8,10 @@ use super::model::Model;
 use crate::dice::Dice;
 use jobcentre::base::limits::READ_BUDGET;
 use jobcentre::base::time::Now;
-use jobcentre::model::core::{Action, Core, Door};
-use jobcentre::model::id::ClientId;
+use jobcentre::model::core::{Action, Core, Door, Trouble};
+use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::Server;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
 /// How the peer's sending side ends, or has ended.
@@ -72,6 +72,8 @@ pub(super) struct Shell {
     pub(super) stopping: bool,
     /// A hash of everything sent, and to whom.
     pub(super) sent: DefaultHasher,
+    /// Kinds of trouble that the operator was told.
+    told: BTreeSet<&'static str>,
     opened: u64,
     runnable: Vec<ClientId>,
     flushable: Vec<ClientId>,
@@ -86,6 +88,7 @@ impl Shell {
             now: Now::default(),
             stopping: false,
             sent: DefaultHasher::new(),
+            told: BTreeSet::new(),
             opened: 0,
             runnable: Vec::new(),
             flushable: Vec::new(),
@@ -93,9 +96,14 @@ impl Shell {
     }
 
     /// A peer connects. `refused` is what it must be told if it has to go.
-    pub(super) fn open(&mut self, refused: Option<Vec<u8>>, room: usize) -> Option<ClientId> {
-        let id = self.server.handle_open(Door::JobCentre, self.now)?;
-        self.model.open(id, refused);
+    pub(super) fn open(
+        &mut self,
+        door: Door,
+        refused: Option<Vec<u8>>,
+        room: usize,
+    ) -> Option<ClientId> {
+        let id = self.server.handle_open(door, self.now)?;
+        self.model.open(id, door, refused, self.now);
         self.opened += 1;
         let socket = Socket {
             number: self.opened,
@@ -170,7 +178,7 @@ impl Shell {
             let show = |bytes: &[u8]| {
                 let from = same.saturating_sub(60).min(bytes.len());
                 let until = bytes.len().min(same + 200);
-                String::from_utf8_lossy(&bytes[from..until]).into_owned()
+                bytes[from..until].escape_ascii().to_string()
             };
             panic!(
                 "client {number}: {} bytes of output differ from the {} expected ones\n\
@@ -225,7 +233,7 @@ impl Shell {
             if socket.closed == Closed::Reset && dice.percent(70) {
                 self.sockets.remove(&id);
                 self.server.handle_reset(id, self.now);
-                self.model.reset(id);
+                self.model.reset(id, self.now);
                 continue;
             }
             let most = *dice.pick(&[1, 20, 200, READ_BUDGET]);
@@ -288,7 +296,26 @@ impl Shell {
         self.compare(id);
     }
 
+    /// What the operator is told has happened, and what happens is told at least once.
+    fn listen(&mut self) {
+        let known = |trouble| match trouble {
+            Trouble::TooLarge(_) => "a job was too large to be popped",
+            Trouble::UnknownRequest(_) => "a byte began no request",
+            Trouble::PutLost | Trouble::TooManySubscriptions => panic!("{trouble:?}"),
+        };
+        while let Some(notice) = self.server.poll_notice() {
+            let what = known(notice.trouble);
+            self.told.insert(what);
+            let count = self.model.seen.get(what).copied().unwrap_or_default();
+            assert!(notice.total <= count as u64, "{notice:?}, which came {count} times");
+        }
+        for what in [known(Trouble::TooLarge(JobId(1))), known(Trouble::UnknownRequest(0))] {
+            assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");
+        }
+    }
+
     fn act(&mut self) {
+        self.listen();
         let expected = std::mem::take(&mut self.model.actions);
         let actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
         assert_eq!(actions, expected, "what is to be done to connections");

@@ -1,9 +1,11 @@
 //! The real server as a child process, and a blocking client.
 
 mod client;
+mod dir;
 mod server;
 
 pub(crate) use client::Client;
+pub(crate) use dir::TempDir;
 pub(crate) use server::{Program, Server, plain_command};
 
 use std::time::{Duration, Instant};

@@ -192,7 +192,7 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
 }
 
 /// The folders of `tests/golden` whose doors the server has.
-const PLAYED: [&str; 1] = ["job-centre"];
+const PLAYED: [&str; 2] = ["job-centre", "pinpriq"];
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

@@ -59,7 +59,7 @@ impl Pure {
 
     /// The door with this name.
     fn door(name: &str) -> Result<Door, String> {
-        let mut doors = [Door::JobCentre].into_iter();
+        let mut doors = [Door::JobCentre, Door::Pinpriq].into_iter();
         doors.find(|door| door.name() == name).ok_or_else(|| format!("there is no door {name}"))
     }
 

@@ -14,8 +14,8 @@ use super::content::Content;
 use super::dialect::{Dialect, Request, Wire};
 use super::ledger::Ledger;
 use super::phase::{Pace, Phase, Step, Way};
-use super::progress::Progress;
 use super::window::{Mark, Window};
+use crate::cli::progress::Progress;
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -297,7 +297,9 @@ impl<'a> Generator<'a> {
                     begun / (begun + float(self.phase.jobs_left))
                 }
             };
-            self.progress.show(now, self.phase.name, done, self.replies);
+            let replies = self.replies;
+            let word = format_args!("{replies:>12} replies");
+            self.progress.show(now, self.phase.name, done, word);
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! A line on the terminal while the user waits. Hand-written: one line needs no crate.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 
-/// Rewrites its line a few times a second; silent if stderr is no terminal.
+/// Rewrites its line a few times a second; times are nanoseconds. Silent if stderr is no terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     shown: bool,
@@ -23,12 +24,12 @@ impl Progress {
         self.enabled && now >= self.next
     }
 
-    /// Shows what is going on, and how much of it is done.
-    pub(super) fn show(&mut self, now: u64, name: &str, done: f64, replies: u64) {
+    /// Shows what is going on, how much of it is done, and a word about it.
+    pub(super) fn show(&mut self, now: u64, name: &str, done: f64, word: impl Display) {
         self.next = now + EVERY_NANOS;
         self.shown = true;
         // Nothing can be done about a closed stderr.
-        let _ = write!(stderr(), "\r{}\x1b[K", line(name, done, replies));
+        let _ = write!(stderr(), "\r{}\x1b[K", line(name, done, word));
     }
 
     /// Makes room for the result.
@@ -39,16 +40,12 @@ impl Progress {
     }
 }
 
-fn line(name: &str, done: f64, replies: u64) -> String {
+fn line(name: &str, done: f64, word: impl Display) -> String {
     let done = done.clamp(0.0, 1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 100")]
     let percent = (done * 100.0) as usize;
     let full = percent * BAR / 100;
-    format!(
-        "{name:<10} [{}{}] {percent:>3} % {replies:>12} replies",
-        "#".repeat(full),
-        ".".repeat(BAR - full)
-    )
+    format!("{name:<10} [{}{}] {percent:>3} % {word}", "#".repeat(full), ".".repeat(BAR - full))
 }
 
 #[cfg(test)]

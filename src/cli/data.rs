@@ -1,0 +1,145 @@
+//! The data directory: opened, read back, and handed to the engine.
+
+use super::bench::{float, seconds};
+use super::progress::Progress;
+use crate::base::limits::JOURNAL_SEGMENT;
+use crate::engine::Engine;
+use crate::journal::disk::{Access, Directory, RealDisk};
+use crate::journal::{self, Options, Refused, Report, SyncMode};
+use crate::reactor::{Clock, Wake};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// Foreign files that are named one by one.
+const FOREIGN_NAMED: usize = 5;
+
+/// Opens `dir`, brings back the jobs in it, and says how that went.
+///
+/// # Errors
+/// A sentence for the operator.
+pub(super) fn open(
+    dir: &Path,
+    sync: SyncMode,
+    seed: u64,
+    clock: &mut Clock,
+    wake: &Wake,
+) -> io::Result<Engine> {
+    let failed = |refused: &Refused| io::Error::other(explain(dir, refused));
+    let mut files =
+        Directory::open(dir, Access::Run).map_err(|fault| failed(&Refused::Fault(fault)))?;
+    // Not the seed: what stands in files tells nothing of what is in memory.
+    let salt = RandomState::new().hash_one(dir);
+    let options = Options { segment_bytes: JOURNAL_SEGMENT, sync, salt };
+    let start = clock.sample();
+    let mut reading = Reading::new();
+    let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
+    let restored = Engine::restore(&mut files, &options, seed, start, &mut show);
+    reading.clear();
+    let (restored, report) = restored.map_err(|refused| failed(&refused))?;
+    let now = clock.sample();
+    tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
+    let wake = wake.clone();
+    let disk = RealDisk::start(files, Arc::new(move || wake.wake()))
+        .map_err(|fault| failed(&Refused::Fault(fault)))?;
+    Ok(Engine::durable(restored, Box::new(disk), now))
+}
+
+/// The line on the terminal while a journal is read.
+pub(super) struct Reading(Progress);
+
+impl Reading {
+    pub(super) fn new() -> Self {
+        Self(Progress::new())
+    }
+
+    /// Shows how far it is after so many nanoseconds.
+    pub(super) fn show(&mut self, nanos: u64, progress: journal::Progress) {
+        if self.0.is_due(nanos) {
+            let done = float(progress.done) / float(progress.of.max(1));
+            let rate = float(progress.records) / seconds(nanos.max(1)) / 1e6;
+            let (records, mib) = (progress.records, progress.done >> 20);
+            let word = format_args!("{records:>12} records {mib:>8} MiB {rate:>6.2} M records/s");
+            self.0.show(nanos, "recovery", done, word);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// As the operator has written it.
+fn mode(sync: SyncMode) -> String {
+    match sync {
+        SyncMode::Always => "always".to_owned(),
+        SyncMode::Every(time) => humantime::format_duration(time).to_string(),
+        SyncMode::Never => "never".to_owned(),
+    }
+}
+
+fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+    let rate = (float(report.records) / seconds(nanos.max(1))) as u64;
+    info!(
+        dir = %dir.display(),
+        fsync = mode(sync),
+        jobs,
+        records = report.records,
+        bytes = report.bytes,
+        segments = report.segments,
+        seconds = seconds(nanos / 1_000_000 * 1_000_000),
+        records_per_second = rate,
+        "opened the data directory"
+    );
+    if let Some(torn) = &report.torn {
+        warn!(
+            file = %dir.join(&torn.file).display(),
+            offset = torn.offset,
+            bytes = torn.bytes,
+            batches = torn.batches,
+            "the last writes before a crash were not complete and are cut off; nobody was told \
+             that they were done, unless --fsync allowed it"
+        );
+    }
+    for name in report.foreign.iter().take(FOREIGN_NAMED) {
+        let file = dir.join(name);
+        warn!(file = %file.display(), "this is no file of the journal: it is left alone");
+    }
+    if report.foreign.len() > FOREIGN_NAMED {
+        let more = report.foreign.len() - FOREIGN_NAMED;
+        warn!(more, "there are more files that are none of the journal's");
+    }
+}
+
+/// Why the journal in `dir` is not opened, and what to do.
+pub(super) fn explain(dir: &Path, refused: &Refused) -> String {
+    let path = |file: &String| dir.join(file).display().to_string();
+    let salvage = format!(
+        "Nothing was changed. Take the directory from a backup, or copy what can be read into a \
+         new one: jobcentre journal salvage {} OUT",
+        dir.display()
+    );
+    match refused {
+        Refused::Fault(_) => refused.to_string(),
+        Refused::Damaged { file, offset, what } => {
+            format!("the journal is damaged: {}, byte {offset}: {what}. {salvage}", path(file))
+        }
+        Refused::Missing { file } => {
+            format!("the journal is damaged: {} is missing. {salvage}", path(file))
+        }
+        Refused::Newer { file, format } => format!(
+            "{} has format {format}, which is newer than this program (version {}): start the \
+             version that wrote it, or a later one. Nothing was changed",
+            path(file),
+            env!("CARGO_PKG_VERSION")
+        ),
+        Refused::Record { file, offset, what } => format!(
+            "the batch at byte {offset} of {} was written whole, but {what}. It may come from a \
+             later version; if not, this is a bug. {salvage}",
+            path(file)
+        ),
+    }
+}

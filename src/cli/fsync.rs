@@ -1,0 +1,57 @@
+//! When jobs are made durable, as people write it.
+
+use crate::journal::SyncMode;
+use serde::Deserialize;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The value of `--fsync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Fsync(pub(super) SyncMode);
+
+const LONGEST: Duration = Duration::from_hours(1);
+
+impl FromStr for Fsync {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "always" => return Ok(Self(SyncMode::Always)),
+            "never" => return Ok(Self(SyncMode::Never)),
+            _ => {}
+        }
+        let help = "give always, never, or a time such as 50ms or 1s";
+        let every = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
+        if every.is_zero() || every > LONGEST {
+            return Err(format!("a time from 1ms to 1h is possible: {help}"));
+        }
+        Ok(Self(SyncMode::Every(every)))
+    }
+}
+
+impl TryFrom<String> for Fsync {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_read_as_people_write_them() {
+        assert_eq!("always".parse(), Ok(Fsync(SyncMode::Always)));
+        assert_eq!("never".parse(), Ok(Fsync(SyncMode::Never)));
+        let every = |ms| Ok(Fsync(SyncMode::Every(Duration::from_millis(ms))));
+        assert_eq!("50ms".parse(), every(50));
+        assert_eq!("1s".parse(), every(1000));
+        for wrong in ["", "50", "0ms", "2h", "sometimes", "-1s"] {
+            let error = wrong.parse::<Fsync>().unwrap_err();
+            assert!(error.contains("50ms or 1s"), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A record as a line of JSON.
+
+use crate::base::time::Mono;
+use crate::journal::Origin;
+use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::wire::json::{push_number, push_string};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use std::io::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Appends the line of a record whose moments are counted from 1970. O(bytes).
+pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
+    let Origin { epoch, offset, sequence } = origin;
+    let kind = match record {
+        Record::Job(_) => "job",
+        Record::State(..) => "state",
+        Record::Gone(_) => "gone",
+    };
+    text(out, "{\"record\":\"");
+    text(out, kind);
+    text(out, "\",\"segment\":");
+    push_number(out, epoch);
+    number(out, "offset", offset);
+    number(out, "batch", sequence);
+    match record {
+        Record::Job(job) => push_job(job, out),
+        Record::State(id, state) => {
+            number(out, "id", id.0);
+            push_state(state, out);
+        }
+        Record::Gone(id) => number(out, "id", id.0),
+    }
+    text(out, "}\n");
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// A member whose value follows.
+fn member(out: &mut Vec<u8>, name: &str) {
+    text(out, ",\"");
+    text(out, name);
+    text(out, "\":");
+}
+
+fn number(out: &mut Vec<u8>, name: &str, value: u64) {
+    member(out, name);
+    push_number(out, value);
+}
+
+fn moment(out: &mut Vec<u8>, name: &str, at: Mono) {
+    member(out, name);
+    let at = UNIX_EPOCH + Duration::from_nanos(at.0);
+    write!(out, "\"{}\"", humantime::format_rfc3339_millis(at)).expect("memory takes everything");
+}
+
+fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
+    number(out, "id", job.id.0);
+    member(out, "queue");
+    push_string(out, job.queue);
+    if std::str::from_utf8(job.queue).is_err() {
+        member(out, "queue_base64");
+        push_base64(job.queue, out);
+    }
+    member(out, "pri");
+    match job.urgency {
+        Urgency::Number(number) => push_number(out, number),
+        Urgency::Beyond(digits) => text(out, digits),
+        Urgency::Never => text(out, "null"),
+    }
+    if job.turn == Turn::NewestFirst {
+        text(out, ",\"turn\":\"newest-first\"");
+    }
+    push_payload("job", job.payload, out);
+    if let Some(terms) = &job.terms {
+        push_terms(terms, out);
+    }
+    if let Some(at) = job.expires {
+        moment(out, "expires", at);
+    }
+    push_state(&job.state, out);
+}
+
+fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
+    let lengths =
+        [("ttr_ms", terms.lease_ms), ("keep_ms", terms.keep_ms), ("bury_ms", terms.bury_ms)];
+    for (name, length) in lengths.into_iter().filter(|&(_, length)| length > 0) {
+        number(out, name, length);
+    }
+    if let Some(retry) = &terms.retry {
+        text(out, ",\"retry\":{\"limit\":");
+        push_number(out, retry.limit);
+        number(out, "first_ms", retry.first_ms);
+        number(out, "factor", retry.factor.into());
+        number(out, "max_ms", retry.max_ms);
+        number(out, "jitter_percent", retry.jitter_percent.into());
+        text(out, "}");
+    }
+}
+
+fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
+    let (name, until) = match state.stage {
+        Stage::Waiting => ("waiting", None),
+        Stage::Delayed(at) => ("delayed", Some(at)),
+        Stage::Kept(at) => ("kept", Some(at)),
+        Stage::Buried(at) => ("buried", at),
+    };
+    member(out, "state");
+    push_string(out, name.as_bytes());
+    if let Some(at) = until {
+        moment(out, "until", at);
+    }
+    if state.retries > 0 {
+        number(out, "retries", state.retries.into());
+    }
+    if let Some(result) = state.result {
+        push_payload("result", result, out);
+    }
+}
+
+/// JSON as it was put in, line ends between its tokens made spaces; anything else as the line door
+/// shows it.
+fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
+    member(out, name);
+    match payload.encoding {
+        Encoding::Json | Encoding::JsonLine => {
+            let plain = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
+            out.extend(payload.bytes.iter().map(plain));
+        }
+        Encoding::Packet { key_len } => {
+            let (key, packet) = payload.bytes.split_at(usize::from(key_len));
+            text(out, "{\"key\":");
+            push_base64(key, out);
+            text(out, ",\"payload\":");
+            push_base64(packet, out);
+            text(out, "}");
+        }
+    }
+}
+
+fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    text(out, "\"");
+    text(out, &BASE64_STANDARD.encode(bytes));
+    text(out, "\"");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::JobId;
+    use crate::model::job::Retry;
+
+    const ORIGIN: Origin = Origin { epoch: 2, offset: 64, sequence: 9 };
+
+    fn line(record: &Record<'_>) -> String {
+        let mut out = Vec::new();
+        push(record, ORIGIN, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let line = text.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'));
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let start = "{\"record\":\"";
+        let place = "\",\"segment\":2,\"offset\":64,\"batch\":9,";
+        line.strip_prefix(start).unwrap().replace(place, " ")
+    }
+
+    fn fresh(encoding: Encoding, bytes: &[u8]) -> Snapshot<'_> {
+        Snapshot {
+            id: JobId(7),
+            queue: b"q",
+            urgency: Urgency::Number(-5),
+            turn: Turn::OldestFirst,
+            payload: Payload { encoding, bytes },
+            terms: None,
+            expires: None,
+            state: State { stage: Stage::Waiting, retries: 0, result: None },
+        }
+    }
+
+    #[test]
+    fn every_record_is_a_line_of_json() {
+        let plain = fresh(Encoding::Json, b"{\n\"n\":0.10\r}");
+        assert_eq!(
+            line(&Record::Job(plain)),
+            r#"job "id":7,"queue":"q","pri":-5,"job":{ "n":0.10 },"state":"waiting"}"#
+        );
+        let packet = Snapshot {
+            queue: b"\xff",
+            urgency: Urgency::Never,
+            turn: Turn::NewestFirst,
+            expires: Some(Mono(1_700_000_000_123_000_000)),
+            ..fresh(Encoding::Packet { key_len: 1 }, b"\0\xff")
+        };
+        assert_eq!(
+            line(&Record::Job(packet)),
+            "job \"id\":7,\"queue\":\"\u{fffd}\",\"queue_base64\":\"/w==\",\"pri\":null,\
+             \"turn\":\"newest-first\",\"job\":{\"key\":\"AA==\",\"payload\":\"/w==\"},\
+             \"expires\":\"2023-11-14T22:13:20.123Z\",\"state\":\"waiting\"}"
+        );
+        assert_eq!(line(&Record::Gone(JobId(3))), r#"gone "id":3}"#);
+    }
+
+    #[test]
+    fn what_few_jobs_have_is_shown_where_it_is() {
+        let retry = Retry { limit: 3, first_ms: 1, factor: 2, max_ms: 9, jitter_percent: 10 };
+        let terms = Terms { lease_ms: 30, retry: Some(retry), ..Terms::default() };
+        let digits = Urgency::Beyond("18446744073709551616");
+        let job =
+            Snapshot { urgency: digits, terms: Some(terms), ..fresh(Encoding::JsonLine, b"{}") };
+        assert_eq!(
+            line(&Record::Job(job)),
+            "job \"id\":7,\"queue\":\"q\",\"pri\":18446744073709551616,\"job\":{},\"ttr_ms\":30,\
+             \"retry\":{\"limit\":3,\"first_ms\":1,\"factor\":2,\"max_ms\":9,\
+             \"jitter_percent\":10},\"state\":\"waiting\"}"
+        );
+        let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
+        // The end of time is a moment like any other.
+        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result };
+        assert_eq!(
+            line(&Record::State(JobId(3), state)),
+            "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
+             \"retries\":2,\"result\":[1]}"
+        );
+        let state = State { stage: Stage::Buried(None), retries: 0, result: None };
+        assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
+    }
+}

@@ -1,0 +1,210 @@
+//! `jobcentre journal`: what an operator can do with a data directory while no server runs on it.
+
+mod dump;
+
+use super::complain;
+use super::data::{Reading, explain};
+use crate::base::limits::JOURNAL_SEGMENT;
+use crate::engine::read_record;
+use crate::journal::disk::{Access, Directory};
+use crate::journal::{Origin, Progress, Report, Salvaged, read, salvage};
+use crate::model::snapshot::Record;
+use crate::reactor::Clock;
+use clap::{Args, Subcommand};
+use std::collections::HashSet;
+use std::io::{self, BufWriter, ErrorKind, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `journal`.
+#[derive(Args, Debug)]
+pub(super) struct Journal {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read everything in a data directory and say whether it is sound. Changes nothing.
+    ///
+    /// Every checksum is verified and every record is read, as the server does when it starts.
+    /// Exit status 0: the server would start with it. 1: it would not; the file, the place in it
+    /// and what to do are on stderr. The server must be stopped, or the directory be a copy.
+    Check {
+        /// The data directory (what --data names), or a copy of it.
+        dir: PathBuf,
+    },
+
+    /// Print what a data directory holds, oldest first: JSON, one object a line. Changes nothing.
+    ///
+    /// "record" says what a line is. "job": a whole job, in place of what was known of the job
+    /// with this id. "state": what has become of it since. "gone": it was deleted, popped,
+    /// finished, or its time to live was over. What a client held is "waiting", as it is after a
+    /// restart.
+    /// "batch" is written whole or not at all; "segment" and "offset" say where its bytes begin.
+    /// The server must be stopped, or the directory be a copy.
+    Dump {
+        /// The data directory (what --data names), or a copy of it.
+        dir: PathBuf,
+    },
+
+    /// Copy what can be read of a damaged data directory into a new one.
+    ///
+    /// Every batch whose checksums are right is copied, and what is not is listed. The damaged
+    /// directory is not changed: keep it until you know that you do not need it. What was lost with
+    /// a damaged batch is lost: its jobs are missing, and jobs that it had deleted may be back.
+    /// Then start the server with --data OUT.
+    Salvage {
+        /// The damaged data directory.
+        dir: PathBuf,
+        /// The new one: not there yet, or empty.
+        out: PathBuf,
+    },
+}
+
+/// Why a command could not be carried out.
+enum Failure {
+    /// A sentence for the operator.
+    Because(String),
+    /// Nobody reads the output any more.
+    Unread,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Self::Unread;
+        }
+        Self::Because(format!("cannot write the output: {error}"))
+    }
+}
+
+impl Journal {
+    /// Does what was asked.
+    pub(super) fn run(&self) -> ExitCode {
+        let mut out = BufWriter::new(stdout().lock());
+        let done = match &self.command {
+            Command::Check { dir } => check(dir, &mut out),
+            Command::Dump { dir } => dump(dir, &mut out),
+            Command::Salvage { dir, out: to } => rescue(dir, to, &mut out),
+        };
+        // What was printed so far comes before the complaint.
+        match done.and_then(|()| Ok(out.flush()?)) {
+            Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
+            Err(Failure::Because(why)) => {
+                // If this fails too, there is nothing better to say.
+                let _ = out.flush();
+                complain(why);
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn open(dir: &Path, access: Access) -> Result<Directory, Failure> {
+    Directory::open(dir, access).map_err(|fault| Failure::Because(fault.to_string()))
+}
+
+/// Reads all records of a directory.
+fn read_all(
+    dir: &Path,
+    each: &mut dyn FnMut(Record<'_>, Origin) -> Result<(), String>,
+) -> Result<Report, Failure> {
+    let mut files = open(dir, Access::Look)?;
+    let (mut clock, mut reading) = (Clock::start(), Reading::new());
+    let report = read(
+        &mut files,
+        &mut |bytes, origin| each(read_record(bytes)?, origin),
+        &mut |progress: Progress| reading.show(clock.sample().mono.0, progress),
+    );
+    reading.clear();
+    let report = report.map_err(|refused| Failure::Because(explain(dir, &refused)))?;
+    if report.segments == 0 {
+        let dir = dir.display();
+        return Err(Failure::Because(format!("{dir} holds no journal: is it the right one?")));
+    }
+    Ok(report)
+}
+
+fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
+    let mut jobs = HashSet::new();
+    let report = read_all(dir, &mut |record, _| {
+        match record {
+            Record::Job(job) => jobs.insert(job.id.0),
+            Record::Gone(id) => jobs.remove(&id.0),
+            Record::State(..) => false,
+        };
+        Ok(())
+    })?;
+    let Report { records, batches, bytes, segments, mark, torn, foreign } = report;
+    writeln!(out, "jobs       {}", jobs.len())?;
+    writeln!(out, "records    {records}\nbatches    {batches}\nbytes      {bytes}")?;
+    writeln!(out, "segments   {segments}\nnext id    {mark} or higher")?;
+    if let Some(torn) = torn {
+        let file = dir.join(&torn.file);
+        writeln!(
+            out,
+            "torn tail  {}, byte {}, {} bytes at most: a crash cut these writes short, and nobody \
+             was told that they were done, unless --fsync allowed it. The server cuts them off",
+            file.display(),
+            torn.offset,
+            torn.bytes
+        )?;
+    }
+    for name in &foreign {
+        writeln!(out, "foreign    {}: left alone", dir.join(name).display())?;
+    }
+    writeln!(out, "sound: everything that counts verifies")?;
+    Ok(())
+}
+
+fn dump(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
+    let (mut line, mut failed) = (Vec::new(), None);
+    let read = read_all(dir, &mut |record, origin| {
+        line.clear();
+        dump::push(&record, origin, &mut line);
+        out.write_all(&line).map_err(|error| {
+            let why = error.to_string();
+            failed = Some(error);
+            why
+        })
+    });
+    match failed {
+        Some(error) => Err(error.into()),
+        None => read.map(drop),
+    }
+}
+
+fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
+    let mut from = open(dir, Access::Look)?;
+    let mut into = open(to, Access::Run)?;
+    let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT)
+        .map_err(|refused| Failure::Because(explain(dir, &refused)))?;
+    let Salvaged { batches, records, lost_batches, missing, skipped } = salvaged;
+    for name in &missing {
+        writeln!(out, "missing    {}", dir.join(name).display())?;
+    }
+    for part in &skipped {
+        let (file, offset, bytes) = (dir.join(&part.file), part.offset, part.bytes);
+        writeln!(
+            out,
+            "skipped    {}, byte {offset}, {bytes} bytes: {}",
+            file.display(),
+            part.what
+        )?;
+    }
+    if batches == 0 {
+        let dir = dir.display();
+        return Err(Failure::Because(format!("{dir} holds nothing that can be read")));
+    }
+    writeln!(out, "copied     {records} records (batches: {batches})")?;
+    if lost_batches > 0 {
+        writeln!(
+            out,
+            "lost       batches: {lost_batches}. Jobs put in them are missing, and jobs deleted in \
+             them may be back"
+        )?;
+    }
+    writeln!(out, "start the server with --data {}", to.display())?;
+    Ok(())
+}

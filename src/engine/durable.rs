@@ -1,0 +1,368 @@
+//! The store in this process with a journal: what is submitted is carried out at once, and answered
+//! once nothing that the answer rests on can be lost any more.
+//!
+//! What an answer rests on: its own records; for a job that is handed out, the record of its put;
+//! for the absence of a job that somebody names, everything so far. Other answers do not wait.
+//!
+//! Invariants: the journal's owner of a job's record is the job's place in the store; a job that is
+//! in the store has a base record, and a place without a job has none; answers that wait are kept
+//! in the order of what they wait for.
+
+use super::record;
+use super::show;
+use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::time::{Mono, Now};
+use crate::journal::disk::Files;
+use crate::journal::{
+    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, Stamp, Status, recover,
+};
+use crate::model::command::Command;
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
+use crate::model::reply::{Completion, JobView, Refusal, Reply};
+use crate::model::snapshot::Record;
+use crate::store::{Change, Counts, Effects, Outcome, Store};
+use std::collections::VecDeque;
+
+/// The embedded engine with a journal.
+pub struct Durable {
+    store: Store,
+    effects: Effects,
+    /// How many of the outcomes have been shown.
+    shown: usize,
+    journal: Journal,
+    /// Answers that wait for the disk.
+    waiting: VecDeque<Waiting>,
+    /// The one of them that is being shown.
+    showing: Option<Waiting>,
+    /// Batches that are not durable yet, each with the first id that was put in it.
+    fresh: VecDeque<(Stamp, JobId)>,
+    /// The batch of the last record.
+    last: Stamp,
+    /// Something was written down since the last commit: there must be another one.
+    uncommitted: bool,
+}
+
+/// An answer that waits until a batch is durable.
+struct Waiting {
+    stamp: Stamp,
+    ticket: Ticket,
+    answer: Answer,
+}
+
+/// A reply that borrows nothing.
+enum Answer {
+    Outcome(Outcome),
+    Job(Box<OwnedJob>),
+    Packets(Vec<Packet>),
+}
+
+struct OwnedJob {
+    id: JobId,
+    queue: Box<[u8]>,
+    digits: Option<Box<str>>,
+    number: i64,
+    encoding: Encoding,
+    bytes: Box<[u8]>,
+    lease: Lease,
+}
+
+impl OwnedJob {
+    fn new(job: &JobView<'_>) -> Self {
+        let (number, digits) = match job.urgency {
+            Urgency::Number(number) => (number, None),
+            Urgency::Beyond(digits) => (0, Some(digits.into())),
+            Urgency::Never => unreachable!("no take selects a job without urgency"),
+        };
+        Self {
+            id: job.id,
+            queue: job.queue.into(),
+            digits,
+            number,
+            encoding: job.payload.encoding,
+            bytes: job.payload.bytes.into(),
+            lease: job.lease,
+        }
+    }
+
+    fn view(&self) -> JobView<'_> {
+        let number = Urgency::Number(self.number);
+        JobView {
+            id: self.id,
+            queue: &self.queue,
+            urgency: self.digits.as_deref().map_or(number, Urgency::Beyond),
+            payload: Payload { encoding: self.encoding, bytes: &self.bytes },
+            lease: self.lease,
+        }
+    }
+}
+
+/// Bytes of a record beside the payload and the name of the queue, at most, for a job without
+/// digits beyond 64 bits.
+const RECORD_OVERHEAD: usize = 128;
+
+impl std::fmt::Debug for Durable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Durable").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Durable {
+    /// A store that has been brought back, with the journal that goes on.
+    pub(super) fn new(store: Store, journal: Journal) -> Self {
+        let effects = Effects { keeps_changes: true, ..Effects::default() };
+        let last = journal.durable();
+        Self {
+            store,
+            effects,
+            shown: 0,
+            journal,
+            waiting: VecDeque::new(),
+            showing: None,
+            fresh: VecDeque::new(),
+            last,
+            uncommitted: false,
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
+        self.prepare();
+        if let Command::Put { queue, payload, .. } = command
+            && !self.journal.accepts(RECORD_OVERHEAD + queue.len() + payload.bytes.len())
+        {
+            self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
+            return;
+        }
+        self.store.apply(ticket, command, now, &mut self.effects);
+        let names_job =
+            !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
+        self.record(names_job, now);
+    }
+
+    pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
+        self.prepare();
+        self.store.cancel(ticket, &mut self.effects);
+        self.record(false, now);
+    }
+
+    pub(super) fn forget(&mut self, client: ClientId, now: Now) {
+        self.prepare();
+        self.store.forget(client, now, &mut self.effects);
+        self.record(false, now);
+    }
+
+    pub(super) fn expire(&mut self, now: Now) {
+        if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
+            self.prepare();
+            self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
+            self.record(false, now);
+        }
+    }
+
+    /// Ends a pass: moves a little of what is old, hands everything to the disk, and takes in what
+    /// the disk has done.
+    pub(super) fn commit(&mut self, now: Now) {
+        self.prepare();
+        self.journal.poll(now);
+        while let Some(owner) = self.journal.next_to_move() {
+            let slot = self.store.job_at(owner).expect("an owner is a job's place");
+            let job = self.store.snapshot(slot);
+            let record = Record::Job(job);
+            self.last =
+                self.journal.append_with(Some(owner), |out| record::write(&record, now, out));
+        }
+        self.journal.set_mark(self.store.next_id().0);
+        self.journal.commit(now);
+        self.uncommitted = false;
+        self.journal.poll(now);
+        let durable = self.journal.durable();
+        while self.fresh.front().is_some_and(|&(stamp, _)| stamp <= durable) {
+            self.fresh.pop_front();
+        }
+    }
+
+    /// Writes down what the last call has changed, and keeps back the answers that rest on it. An
+    /// answer about a job that was named rests on everything that was done so far: what is said to
+    /// be gone must stay gone.
+    fn record(&mut self, names_job: bool, now: Now) {
+        let recorded = !self.effects.changes.is_empty();
+        self.uncommitted |= recorded;
+        for &change in &self.effects.changes {
+            let stamp = match change {
+                Change::Put(slot, id) => {
+                    if self.store.slot(id) != Some(slot) {
+                        continue;
+                    }
+                    let record = Record::Job(self.store.snapshot(slot));
+                    let owner = Some(slot.number());
+                    let stamp =
+                        self.journal.append_with(owner, |out| record::write(&record, now, out));
+                    if self.fresh.back().is_none_or(|&(newest, _)| newest != stamp) {
+                        self.fresh.push_back((stamp, id));
+                    }
+                    stamp
+                }
+                Change::State(slot, id) => {
+                    if self.store.slot(id) != Some(slot) {
+                        continue;
+                    }
+                    let record = Record::State(id, self.store.state(slot));
+                    self.journal.append_with(None, |out| record::write(&record, now, out))
+                }
+                Change::Gone(slot, id) => {
+                    self.journal.forget(slot.number());
+                    let record = Record::Gone(id);
+                    self.journal.append_with(None, |out| record::write(&record, now, out))
+                }
+            };
+            self.last = stamp;
+        }
+        self.effects.changes.clear();
+        self.journal.part();
+        self.keep_back(if recorded || names_job { self.last } else { 0 });
+    }
+
+    /// Takes the answers that must wait out of the outcomes.
+    fn keep_back(&mut self, own: Stamp) {
+        let durable = self.journal.durable();
+        let mut kept = 0;
+        for number in 0..self.effects.outcomes.len() {
+            let (ticket, outcome) = self.effects.outcomes[number];
+            let stamp = own.max(self.rests_on(outcome));
+            // A look shows what is there now; it could not be shown later.
+            if stamp <= durable || matches!(outcome, Outcome::Seen(_)) {
+                self.effects.outcomes[kept] = (ticket, outcome);
+                kept += 1;
+                continue;
+            }
+            let answer = match outcome {
+                Outcome::Job(slot) => Answer::Job(Box::new(OwnedJob::new(&self.store.view(slot)))),
+                Outcome::Packets { first, count } => {
+                    let (first, count) = (first as usize, count as usize);
+                    Answer::Packets(self.effects.popped[first..first + count].to_vec())
+                }
+                other => Answer::Outcome(other),
+            };
+            // Those behind one that waits longer wait with it: a batch or two at most.
+            let stamp = self.waiting.back().map_or(stamp, |last| last.stamp.max(stamp));
+            self.waiting.push_back(Waiting { stamp, ticket, answer });
+        }
+        self.effects.outcomes.truncate(kept);
+    }
+
+    /// The batch that must be durable before this can be answered, whatever its own records are.
+    fn rests_on(&self, outcome: Outcome) -> Stamp {
+        match outcome {
+            Outcome::Job(slot) => {
+                let id = self.store.view(slot).id;
+                let batch = self.fresh.iter().rev().find(|&&(_, first)| first <= id);
+                batch.map_or(0, |&(stamp, _)| stamp)
+            }
+            _ => 0,
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
+        let durable = self.journal.durable();
+        if self.journal.fault().is_none()
+            && self.waiting.front().is_some_and(|waiting| waiting.stamp <= durable)
+        {
+            self.showing = self.waiting.pop_front();
+            let waiting = self.showing.as_ref()?;
+            let reply = match &waiting.answer {
+                Answer::Job(job) => Reply::Job(job.view()),
+                Answer::Packets(packets) => Reply::Packets(packets),
+                Answer::Outcome(outcome) => show(*outcome, &self.store, &self.effects),
+            };
+            return Some(Completion { ticket: waiting.ticket, reply });
+        }
+        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
+        self.shown += 1;
+        Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
+    }
+
+    /// When something is due next, in the store or at the disk.
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if self.uncommitted {
+            // The shell may have gone on with requests behind the commit of its pass.
+            return Some(Mono(0));
+        }
+        [self.store.next_deadline(), self.journal.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// What went wrong with the disk: nothing is answered any more that would have to last.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.journal.fault().map(ToString::to_string)
+    }
+
+    /// Begins the end: everything is written and synced.
+    pub(super) fn close(&mut self, now: Now) {
+        self.journal.close(now);
+    }
+
+    /// Whether that is done, or impossible.
+    pub(super) fn is_closed(&self) -> bool {
+        self.journal.is_closed()
+    }
+
+    pub(super) fn journal_status(&self) -> Status {
+        self.journal.status()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.store.counts()
+    }
+
+    pub(super) fn check_invariants(&self) {
+        self.assert_drained();
+        self.store.check_invariants();
+        self.journal.check_invariants();
+        let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
+        assert_eq!(owners, self.store.counts().jobs, "jobs and their base records differ");
+    }
+
+    /// Before each call: what the last one brought about has been shown.
+    fn prepare(&mut self) {
+        self.assert_drained();
+        self.effects.clear();
+        self.shown = 0;
+    }
+
+    fn assert_drained(&self) {
+        assert!(
+            self.shown == self.effects.outcomes.len(),
+            "completions show what the next call may change"
+        );
+    }
+}
+
+/// Brings a store back from what a journal has kept. The journal itself goes on with what is
+/// returned beside it.
+///
+/// # Errors
+/// If the journal cannot be read, or holds what is no record of ours: see [`Refused`].
+pub(super) fn restore(
+    files: &mut dyn Files,
+    options: &Options,
+    seed: u64,
+    now: Now,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Store, Recovered, Report), Refused> {
+    let mut store = Store::new(seed);
+    let mut each = |bytes: &[u8], _: Origin| match record::read(bytes, now) {
+        Ok(Record::Job(job)) => Ok(Note::Base(store.restore(&job).number())),
+        Ok(Record::State(id, state)) => {
+            store.restore_state(id, &state);
+            Ok(Note::Nothing)
+        }
+        Ok(Record::Gone(id)) => {
+            Ok(store.erase(id).map_or(Note::Nothing, |slot| Note::Forget(slot.number())))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    let (recovered, report) = recover(files, options, &mut each, progress)?;
+    store.skip_ids(JobId(report.mark));
+    Ok((store, recovered, report))
+}

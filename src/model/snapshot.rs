@@ -1,0 +1,61 @@
+//! What of a job survives a restart, as values: for engines that keep a journal.
+
+use crate::base::time::Mono;
+use crate::model::id::JobId;
+use crate::model::job::{Payload, Terms, Turn, Urgency};
+
+/// What an entry of a journal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// Here is a job, in place of what was known of it.
+    Job(Snapshot<'a>),
+    /// A job has changed.
+    State(JobId, State<'a>),
+    /// A job is gone.
+    Gone(JobId),
+}
+
+/// A whole job. What a connection merely held is waiting again after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot<'a> {
+    /// Its id.
+    pub id: JobId,
+    /// The name of its queue.
+    pub queue: &'a [u8],
+    /// How urgent it is.
+    pub urgency: Urgency<'a>,
+    /// Its place among the equally urgent.
+    pub turn: Turn,
+    /// What it carries.
+    pub payload: Payload<'a>,
+    /// What it asked for, if anything; its delay and its time to live count as moments below.
+    pub terms: Option<Terms>,
+    /// When its time to live is over.
+    pub expires: Option<Mono>,
+    /// What else has become of it.
+    pub state: State<'a>,
+}
+
+/// What changes in the life of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State<'a> {
+    /// What it is doing.
+    pub stage: Stage,
+    /// How many retries were decided so far.
+    pub retries: u32,
+    /// Its result, or what went wrong last.
+    pub result: Option<Payload<'a>>,
+}
+
+/// What a job is doing, as far as that outlives its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It waits in its queue, or was being worked on.
+    Waiting,
+    /// It waits for this moment.
+    Delayed(Mono),
+    /// It is finished; its result is kept until then.
+    Kept(Mono),
+    /// It has failed for good; kept until then, if that is limited.
+    Buried(Option<Mono>),
+}

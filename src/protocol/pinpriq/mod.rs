@@ -1,0 +1,276 @@
+//! The networked priority queue: binary packets over TCP (`protocols/pinpriq.md`).
+//!
+//! ```text
+//!            push, pop            reply
+//!   Open ----------------> submit ------> a pop's packets, in its turn
+//!     |  credit and subscription, no take under way
+//!     +------------------> submit a take that stands in all subscribed queues
+//!     |                      |  packets ----> a delivery, one credit less
+//!     |                      +  cancelled --> its time comes again
+//!     |  a byte that begins no request
+//!     +------------------> Failed: what follows is passed over
+//! ```
+//!
+//! Invariants:
+//! - at most one take stands at a time, and only with a credit; a further one that is owed is
+//!   submitted before the next request is taken, so packets that come one by one are delivered in
+//!   the order of their pushes;
+//! - a delivery waits for no other reply, and none waits for it: the serial of a standing take does
+//!   not stand in the line of replies;
+//! - the queues that a take stands in are those subscribed to.
+//!
+//! What subscriptions cost in one turn is bounded (`SUBSCRIPTION_WORK_PER_TURN`); what is owed then
+//! comes first in the next turn.
+//!
+//! A packet is never longer than its lengths can say, so `--max-request` does not apply here.
+
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use super::reply_line::ReplyLine;
+use super::{Shared, Step};
+use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::{
+    IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTION_WORK_PER_TURN, SUBSCRIPTIONS_MAX,
+};
+use crate::base::strings::StringList;
+use crate::model::command::{Command, Wait};
+use crate::model::core::Trouble;
+use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::reply::Reply;
+use crate::wire::packets::{self, Framed, Request};
+
+/// What a standing take costs besides its queues, in the same measure.
+const TAKE_WORK: usize = 4;
+
+/// What becomes of further requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// They are carried out.
+    #[default]
+    Open,
+    /// The same, but nothing is delivered any more: it would not arrive.
+    Unheard,
+    /// They are passed over.
+    Failed,
+}
+
+/// One client's side of the protocol.
+#[derive(Debug, Default)]
+pub struct Session {
+    replies: ReplyLine,
+    /// The queues subscribed to, no two of them the same, in the order of their subscriptions.
+    queues: StringList,
+    /// Deliveries that the client is ready for.
+    credits: u32,
+    /// The serial of the take that stands in all of `queues`.
+    take: Option<u32>,
+    /// The serial of a request to change the queues of the standing take. Until it is answered no
+    /// other request is taken.
+    change: Option<u32>,
+    state: State,
+}
+
+impl Session {
+    pub(super) fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        if self.state == State::Failed {
+            input.consume(input.unread().len());
+            return Step::Hungry;
+        }
+        if !self.is_free() {
+            return Step::Blocked;
+        }
+        if shared.work >= SUBSCRIPTION_WORK_PER_TURN {
+            return Step::Enough;
+        }
+        if self.owes_command() {
+            return self.stand(shared, out);
+        }
+        match packets::next(input) {
+            Framed::Incomplete => Step::Hungry,
+            Framed::Request(request) => self.handle_request(request, shared, out),
+            Framed::Unknown(byte) => self.fail(Trouble::UnknownRequest(byte)),
+        }
+    }
+
+    fn handle_request<'s, 'i: 's>(
+        &mut self,
+        request: Request<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        match request {
+            Request::Push { queue, ttl_ms, priority, key_len, packet } => {
+                shared.terms = Terms { ttl_ms: u64::from(ttl_ms), ..Terms::default() };
+                let payload = Payload { encoding: Encoding::Packet { key_len }, bytes: packet };
+                let command = Command::Put {
+                    queue,
+                    urgency: urgency(priority),
+                    turn: Turn::NewestFirst,
+                    payload,
+                    terms: (ttl_ms > 0).then_some(&shared.terms),
+                };
+                Step::Submit(self.open(out), command)
+            }
+            Request::Pop { queue } => {
+                shared.queues.clear();
+                shared.queues.push(queue);
+                let queues = shared.queues.from(0);
+                Step::Submit(self.open(out), Command::Pop { queues, wait: Wait::No })
+            }
+            Request::Subscribe { queue } => {
+                shared.work += self.queues.len();
+                self.subscribe(queue, out)
+            }
+            Request::Unsubscribe { queue } => {
+                shared.work += self.queues.len();
+                self.unsubscribe(queue, out)
+            }
+            Request::Ready => {
+                self.credits = self.credits.saturating_add(1);
+                Step::Answered
+            }
+        }
+    }
+
+    fn subscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> Step<'s> {
+        if self.queues.position(queue).is_some() {
+            return Step::Answered;
+        }
+        let total = self.queues.total() + queue.len();
+        if self.queues.len() == SUBSCRIPTIONS_MAX || total > SUBSCRIBED_BYTES_MAX {
+            return self.fail(Trouble::TooManySubscriptions);
+        }
+        self.queues.push(queue);
+        match self.take {
+            Some(take) => self.change(Command::Join { take, queue }, out),
+            None => Step::Answered,
+        }
+    }
+
+    fn unsubscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> Step<'s> {
+        let Some(number) = self.queues.position(queue) else { return Step::Answered };
+        self.queues.remove(number);
+        match self.take {
+            Some(take) => self.change(Command::Leave { take, queue }, out),
+            None => Step::Answered,
+        }
+    }
+
+    fn change<'s>(&mut self, command: Command<'s>, out: &mut OutBuf) -> Step<'s> {
+        assert!(self.change.is_none(), "one change at a time");
+        let serial = self.open(out);
+        self.change = Some(serial);
+        Step::Submit(serial, command)
+    }
+
+    /// Submits a take that stands in all subscribed queues.
+    fn stand<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
+        assert!(self.credits > 0 && self.take.is_none(), "nothing is owed");
+        let serial = self.open(out);
+        // Nothing waits for a delivery, so its place in the line is given up at once.
+        self.replies.close(serial, out, |_| {});
+        self.take = Some(serial);
+        shared.work += TAKE_WORK + self.queues.len();
+        shared.queues.clear();
+        for queue in self.queues.from(0) {
+            shared.queues.push(queue);
+        }
+        let queues = shared.queues.from(0);
+        Step::Submit(serial, Command::Pop { queues, wait: Wait::Forever })
+    }
+
+    /// A serial that no other request under way has, a standing take included, which may be older
+    /// than 2^32 others.
+    fn open(&mut self, out: &mut OutBuf) -> u32 {
+        let mut serial = self.replies.open();
+        if self.take == Some(serial) {
+            self.replies.close(serial, out, |_| {});
+            serial = self.replies.open();
+        }
+        serial
+    }
+
+    #[cold]
+    fn fail(&mut self, trouble: Trouble) -> Step<'static> {
+        self.state = State::Failed;
+        Step::Failed(trouble)
+    }
+
+    pub(super) fn handle_reply(
+        &mut self,
+        serial: u32,
+        reply: &Reply<'_>,
+        out: &mut OutBuf,
+    ) -> Option<Trouble> {
+        if self.take == Some(serial) {
+            self.take = None;
+            match reply {
+                Reply::Packets(packets) => {
+                    self.credits -= 1;
+                    reply::write_packets(packets, out.tail());
+                }
+                Reply::Cancelled => {}
+                _ => unreachable!("a take stands until it is served or called off"),
+            }
+            return None;
+        }
+        if self.change == Some(serial) {
+            self.change = None;
+            self.replies.close(serial, out, |_| {});
+            return None;
+        }
+        self.replies.close(serial, out, |out| reply::write(reply, out));
+        match reply {
+            Reply::Refused(_) => Some(Trouble::PutLost),
+            Reply::TooLarge(id) => Some(Trouble::TooLarge(*id)),
+            _ => None,
+        }
+    }
+
+    /// What is written reaches nobody any more.
+    pub(super) fn handle_broken_output(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Unheard;
+        }
+    }
+
+    /// Whether a take is to be submitted before the next request is taken.
+    pub(super) fn owes_command(&self) -> bool {
+        self.credits > 0
+            && self.take.is_none()
+            && !self.queues.is_empty()
+            && self.state == State::Open
+            && self.is_free()
+    }
+
+    fn is_free(&self) -> bool {
+        self.change.is_none() && self.replies.len() < IN_FLIGHT_MAX
+    }
+
+    pub(super) fn standing_take(&self) -> Option<u32> {
+        self.take
+    }
+
+    pub(super) fn wants_input(&self) -> bool {
+        self.state == State::Failed || self.is_free()
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.replies.len() == 0 && self.take.is_none()
+    }
+}
+
+/// 1 is the most urgent, 255 the least, and 0 none at all.
+fn urgency(priority: u8) -> Urgency<'static> {
+    match priority {
+        0 => Urgency::Never,
+        _ => Urgency::Number(-i64::from(priority)),
+    }
+}

@@ -1,0 +1,340 @@
+//! The session alone, with replies made by hand.
+
+use super::*;
+use crate::model::id::JobId;
+use crate::model::job::Packet;
+use crate::model::reply::Refusal;
+use crate::wire::packets::push_request;
+
+/// A session with what a server would have for it.
+#[derive(Default)]
+struct Bench {
+    session: Session,
+    out: OutBuf,
+}
+
+/// What came of one offer, in words.
+type Said = (Option<u32>, String);
+
+fn names(queues: crate::base::strings::Strings<'_>) -> String {
+    let names: Vec<_> = queues.into_iter().map(String::from_utf8_lossy).collect();
+    names.join(",")
+}
+
+fn say(step: &Step<'_>) -> Said {
+    let Step::Submit(serial, command) = step else { return (None, format!("{step:?}")) };
+    let text = match command {
+        Command::Put { queue, urgency, turn: Turn::NewestFirst, payload, terms } => {
+            let ttl_ms = terms.map(|terms| terms.ttl_ms);
+            assert!(terms.is_none_or(|&terms| {
+                terms == Terms { ttl_ms: terms.ttl_ms, ..Terms::default() }
+            }));
+            format!(
+                "put {} {urgency:?} {:?} {} ttl {ttl_ms:?}",
+                queue.escape_ascii(),
+                payload.encoding,
+                payload.bytes.escape_ascii()
+            )
+        }
+        Command::Pop { queues, wait } => format!("pop {} {wait:?}", names(*queues)),
+        Command::Join { take, queue } => format!("{take} joins {}", queue.escape_ascii()),
+        Command::Leave { take, queue } => format!("{take} leaves {}", queue.escape_ascii()),
+        other => panic!("{other:?}"),
+    };
+    (Some(*serial), text)
+}
+
+impl Bench {
+    fn poll(&mut self, bytes: &[u8], shared: &mut Shared) -> Said {
+        say(&self.session.poll_command(&mut Input::new(bytes), shared, &mut self.out))
+    }
+
+    /// Offers bytes once and returns what came of it, and how many are left.
+    fn offer(&mut self, bytes: &[u8]) -> (Said, usize) {
+        let (mut shared, mut input) = (Shared::new(64), Input::new(bytes));
+        let said = say(&self.session.poll_command(&mut input, &mut shared, &mut self.out));
+        (said, input.unread().len())
+    }
+
+    /// A request that must be taken, and what came of it.
+    fn ask(&mut self, request: Request<'_>) -> Said {
+        let mut bytes = Vec::new();
+        push_request(&mut bytes, &request);
+        let (said, left) = self.offer(&bytes);
+        assert_eq!(left, 0, "{request:?} was not taken: {said:?}");
+        said
+    }
+
+    fn subscribe(&mut self, queue: &str) -> Said {
+        self.ask(Request::Subscribe { queue: queue.as_bytes() })
+    }
+
+    fn unsubscribe(&mut self, queue: &str) -> Said {
+        self.ask(Request::Unsubscribe { queue: queue.as_bytes() })
+    }
+
+    /// What the session submits without input.
+    fn owed(&mut self) -> Said {
+        assert!(self.session.owes_command());
+        self.offer(b"").0
+    }
+
+    fn reply(&mut self, serial: u32, reply: &Reply<'_>) -> Option<Trouble> {
+        self.session.handle_reply(serial, reply, &mut self.out)
+    }
+
+    /// What was written since the last look.
+    fn written(&mut self) -> Vec<u8> {
+        let written = self.out.unsent().to_vec();
+        self.out = OutBuf::default();
+        written
+    }
+}
+
+fn packet(key: &[u8], payload: &[u8]) -> Packet {
+    let key_len = u16::try_from(key.len()).unwrap();
+    Packet { key_len, bytes: [key, payload].concat().into_boxed_slice() }
+}
+
+fn answered() -> Said {
+    (None, "Answered".to_owned())
+}
+
+fn submits(serial: u32, what: &str) -> Said {
+    (Some(serial), what.to_owned())
+}
+
+#[test]
+fn a_push_is_a_put_and_is_not_answered() {
+    let mut bench = Bench::default();
+    let push = |ttl_ms, priority| Request::Push {
+        queue: b"q\xff",
+        ttl_ms,
+        priority,
+        key_len: 1,
+        packet: b"kab",
+    };
+    let put = |serial, urgency: &str, ttl: &str| {
+        submits(serial, &format!("put q\\xff {urgency} Packet {{ key_len: 1 }} kab ttl {ttl}"))
+    };
+    assert_eq!(bench.ask(push(0, 1)), put(0, "Number(-1)", "None"));
+    assert_eq!(bench.ask(push(65_535, 255)), put(1, "Number(-255)", "Some(65535)"));
+    assert_eq!(bench.ask(push(1, 0)), put(2, "Never", "Some(1)"));
+    assert!(!bench.session.is_settled());
+    assert_eq!(bench.reply(0, &Reply::Put(JobId(1))), None);
+    assert_eq!(bench.reply(1, &Reply::Refused(Refusal::Full)), Some(Trouble::PutLost));
+    assert_eq!(bench.reply(2, &Reply::Put(JobId(2))), None);
+    assert!(bench.session.is_settled());
+    assert_eq!(bench.written(), b"");
+}
+
+#[test]
+fn a_pop_is_answered_in_its_turn() {
+    let mut bench = Bench::default();
+    assert_eq!(bench.ask(Request::Pop { queue: b"a" }), submits(0, "pop a No"));
+    assert_eq!(bench.ask(Request::Pop { queue: b"" }), submits(1, "pop  No"));
+    assert_eq!(bench.ask(Request::Pop { queue: b"c" }), submits(2, "pop c No"));
+    let packets = [packet(b"k", b"one"), packet(b"k", b""), packet(b"", b"job")];
+    assert_eq!(bench.reply(1, &Reply::Packets(&packets)), None);
+    assert_eq!(bench.written(), b"");
+    assert_eq!(bench.reply(0, &Reply::NoJob), None);
+    assert_eq!(
+        bench.written(),
+        b"\0\0\0\x03\0\x01\0\x03kone\0\x01\0\0k\0\0\0\x03job",
+        "the second answer waited for the first"
+    );
+    assert_eq!(bench.reply(2, &Reply::TooLarge(JobId(9))), Some(Trouble::TooLarge(JobId(9))));
+    assert_eq!(bench.written(), b"\0\0");
+}
+
+#[test]
+fn a_credit_and_a_subscription_make_a_take() {
+    let mut bench = Bench::default();
+    assert_eq!(bench.ask(Request::Ready), answered());
+    assert_eq!(bench.ask(Request::Ready), answered());
+    assert!(!bench.session.owes_command(), "there is no subscription");
+    assert_eq!(bench.subscribe("a"), answered());
+    let (said, left) = bench.offer(b"A");
+    assert_eq!((said, left), (submits(0, "pop a Forever"), 1), "before the next request");
+    assert_eq!(bench.session.standing_take(), Some(0));
+    assert!(!bench.session.owes_command(), "one at a time");
+    assert_eq!(bench.reply(0, &Reply::Packets(&[packet(b"", b"x")])), None);
+    assert_eq!(bench.written(), b"\0\x01\0\0\0\x01x");
+    assert_eq!(bench.owed(), submits(1, "pop a Forever"));
+    bench.reply(1, &Reply::Packets(&[packet(b"", b"")]));
+    assert!(!bench.session.owes_command() && bench.session.is_settled(), "two credits are spent");
+}
+
+#[test]
+fn a_delivery_waits_for_no_answer_and_none_waits_for_it() {
+    let mut bench = Bench::default();
+    bench.subscribe("a");
+    assert_eq!(bench.ask(Request::Pop { queue: b"b" }), submits(0, "pop b No"));
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(1, "pop a Forever"));
+    assert_eq!(bench.ask(Request::Pop { queue: b"c" }), submits(2, "pop c No"));
+    bench.reply(1, &Reply::Packets(&[packet(b"d", b"")]));
+    assert_eq!(bench.written(), b"\0\x01\0\x01\0\0d", "though a pop before is not answered");
+    bench.reply(2, &Reply::Packets(&[packet(b"c", b"")]));
+    bench.reply(0, &Reply::NoJob);
+    assert_eq!(bench.written(), b"\0\0\0\x01\0\x01\0\0c");
+    assert!(bench.session.is_settled());
+}
+
+#[test]
+fn a_change_of_subscriptions_reaches_the_standing_take() {
+    let mut bench = Bench::default();
+    bench.subscribe("a");
+    bench.subscribe("b");
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(0, "pop a,b Forever"));
+    assert_eq!(bench.subscribe("b"), answered());
+    assert_eq!(bench.unsubscribe("c"), answered());
+    assert_eq!(bench.subscribe("c"), submits(1, "0 joins c"));
+    assert!(!bench.session.wants_input(), "first things first");
+    assert_eq!(bench.offer(b"A"), ((None, "Blocked".to_owned()), 1));
+    assert_eq!(bench.reply(1, &Reply::Done), None);
+    assert_eq!(bench.unsubscribe("a"), submits(2, "0 leaves a"));
+    // Another engine may have given a packet meanwhile.
+    bench.reply(0, &Reply::Packets(&[packet(b"", b"")]));
+    bench.reply(2, &Reply::NoJob);
+    assert_eq!(bench.written(), b"\0\x01\0\0\0\0", "changes are not answered");
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(3, "pop b,c Forever"));
+    assert_eq!(bench.unsubscribe("b"), submits(4, "3 leaves b"));
+    bench.reply(4, &Reply::Done);
+    bench.reply(3, &Reply::Cancelled);
+    assert_eq!(bench.subscribe_first("b"), submits(5, "pop c Forever"));
+}
+
+impl Bench {
+    /// Offers a subscription to a session that has something to do first.
+    fn subscribe_first(&mut self, queue: &str) -> Said {
+        let mut bytes = Vec::new();
+        push_request(&mut bytes, &Request::Subscribe { queue: queue.as_bytes() });
+        let (said, left) = self.offer(&bytes);
+        assert_eq!(left, bytes.len());
+        said
+    }
+}
+
+#[test]
+fn a_take_that_was_called_off_costs_no_credit() {
+    let mut bench = Bench::default();
+    bench.subscribe("a");
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(0, "pop a Forever"));
+    assert!(!bench.session.is_settled());
+    assert_eq!(bench.reply(0, &Reply::Cancelled), None);
+    assert!(bench.session.is_settled());
+    assert_eq!(bench.owed(), submits(1, "pop a Forever"));
+    assert_eq!(bench.written(), b"");
+    bench.reply(1, &Reply::Cancelled);
+    bench.session.handle_broken_output();
+    assert!(!bench.session.owes_command(), "what cannot arrive is not taken");
+    assert_eq!(bench.ask(Request::Pop { queue: b"a" }).1, "pop a No", "the rest is as ever");
+}
+
+#[test]
+fn a_standing_take_keeps_its_serial_for_itself() {
+    let mut bench = Bench::default();
+    bench.session.replies = ReplyLine::from(u32::MAX - 1);
+    bench.subscribe("a");
+    bench.ask(Request::Ready);
+    assert_eq!(bench.owed(), submits(u32::MAX - 1, "pop a Forever"));
+    assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
+    bench.reply(u32::MAX, &Reply::NoJob);
+    // Many requests later.
+    bench.session.replies = ReplyLine::from(u32::MAX - 2);
+    assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX - 2));
+    assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
+    assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(0));
+    for serial in [0, u32::MAX, u32::MAX - 2] {
+        bench.reply(serial, &Reply::NoJob);
+    }
+    assert_eq!(bench.written(), [0; 8]);
+    bench.reply(u32::MAX - 1, &Reply::Packets(&[packet(b"", b"")]));
+    assert!(bench.session.is_settled());
+}
+
+#[test]
+fn a_byte_that_begins_no_request_is_the_last_that_counts() {
+    let mut bench = Bench::default();
+    bench.subscribe("a");
+    bench.ask(Request::Ready);
+    bench.owed();
+    let (said, _) = bench.offer(b"GET / HTTP/1.1\r\n");
+    assert_eq!(said, (None, "Failed(UnknownRequest(71))".to_owned()));
+    for _ in 0..2 {
+        assert!(bench.session.wants_input(), "to pass over it");
+        assert_eq!(bench.offer(b"AAA"), ((None, "Hungry".to_owned()), 0));
+    }
+    bench.reply(0, &Reply::Cancelled);
+    assert!(bench.session.is_settled() && !bench.session.owes_command());
+}
+
+#[test]
+fn subscriptions_are_bounded() {
+    let mut bench = Bench::default();
+    for queue in 0..SUBSCRIPTIONS_MAX {
+        assert_eq!(bench.subscribe(&queue.to_string()), answered());
+    }
+    assert_eq!(bench.subscribe("0"), answered(), "nothing new");
+    let failed = (None, "Failed(TooManySubscriptions)".to_owned());
+    assert_eq!(bench.subscribe("one more"), failed);
+    assert_eq!(bench.offer(b"A"), ((None, "Hungry".to_owned()), 0));
+
+    let mut bench = Bench::default();
+    let most = SUBSCRIBED_BYTES_MAX / 60_000;
+    for queue in 0..most {
+        assert_eq!(bench.subscribe(&format!("{queue:060000}")), answered());
+    }
+    assert_eq!(bench.subscribe(&format!("{most:060000}")), failed);
+}
+
+#[test]
+fn much_work_is_divided_into_turns() {
+    let (mut bench, mut shared) = (Bench::default(), Shared::new(64));
+    for queue in 0..1_000 {
+        bench.subscribe(&queue.to_string());
+    }
+    bench.session.credits = u32::MAX;
+    let enough = (None, "Enough".to_owned());
+    let mut turn = |bench: &mut Bench| {
+        shared.begin_turn();
+        let mut takes = 0;
+        while let (Some(serial), _) = bench.poll(b"A", &mut shared) {
+            bench.reply(serial, &Reply::Packets(&[packet(b"", b"")]));
+            takes += 1;
+        }
+        assert_eq!(bench.poll(b"A", &mut shared), enough, "not even another request");
+        takes
+    };
+    let most = SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000 + TAKE_WORK);
+    assert_eq!([turn(&mut bench), turn(&mut bench)], [most; 2]);
+
+    // Of a subscription that changes nothing the work is the same.
+    bench.session.credits = 0;
+    shared.begin_turn();
+    let mut turn = 0;
+    while bench.poll(b"s\0\x010", &mut shared) == answered() {
+        turn += 1;
+    }
+    assert_eq!(turn, SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000));
+}
+
+#[test]
+fn too_much_under_way_holds_requests_up_and_credits_are_never_too_many() {
+    let mut bench = Bench::default();
+    bench.session.credits = u32::MAX;
+    assert_eq!(bench.ask(Request::Ready), answered());
+    assert_eq!(bench.session.credits, u32::MAX);
+    for serial in 0..IN_FLIGHT_MAX {
+        assert_eq!(bench.ask(Request::Pop { queue: b"" }).0, Some(serial));
+    }
+    assert!(!bench.session.wants_input());
+    assert_eq!(bench.offer(b"A"), ((None, "Blocked".to_owned()), 1));
+    bench.reply(0, &Reply::NoJob);
+    assert_eq!(bench.subscribe("a"), answered());
+    assert_eq!(bench.owed().1, "pop a Forever");
+}

@@ -1,0 +1,36 @@
+//! Trouble with clients, in sentences for the log.
+
+use crate::model::core::{Notice, Trouble};
+use std::net::SocketAddr;
+use tracing::warn;
+
+/// Logs a notice about the client at this address, if it is still known.
+pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
+    let Notice { trouble, total, .. } = notice;
+    let client = address.map_or_else(|| "gone".to_owned(), |address| address.to_string());
+    match trouble {
+        Trouble::PutLost => warn!(
+            client,
+            total,
+            "there is no place left for another job: one was dropped, and its client does not know"
+        ),
+        Trouble::TooLarge(id) => warn!(
+            client,
+            total,
+            job = id.0,
+            "a job is too large to be popped by this client's protocol: it stays in its queue, \
+             where only other clients can get it"
+        ),
+        Trouble::TooManySubscriptions => warn!(
+            client,
+            total, "a client has subscribed to more queues than one connection may: closing it"
+        ),
+        Trouble::UnknownRequest(byte) => warn!(
+            client,
+            total,
+            byte = format_args!("{byte:#04x}"),
+            "a client has sent a byte that begins no request: it gets what it asked for before, \
+             then it is closed"
+        ),
+    }
+}

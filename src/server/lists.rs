@@ -1,0 +1,52 @@
+//! Who something is to be done about.
+
+use super::connection::Connection;
+use crate::base::buf::BufferPool;
+use crate::model::core::Action;
+use crate::model::id::ClientId;
+use std::collections::VecDeque;
+
+/// Connections that something is to be done about, each at most once in each list but `owing`. A
+/// connection that has ended may still be named; its key finds nothing.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) touched: Vec<ClientId>,
+    pub(super) resumed: VecDeque<ClientId>,
+    /// Their sessions owe a command since they got a reply. Empty between any two calls.
+    pub(super) owing: VecDeque<ClientId>,
+    /// Got a reply after their peers had closed: it may have been the last one.
+    pub(super) unsettled: Vec<ClientId>,
+    pub(super) actions: VecDeque<Action>,
+    pub(super) pool: BufferPool,
+}
+
+impl Lists {
+    #[inline]
+    pub(super) fn touch(&mut self, client: ClientId, connection: &mut Connection) {
+        if connection.broken {
+            let unsent = connection.output.len();
+            connection.output.sent(unsent, &mut self.pool);
+        }
+        connection.output.relax(&mut self.pool);
+        if !connection.touched {
+            connection.touched = true;
+            self.touched.push(client);
+        }
+    }
+
+    /// Takes up what is buffered for a connection, now that its session may take it.
+    #[inline]
+    pub(super) fn resume(&mut self, client: ClientId, connection: &mut Connection) {
+        if connection.stalled {
+            self.go_on(client, connection);
+        }
+    }
+
+    /// Lets the session of a connection run once more in the next pass, input or not.
+    pub(super) fn go_on(&mut self, client: ClientId, connection: &mut Connection) {
+        if !connection.resumed {
+            connection.resumed = true;
+            self.resumed.push_back(client);
+        }
+    }
+}

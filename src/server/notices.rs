@@ -1,0 +1,88 @@
+//! What the operator is told: some of each kind of trouble and its count, so that whoever makes
+//! trouble cannot fill the log.
+
+use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW};
+use crate::base::time::{Mono, Now};
+use crate::model::core::{Notice, Trouble};
+use crate::model::id::ClientId;
+use std::collections::VecDeque;
+
+/// Notices that are to be told, and how much there was of each kind of trouble.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    untold: VecDeque<Notice>,
+    kinds: [Kind; KINDS],
+}
+
+/// How many kinds of trouble there are.
+const KINDS: usize = 4;
+
+#[derive(Debug, Default)]
+struct Kind {
+    total: u64,
+    /// When the current window began.
+    since: Mono,
+    /// Notices in the current window.
+    told: u32,
+}
+
+fn kind(trouble: Trouble) -> usize {
+    match trouble {
+        Trouble::PutLost => 0,
+        Trouble::TooLarge(_) => 1,
+        Trouble::TooManySubscriptions => 2,
+        Trouble::UnknownRequest(_) => 3,
+    }
+}
+
+impl Notices {
+    /// Counts trouble, and tells it unless enough of its kind was told lately.
+    #[cold]
+    pub(super) fn note(&mut self, client: ClientId, trouble: Trouble, now: Now) {
+        let kind = &mut self.kinds[kind(trouble)];
+        kind.total += 1;
+        if now.mono >= kind.since.after(NOTICE_WINDOW) {
+            kind.told = 0;
+        }
+        if kind.told == 0 {
+            kind.since = now.mono;
+        }
+        if kind.told < NOTICES_PER_WINDOW {
+            kind.told += 1;
+            self.untold.push_back(Notice { client, trouble, total: kind.total });
+        }
+    }
+
+    /// The next one to be told.
+    pub(super) fn poll(&mut self) -> Option<Notice> {
+        self.untold.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: ClientId = ClientId { index: 1, generation: 1 };
+
+    const NONE: [u64; 0] = [];
+
+    #[test]
+    fn much_trouble_of_one_kind_is_counted_and_told_in_part() {
+        let mut notices = Notices::default();
+        let mut told = |at: Mono, troubles: &[Trouble]| {
+            for &trouble in troubles {
+                notices.note(CLIENT, trouble, Now { mono: at, ..Now::default() });
+            }
+            std::iter::from_fn(|| notices.poll()).map(|notice| notice.total).collect::<Vec<_>>()
+        };
+        let most: Vec<u64> = (1..=u64::from(NOTICES_PER_WINDOW)).collect();
+        let start = Mono(5);
+        assert_eq!(told(start, &[Trouble::UnknownRequest(0); 100]), most);
+        assert_eq!(told(start, &[Trouble::UnknownRequest(1)]), NONE);
+        assert_eq!(told(start, &[Trouble::PutLost, Trouble::TooManySubscriptions]), [1, 1]);
+        let end = start.after(NOTICE_WINDOW);
+        assert_eq!(told(Mono(end.0 - 1), &[Trouble::UnknownRequest(2)]), NONE);
+        assert_eq!(told(end, &[Trouble::UnknownRequest(2)]), [103]);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a shell calls: connections come, speak, close and go, and passes end.
+
+use super::Server;
+use super::connection::Connection;
+use crate::base::buf::{Input, OutBuf, progress};
+use crate::base::limits::{OUTPUT_HIGH_WATER, REFUSED_MAX, STALLED_INPUT_MAX};
+use crate::base::time::{Mono, Now};
+use crate::model::core::{Action, Core, Door, Notice};
+use crate::model::id::ClientId;
+use crate::protocol::Session;
+
+impl Core for Server {
+    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
+        let full = self.connections.len() - self.refused >= self.settings.max_clients;
+        if self.stopping || (full && self.refused >= REFUSED_MAX) {
+            return None;
+        }
+        if !full {
+            return Some(self.connections.insert(Connection::new(Session::new(door))));
+        }
+        let mut output = OutBuf::default();
+        let session = Session::refuse(door, self.settings.max_clients, &mut output);
+        self.refused += 1;
+        let refused = Connection { output, over: true, ..Connection::new(session) };
+        let client = self.connections.insert(refused);
+        if let Some(connection) = self.connections.get_mut(client) {
+            self.lists.touch(client, connection);
+        }
+        self.settle(client, now);
+        Some(client)
+    }
+
+    fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.stalled {
+            connection.input.append(bytes);
+            self.lists.touch(client, connection);
+        } else if connection.input.is_empty() {
+            let mut input = Input::new(bytes);
+            self.run(client, &mut input, now);
+            let (used, scanned) = progress(&input);
+            if used < bytes.len()
+                && let Some(connection) = self.connections.get_mut(client)
+            {
+                connection.input.append(&bytes[used..]);
+                connection.input.settle(0, scanned);
+            }
+        } else {
+            self.run_buffered(client, bytes, now);
+        }
+        let ends = |connection: &Connection| connection.peer_closed || connection.over;
+        if self.connections.get(client).is_some_and(ends) {
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_peer_closed(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client)
+            && !connection.peer_closed
+        {
+            connection.peer_closed = true;
+            self.lists.touch(client, connection);
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_eof(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.peer_closed = true;
+            connection.eof = true;
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
+        connection.output.sent(count, &mut self.lists.pool);
+        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
+            if connection.stalled || connection.is_kept_waiting() {
+                self.lists.go_on(client, connection);
+            }
+            self.lists.touch(client, connection);
+        }
+        if connection.peer_closed || connection.over {
+            if count > 0 {
+                self.disarm(client);
+            }
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_broken_output(&mut self, client: ClientId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.broken = true;
+            connection.peer_closed = true;
+            connection.session.handle_broken_output();
+            self.lists.resume(client, connection);
+            self.lists.touch(client, connection);
+            self.settle(client, now);
+        }
+    }
+
+    fn handle_reset(&mut self, client: ClientId, now: Now) {
+        self.end(client, now, false);
+    }
+
+    fn handle_stop(&mut self, now: Now) {
+        self.stopping = true;
+        let clients: Vec<ClientId> = self.connections.iter().map(|(client, _)| client).collect();
+        for client in clients {
+            self.handle_peer_closed(client, now);
+        }
+    }
+
+    fn finish_pass(&mut self, now: Now) {
+        self.shared.begin_turn();
+        self.expire(now);
+        self.engine.expire(now);
+        self.deliver(None, now);
+        self.engine.commit(now);
+        self.deliver(None, now);
+        self.run_resumed(now);
+        while let Some(client) = self.lists.unsettled.pop() {
+            self.settle(client, now);
+        }
+    }
+
+    fn wants_input(&self, client: ClientId) -> bool {
+        let Some(connection) = self.connections.get(client) else { return false };
+        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER {
+            return false;
+        }
+        let served = connection.session.wants_input() && !connection.stalled;
+        served || connection.input.len() < STALLED_INPUT_MAX
+    }
+
+    fn output(&self, client: ClientId) -> &[u8] {
+        self.connections.get(client).map_or(&[], |connection| connection.output.unsent())
+    }
+
+    fn poll_touched(&mut self) -> Option<ClientId> {
+        let client = self.lists.touched.pop()?;
+        if let Some(connection) = self.connections.get_mut(client) {
+            connection.touched = false;
+        }
+        Some(client)
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.lists.actions.pop_front()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.poll()
+    }
+
+    fn poll_timeout(&self, now: Now) -> Option<Mono> {
+        // Those that have ended meanwhile want nothing: no pass is made for them.
+        let lives = |&client: &ClientId| self.connections.get(client).is_some();
+        if self.lists.resumed.iter().any(lives) || !self.lists.unsettled.is_empty() {
+            return Some(now.mono);
+        }
+        [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.engine.fault()
+    }
+
+    fn handle_close(&mut self, now: Now) {
+        self.engine.close(now);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.engine.is_closed()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.len()
+    }
+}

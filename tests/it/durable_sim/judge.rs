@@ -1,0 +1,313 @@
+//! What clients were told, and what may have happened besides.
+
+use crate::dice::Dice;
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Status, Terms};
+use jobcentre::model::reply::{JobView, Refusal, Reply};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a client has asked for and was not told yet.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Put(Vec<u8>),
+    Take,
+    Pop(&'static [u8]),
+    End(JobId),
+    Finish(JobId),
+    /// Afterwards the job's status is this one, if that is certain.
+    Change(JobId, Option<Status>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    No,
+    Possible,
+    Certain,
+}
+
+#[derive(Debug)]
+struct Known {
+    queue: &'static [u8],
+    packet: bool,
+    kept: bool,
+    put: Fate,
+    ended: Fate,
+    status: Option<Status>,
+    /// Requests under way that may change its status.
+    changes: u32,
+}
+
+/// How often something was seen: a test that sees nothing tests nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    lives: u64,
+    there: u64,
+    gone: u64,
+    unanswered_and_there: u64,
+    unanswered_and_not: u64,
+    known_status: u64,
+    popped: u64,
+    disk_full: u64,
+    drained: u64,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, more: Self) {
+        self.lives += more.lives;
+        self.there += more.there;
+        self.gone += more.gone;
+        self.unanswered_and_there += more.unanswered_and_there;
+        self.unanswered_and_not += more.unanswered_and_not;
+        self.known_status += more.known_status;
+        self.popped += more.popped;
+        self.disk_full += more.disk_full;
+        self.drained += more.drained;
+    }
+
+    pub(super) fn assert_everything(&self) {
+        let Self { lives, there, gone, unanswered_and_there, .. } = *self;
+        let counts = [
+            lives,
+            there,
+            gone,
+            unanswered_and_there,
+            self.unanswered_and_not,
+            self.known_status,
+            self.popped,
+            self.disk_full,
+            self.drained,
+        ];
+        assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
+    }
+}
+
+/// The judge. Jobs are known by what they carry, which is different for each.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    jobs: BTreeMap<Vec<u8>, Known>,
+    ids: BTreeMap<u64, Vec<u8>>,
+    asked: BTreeMap<Ticket, Asked>,
+    held: Vec<(ClientId, JobId)>,
+    pub(super) seen: Seen,
+}
+
+impl Judge {
+    /// An id that a client may name: mostly one that it holds.
+    pub(super) fn some_id(&self, client: ClientId, dice: &mut Dice) -> JobId {
+        let own: Vec<JobId> =
+            self.held.iter().filter(|(holder, _)| *holder == client).map(|&(_, id)| id).collect();
+        if !own.is_empty() && dice.percent(70) {
+            return *dice.pick(&own);
+        }
+        let known: Vec<u64> = self.ids.keys().copied().collect();
+        if known.is_empty() { JobId(1) } else { JobId(*dice.pick(&known)) }
+    }
+
+    pub(super) fn ask_put(
+        &mut self,
+        ticket: Ticket,
+        queue: &'static [u8],
+        payload: Payload<'_>,
+        terms: Option<Terms>,
+    ) {
+        let known = Known {
+            queue,
+            packet: matches!(payload.encoding, Encoding::Packet { .. }),
+            kept: terms.is_some_and(|terms| terms.keep_ms > 0),
+            put: Fate::Possible,
+            ended: Fate::No,
+            status: None,
+            changes: 0,
+        };
+        assert!(self.jobs.insert(payload.bytes.to_vec(), known).is_none());
+        self.asked.insert(ticket, Asked::Put(payload.bytes.to_vec()));
+    }
+
+    pub(super) fn ask(&mut self, ticket: Ticket, asked: Asked) {
+        if let Asked::End(id) | Asked::Finish(id) | Asked::Change(id, _) = asked
+            && let Some(known) = self.known(id)
+        {
+            known.changes += 1;
+        }
+        self.asked.insert(ticket, asked);
+    }
+
+    fn known(&mut self, id: JobId) -> Option<&mut Known> {
+        self.jobs.get_mut(self.ids.get(&id.0)?)
+    }
+
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.held.retain(|(holder, _)| *holder != client);
+    }
+
+    /// This id is this job's and no other's, for ever.
+    fn identify(&mut self, id: JobId, bytes: &[u8]) {
+        let former = self.ids.insert(id.0, bytes.to_vec());
+        assert!(former.is_none_or(|former| former == bytes), "id {} was used twice", id.0);
+        let holders = self.ids.values().filter(|content| *content == bytes).count();
+        assert_eq!(holders, 1, "a job came twice, with two ids");
+    }
+
+    fn check_job(&mut self, job: &JobView<'_>) {
+        let bytes = job.payload.bytes;
+        self.identify(job.id, bytes);
+        let known = self.jobs.get_mut(bytes).expect("a job that nobody put");
+        assert_ne!(known.put, Fate::No, "a job whose put was refused");
+        assert_ne!(known.ended, Fate::Certain, "job {} was ended and is there", job.id.0);
+        assert_eq!(known.queue, job.queue, "job {} is in another queue", job.id.0);
+        assert_eq!(known.packet, matches!(job.payload.encoding, Encoding::Packet { .. }));
+        (known.put, known.ended) = (Fate::Certain, Fate::No);
+    }
+
+    /// A client is told something.
+    pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
+        let asked = self.asked.remove(&ticket).expect("an answer to nothing");
+        match (asked, reply) {
+            (Asked::Put(bytes), Reply::Put(id)) => {
+                self.identify(*id, &bytes);
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
+            }
+            (Asked::Put(bytes), Reply::Refused(Refusal::DiskFull)) => {
+                self.seen.disk_full += 1;
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+            }
+            (Asked::Take, Reply::Job(job)) => {
+                self.check_job(job);
+                self.held.push((ticket.client, job.id));
+            }
+            (Asked::Take | Asked::Pop(_), Reply::NoJob) => {}
+            (Asked::Pop(_), Reply::Packets(packets)) => {
+                for packet in *packets {
+                    self.seen.popped += 1;
+                    let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
+                    assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
+                    (known.put, known.ended) = (Fate::Certain, Fate::Certain);
+                }
+            }
+            (Asked::End(id), reply) => self.told_end(id, reply, true),
+            (Asked::Finish(id), reply) => {
+                let kept = self.known(id).is_some_and(|known| known.kept);
+                self.told_end(id, reply, !kept);
+                if kept && *reply == Reply::Done {
+                    self.known(id).unwrap().status = Some(Status::Kept);
+                }
+            }
+            (Asked::Change(id, status), reply) => {
+                self.told_end(id, reply, false);
+                if *reply == Reply::Done {
+                    self.known(id).unwrap().status = status;
+                }
+            }
+            (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
+        }
+    }
+
+    fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
+        let popping = self.asked.values().any(|asked| matches!(asked, Asked::Pop(_)));
+        let Some(known) = self.known(id) else { return };
+        known.changes = known.changes.saturating_sub(1);
+        match reply {
+            Reply::Done if ends => {
+                assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
+                known.ended = Fate::Certain;
+            }
+            Reply::Done | Reply::Refused(_) => {}
+            Reply::NoJob => {
+                let under_way = known.changes > 0 || popping;
+                assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
+            }
+            other => panic!("job {} was answered {other:?}", id.0),
+        }
+    }
+
+    /// The program has ended: what was not answered has happened or not.
+    pub(super) fn end_of_life(&mut self) {
+        for (_, asked) in std::mem::take(&mut self.asked) {
+            match asked {
+                Asked::Pop(queue) => {
+                    for known in self.jobs.values_mut().filter(|known| known.queue == queue) {
+                        if known.ended == Fate::No {
+                            known.ended = Fate::Possible;
+                        }
+                    }
+                }
+                Asked::End(id) | Asked::Finish(id) => {
+                    if let Some(known) = self.known(id)
+                        && known.ended == Fate::No
+                    {
+                        (known.ended, known.status) = (Fate::Possible, None);
+                    }
+                }
+                Asked::Change(id, _) => {
+                    if let Some(known) = self.known(id) {
+                        known.status = None;
+                    }
+                }
+                Asked::Put(_) | Asked::Take => {}
+            }
+        }
+        self.jobs.values_mut().for_each(|known| known.changes = 0);
+        self.held.clear();
+    }
+
+    /// Looks at everything that came back.
+    pub(super) fn examine(&mut self, engine: &mut Engine, generation: u32, now: Now) {
+        self.seen.lives += 1;
+        let client = ClientId { index: 99, generation };
+        let end = self.ids.keys().next_back().copied().unwrap_or(0) + 200;
+        let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for id in 1..end {
+            let ticket = Ticket { client, serial: u32::try_from(id).unwrap() };
+            engine.submit(ticket, &Command::Look { id: JobId(id) }, now);
+            let completion = engine.poll_completion().expect("a look is answered at once");
+            let Reply::Seen(sight) = completion.reply else { continue };
+            let bytes = sight.job.payload.bytes.to_vec();
+            let unanswered = self.jobs.get(&bytes).is_some_and(|known| known.put == Fate::Possible);
+            self.seen.unanswered_and_there += u64::from(unanswered);
+            self.check_job(&sight.job);
+            assert!(found.insert(bytes.clone()), "a job came twice");
+            if let Some(status) = self.jobs[&bytes].status {
+                assert_eq!(sight.status, status, "job {id} is in another status");
+                self.seen.known_status += 1;
+            }
+            self.seen.there += 1;
+        }
+        assert!(engine.poll_completion().is_none());
+        for (content, known) in &mut self.jobs {
+            if found.contains(content) {
+                continue;
+            }
+            let lost = known.put == Fate::Certain && known.ended == Fate::No;
+            assert!(!lost, "lost: {}", String::from_utf8_lossy(content));
+            self.seen.gone += u64::from(known.ended == Fate::Certain);
+            self.seen.unanswered_and_not += u64::from(known.put == Fate::Possible);
+            if known.put == Fate::Possible {
+                known.put = Fate::No;
+            }
+            known.ended = Fate::Certain;
+        }
+    }
+
+    /// Takes every job that is ready: each comes once.
+    pub(super) fn drain(&mut self, engine: &mut Engine, generation: u32, now: Now) {
+        let client = ClientId { index: 98, generation };
+        let mut names = StringList::default();
+        for queue in super::QUEUES {
+            names.push(queue);
+        }
+        let mut taken = BTreeSet::new();
+        for serial in 0.. {
+            let command = Command::Take { queues: names.from(0), wait: Wait::No };
+            engine.submit(Ticket { client, serial }, &command, now);
+            let completion = engine.poll_completion().expect("what is durable is shown at once");
+            let Reply::Job(job) = completion.reply else { break };
+            self.check_job(&job);
+            assert!(taken.insert(job.id), "a job was handed out twice");
+            self.seen.drained += 1;
+        }
+    }
+}

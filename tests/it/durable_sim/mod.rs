@@ -1,0 +1,304 @@
+//! The engine with its journal on a disk in memory: random commands, faults and ends of the
+//! program, and after each end everything is compared with what clients were told.
+//!
+//! The judge keeps for each job what is certain and what is possible: a put that was answered is
+//! there, byte for byte, unless an end of it was asked for; an end that was answered is an end;
+//! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
+
+mod judge;
+
+use crate::dice::Dice;
+use crate::journal::disk::{End, SimDisk};
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::engine::Engine;
+use jobcentre::journal::{Options, SyncMode};
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
+use judge::{Asked, Judge};
+use std::time::Duration;
+
+const QUEUES: [&[u8]; 3] = [b"a", b"b", b"c"];
+const CLIENTS: u32 = 4;
+
+/// One program after another over one disk.
+struct World {
+    dice: Dice,
+    disk: SimDisk,
+    options: Options,
+    judge: Judge,
+    now: Now,
+    serial: u32,
+    /// Clients get new keys in each life.
+    generation: u32,
+    jobs_put: u64,
+}
+
+fn recover(world: &World) -> Engine {
+    let mut files = world.disk.clone();
+    let seed = 3;
+    let (restored, _) =
+        Engine::restore(&mut files, &world.options, seed, world.now, &mut |_| {}).unwrap();
+    Engine::durable(restored, Box::new(world.disk.clone()), world.now)
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let sync = match dice.below(4) {
+            0 => SyncMode::Every(Duration::from_millis(5)),
+            1 => SyncMode::Never,
+            _ => SyncMode::Always,
+        };
+        let segment_bytes = [4_096, 8_192, 65_536][dice.below(3)];
+        let disk = SimDisk::new(dice.seed());
+        {
+            let mut platter = disk.platter.lock().unwrap();
+            platter.inline = sync != SyncMode::Always;
+            platter.sluggish = dice.percent(50);
+        }
+        Self {
+            disk,
+            options: Options { segment_bytes, sync, salt: dice.seed() },
+            judge: Judge::default(),
+            now: Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) },
+            serial: 0,
+            generation: 0,
+            jobs_put: 0,
+            dice,
+        }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.serial += 1;
+        let index = u32::try_from(self.dice.below(CLIENTS as usize)).unwrap();
+        Ticket { client: ClientId { index, generation: self.generation }, serial: self.serial }
+    }
+
+    fn pass_time(&mut self) {
+        let ms = [0, 0, 1, 7, 300][self.dice.below(5)];
+        self.now.mono = self.now.mono.after(Duration::from_millis(ms));
+        self.now.wall.0 += ms;
+    }
+
+    /// One life of the program: passes until its end comes.
+    fn live(&mut self) {
+        self.generation += 1;
+        let mut engine = recover(self);
+        engine.check_invariants();
+        self.judge.examine(&mut engine, self.generation, self.now);
+        let passes = self.dice.between(1, 60);
+        for _ in 0..passes {
+            for _ in 0..self.dice.below(6) {
+                self.submit(&mut engine);
+            }
+            engine.expire(self.now);
+            self.take_completions(&mut engine);
+            engine.commit(self.now);
+            self.take_completions(&mut engine);
+            if engine.fault().is_some() {
+                break;
+            }
+            engine.check_invariants();
+            let work = self.dice.below(5);
+            self.disk.work(work);
+            self.pass_time();
+            self.make_trouble();
+        }
+        let end = if self.options.sync == SyncMode::Always && self.dice.percent(50) {
+            End::PowerCut
+        } else {
+            End::Kill
+        };
+        if self.dice.percent(20) && engine.fault().is_none() {
+            self.close(&mut engine);
+        }
+        drop(engine);
+        self.disk.end(end);
+        self.judge.end_of_life();
+    }
+
+    fn make_trouble(&mut self) {
+        let mut platter = self.disk.platter.lock().unwrap();
+        match self.dice.below(120) {
+            0 => platter.fail_write = true,
+            1 => platter.fail_sync = true,
+            2 => platter.capacity = platter.total(),
+            3..=9 => platter.capacity = u64::MAX,
+            _ => {}
+        }
+    }
+
+    /// An orderly end: afterwards not even a power cut costs anything.
+    fn close(&mut self, engine: &mut Engine) {
+        // On a full disk it could wait for ever.
+        self.disk.platter.lock().unwrap().capacity = u64::MAX;
+        engine.close(self.now);
+        for _ in 0..10_000 {
+            if engine.is_closed() {
+                break;
+            }
+            self.disk.work(3);
+            self.pass_time();
+            engine.commit(self.now);
+            self.take_completions(engine);
+        }
+        assert!(engine.is_closed(), "the journal does not come to its end");
+        if engine.fault().is_none() {
+            self.disk.end(End::PowerCut);
+        }
+    }
+
+    fn take_completions(&mut self, engine: &mut Engine) {
+        while let Some(completion) = engine.poll_completion() {
+            self.judge.told(completion.ticket, &completion.reply);
+        }
+    }
+
+    fn submit(&mut self, engine: &mut Engine) {
+        let ticket = self.ticket();
+        let queue = *self.dice.pick(&QUEUES);
+        let id = self.judge.some_id(ticket.client, &mut self.dice);
+        let note = Payload { encoding: Encoding::Json, bytes: b"[\"note\"]" };
+        let mut names = StringList::default();
+        names.push(queue);
+        let queues = names.from(0);
+        let (command, asked) = match self.dice.below(20) {
+            0..=6 => return self.put(engine, ticket, queue),
+            7..=9 => (Command::Take { queues, wait: Wait::No }, Asked::Take),
+            10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
+            11..=14 => (Command::Delete { id }, Asked::End(id)),
+            15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
+            16 => {
+                let retry = self.dice.percent(80);
+                let asked = Asked::Change(id, None);
+                (Command::Fail { id, lease: None, retry, error: note }, asked)
+            }
+            17 => (Command::Bury { id, lease: None }, Asked::Change(id, Some(Status::Buried))),
+            18 => (Command::Kick { id }, Asked::Change(id, None)),
+            _ => {
+                self.judge.forget(ticket.client);
+                engine.forget(ticket.client, self.now);
+                return self.take_completions(engine);
+            }
+        };
+        self.judge.ask(ticket, asked);
+        engine.submit(ticket, &command, self.now);
+        self.take_completions(engine);
+    }
+
+    fn put(&mut self, engine: &mut Engine, ticket: Ticket, queue: &'static [u8]) {
+        self.jobs_put += 1;
+        let filler = "x".repeat([0, 10, 200, 1_500][self.dice.below(4)]);
+        let text = format!("{{\"n\":{},\"x\":\"{filler}\"}}", self.jobs_put);
+        let packet = self.dice.percent(20);
+        let encoding = if packet { Encoding::Packet { key_len: 5 } } else { Encoding::JsonLine };
+        let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 100, jitter_percent: 10 };
+        let terms = Terms {
+            delay_ms: [0, 0, 20][self.dice.below(3)],
+            retry: self.dice.percent(70).then_some(retry),
+            keep_ms: [0, 100_000_000][self.dice.below(2)],
+            ..Terms::default()
+        };
+        let terms = self.dice.percent(50).then_some(terms);
+        let urgency = match self.dice.below(8) {
+            0 => Urgency::Beyond("340282366920938463463374607431768211456"),
+            level => Urgency::Number(i64::try_from(level).unwrap() - 4),
+        };
+        let turn = if packet { Turn::NewestFirst } else { Turn::OldestFirst };
+        let payload = Payload { encoding, bytes: text.as_bytes() };
+        self.judge.ask_put(ticket, queue, payload, terms);
+        let command = Command::Put { queue, urgency, turn, payload, terms: terms.as_ref() };
+        engine.submit(ticket, &command, self.now);
+        self.take_completions(engine);
+    }
+}
+
+/// Runs in an ordinary test.
+const SEEDS: u64 = 150;
+
+/// The seeds to be run: as the environment says.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SIM_SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+#[test]
+fn what_clients_were_told_survives_every_end() {
+    let mut seen = judge::Seen::default();
+    for seed in seeds() {
+        let mut world = World::new(seed);
+        let run = std::panic::AssertUnwindSafe(|| {
+            for _ in 0..6 {
+                world.live();
+            }
+            world.generation += 1;
+            let mut engine = recover(&world);
+            world.judge.examine(&mut engine, world.generation, world.now);
+            world.judge.drain(&mut engine, world.generation, world.now);
+            world.judge.seen
+        });
+        match std::panic::catch_unwind(run) {
+            Ok(more) => seen.add(more),
+            Err(panic) => {
+                eprintln!("simulation failed: replay it with SIM_SEED={seed}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    if seeds().count() as u64 >= SEEDS {
+        seen.assert_everything();
+    }
+}
+
+/// The record of the job with the highest id is long gone, with the segment that it lay in.
+#[test]
+fn the_highest_id_outlives_the_job_that_had_it() {
+    let mut world = World::new(1);
+    world.options.sync = SyncMode::Always;
+    world.options.segment_bytes = 4_096;
+    world.disk.platter.lock().unwrap().inline = false;
+    let client = ClientId { index: 0, generation: 1 };
+    let mut engine = recover(&world);
+    let mut serial = 0;
+    let mut step = |engine: &mut Engine, command: &Command<'_>| {
+        serial += 1;
+        engine.submit(Ticket { client, serial }, command, world.now);
+        let mut last = None;
+        for _ in 0..20 {
+            while let Some(completion) = engine.poll_completion() {
+                last = Some(format!("{:?}", completion.reply));
+            }
+            engine.commit(world.now);
+            world.disk.work(10);
+        }
+        last.expect("it is answered")
+    };
+    let payload = Payload { encoding: Encoding::Json, bytes: b"{\"marked\":1}" };
+    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+    let put = Command::Put { queue: b"a", urgency, turn, payload, terms: None };
+    let mut names = StringList::default();
+    names.push(b"a");
+    for id in 1..=50 {
+        assert_eq!(step(&mut engine, &put), format!("Put(JobId({id}))"));
+        if id > 1 {
+            assert_eq!(step(&mut engine, &Command::Delete { id: JobId(id) }), "Done");
+        }
+    }
+    for _ in 0..300 {
+        let take = Command::Take { queues: names.from(0), wait: Wait::No };
+        assert!(step(&mut engine, &take).starts_with("Job"));
+        assert_eq!(step(&mut engine, &Command::Bury { id: JobId(1), lease: None }), "Done");
+        assert_eq!(step(&mut engine, &Command::Kick { id: JobId(1) }), "Done");
+    }
+    let freed = !world.disk.image().contains_key(&crate::journal::disk::segment_name(1));
+    assert!(freed, "the first segment is needed no more: {:?}", world.disk.image().keys());
+    drop(engine);
+    world.disk.end(End::PowerCut);
+    let mut engine = recover(&world);
+    assert_eq!(step(&mut engine, &put), "Put(JobId(51))");
+}

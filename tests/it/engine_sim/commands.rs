@@ -1,0 +1,327 @@
+//! The judge's store, second half: what clients may ask for.
+
+use super::model::{Job, Model, Waiter};
+use super::words::{Ask, Load, QUEUES, Queue, Said};
+use jobcentre::model::command::Wait;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Lease, Status, Terms, Turn, Urgency};
+use jobcentre::model::reply::Refusal;
+
+impl Model {
+    pub(super) fn submit(&mut self, ticket: Ticket, ask: &Ask) {
+        self.see(ask.name());
+        self.notice();
+        self.carry_out(ticket, ask);
+        self.notice();
+    }
+
+    fn carry_out(&mut self, ticket: Ticket, ask: &Ask) {
+        match *ask {
+            Ask::Put { queue, urgency, turn, ref load, terms } => {
+                self.put(ticket, queue, urgency, turn, load.clone(), terms);
+            }
+            Ask::Take { ref queues, wait } => self.take(ticket, queues, wait),
+            Ask::Pop { ref queues, wait } => self.pop(ticket, queues, wait),
+            Ask::Join { take, queue } => self.join(ticket, take, queue),
+            Ask::Leave { take, queue } => self.leave(ticket, take, queue),
+            Ask::Delete(id) => self.delete(ticket, id),
+            Ask::Kick(id) => self.kick(ticket, id),
+            Ask::KickQueue { queue, limit } => self.kick_queue(ticket, queue, limit),
+            Ask::Look(id) => self.look(ticket, id),
+            Ask::Release(id, lease)
+            | Ask::Touch(id, lease)
+            | Ask::Finish(id, lease, _)
+            | Ask::Fail { id, lease, .. }
+            | Ask::Bury(id, lease) => {
+                if let Some(refused) = self.refusal(ticket.client, id, lease) {
+                    return self.say(ticket, refused);
+                }
+                self.say(ticket, Said::Done);
+                self.end_of_work(id.0, ask);
+            }
+        }
+    }
+
+    /// A job that clients may still know of.
+    fn known(&self, id: JobId) -> Option<&Job> {
+        self.find(id.0).filter(|job| !self.is_over(job))
+    }
+
+    fn put(
+        &mut self,
+        ticket: Ticket,
+        queue: Queue,
+        urgency: Urgency<'static>,
+        turn: Turn,
+        load: Load,
+        terms: Option<Terms>,
+    ) {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.say(ticket, Said::Put(id));
+        let Terms { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
+        // A life that would last until the end of time is one without limit.
+        let ttl_end = self.end_of(ttl_ms).filter(|end| end.0 < u64::MAX);
+        let delay_end = self.end_of(delay_ms);
+        let due = self.arm([delay_end, ttl_end].into_iter().flatten().min());
+        self.jobs.push(Job {
+            id,
+            queue,
+            urgency,
+            turn,
+            load,
+            terms,
+            status: Status::Delayed,
+            holder: None,
+            lease: 0,
+            retries: 0,
+            result: None,
+            ttl_end,
+            due,
+            buried: 0,
+            doubtful: false,
+        });
+        if delay_end.is_none() {
+            self.go_back(id);
+            self.serve(&[queue]);
+        }
+    }
+
+    fn take(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
+        match self.best_of(queues) {
+            Some(id) => {
+                let queue = self.find(id).unwrap().queue;
+                if self.has_waiters(queue) {
+                    self.see("too large: taken before waiting pops");
+                }
+                self.hand_out(id, ticket);
+                self.serve(&[queue]);
+            }
+            None if wait == Wait::No => self.say(ticket, Said::NoJob),
+            None => self.wait(ticket, false, queues, wait),
+        }
+    }
+
+    fn pop(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
+        let waits = wait != Wait::No;
+        match self.first_of(queues, waits) {
+            Some(id) if self.find(id).unwrap().load.is_too_large() => {
+                self.say(ticket, Said::TooLarge(id));
+            }
+            Some(id) => {
+                let queue = self.find(id).unwrap().queue;
+                self.pop_out(id, ticket);
+                self.serve(&[queue]);
+            }
+            None if !waits => self.say(ticket, Said::NoJob),
+            None => {
+                if self.best_of(queues).is_some() {
+                    self.see("too large: a pop waits all the same");
+                }
+                self.wait(ticket, true, queues, wait);
+            }
+        }
+    }
+
+    fn wait(&mut self, ticket: Ticket, pops: bool, queues: &[Queue], wait: Wait) {
+        let end = match wait {
+            Wait::No => unreachable!("it does not wait"),
+            Wait::Forever => None,
+            Wait::Milliseconds(0) => Some(self.now),
+            Wait::Milliseconds(milliseconds) => self.end_of(milliseconds),
+        };
+        let due = self.arm(end);
+        let mut lines: Vec<(Queue, u64)> = Vec::new();
+        for &queue in queues {
+            if lines.iter().all(|line| line.0 != queue) {
+                lines.push((queue, self.tick()));
+            }
+        }
+        self.waiters.push(Waiter { ticket, pops, lines, due });
+    }
+
+    fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        self.waiters.iter_mut().find(|waiter| waiter.ticket == ticket)
+    }
+
+    fn join(&mut self, ticket: Ticket, take: u32, queue: Queue) {
+        let place = self.tick();
+        let Some(waiter) = self.waiter(Ticket { client: ticket.client, serial: take }) else {
+            return self.say(ticket, Said::NoJob);
+        };
+        if waiter.lines.iter().any(|line| line.0 == queue) {
+            self.see("join: stood there already");
+            return self.say(ticket, Said::Done);
+        }
+        waiter.lines.push((queue, place));
+        self.see("join: one more queue");
+        self.say(ticket, Said::Done);
+        let before = self.waiters.len();
+        self.serve(&[queue]);
+        if self.waiters.len() < before {
+            self.see("join: served at once");
+        }
+    }
+
+    fn leave(&mut self, ticket: Ticket, take: u32, queue: Queue) {
+        let Some(waiter) = self.waiter(Ticket { client: ticket.client, serial: take }) else {
+            return self.say(ticket, Said::NoJob);
+        };
+        let before = waiter.lines.len();
+        waiter.lines.retain(|line| line.0 != queue);
+        let left = waiter.lines.len() < before;
+        self.see(if left { "leave: one queue" } else { "leave: did not stand there" });
+        self.say(ticket, Said::Done);
+    }
+
+    fn delete(&mut self, ticket: Ticket, id: JobId) {
+        let Some(job) = self.known(id) else {
+            if self.find(id.0).is_some() {
+                self.see("over: deleted");
+            }
+            return self.say(ticket, Said::NoJob);
+        };
+        let queue = job.queue;
+        let was_in_front = self.is_in_front(job);
+        self.say(ticket, Said::Done);
+        self.gone(id.0);
+        self.serve_after(id.0, queue, was_in_front);
+    }
+
+    /// Why a client cannot do what only the holder of a job may do.
+    fn refusal(&mut self, client: ClientId, id: JobId, lease: Option<Lease>) -> Option<Said> {
+        let over = self.find(id.0).is_some_and(|job| self.is_over(job));
+        let Some(job) = self.known(id) else {
+            if over {
+                self.see("over: asked for by a holder");
+            }
+            return Some(Said::NoJob);
+        };
+        let refusal = match (job.status, job.holder) {
+            (Status::Held, Some(holder)) if holder != client => Refusal::HeldByAnother(id),
+            (Status::Held, _) if lease.is_some_and(|lease| lease.0 != job.lease) => {
+                Refusal::LeaseOver(id)
+            }
+            (Status::Held, _) => return None,
+            _ => Refusal::NotHeld(id),
+        };
+        Some(Said::Refused(refusal))
+    }
+
+    /// What the holder of a job has asked for, after it was told that it is done.
+    fn end_of_work(&mut self, id: u64, ask: &Ask) {
+        let job = self.job(id);
+        let (queue, terms) = (job.queue, job.terms());
+        match *ask {
+            Ask::Release(..) => self.go_back(id),
+            Ask::Touch(..) => {
+                if let Some(end) = self.end_of(terms.lease_ms) {
+                    self.job(id).due = self.arm(Some(end));
+                }
+            }
+            Ask::Finish(_, _, ref result) => match self.end_of(terms.keep_ms) {
+                None => self.gone(id),
+                Some(end) => {
+                    let due = self.arm(Some(end));
+                    let job = self.job(id);
+                    (job.status, job.holder, job.due) = (Status::Kept, None, due);
+                    job.result = Some(result.clone());
+                }
+            },
+            Ask::Fail { retry, ref error, .. } => {
+                job.result = Some(error.clone());
+                self.fail(id, retry);
+            }
+            Ask::Bury(..) => self.bury(id),
+            _ => unreachable!("no holder asks for that"),
+        }
+        self.serve_after(id, queue, false);
+    }
+
+    fn kick(&mut self, ticket: Ticket, id: JobId) {
+        let over = self.find(id.0).is_some_and(|job| self.is_over(job));
+        match self.known(id) {
+            None => {
+                if over {
+                    self.see("over: kicked");
+                }
+                self.say(ticket, Said::NoJob);
+            }
+            Some(job) if job.status != Status::Buried => {
+                self.say(ticket, Said::Refused(Refusal::NotBuried(id)));
+            }
+            Some(job) => {
+                let queue = job.queue;
+                self.say(ticket, Said::Done);
+                self.job(id.0).retries = 0;
+                self.go_back(id.0);
+                self.serve(&[queue]);
+            }
+        }
+    }
+
+    fn kick_queue(&mut self, ticket: Ticket, queue: Queue, limit: u32) {
+        let is_buried = |job: &&Job| job.queue == queue && job.status == Status::Buried;
+        let mut buried: Vec<(u64, u64)> =
+            self.jobs.iter().filter(is_buried).map(|job| (job.buried, job.id)).collect();
+        buried.sort_unstable();
+        buried.truncate(limit as usize);
+        self.say(ticket, Said::Kicked(u32::try_from(buried.len()).unwrap()));
+        for &(_, id) in &buried {
+            self.job(id).retries = 0;
+        }
+        self.come_back(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
+    }
+
+    /// These jobs go back together, and only then is anybody served.
+    fn come_back(&mut self, ids: &[u64]) {
+        self.notice();
+        for &id in ids {
+            self.go_back(id);
+        }
+        let came = self.jobs.iter().filter(|job| ids.contains(&job.id));
+        let queues: Vec<Queue> = came.map(|job| job.queue).collect();
+        self.serve(&queues);
+    }
+
+    fn look(&mut self, ticket: Ticket, id: JobId) {
+        let over = self.find(id.0).is_some_and(|job| self.is_over(job));
+        let said = self.known(id).map_or(Said::NoJob, |job| Said::Seen {
+            view: job.view(),
+            status: job.status,
+            due: job.due.map(|due| due.at),
+            retries: job.retries,
+            result: job.result.clone(),
+        });
+        if over {
+            self.see("over: looked at");
+        }
+        self.say(ticket, said);
+    }
+
+    pub(super) fn cancel(&mut self, ticket: Ticket) {
+        self.see("cancel");
+        if self.waiter(ticket).is_some() {
+            self.waiters.retain(|waiter| waiter.ticket != ticket);
+            self.say(ticket, Said::Cancelled);
+        }
+    }
+
+    /// A client is gone.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.see("forget");
+        self.waiters.retain(|waiter| waiter.ticket.client != client);
+        let held = self.jobs.iter().filter(|job| job.holder == Some(client));
+        let held: Vec<u64> = held.map(|job| job.id).collect();
+        if held.len() > 1 {
+            self.see("forget: several jobs go back");
+        }
+        self.come_back(&held);
+        self.notice();
+    }
+
+    /// What the engine may notice at any time.
+    fn notice(&mut self) {
+        (0..QUEUES.len()).for_each(|queue| self.serve_if_noticed(queue));
+    }
+}

@@ -1,0 +1,278 @@
+//! The engine under the commands of random clients in random time, against a judge.
+//!
+//! `tests/it/sim` drives the server by one of its protocols; here are all commands with all that
+//! they may ask for, also what no protocol asks today. Every reply must be the judge's, byte for
+//! byte and in the same order. Everything that happens in a run follows from its seed:
+//! `SIM_SEED=n` replays one, tells what happens, and if it fails looks for a shorter sequence of
+//! steps that fails too; `SIM_SEEDS=n` runs so many.
+
+mod commands;
+mod found;
+mod many;
+mod model;
+mod order;
+
+mod script;
+mod shrink;
+mod words;
+mod world;
+
+use crate::dice::Dice;
+use jobcentre::base::slab::Key;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use model::Seen;
+use script::Profile;
+use std::hash::Hasher;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use words::Ask;
+use world::{Step, World};
+
+/// Seeds of an ordinary test run.
+const SEEDS: u64 = 300;
+
+/// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
+/// only the refusal for want of ids: there are 2^53.
+const WANTED: [&str; 71] = [
+    "backoff: longer",
+    "backoff: none",
+    "backoff: shorter",
+    "back: too late",
+    "cancel",
+    "choice: served later",
+    "command: bury",
+    "command: delete",
+    "command: fail",
+    "command: finish",
+    "command: join",
+    "command: kick",
+    "command: kick queue",
+    "command: leave",
+    "command: look",
+    "command: pop",
+    "command: put",
+    "command: release",
+    "command: take",
+    "command: touch",
+    "end: backoff",
+    "end: buried",
+    "end: delay",
+    "end: kept",
+    "end: lease, back",
+    "end: lease, buried",
+    "end: lease, retried",
+    "end: time to live, aside",
+    "end: time to live, delayed",
+    "end: time to live, ready",
+    "end: wait",
+    "forget",
+    "forget: several jobs go back",
+    "group: one",
+    "group: several",
+    "group: with one aside",
+    "join: one more queue",
+    "join: served at once",
+    "join: stood there already",
+    "leave: did not stand there",
+    "leave: one queue",
+    "over: asked for by a holder",
+    "over: deleted",
+    "over: kicked",
+    "over: looked at",
+    "reply: cancelled",
+    "reply: done",
+    "reply: held by another",
+    "reply: job",
+    "reply: kicked",
+    "reply: lease over",
+    "reply: no job",
+    "reply: not buried",
+    "reply: not held",
+    "reply: packets",
+    "reply: put",
+    "reply: seen aside",
+    "reply: seen buried",
+    "reply: seen delayed",
+    "reply: seen held",
+    "reply: seen kept",
+    "reply: seen ready",
+    "reply: too large",
+    "service: a pop",
+    "service: a take",
+    "service: of several",
+    "time: exactly a deadline",
+    "too large: a pop waits all the same",
+    "too large: given to a take, past pops",
+    "too large: gone before waiting pops",
+    "too large: taken before waiting pops",
+];
+
+/// One run.
+struct Run {
+    dice: Dice,
+    profile: Profile,
+    world: World,
+    clients: Vec<Ticket>,
+    /// What has happened so far.
+    steps: Vec<Step>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let profile = Profile::draw(&mut dice);
+        let client = |index| Key { index, generation: 1 };
+        // The serials of some wrap.
+        let serials = [0, u32::MAX - 5];
+        let clients = (0..u32::try_from(profile.clients).unwrap())
+            .map(|index| Ticket { client: client(index), serial: *dice.pick(&serials) })
+            .collect();
+        let world = World::new(seed);
+        Self { dice, profile, world, clients, steps: Vec::new() }
+    }
+
+    fn go(&mut self) {
+        for number in 0..self.profile.steps {
+            if self.dice.percent(self.profile.moving) {
+                self.pass_time();
+                if !self.dice.percent(self.profile.lazy) {
+                    self.step(Step::Expire);
+                }
+            }
+            let step = self.something();
+            self.step(step);
+            if number % self.profile.check == 0 {
+                self.world.engine.check_invariants();
+            }
+        }
+        self.finish();
+    }
+
+    fn step(&mut self, step: Step) {
+        self.steps.push(step);
+        self.world.step(self.steps.last().unwrap());
+    }
+
+    fn pass_time(&mut self) {
+        const MILLISECOND: u64 = 1_000_000;
+        let Now { mono, wall } = self.world.now;
+        let next = self.world.model.timeout().1.filter(|next| next.0 < u64::MAX);
+        let next = next.map_or(mono, |next| next.max(mono));
+        let to = match self.dice.below(10) {
+            0..5 => Mono(mono.0 + self.dice.between(1, 4) as u64 * MILLISECOND),
+            5..7 => {
+                self.world.model.see("time: exactly a deadline");
+                next
+            }
+            7 => Mono(next.0 - u64::from(next > mono)),
+            8 => Mono(mono.0 + self.dice.below(3_000_000) as u64),
+            _ => Mono(mono.0 + self.dice.below(20_000) as u64 * MILLISECOND),
+        };
+        let wall = match self.dice.below(10) {
+            0 => Wall(self.dice.seed()),
+            1 => Wall(0),
+            _ => Wall(wall.0.saturating_add((to.0 - mono.0) / MILLISECOND)),
+        };
+        self.step(Step::Time(Now { mono: to, wall }));
+    }
+
+    /// What a client does.
+    fn something(&mut self) -> Step {
+        let index = self.dice.below(self.clients.len());
+        let last = &mut self.clients[index];
+        if self.dice.percent(self.profile.leaving) {
+            let client = last.client;
+            *last = Ticket { client: successor(client), serial: 0 };
+            return Step::Forget(client);
+        }
+        if self.dice.percent(1) {
+            let waiters = &self.world.model.waiters;
+            let waits = (!waiters.is_empty()).then(|| self.dice.pick(waiters).ticket);
+            return Step::Cancel(waits.unwrap_or(*last));
+        }
+        last.serial = last.serial.wrapping_add(1);
+        let ask = self.profile.ask(&mut self.dice, last.client, &self.world.model);
+        Step::Submit(*last, ask)
+    }
+
+    /// Everybody goes, much time passes, what is left is deleted: then there is nothing.
+    fn finish(&mut self) {
+        for client in self.clients.clone() {
+            self.step(Step::Forget(client.client));
+        }
+        self.world.engine.check_invariants();
+        assert_eq!(self.world.engine.counts().waiters, 0, "somebody still waits");
+        let mut now = self.world.now;
+        now.mono.0 += 100_000_000 * 1_000_000;
+        self.step(Step::Time(now));
+        self.step(Step::Expire);
+        let mut last = Ticket { client: successor(self.clients[0].client), serial: 0 };
+        for id in self.world.model.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
+            last.serial += 1;
+            self.step(Step::Submit(last, Ask::Delete(JobId(id))));
+        }
+        self.world.engine.check_invariants();
+        assert_eq!(self.world.engine.counts().jobs, 0, "a job is left over");
+        assert_eq!(self.world.engine.poll_timeout(), None, "a deadline is left over");
+    }
+}
+
+/// A client that has the place of another which is gone.
+fn successor(client: ClientId) -> ClientId {
+    Key { index: client.index, generation: client.generation + 1 }
+}
+
+/// Runs one seed; whatever fails, the seed is named.
+fn run(seed: u64) -> Run {
+    let mut run = Run::new(seed);
+    catch_unwind(AssertUnwindSafe(|| run.go())).unwrap_or_else(|panic| {
+        eprintln!("engine simulation failed: replay it with SIM_SEED={seed}");
+        resume_unwind(panic)
+    });
+    run
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
+}
+
+/// Runs one seed, and tells how it goes or how little of it is needed to make it fail.
+fn replay(seed: u64) {
+    let mut run = Run::new(seed);
+    println!("seed {seed}: {:?}", run.profile);
+    run.world.loud = true;
+    let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.go())) else { return };
+    let steps = shrink::shrink(seed, run.steps);
+    println!("\nseed {seed}, {} steps are enough:", steps.len());
+    shrink::take(seed, &steps, true);
+    resume_unwind(panic);
+}
+
+#[test]
+fn the_engine_does_what_the_judge_says_whatever_happens() {
+    if let Some(seed) = number("SIM_SEED") {
+        return replay(seed);
+    }
+    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+    let mut seen = Seen::new();
+    for seed in 0..seeds {
+        for (what, count) in run(seed).world.model.seen {
+            *seen.entry(what).or_default() += count;
+        }
+    }
+    println!("{seeds} seeds: {seen:#?}");
+    for what in WANTED {
+        let count = seen.get(what).copied().unwrap_or_default();
+        assert!(seeds < SEEDS || count > 0, "too tame: '{what}' came {count} times");
+    }
+}
+
+#[test]
+fn one_seed_is_one_run_of_the_engine() {
+    let fingerprint = |seed| run(seed).world.said.finish();
+    for seed in [1, 2, 3, 1_000_003] {
+        assert_eq!(fingerprint(seed), fingerprint(seed), "seed {seed} ran differently");
+    }
+    assert_ne!(fingerprint(1), fingerprint(2), "the seed does not matter");
+}

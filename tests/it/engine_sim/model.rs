@@ -1,0 +1,481 @@
+//! The judge's store: a list of jobs and a list of waiters, searched from end to end.
+//!
+//! Deliberately naive: whoever reads it next to `src/model` should find nothing to think about.
+//! This file has what there is, who comes first, and what happens when; `commands.rs` has what
+//! clients may ask for.
+//!
+//! A job whose time to live has passed is left in the list until somebody expires it, and is never
+//! seen there. An engine may forget it earlier; the only one who could tell is a pop that waits for
+//! the job behind it. When it gets that job is the one thing that the judge leaves open: it lets
+//! the engine choose.
+
+use super::order::{backoff, compare, leaves_before};
+use super::words::{Load, QUEUES, Queue, Replies, Said, View};
+use jobcentre::base::time::Mono;
+use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::job::{Retry, Status, Terms, Turn, Urgency};
+use std::collections::BTreeMap;
+
+/// How often what was seen.
+pub(super) type Seen = BTreeMap<&'static str, u64>;
+
+/// A moment at which something ends, and the place in the order of arming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due {
+    pub(super) at: Mono,
+    armed: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    pub(super) id: u64,
+    pub(super) queue: Queue,
+    pub(super) urgency: Urgency<'static>,
+    pub(super) turn: Turn,
+    pub(super) load: Load,
+    pub(super) terms: Option<Terms>,
+    pub(super) status: Status,
+    pub(super) holder: Option<ClientId>,
+    pub(super) lease: u32,
+    pub(super) retries: u32,
+    pub(super) result: Option<Load>,
+    /// When its time to live has passed.
+    pub(super) ttl_end: Option<Mono>,
+    /// When its status ends by itself.
+    pub(super) due: Option<Due>,
+    /// When it was buried, among all that were.
+    pub(super) buried: u64,
+    /// It is over, and the engine may have forgotten it.
+    pub(super) doubtful: bool,
+}
+
+impl Job {
+    pub(super) fn view(&self) -> View {
+        View {
+            id: self.id,
+            queue: self.queue,
+            urgency: self.urgency,
+            load: self.load.clone(),
+            lease: self.lease,
+        }
+    }
+
+    /// The terms of a job that has none: 0 is none.
+    pub(super) fn terms(&self) -> Terms {
+        self.terms.unwrap_or_default()
+    }
+}
+
+/// A take or a pop that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    pub(super) ticket: Ticket,
+    pub(super) pops: bool,
+    /// The queues, with its place in the line of each.
+    pub(super) lines: Vec<(Queue, u64)>,
+    pub(super) due: Option<Due>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Model {
+    pub(super) jobs: Vec<Job>,
+    pub(super) waiters: Vec<Waiter>,
+    /// The highest id given out.
+    pub(super) last_id: u64,
+    pub(super) now: Mono,
+    /// What has been said since it was last taken.
+    pub(super) said: Replies,
+    /// What became of jobs whose backoff is a matter of chance: the end of their delay, or `None`
+    /// for those that are not delayed.
+    pub(super) learned: BTreeMap<u64, Option<Mono>>,
+    pub(super) seen: Seen,
+    /// What the engine chooses, as far as is known: whether it notices a job behind one that is
+    /// over.
+    pub(super) choices: Vec<bool>,
+    /// How many choices there were so far.
+    pub(super) chosen: usize,
+    ticks: u64,
+}
+
+impl Model {
+    pub(super) fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn say(&mut self, ticket: Ticket, said: Said) {
+        self.see(said.name());
+        self.said.push((ticket, said));
+    }
+
+    pub(super) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    fn after(&self, milliseconds: u128) -> Mono {
+        let nanos = milliseconds.saturating_mul(1_000_000).saturating_add(self.now.0.into());
+        Mono(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The end of so many milliseconds from now; none if there are none.
+    pub(super) fn end_of(&self, milliseconds: u64) -> Option<Mono> {
+        (milliseconds > 0).then(|| self.after(milliseconds.into()))
+    }
+
+    pub(super) fn arm(&mut self, at: Option<Mono>) -> Option<Due> {
+        let armed = self.tick();
+        at.map(|at| Due { at, armed })
+    }
+
+    pub(super) fn find(&self, id: u64) -> Option<&Job> {
+        self.jobs.iter().find(|job| job.id == id)
+    }
+
+    pub(super) fn job(&mut self, id: u64) -> &mut Job {
+        self.jobs.iter_mut().find(|job| job.id == id).unwrap()
+    }
+
+    pub(super) fn gone(&mut self, id: u64) {
+        self.jobs.retain(|job| job.id != id);
+    }
+
+    /// Whether the time to live has passed of a job.
+    fn has_passed(&self, job: &Job) -> bool {
+        job.ttl_end.is_some_and(|end| end <= self.now)
+    }
+
+    /// Whether it should have left already.
+    pub(super) fn is_over(&self, job: &Job) -> bool {
+        let waits = matches!(job.status, Status::Ready | Status::Aside | Status::Delayed);
+        waits && self.has_passed(job)
+    }
+
+    /// The job of a queue that would be selected next.
+    pub(super) fn top(&self, queue: Queue) -> Option<&Job> {
+        let mut top: Option<&Job> = None;
+        for job in &self.jobs {
+            let may = job.queue == queue && job.status == Status::Ready && !self.is_over(job);
+            if may && top.is_none_or(|top| leaves_before(job, top)) {
+                top = Some(job);
+            }
+        }
+        top
+    }
+
+    /// The job that a take of these queues selects.
+    pub(super) fn best_of(&self, queues: &[Queue]) -> Option<u64> {
+        let mut best: Option<&Job> = None;
+        for top in queues.iter().filter_map(|&queue| self.top(queue)) {
+            if best.is_none_or(|best| leaves_before(top, best)) {
+                best = Some(top);
+            }
+        }
+        best.map(|job| job.id)
+    }
+
+    /// The job that a pop of these queues selects. One that waits does not see what is too large.
+    pub(super) fn first_of(&self, queues: &[Queue], waits: bool) -> Option<u64> {
+        let mut best: Option<&Job> = None;
+        for top in queues.iter().filter_map(|&queue| self.top(queue)) {
+            let seen = !(waits && top.load.is_too_large());
+            if seen && best.is_none_or(|best| compare(top.urgency, best.urgency).is_gt()) {
+                best = Some(top);
+            }
+        }
+        best.map(|job| job.id)
+    }
+
+    /// The first in line who can have the top job of a queue, and the job.
+    fn next_service(&self, queue: Queue) -> Option<(Ticket, &Job)> {
+        let top = self.top(queue)?;
+        let place = |waiter: &Waiter| {
+            let can = !(waiter.pops && top.load.is_too_large());
+            let line = waiter.lines.iter().find(|(named, _)| *named == queue);
+            line.filter(|_| can).map(|&(_, place)| (place, waiter.ticket))
+        };
+        let (_, ticket) = self.waiters.iter().filter_map(place).min()?;
+        Some((ticket, top))
+    }
+
+    /// Serves whoever waits for what there now is in these queues, the most urgent job first.
+    pub(super) fn serve(&mut self, queues: &[Queue]) {
+        for number in 0.. {
+            let mut next: Option<(Ticket, &Job)> = None;
+            for service in queues.iter().filter_map(|&queue| self.next_service(queue)) {
+                if next.is_none_or(|(_, best)| leaves_before(service.1, best)) {
+                    next = Some(service);
+                }
+            }
+            let Some((ticket, job)) = next else { return };
+            let (id, queue, too_large) = (job.id, job.queue, job.load.is_too_large());
+            let index = self.waiters.iter().position(|waiter| waiter.ticket == ticket).unwrap();
+            if number > 0 {
+                self.see("service: of several");
+            }
+            if self.waiters.remove(index).pops {
+                self.see("service: a pop");
+                self.pop_out(id, ticket);
+            } else {
+                self.see("service: a take");
+                if too_large && self.has_waiters(queue) {
+                    self.see("too large: given to a take, past pops");
+                }
+                self.hand_out(id, ticket);
+            }
+        }
+    }
+
+    pub(super) fn has_waiters(&self, queue: Queue) -> bool {
+        self.waiters.iter().any(|waiter| waiter.lines.iter().any(|line| line.0 == queue))
+    }
+
+    /// Serves whoever waits for a job that has become available merely because time has passed, if
+    /// the engine notices.
+    pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
+        while self.next_service(queue).is_some() {
+            if self.chosen == self.choices.len() {
+                self.choices.push(false);
+            }
+            self.chosen += 1;
+            let notices = self.choices[self.chosen - 1];
+            self.see(if notices { "choice: served at once" } else { "choice: served later" });
+            if !notices {
+                return;
+            }
+            self.serve(&[queue]);
+        }
+    }
+
+    /// Whether the engine may have to choose.
+    pub(super) fn may_choose(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.pops)
+            && self.jobs.iter().any(|job| self.is_over(job))
+    }
+
+    /// To be called before a step that may look at jobs that are over, and forget them.
+    pub(super) fn doubt(&mut self) {
+        let over: Vec<bool> = self.jobs.iter().map(|job| self.is_over(job)).collect();
+        for (job, over) in self.jobs.iter_mut().zip(over) {
+            job.doubtful |= over;
+        }
+    }
+
+    /// A client holds this job from now on.
+    pub(super) fn hand_out(&mut self, id: u64, ticket: Ticket) {
+        let end = self.end_of(self.find(id).unwrap().terms().lease_ms);
+        let due = self.arm(end);
+        let job = self.job(id);
+        assert!(job.status == Status::Ready && job.holder.is_none(), "the judge gave it away");
+        job.lease += u32::from(job.terms.is_some());
+        (job.status, job.holder, job.due) = (Status::Held, Some(ticket.client), due);
+        let view = job.view();
+        self.say(ticket, Said::Job(view));
+    }
+
+    /// This job leaves for good, and all of its group.
+    pub(super) fn pop_out(&mut self, id: u64, ticket: Ticket) {
+        let selected = self.find(id).unwrap();
+        let mut group: Vec<&Job> = vec![selected];
+        if selected.load.key().is_some() {
+            let is_member = |job: &&Job| {
+                let there = matches!(job.status, Status::Ready | Status::Aside);
+                let same = job.queue == selected.queue && job.load.key() == selected.load.key();
+                there && same && job.id != id && !self.is_over(job)
+            };
+            let mut others: Vec<&Job> = self.jobs.iter().filter(is_member).collect();
+            others.sort_by_key(|job| std::cmp::Reverse(job.id));
+            group.extend(others.into_iter().take(65_534));
+        }
+        let packet = |job: &&Job| {
+            let key_len = job.load.key().map_or(0, <[u8]>::len);
+            (u16::try_from(key_len).unwrap(), job.load.text.clone())
+        };
+        let packets: Vec<_> = group.iter().map(packet).collect();
+        let ids: Vec<u64> = group.iter().map(|job| job.id).collect();
+        let aside = group.iter().any(|job| job.status == Status::Aside);
+        self.jobs.retain(|job| !ids.contains(&job.id));
+        self.see(if packets.len() > 1 { "group: several" } else { "group: one" });
+        if aside {
+            self.see("group: with one aside");
+        }
+        self.say(ticket, Said::Packets(packets));
+    }
+
+    /// A job goes back to its queue, or is gone if its time has passed. Serves nobody.
+    pub(super) fn go_back(&mut self, id: u64) {
+        let job = self.find(id).unwrap();
+        if self.has_passed(job) {
+            self.see("back: too late");
+            return self.gone(id);
+        }
+        let end = job.ttl_end;
+        let due = self.arm(end);
+        let job = self.job(id);
+        let never = job.urgency == Urgency::Never;
+        job.status = if never { Status::Aside } else { Status::Ready };
+        (job.holder, job.due) = (None, due);
+    }
+
+    pub(super) fn bury(&mut self, id: u64) {
+        let end = self.end_of(self.find(id).unwrap().terms().bury_ms);
+        let (due, buried) = (self.arm(end), self.tick());
+        let job = self.job(id);
+        (job.status, job.holder, job.due, job.buried) = (Status::Buried, None, due, buried);
+    }
+
+    /// A failure: the job is tried again, at once or later, or buried. Serves nobody.
+    pub(super) fn fail(&mut self, id: u64, retry: bool) {
+        let job = self.job(id);
+        job.holder = None;
+        let Some(policy) = job.terms().retry.filter(|policy| retry && job.retries < policy.limit)
+        else {
+            return self.bury(id);
+        };
+        job.retries += 1;
+        let (number, ttl_end) = (job.retries, job.ttl_end);
+        let Some(end) = self.end_of_backoff(id, &policy, number) else {
+            self.see("backoff: none");
+            return self.go_back(id);
+        };
+        let due = self.arm(Some(ttl_end.map_or(end, |ttl_end| end.min(ttl_end))));
+        let job = self.job(id);
+        (job.status, job.due) = (Status::Delayed, due);
+    }
+
+    /// When this retry may begin; `None` for at once. What chance decides is learned, and must lie
+    /// between the bounds.
+    fn end_of_backoff(&mut self, id: u64, policy: &Retry, number: u32) -> Option<Mono> {
+        let middle = backoff(policy, number);
+        let jitter = u128::from(policy.jitter_percent);
+        if jitter == 0 || middle == 0 {
+            return (middle > 0).then(|| self.after(middle));
+        }
+        let lower = self.after(middle.saturating_mul(100 - jitter) / 100);
+        let upper = self.after(middle.saturating_mul(100 + jitter).div_ceil(100));
+        let job = self.find(id).unwrap();
+        let (ttl_end, passed) = (job.ttl_end, self.has_passed(job));
+        let Some(&learned) = self.learned.get(&id) else { panic!("job {id} was not looked at") };
+        let Some(end) = learned else {
+            assert!(passed || lower == self.now, "job {id} should have had to wait");
+            return None;
+        };
+        assert!(lower <= end || ttl_end == Some(end), "job {id} waits until {end:?}: too short");
+        assert!(end <= upper, "job {id} waits until {end:?} instead of {upper:?}: too long");
+        self.see(if end < self.after(middle) { "backoff: shorter" } else { "backoff: longer" });
+        Some(end)
+    }
+
+    /// The jobs whose backoff will be up to chance if this one fails, or if what is due ends.
+    pub(super) fn up_to_chance(&self, failing: Option<u64>) -> Vec<u64> {
+        let fails = |job: &&Job| match failing {
+            Some(id) => job.id == id,
+            None => job.status == Status::Held && job.due.is_some_and(|due| due.at <= self.now),
+        };
+        let by_chance =
+            |job: &&Job| job.terms().retry.is_some_and(|policy| policy.jitter_percent > 0);
+        self.jobs.iter().filter(fails).filter(by_chance).map(|job| job.id).collect()
+    }
+
+    /// Ends whatever is due, the earliest first.
+    pub(super) fn expire(&mut self) {
+        loop {
+            let jobs = self.jobs.iter().filter_map(|job| Some((job.due?, job.id)));
+            let job = jobs.min().filter(|(due, _)| due.at <= self.now);
+            let waits = self.waiters.iter().filter_map(|waiter| Some((waiter.due?, waiter.ticket)));
+            let wait = waits.min().filter(|(due, _)| due.at <= self.now);
+            match (job, wait) {
+                (None, None) => break,
+                (Some((due, id)), wait) if wait.is_none_or(|(end, _)| due < end) => {
+                    self.end_of_status(id);
+                }
+                (_, Some((_, ticket))) => {
+                    self.see("end: wait");
+                    self.waiters.retain(|waiter| waiter.ticket != ticket);
+                    self.say(ticket, Said::NoJob);
+                }
+                (Some(_), None) => unreachable!("it is due before none"),
+            }
+        }
+        (0..QUEUES.len()).for_each(|queue| self.serve(&[queue]));
+    }
+
+    fn end_of_status(&mut self, id: u64) {
+        let job = self.find(id).unwrap();
+        let queue = job.queue;
+        let fails = job.terms().retry.is_some();
+        let (retries, over) = (job.retries, self.is_over(job));
+        let was_in_front = self.is_in_front(job) && !job.doubtful;
+        match job.status {
+            Status::Ready => {
+                self.see("end: time to live, ready");
+                self.gone(id);
+            }
+            Status::Aside => {
+                self.see("end: time to live, aside");
+                self.gone(id);
+            }
+            Status::Delayed if over => {
+                self.see("end: time to live, delayed");
+                self.gone(id);
+            }
+            Status::Delayed => {
+                self.see(if retries > 0 { "end: backoff" } else { "end: delay" });
+                self.go_back(id);
+            }
+            Status::Held if fails => {
+                self.fail(id, true);
+                let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
+                self.see(if buried { "end: lease, buried" } else { "end: lease, retried" });
+            }
+            Status::Held => {
+                self.see("end: lease, back");
+                self.go_back(id);
+            }
+            Status::Kept => {
+                self.see("end: kept");
+                self.gone(id);
+            }
+            Status::Buried => {
+                self.see("end: buried");
+                self.gone(id);
+            }
+        }
+        self.serve_after(id, queue, was_in_front);
+    }
+
+    /// Serves whoever waits when a job has come or the one in front has gone.
+    pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
+        let is_ready = self.find(id).is_some_and(|job| job.status == Status::Ready);
+        if !is_ready && was_in_front && self.next_service(queue).is_some() {
+            self.see("too large: gone before waiting pops");
+        }
+        if is_ready || was_in_front {
+            self.serve(&[queue]);
+        } else {
+            self.serve_if_noticed(queue);
+        }
+    }
+
+    /// Whether a job is or was the one that would be selected next.
+    pub(super) fn is_in_front(&self, job: &Job) -> bool {
+        let top = self.top(job.queue).filter(|top| top.id != job.id);
+        job.status == Status::Ready && top.is_none_or(|top| leaves_before(job, top))
+    }
+
+    /// The earliest and the latest moment that an engine may wish to be called at. They differ
+    /// only by jobs that are over, which it may have forgotten.
+    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
+        let waits = || self.waiters.iter().filter_map(|waiter| waiter.due);
+        let jobs = self.jobs.iter().filter_map(|job| job.due);
+        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
+        let earliest = waits().chain(jobs).min();
+        let latest = waits().chain(certain).min();
+        (earliest.map(|due| due.at), latest.map(|due| due.at))
+    }
+
+    /// How many jobs an engine may have, at least and at most.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
+        (self.jobs.len() - over, self.jobs.len())
+    }
+}

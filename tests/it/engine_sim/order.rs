@@ -1,0 +1,81 @@
+//! Which job comes before which, and how long a retry waits.
+
+use super::model::Job;
+use jobcentre::model::job::{Retry, Turn, Urgency};
+use std::cmp::Ordering;
+
+/// Bigger is more urgent.
+pub(super) fn compare(one: Urgency<'_>, other: Urgency<'_>) -> Ordering {
+    let rank = |urgency| match urgency {
+        Urgency::Never => (0, 0, 0, ""),
+        Urgency::Number(number) => (1, number, 0, ""),
+        Urgency::Beyond(digits) => (2, 0, digits.len(), digits),
+    };
+    rank(one).cmp(&rank(other))
+}
+
+/// Whether a take selects `one` rather than `other`.
+pub(super) fn leaves_before(one: &Job, other: &Job) -> bool {
+    let newest = |job: &Job| job.turn == Turn::NewestFirst;
+    compare(one.urgency, other.urgency)
+        .then(newest(other).cmp(&newest(one)))
+        .then(if newest(one) { one.id.cmp(&other.id) } else { other.id.cmp(&one.id) })
+        .is_gt()
+}
+
+/// The time before retry `number`, before chance has its say. In milliseconds.
+pub(super) fn backoff(retry: &Retry, number: u32) -> u128 {
+    let mut wait = u128::from(retry.first_ms);
+    for _ in 1..number {
+        wait = wait.saturating_mul(u128::from(retry.factor.max(1)));
+    }
+    wait.min(u128::from(retry.max_ms))
+}
+
+mod tests {
+    use super::{backoff, compare};
+    use crate::engine_sim::model::Model;
+    use crate::engine_sim::words::{Ask, Load, Said, Text, URGENCIES};
+    use jobcentre::base::slab::Key;
+    use jobcentre::model::command::Wait;
+    use jobcentre::model::id::Ticket;
+    use jobcentre::model::job::{Encoding, Retry, Turn, Urgency};
+
+    #[test]
+    fn backoffs_grow_to_their_limit() {
+        let mut retry = Retry { limit: 9, first_ms: 5, factor: 3, max_ms: 100, jitter_percent: 10 };
+        assert_eq!([1, 2, 3, 4, 5].map(|number| backoff(&retry, number)), [5, 15, 45, 100, 100]);
+        retry.factor = 0;
+        assert_eq!(backoff(&retry, 1_000), 5, "a factor of 0 counts as 1");
+        (retry.factor, retry.max_ms) = (u32::MAX, u64::MAX);
+        assert_eq!(backoff(&retry, 1_000), u64::MAX.into());
+    }
+
+    #[test]
+    fn urgencies_are_compared_as_numbers() {
+        assert!(URGENCIES.windows(2).all(|pair| compare(pair[0], pair[1]).is_lt()));
+    }
+
+    #[test]
+    fn the_old_go_first_then_the_new_ones_newest_first() {
+        let mut model = Model::default();
+        let client = Key { index: 0, generation: 0 };
+        let turns = [Turn::NewestFirst, Turn::OldestFirst, Turn::NewestFirst, Turn::OldestFirst];
+        for (serial, turn) in (0..).zip(turns) {
+            let load = Load { encoding: Encoding::Json, text: Text::new(b"{}") };
+            let urgency = Urgency::Number(1);
+            let ask = Ask::Put { queue: serial as usize % 2, urgency, turn, load, terms: None };
+            model.submit(Ticket { client, serial }, &ask);
+        }
+        model.said.clear();
+        for serial in 4..9 {
+            let ask = Ask::Take { queues: vec![0, 1, 0], wait: Wait::No };
+            model.submit(Ticket { client, serial }, &ask);
+        }
+        let ids = model.said.iter().map(|(_, said)| match said {
+            Said::Job(view) => view.id,
+            _ => 0,
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), [2, 4, 3, 1, 0]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Of a long sequence of steps that fails, a short one.
+
+use super::words::Ask;
+use super::world::{Step, World};
+use jobcentre::model::id::{ClientId, Ticket};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+
+/// Takes the steps in a new world; tells whether they fail.
+pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
+    let go = || {
+        let mut world = World::new(seed);
+        world.loud = loud;
+        for step in steps {
+            world.step(step);
+            world.engine.check_invariants();
+        }
+    };
+    catch_unwind(AssertUnwindSafe(go)).is_err()
+}
+
+/// Whether no place has two clients at a time: an engine may rely on that.
+fn is_possible(steps: &[Step]) -> bool {
+    let mut there: BTreeMap<u32, ClientId> = BTreeMap::new();
+    steps.iter().all(|step| match step {
+        Step::Submit(Ticket { client, .. }, _) | Step::Cancel(Ticket { client, .. }) => {
+            *there.entry(client.index).or_insert(*client) == *client
+        }
+        Step::Forget(client) => there.remove(&client.index).is_none_or(|there| there == *client),
+        Step::Time(_) | Step::Expire => true,
+    })
+}
+
+/// All steps but these. Where a put is left out, later ones get lower ids, and whoever names them
+/// must do the same.
+fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
+    // The new ids; that of a job which is not put any more is 0, which is never given out.
+    let mut ids = vec![0];
+    let mut next = 1;
+    let mut fewer = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        let is_left_out = left_out.contains(&number);
+        if matches!(step, Step::Submit(_, Ask::Put { .. })) {
+            ids.push(if is_left_out { 0 } else { next });
+            next += u64::from(!is_left_out);
+        }
+        if is_left_out {
+            continue;
+        }
+        let mut step = step.clone();
+        if let Step::Submit(_, ask) = &mut step
+            && let Some(id) = ask.id_mut()
+            && let Some(&new) = usize::try_from(id.0).ok().and_then(|id| ids.get(id))
+        {
+            id.0 = new;
+        }
+        fewer.push(step);
+    }
+    fewer
+}
+
+/// Leaves steps out, many at a time and then one by one, as long as the rest still fails.
+pub(super) fn shrink(seed: u64, mut steps: Vec<Step>) -> Vec<Step> {
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    let mut size = steps.len().div_ceil(2);
+    while size > 0 {
+        let mut from = 0;
+        let before = steps.len();
+        while from < steps.len() {
+            let fewer = without(&steps, from..from + size);
+            if is_possible(&fewer) && take(seed, &fewer, false) {
+                steps = fewer;
+            } else {
+                from += size;
+            }
+        }
+        if size > 1 || steps.len() == before {
+            size /= 2;
+        }
+    }
+    set_hook(hook);
+    steps
+}

@@ -1,0 +1,282 @@
+//! What is asked of an engine and what it says, as values that can be kept: the model's own
+//! commands and replies borrow.
+
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::Mono;
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::job::{Encoding, Lease, Payload, Status, Terms, Turn, Urgency};
+use jobcentre::model::reply::{JobView, Refusal, Reply};
+use std::fmt;
+use std::rc::Rc;
+
+/// A queue, by its number in [`QUEUES`].
+pub(super) type Queue = usize;
+
+/// The names of all queues there are.
+pub(super) const QUEUES: [&[u8]; 5] =
+    [b"a", b"", b"\xff\x00", b"ab", b"a name that is longer than those of the other queues"];
+
+/// All urgencies there are.
+pub(super) const URGENCIES: [Urgency<'static>; 12] = [
+    Urgency::Never,
+    Urgency::Number(i64::MIN + 1),
+    Urgency::Number(-1),
+    Urgency::Number(0),
+    Urgency::Number(1),
+    Urgency::Number(i64::MAX - 1),
+    Urgency::Beyond("9223372036854775807"),
+    Urgency::Beyond("9223372036854775808"),
+    Urgency::Beyond("18446744073709551616"),
+    Urgency::Beyond("99999999999999999999"),
+    Urgency::Beyond("100000000000000000000000000000"),
+    Urgency::Beyond("100000000000000000000000000001"),
+];
+
+/// Bytes, cheap to clone and short to print.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Text(Rc<[u8]>);
+
+impl Text {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.len().min(24);
+        write!(formatter, "{}B:{}", self.0.len(), self.0[..shown].escape_ascii())
+    }
+}
+
+/// A payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) encoding: Encoding,
+    pub(super) text: Text,
+}
+
+impl Load {
+    fn of(payload: Payload<'_>) -> Self {
+        Self { encoding: payload.encoding, text: Text::new(payload.bytes) }
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { encoding: self.encoding, bytes: &self.text.0 }
+    }
+
+    /// The key of a packet.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        match self.encoding {
+            Encoding::Packet { key_len } => Some(&self.text.0[..usize::from(key_len)]),
+            Encoding::Json | Encoding::JsonLine => None,
+        }
+    }
+
+    /// Whether no pop can take it.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.key().is_none() && self.text.len() > 65_535
+    }
+}
+
+/// A command.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Put { queue: Queue, urgency: Urgency<'static>, turn: Turn, load: Load, terms: Option<Terms> },
+    Take { queues: Vec<Queue>, wait: Wait },
+    Pop { queues: Vec<Queue>, wait: Wait },
+    Join { take: u32, queue: Queue },
+    Leave { take: u32, queue: Queue },
+    Delete(JobId),
+    Release(JobId, Option<Lease>),
+    Touch(JobId, Option<Lease>),
+    Finish(JobId, Option<Lease>, Load),
+    Fail { id: JobId, lease: Option<Lease>, retry: bool, error: Load },
+    Bury(JobId, Option<Lease>),
+    Kick(JobId),
+    KickQueue { queue: Queue, limit: u32 },
+    Look(JobId),
+}
+
+impl Ask {
+    /// Hands the command, in the model's form, to `submit`.
+    pub(super) fn with_command(&self, submit: impl FnOnce(&Command<'_>)) {
+        let mut names = StringList::default();
+        if let Self::Take { queues, .. } | Self::Pop { queues, .. } = self {
+            for &queue in queues {
+                names.push(QUEUES[queue]);
+            }
+        }
+        let queues = names.from(0);
+        let command = match *self {
+            Self::Put { queue, urgency, turn, ref load, ref terms } => Command::Put {
+                queue: QUEUES[queue],
+                urgency,
+                turn,
+                payload: load.payload(),
+                terms: terms.as_ref(),
+            },
+            Self::Take { wait, .. } => Command::Take { queues, wait },
+            Self::Pop { wait, .. } => Command::Pop { queues, wait },
+            Self::Join { take, queue } => Command::Join { take, queue: QUEUES[queue] },
+            Self::Leave { take, queue } => Command::Leave { take, queue: QUEUES[queue] },
+            Self::Delete(id) => Command::Delete { id },
+            Self::Release(id, lease) => Command::Release { id, lease },
+            Self::Touch(id, lease) => Command::Touch { id, lease },
+            Self::Finish(id, lease, ref result) => {
+                Command::Finish { id, lease, result: result.payload() }
+            }
+            Self::Fail { id, lease, retry, ref error } => {
+                Command::Fail { id, lease, retry, error: error.payload() }
+            }
+            Self::Bury(id, lease) => Command::Bury { id, lease },
+            Self::Kick(id) => Command::Kick { id },
+            Self::KickQueue { queue, limit } => Command::KickQueue { queue: QUEUES[queue], limit },
+            Self::Look(id) => Command::Look { id },
+        };
+        submit(&command);
+    }
+
+    /// The job that the command is about.
+    pub(super) fn id_mut(&mut self) -> Option<&mut JobId> {
+        match self {
+            Self::Put { .. }
+            | Self::Take { .. }
+            | Self::Pop { .. }
+            | Self::Join { .. }
+            | Self::Leave { .. }
+            | Self::KickQueue { .. } => None,
+            Self::Delete(id)
+            | Self::Release(id, _)
+            | Self::Touch(id, _)
+            | Self::Finish(id, ..)
+            | Self::Fail { id, .. }
+            | Self::Bury(id, _)
+            | Self::Kick(id)
+            | Self::Look(id) => Some(id),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Put { .. } => "command: put",
+            Self::Take { .. } => "command: take",
+            Self::Pop { .. } => "command: pop",
+            Self::Join { .. } => "command: join",
+            Self::Leave { .. } => "command: leave",
+            Self::Delete(..) => "command: delete",
+            Self::Release(..) => "command: release",
+            Self::Touch(..) => "command: touch",
+            Self::Finish(..) => "command: finish",
+            Self::Fail { .. } => "command: fail",
+            Self::Bury(..) => "command: bury",
+            Self::Kick(..) => "command: kick",
+            Self::KickQueue { .. } => "command: kick queue",
+            Self::Look(..) => "command: look",
+        }
+    }
+}
+
+/// A job as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) id: u64,
+    pub(super) queue: Queue,
+    pub(super) urgency: Urgency<'static>,
+    pub(super) load: Load,
+    pub(super) lease: u32,
+}
+
+impl View {
+    /// # Panics
+    /// If the queue or the urgency is none that was ever put.
+    fn of(view: &JobView<'_>) -> Self {
+        Self {
+            id: view.id.0,
+            queue: QUEUES.iter().position(|name| *name == view.queue).unwrap(),
+            urgency: *URGENCIES.iter().find(|known| **known == view.urgency).unwrap(),
+            load: Load::of(view.payload),
+            lease: view.lease.0,
+        }
+    }
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Cancelled,
+    Done,
+    Job(View),
+    Kicked(u32),
+    NoJob,
+    /// Of each packet the length of the key, and its bytes.
+    Packets(Vec<(u16, Text)>),
+    Put(u64),
+    Refused(Refusal),
+    Seen {
+        view: View,
+        status: Status,
+        due: Option<Mono>,
+        retries: u32,
+        result: Option<Load>,
+    },
+    TooLarge(u64),
+}
+
+impl Said {
+    pub(super) fn of(reply: &Reply<'_>) -> Self {
+        match *reply {
+            Reply::Cancelled => Self::Cancelled,
+            Reply::Done => Self::Done,
+            Reply::Job(ref view) => Self::Job(View::of(view)),
+            Reply::Kicked(count) => Self::Kicked(count),
+            Reply::NoJob => Self::NoJob,
+            Reply::Packets(packets) => {
+                let own = packets.iter().map(|packet| (packet.key_len, Text::new(&packet.bytes)));
+                Self::Packets(own.collect())
+            }
+            Reply::Put(id) => Self::Put(id.0),
+            Reply::Refused(refusal) => Self::Refused(refusal),
+            Reply::Seen(ref sight) => Self::Seen {
+                view: View::of(&sight.job),
+                status: sight.status,
+                due: sight.due,
+                retries: sight.retries,
+                result: sight.result.map(Load::of),
+            },
+            Reply::TooLarge(id) => Self::TooLarge(id.0),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Cancelled => "reply: cancelled",
+            Self::Done => "reply: done",
+            Self::Job(..) => "reply: job",
+            Self::Kicked(..) => "reply: kicked",
+            Self::NoJob => "reply: no job",
+            Self::Packets(..) => "reply: packets",
+            Self::Put(..) => "reply: put",
+            Self::Refused(Refusal::Full | Refusal::DiskFull) => "reply: full",
+            Self::Refused(Refusal::HeldByAnother(..)) => "reply: held by another",
+            Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
+            Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",
+            Self::Refused(Refusal::NotBuried(..)) => "reply: not buried",
+            Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
+            Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
+            Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
+            Self::Seen { status: Status::Held, .. } => "reply: seen held",
+            Self::Seen { status: Status::Kept, .. } => "reply: seen kept",
+            Self::Seen { status: Status::Buried, .. } => "reply: seen buried",
+            Self::TooLarge(..) => "reply: too large",
+        }
+    }
+}
+
+/// Replies in their order, with the requests that they answer.
+pub(super) type Replies = Vec<(Ticket, Said)>;

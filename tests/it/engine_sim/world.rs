@@ -1,0 +1,218 @@
+//! The engine beside its judge: every step is taken by both, and both must say the same.
+
+use super::model::Model;
+use super::words::{Ask, Replies, Said};
+use jobcentre::base::slab::Key;
+use jobcentre::base::time::{Mono, Now};
+use jobcentre::engine::Engine;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::Status;
+use std::hash::{DefaultHasher, Hash};
+
+/// What may happen.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Time has passed.
+    Time(Now),
+    Submit(Ticket, Ask),
+    Cancel(Ticket),
+    Forget(ClientId),
+    /// Whatever is due ends.
+    Expire,
+}
+
+/// Whom the replies go to that only the judge wants.
+const JUDGE: ClientId = Key { index: 100, generation: 0 };
+
+/// Replies, one a line.
+fn list(replies: &[(Ticket, Said)]) -> String {
+    replies.iter().fold(String::new(), |text, (ticket, said)| {
+        let Ticket { client, serial } = ticket;
+        text + &format!("\n    {}/{} #{serial} {said:?}", client.index, client.generation)
+    })
+}
+
+/// More batches than anything takes that comes to an end.
+const BATCHES: usize = 1_000;
+
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) model: Model,
+    pub(super) now: Now,
+    /// A hash of everything said, and to whom.
+    pub(super) said: DefaultHasher,
+    /// The last thing said.
+    pub(super) last: Option<Said>,
+    /// Prints what happens.
+    pub(super) loud: bool,
+    asked: u32,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            engine: Engine::in_memory(seed),
+            model: Model::default(),
+            now: Now::default(),
+            said: DefaultHasher::new(),
+            last: None,
+            loud: false,
+            asked: 0,
+        }
+    }
+
+    /// Takes a step.
+    ///
+    /// # Panics
+    /// If the engine does not do what the judge says.
+    pub(super) fn step(&mut self, step: &Step) {
+        if let Step::Time(now) = *step {
+            assert!(self.now.mono <= now.mono, "time runs back");
+            (self.now, self.model.now) = (now, now.mono);
+        } else {
+            self.carry_out(step);
+        }
+        self.compare_sizes();
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        if self.loud {
+            println!("{:>16} {step:?}", self.now.mono.0);
+        }
+        let failing = match *step {
+            Step::Submit(_, Ask::Fail { id, .. }) => Some(id.0),
+            _ => None,
+        };
+        let by_chance = self.model.up_to_chance(failing);
+        let said = self.ask_engine(step);
+        self.model.learned.clear();
+        for id in by_chance {
+            self.learn(id);
+        }
+        let expected = self.judge(step, &said);
+        if said != expected {
+            let same = said.iter().zip(&expected).take_while(|(said, wanted)| said == wanted);
+            let same = same.count();
+            panic!(
+                "after {step:?} at {:?}, behind {same} replies that are right, the engine said{}\n\
+                 instead of{}",
+                self.now.mono,
+                list(&said[same..]),
+                list(&expected[same..])
+            );
+        }
+        if self.loud && !said.is_empty() {
+            println!("{}", list(&said).trim_start_matches('\n'));
+        }
+        for (ticket, said) in said {
+            ticket.hash(&mut self.said);
+            format!("{said:?}").hash(&mut self.said);
+            self.last = Some(said);
+        }
+    }
+
+    /// What should be said. Where the engine may choose, any choice will do; if none explains what
+    /// it said, here is what follows from noticing nothing.
+    fn judge(&mut self, step: &Step, said: &Replies) -> Replies {
+        let before = self.model.may_choose().then(|| self.model.clone());
+        self.ask_judge(step);
+        let first = std::mem::take(&mut self.model.said);
+        let Some(before) = before else { return first };
+        let mut expected = first.clone();
+        loop {
+            let choices = std::mem::take(&mut self.model.choices);
+            if expected == *said {
+                return expected;
+            }
+            // The next choices: as a binary number counts, the last digit first.
+            let next = choices.iter().rposition(|notices| !notices);
+            let Some(last) = next else { return first };
+            self.model = before.clone();
+            self.model.choices = [&choices[..last], &[true]].concat();
+            self.ask_judge(step);
+            expected = std::mem::take(&mut self.model.said);
+        }
+    }
+
+    fn ask_judge(&mut self, step: &Step) {
+        self.model.chosen = 0;
+        if !matches!(step, Step::Expire) {
+            self.model.doubt();
+        }
+        match step {
+            Step::Time(_) => {}
+            Step::Submit(ticket, ask) => self.model.submit(*ticket, ask),
+            Step::Cancel(ticket) => self.model.cancel(*ticket),
+            Step::Forget(client) => self.model.forget(*client),
+            Step::Expire => self.model.expire(),
+        }
+    }
+
+    fn ask_engine(&mut self, step: &Step) -> Replies {
+        let now = self.now;
+        match step {
+            Step::Time(_) => {}
+            Step::Submit(ticket, ask) => {
+                ask.with_command(|command| self.engine.submit(*ticket, command, now));
+            }
+            Step::Cancel(ticket) => self.engine.cancel(*ticket, now),
+            Step::Forget(client) => self.engine.forget(*client, now),
+            Step::Expire => return self.expire(),
+        }
+        self.completions()
+    }
+
+    fn completions(&mut self) -> Replies {
+        let mut said = Vec::new();
+        while let Some(completion) = self.engine.poll_completion() {
+            said.push((completion.ticket, Said::of(&completion.reply)));
+        }
+        said
+    }
+
+    /// Calls the engine until nothing is due.
+    fn expire(&mut self) -> Replies {
+        let mut said = Vec::new();
+        for _ in 0..BATCHES {
+            self.engine.expire(self.now);
+            said.append(&mut self.completions());
+            if self.engine.poll_timeout().is_none_or(|at| at > self.now.mono) {
+                return said;
+            }
+        }
+        panic!("something is still due after {BATCHES} batches");
+    }
+
+    /// Looks at a job whose backoff was up to chance.
+    fn learn(&mut self, id: u64) {
+        self.asked += 1;
+        let ticket = Ticket { client: JUDGE, serial: self.asked };
+        let said = self.ask_engine(&Step::Submit(ticket, Ask::Look(JobId(id))));
+        let [(answered, said)] = &said[..] else { panic!("a look was answered by {said:?}") };
+        assert_eq!(*answered, ticket);
+        let end = match *said {
+            Said::Seen { status: Status::Delayed, due, .. } => due,
+            _ => None,
+        };
+        self.model.learned.insert(id, end);
+    }
+
+    /// Both must have the same jobs, waiters and deadlines, as far as can be told.
+    fn compare_sizes(&self) {
+        let counts = self.engine.counts();
+        let (least, most) = self.model.count();
+        assert!(
+            (least..=most).contains(&counts.jobs),
+            "the engine has {} jobs instead of {least} to {most}",
+            counts.jobs
+        );
+        assert_eq!(counts.waiters, self.model.waiters.len(), "waiters");
+        let (earliest, latest) = self.model.timeout();
+        let never = |at: Option<Mono>| at.map_or((true, Mono(0)), |at| (false, at));
+        let timeout = self.engine.poll_timeout();
+        assert!(
+            never(earliest) <= never(timeout) && never(timeout) <= never(latest),
+            "the engine wants to be called at {timeout:?}: expected {earliest:?} to {latest:?}"
+        );
+    }
+}

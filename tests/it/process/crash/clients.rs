@@ -1,0 +1,228 @@
+//! Clients that ask for as much as they can until their server is gone, and remember what they were
+//! told.
+
+use super::content::{
+    Content, Door, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, recognise, token_of,
+};
+use super::ledger::Event;
+use crate::dice::Dice;
+use crate::support::{NO_JOB, PATIENCE, Server, delete, number};
+use jobcentre::wire::packets::{Request, push_request};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn connect(address: SocketAddr) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    Ok(BufReader::new(stream))
+}
+
+/// Runs until the server is gone; a server that is silent is another matter.
+fn until_the_end(mut round: impl FnMut() -> io::Result<()>) {
+    loop {
+        if let Err(error) = round() {
+            let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+            assert!(!silent, "the server does not answer: {error}");
+            return;
+        }
+    }
+}
+
+/// A client of the line door.
+pub(super) struct Lines<'t> {
+    address: SocketAddr,
+    dice: Dice,
+    tokens: &'t AtomicU64,
+    /// Jobs that it may delete, with their ids.
+    known: Vec<(u64, u64)>,
+    events: Vec<Event>,
+}
+
+/// What a request was.
+enum Asked {
+    Put(u64),
+    Get,
+    Delete(u64),
+}
+
+/// A client that knows of more jobs than this deletes most of the time.
+const KNOWN_MANY: usize = 250;
+
+impl<'t> Lines<'t> {
+    pub(super) fn new(
+        address: SocketAddr,
+        dice: Dice,
+        tokens: &'t AtomicU64,
+        known: Vec<(u64, u64)>,
+    ) -> Self {
+        Self { address, dice, tokens, known, events: Vec::new() }
+    }
+
+    /// Asks until the server is gone; returns what it was told.
+    pub(super) fn run(mut self) -> Vec<Event> {
+        if let Ok(mut stream) = connect(self.address) {
+            until_the_end(|| self.batch(&mut stream));
+        }
+        self.events
+    }
+
+    fn batch(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<()> {
+        let (mut bytes, mut asked) = (Vec::new(), Vec::new());
+        for _ in 0..self.dice.between(1, 24) {
+            asked.push(self.ask(&mut bytes));
+        }
+        stream.get_mut().write_all(&bytes)?;
+        for request in asked {
+            let mut reply = String::new();
+            stream.read_line(&mut reply)?;
+            let Some(reply) = reply.strip_suffix('\n') else {
+                return Err(ErrorKind::UnexpectedEof.into());
+            };
+            self.take_in(&request, reply);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, bytes: &mut Vec<u8>) -> Asked {
+        let deletes = if self.known.len() > KNOWN_MANY { 60 } else { 25 };
+        if self.dice.percent(deletes) && !self.known.is_empty() {
+            let place = self.dice.below(self.known.len());
+            let (token, id) = self.known.swap_remove(place);
+            self.events.push(Event::EndAsked(token));
+            bytes.extend_from_slice(format!("{}\n", delete(id)).as_bytes());
+            Asked::Delete(token)
+        } else if self.dice.percent(60) {
+            let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+            self.events.push(Event::Put(Door::Lines, token));
+            Content::new(Door::Lines, token).push_put(bytes);
+            Asked::Put(token)
+        } else {
+            let (first, second) = (self.dice.word(&LINE_QUEUES), self.dice.word(&LINE_QUEUES));
+            let timeout = if self.dice.percent(10) { r#","timeout":3"# } else { "" };
+            let line = format!(r#"{{"request":"get","queues":["{first}","{second}"]{timeout}}}"#);
+            bytes.extend_from_slice(format!("{line}\n").as_bytes());
+            Asked::Get
+        }
+    }
+
+    fn take_in(&mut self, request: &Asked, reply: &str) {
+        match request {
+            Asked::Put(token) => {
+                let id = number(reply, "id");
+                self.events.push(Event::There(*token, id));
+                self.known.push((*token, id));
+            }
+            Asked::Get => {
+                if reply != NO_JOB {
+                    let (_, token, id) = recognise(reply);
+                    self.events.push(Event::There(token, id));
+                    self.known.push((token, id));
+                }
+            }
+            Asked::Delete(token) => {
+                // Somebody else may have deleted it before.
+                assert!(reply == r#"{"status":"ok"}"# || reply == NO_JOB, "{reply}");
+                self.events.push(Event::EndTold(*token));
+            }
+        }
+    }
+}
+
+/// A client of the packet door.
+pub(super) struct Packets<'t> {
+    address: SocketAddr,
+    dice: Dice,
+    tokens: &'t AtomicU64,
+    events: Vec<Event>,
+    /// Queues of pops that are not answered.
+    open: VecDeque<&'static str>,
+}
+
+impl<'t> Packets<'t> {
+    pub(super) fn new(address: SocketAddr, dice: Dice, tokens: &'t AtomicU64) -> Self {
+        Self { address, dice, tokens, events: Vec::new(), open: VecDeque::new() }
+    }
+
+    /// Asks until the server is gone; returns what it was told.
+    pub(super) fn run(mut self) -> Vec<Event> {
+        if let Ok(mut stream) = connect(self.address) {
+            until_the_end(|| self.batch(&mut stream));
+        }
+        self.events.extend(self.open.into_iter().map(Event::PopOpen));
+        self.events
+    }
+
+    fn batch(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for _ in 0..self.dice.between(1, 20) {
+            let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+            self.events.push(Event::Put(Door::Packets, token));
+            Content::new(Door::Packets, token).push_packet(&mut bytes);
+        }
+        for _ in 0..self.dice.between(0, 4) {
+            let queue = self.dice.word(&POPPED_QUEUES);
+            self.open.push_back(queue);
+            push_request(&mut bytes, &Request::Pop { queue: queue.as_bytes() });
+        }
+        stream.get_mut().write_all(&bytes)?;
+        while !self.open.is_empty() {
+            let packets = read_packets(stream)?;
+            let queue = self.open.pop_front().unwrap();
+            for (key, payload) in packets {
+                self.take_in(queue, &key, &payload);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, queue: &str, key: &[u8], payload: &[u8]) {
+        let (door, token) = if key.is_empty() {
+            let json: serde_json::Value = serde_json::from_slice(payload).unwrap();
+            (Door::Lines, json["n"].as_u64().unwrap())
+        } else {
+            (Door::Packets, token_of(payload))
+        };
+        let content = Content::new(door, token);
+        assert_eq!((queue, key, payload), (content.queue, &content.key[..], &content.payload[..]));
+        self.events.push(Event::EndTold(token));
+    }
+}
+
+/// The answer to a pop: keys and payloads.
+fn read_packets(stream: &mut impl Read) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut count = [0; 2];
+    stream.read_exact(&mut count)?;
+    let mut packets = Vec::new();
+    for _ in 0..u16::from_be_bytes(count) {
+        let mut lengths = [0; 4];
+        stream.read_exact(&mut lengths)?;
+        let [key, payload] = [[lengths[0], lengths[1]], [lengths[2], lengths[3]]]
+            .map(|length| vec![0; usize::from(u16::from_be_bytes(length))]);
+        let (mut key, mut payload) = (key, payload);
+        stream.read_exact(&mut key)?;
+        stream.read_exact(&mut payload)?;
+        packets.push((key, payload));
+    }
+    Ok(packets)
+}
+
+/// Everything that the server has, and has again afterwards: the one who has taken it goes.
+pub(super) fn look(server: &Server) -> Vec<(Door, u64, u64)> {
+    const PIECE: usize = 200;
+    let queues: Vec<_> = LINE_QUEUES.iter().chain(&PACKET_QUEUES).collect();
+    let line = format!("{}\n", serde_json::json!({"request": "get", "queues": queues}));
+    let mut client = server.connect();
+    let mut seen = Vec::new();
+    loop {
+        let replies = client.exchange(line.repeat(PIECE).as_bytes(), PIECE);
+        let jobs = replies.iter().filter(|reply| *reply != NO_JOB);
+        seen.extend(jobs.map(|reply| recognise(reply)));
+        if replies.last().is_some_and(|reply| reply == NO_JOB) {
+            return seen;
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! kill -9 at random moments under load; then everything is compared with what clients were told.
+//!
+//! A put that was answered is there exactly once with the right bytes, until somebody asks for its
+//! deletion; a delete or pop that was answered stays; what was not answered was done or not; no id
+//! is that of two jobs. Rounds follow each other on one directory, so that it grows old.
+//! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
+
+mod clients;
+mod content;
+mod ledger;
+
+use crate::dice::Dice;
+use crate::support::{Program, Server, TempDir, plain_command};
+use clients::{Lines, Packets};
+use ledger::Ledger;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::Duration;
+
+const ROUNDS: usize = 3;
+const MANY_ROUNDS: usize = 60;
+
+/// Clients of each door.
+const LINES: usize = 4;
+const PACKETS: usize = 2;
+
+#[test]
+fn a_few_crashes_cost_nothing() {
+    crash("few", ROUNDS);
+}
+
+#[test]
+#[ignore = "slow: run by .ci/run"]
+fn many_crashes_cost_nothing() {
+    crash("many", MANY_ROUNDS);
+}
+
+fn seed() -> u64 {
+    std::env::var("CRASH_SEED").map_or_else(
+        |_| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
+        |text| text.parse().unwrap(),
+    )
+}
+
+fn crash(name: &str, rounds: usize) {
+    let seed = seed();
+    eprintln!("CRASH_SEED={seed}");
+    let dir = TempDir::new(&format!("crash-{name}"));
+    let (mut dice, mut ledger, tokens) = (Dice::new(seed), Ledger::default(), AtomicU64::new(1));
+    for round in 0..rounds {
+        let mode = dice.word(&["always", "always", "10ms", "never"]);
+        let mut server = start(&dir, mode);
+        let doors = (server.address, server.address_of("pinpriq"));
+        load(doors, &mut dice, &mut ledger, &tokens, |dice| {
+            thread::sleep(Duration::from_millis(dice.between(5, 400) as u64));
+            if dice.percent(20) {
+                server.signal("TERM");
+                assert_eq!(server.wait().code(), Some(0), "round {round}");
+            }
+            drop(server);
+        });
+        if dice.percent(30) {
+            kill_at_start(&dir, &mut dice);
+        }
+        let server = start(&dir, mode);
+        let there = clients::look(&server);
+        ledger.judge(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
+    }
+    eprintln!("{}", ledger.summary());
+    ledger.assert_that_much_has_happened();
+    let check = Program::output(&["journal", "check", dir.text()], &[]);
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert_eq!(check.status.code(), Some(0), "{text}");
+    assert!(text.contains(&format!("jobs       {}\n", ledger.there())), "{text}");
+}
+
+fn start(dir: &TempDir, mode: &str) -> Server {
+    Server::start(&["--pinpriq", ":0", "--data", dir.text(), "--fsync", mode])
+}
+
+/// Runs clients of both doors until `end` has ended the server, and books what they were told.
+fn load(
+    (lines, packets): (SocketAddr, SocketAddr),
+    dice: &mut Dice,
+    ledger: &mut Ledger,
+    tokens: &AtomicU64,
+    end: impl FnOnce(&mut Dice),
+) {
+    let known = ledger.some_known(dice);
+    thread::scope(|scope| {
+        let mut running = Vec::new();
+        for number in 0..LINES {
+            let dice = Dice::new(dice.seed());
+            let share = known.iter().copied().skip(number).step_by(LINES).collect();
+            let client = Lines::new(lines, dice, tokens, share);
+            running.push(scope.spawn(|| client.run()));
+        }
+        for _ in 0..PACKETS {
+            let client = Packets::new(packets, Dice::new(dice.seed()), tokens);
+            running.push(scope.spawn(|| client.run()));
+        }
+        end(dice);
+        // Deletions may have been told by another client than the one that put the job.
+        for client in running {
+            ledger.book(client.join().unwrap());
+        }
+    });
+}
+
+/// Starts a server and kills it before or soon after it serves.
+fn kill_at_start(dir: &TempDir, dice: &mut Dice) {
+    let mut command = plain_command(Program::PATH);
+    command.args(["serve", "--listen", ":0", "--data", dir.text()]);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(dice.between(0, 100) as u64));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -1,0 +1,162 @@
+//! Directories that no server can work with, and disks that fail under one.
+
+use super::{OK, serve};
+use crate::support::{
+    NO_JOB, Program, Server, TempDir, delete, get, number, plain_command, put, until,
+};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// Starts a server that must refuse to run; returns what it says.
+pub(super) fn refusal(dir: &str) -> String {
+    let output = Program::output(&["serve", "--listen", ":0", "--data", dir], &[]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(!text.contains("listening"), "{text}");
+    text
+}
+
+#[test]
+fn a_directory_belongs_to_one_server() {
+    let dir = TempDir::new("in-use");
+    let server = serve(&dir, &[]);
+    let text = refusal(dir.text());
+    assert!(text.contains("another process uses this directory"), "{text}");
+    assert!(text.contains(dir.text()), "{text}");
+    server.connect().settle();
+}
+
+#[test]
+fn what_is_no_directory_is_refused() {
+    let dir = TempDir::new("file");
+    fs::write(dir.path(), "text").unwrap();
+    for wrong in [dir.text().to_owned(), format!("{}/below", dir.text())] {
+        let text = refusal(&wrong);
+        assert!(text.contains(&wrong), "{text}");
+    }
+    assert_eq!(fs::read(dir.path()).unwrap(), b"text");
+    fs::remove_file(dir.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_is_refused() {
+    let dir = TempDir::new("read-only");
+    fs::create_dir(dir.path()).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    let mut command = plain_command(Program::PATH);
+    if fs::write(dir.path().join("probe"), "").is_ok() {
+        // We may do everything; the server must not.
+        fs::remove_file(dir.path().join("probe")).unwrap();
+        command = plain_command("setpriv");
+        command.args(["--bounding-set=-dac_override,-dac_read_search", Program::PATH]);
+    }
+    command.args(["serve", "--listen", ":0", "--data", dir.text()]);
+    let Ok(output) = command.output() else {
+        eprintln!("skipped: there is no setpriv to give up privileges with");
+        return;
+    };
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(dir.text()) && text.contains("ermission denied"), "{text}");
+}
+
+/// Waits for the end of a server whose disk has failed.
+fn fails(server: &mut Server, words: &str) {
+    assert_eq!(server.wait().code(), Some(1), "{:?}", server.log_lines());
+    until(words, || {
+        let lines = server.log_lines();
+        lines.iter().any(|line| line.contains("ERROR") && line.contains(words))
+    });
+}
+
+#[test]
+fn after_a_failed_write_nothing_is_answered() {
+    for mode in ["always", "never"] {
+        let dir = TempDir::new(&format!("write-{mode}"));
+        let mut command = plain_command("sh");
+        // A write beyond the limit is an error then, and no signal.
+        let script = "trap '' XFSZ; exec \"$@\"";
+        command.args(["-c", script, "sh", Program::PATH, "serve", "--listen", ":0"]);
+        command.args(["--log-format", "json", "--fsync", mode, "--data", dir.text()]);
+        let mut server = Server::spawn(command);
+        let mut client = server.connect();
+        let kept = number(&client.ask(&put("q", 1, "{}")), "id");
+        until("two segments", || dir.segments().len() == 2);
+        let limit = Command::new("prlimit")
+            .args(["--fsize=64:64", "--pid", &server.pid().to_string()])
+            .status();
+        if !limit.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: there is no prlimit to make writes fail with");
+            return;
+        }
+        client.send(&put("q", 1, r#"{"lost":1}"#));
+        assert_eq!(client.receive_all(), "", "{mode}: nothing is promised any more");
+        fails(&mut server, "cannot write");
+        let server = serve(&dir, &[]);
+        let mut client = server.connect();
+        assert_eq!(number(&client.ask(&get("q")), "id"), kept);
+        assert_eq!(client.ask(&get("q")), NO_JOB);
+    }
+}
+
+/// A file system of its own in memory, so many MiB large.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount(name: &str, mib: usize) -> Option<Self> {
+        let dir = TempDir::new(name);
+        fs::create_dir(dir.path()).unwrap();
+        let size = format!("size={mib}m");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "jobcentre-test", dir.text()])
+            .status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the server may not be quite gone.
+        let _ = Command::new("umount").args(["-l", self.0.text()]).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_nothing_else() {
+    let Some(disk) = SmallDisk::mount("full", 80) else {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    };
+    let dir = &disk.0;
+    let server = serve(dir, &["--fsync", "never"]);
+    let mut client = server.connect();
+    let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(250_000));
+    let mut ids = Vec::new();
+    let refused = loop {
+        let reply = client.ask(&put("q", 1, &job));
+        if reply.contains("error") {
+            break reply;
+        }
+        ids.push(number(&reply, "id"));
+        assert!(ids.len() < 400, "more than there is room for");
+    };
+    assert!(refused.contains("disk is full"), "{refused}");
+    assert!(ids.len() > 40, "refused after {} jobs", ids.len());
+    drop(server);
+
+    // It is as full as it was, and all the jobs are there.
+    let server = serve(dir, &["--fsync", "always"]);
+    server.wait_for_log(&format!(r#""jobs":{}"#, ids.len()));
+    let mut client = server.connect();
+    let first = client.ask(&get("q"));
+    assert!(first.contains(&job));
+    assert_eq!(number(&first, "id"), ids[0]);
+    for &id in &ids {
+        assert_eq!(client.ask(&delete(id)), OK);
+    }
+    until("space for a job", || client.ask(&put("q", 1, &job)).contains("ok"));
+    drop(server);
+    let server = serve(dir, &[]);
+    server.wait_for_log(r#""jobs":1"#);
+}
