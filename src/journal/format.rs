@@ -225,6 +225,7 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
+        && u64_at(bytes, 8) < NUMBER_END
         && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);

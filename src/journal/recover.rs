@@ -32,12 +32,6 @@ pub enum Note {
     Nothing,
 }
 
-/// What takes the records of a recovery; an error is a sentence about a record that says nothing.
-pub type Restore<'a> = dyn FnMut(&[u8], Origin) -> Result<Note, String> + 'a;
-
-/// What takes the records of a mere reading.
-pub type Each<'a> = dyn FnMut(&[u8], Origin) -> Result<(), String> + 'a;
-
 /// How far recovery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {

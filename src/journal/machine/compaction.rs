@@ -130,9 +130,7 @@ impl Journal {
         let step = (JOURNAL_PACE_MAX - JOURNAL_PACE_MIN) * excess / room;
         compaction.pace =
             if starved { JOURNAL_PACE_MAX } else { JOURNAL_PACE_MAX.min(JOURNAL_PACE_MIN + step) };
-        let elapsed = u128::from(elapsed).min(JOURNAL_MOVE_STEP.as_nanos());
-        let credit = elapsed * u128::from(JOURNAL_MOVE_RATE) / 1_000_000_000;
-        let credit = u64::try_from(credit).unwrap_or(u64::MAX);
-        compaction.credit = usual.min(compaction.credit.saturating_add(credit));
+        let credit = elapsed.min(JOURNAL_MOVE_STEP_NS) * JOURNAL_MOVE_RATE / 1_000_000_000;
+        compaction.credit = usual.min(compaction.credit + credit);
     }
 }

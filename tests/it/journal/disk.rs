@@ -73,7 +73,7 @@ impl File {
                         }
                     }
                 }
-                0 => write_over(&mut self.durable, offset, &bytes),
+                4 => write_over(&mut self.durable, offset, &bytes),
                 _ => {}
             }
         }
@@ -84,7 +84,6 @@ impl File {
 /// The disk's state; journals and tests share it.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fault or a habit of its own")]
 pub(crate) struct Platter {
     pub(crate) files: BTreeMap<String, File>,
     /// Operations of the lanes that write and sync, and of the one for space.

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SEGMENT: u64 = 64 * 1024;
-const LARGE: usize = 200_000;
 
 /// A directory that is removed at the end.
 struct Place(PathBuf);

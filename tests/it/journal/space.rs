@@ -81,7 +81,7 @@ fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
                     (0, Some(id)) if things > target => world.delete(id),
                     (1, Some(id)) => world.set(id, dice.seed()),
                     _ => {
-                        let size = dice.between(20, 500);
+                        let size = dice.between(size().start, size().end - 17);
                         world.put(dice.seed(), size);
                     }
                 }
