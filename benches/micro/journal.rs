@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::thread::{Thread, current, park};
 
 const RECORD: [u8; 160] = [7; 160];
+/// Bytes of the file that the bare loop writes to, round and round.
+const FILE: usize = 32 << 20;
 const BATCHES: [usize; 4] = [1, 16, 256, 4_096];
 
 /// A directory that is removed at the end.
@@ -121,8 +123,7 @@ fn bare(bencher: Bencher, records: usize) {
     let file: File =
         OpenOptions::new().create_new(true).write(true).open(path).expect("a new file");
     let frame = frame(records);
-    let size = sized(usize::try_from(JOURNAL_SEGMENT).expect("a segment fits into memory"))
-        .max(2 * frame.len());
+    let size = sized(FILE).max(2 * frame.len());
     file.write_all_at(&vec![0; size], 0).expect("zeros");
     file.sync_all().expect("durable zeros");
     let mut at = 0;

@@ -146,8 +146,8 @@ pub const JOURNAL_PACE_MAX: u64 = 8;
 /// Bytes that compaction moves in a second without any traffic.
 pub const JOURNAL_MOVE_RATE: u64 = 32 * 1024 * 1024;
 
-/// How often it does so. No longer time than this counts at once.
-pub const JOURNAL_MOVE_STEP: Duration = Duration::from_millis(10);
+/// How often it does so, in nanoseconds. No longer time than this counts at once.
+pub const JOURNAL_MOVE_STEP_NS: u64 = 10_000_000;
 
 /// Nothing is moved while so many bytes wait for the disk.
 pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
@@ -158,6 +158,7 @@ pub const JOURNAL_READ: usize = 1024 * 1024;
 const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
 const _: () = assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0);
 const _: () = assert!(JOURNAL_SEGMENT_MIN <= JOURNAL_SEGMENT);
+const _: () = assert!(JOURNAL_MOVE_RATE < u64::MAX / JOURNAL_MOVE_STEP_NS);
 const _: () =
     assert!(READ_BUDGET <= STALLED_INPUT_MAX, "one read must fit behind a waiting request");
 const _: () =

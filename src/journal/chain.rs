@@ -9,7 +9,7 @@
 use super::disk::{Fault, Files};
 use super::format::{self, BadHeader, HEADER, Head, Header, Records};
 use super::reader::{FIRST, Reader, Sight, Source};
-use super::recover::{Origin, Progress, Refused, Report, Torn};
+use super::recover::{Origin, Progress, Refused, Report, Take, Torn};
 use crate::base::limits::JOURNAL_READ;
 
 /// What is in a directory.
@@ -71,9 +71,6 @@ pub(super) struct Chain {
     pub(super) report: Report,
 }
 
-/// What takes the records.
-pub(super) type Each<'a> = dyn FnMut(&[u8], Origin) -> Result<(), String> + 'a;
-
 fn damaged(name: &str, offset: u64, what: &str) -> Refused {
     Refused::Damaged { file: name.to_owned(), offset, what: what.to_owned() }
 }
@@ -108,7 +105,7 @@ fn header(
 /// The state of a walk through the segments.
 struct Walk<'w> {
     reader: Reader<'w>,
-    each: &'w mut Each<'w>,
+    each: &'w mut Take<'w, ()>,
     progress: &'w mut dyn FnMut(Progress),
     parts: Vec<Part>,
     /// The number that the next batch must have; none: any.
@@ -220,7 +217,7 @@ impl Walk<'_> {
 /// Reads a directory: hands every record of the good batches to `each`.
 pub(super) fn read<'w>(
     files: &'w mut dyn Files,
-    each: &'w mut Each<'w>,
+    each: &'w mut Take<'w, ()>,
     progress: &'w mut dyn FnMut(Progress),
 ) -> Result<Chain, Refused> {
     let listing = Listing::of(files)?;

@@ -60,6 +60,9 @@ pub(super) const FRAME_HEAD: usize = 48;
 /// Frames are multiples of this, and so many zero bytes end a segment.
 pub(super) const ALIGN: usize = 8;
 
+/// Epochs and sequences stay below this, so that one more is always possible.
+pub(super) const NUMBER_END: u64 = 1 << 63;
+
 /// Bytes in front of each record.
 pub(super) const RECORD_HEAD: usize = 4;
 
@@ -114,7 +117,7 @@ pub(super) fn spare_name(number: u32) -> String {
 /// The epoch of the segment that has this name, if it is a segment's.
 pub(super) fn epoch_of(name: &str) -> Option<u64> {
     let epoch = u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok()?;
-    (segment_name(epoch) == name).then_some(epoch)
+    (segment_name(epoch) == name && (1..NUMBER_END).contains(&epoch)).then_some(epoch)
 }
 
 /// The number of the spare that has this name, if it is a spare's.
@@ -222,6 +225,7 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
+        && u64_at(bytes, 8) < NUMBER_END
         && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);
@@ -298,10 +302,13 @@ mod tests {
         assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[32..40], [3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[40..60], [0; 20]);
+        // The checksums were computed by another program.
         assert_eq!(header[60..64], [0xfe, 0x1c, 0x14, 0xea]);
         assert_eq!(header[64..], [0; 8]);
         let frame = frame(&[b"a", b""], key(3, 0x0102));
         assert_eq!(frame[..4], [64, 0, 0, 0]);
+        assert_eq!(frame[4..8], [0xa8, 0xaf, 0x28, 0x25]);
+        assert_eq!(frame[44..48], [0xd2, 0x37, 0x0a, 0x3b]);
         assert_eq!(frame[8..16], [7, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(frame[16..24], [5, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(frame[24..32], [2, 0, 0, 0, 0, 0, 0, 0]);
@@ -360,6 +367,8 @@ mod tests {
         assert_eq!(epoch_of("00000000000000ab.seg"), Some(0xab));
         assert_eq!(epoch_of("00000000000000AB.seg"), None);
         assert_eq!(epoch_of("ab.seg"), None);
+        assert_eq!(epoch_of("0000000000000000.seg"), None);
+        assert_eq!(epoch_of("ffffffffffffffff.seg"), None);
         assert_eq!(epoch_of("+0000000000000ab.seg"), None);
         assert_eq!(spare_of("spare-7.seg"), Some(7));
         assert_eq!(spare_of("spare-07.seg"), None);

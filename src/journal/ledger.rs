@@ -253,3 +253,64 @@ impl Ledger {
         assert_eq!((self.owners, self.live_bytes), (owners, live_bytes), "sums are wrong");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::rng::Rng;
+
+    /// Random operations against lists of owners; the halves of the epochs overflow meanwhile.
+    #[test]
+    fn the_ledger_is_a_list_of_lists() {
+        let mut rng = Rng::new(3);
+        let mut ledger = Ledger { first_epoch: u64::from(u32::MAX) * 5 - 4, ..Ledger::default() };
+        let mut lists: VecDeque<Vec<(u32, u32)>> = VecDeque::new();
+        let mut open: Vec<(u32, u32)> = Vec::new();
+        for _ in 0..20_000 {
+            let owner = u32::try_from(rng.below(60)).unwrap();
+            let before = lists.iter().flatten().chain(&open).find(|(other, _)| *other == owner);
+            let before = before.map(|&(_, bytes)| bytes);
+            assert_eq!(ledger.bytes(owner), before);
+            match rng.below(8) {
+                0..4 => {
+                    let bytes = u32::try_from(rng.below(100)).unwrap() + 1;
+                    ledger.open(owner, bytes);
+                    lists.iter_mut().chain([&mut open]).for_each(|list| {
+                        list.retain(|(other, _)| *other != owner);
+                    });
+                    open.push((owner, bytes));
+                }
+                4..6 => {
+                    assert_eq!(ledger.forget(owner), before);
+                    lists.iter_mut().chain([&mut open]).for_each(|list| {
+                        list.retain(|(other, _)| *other != owner);
+                    });
+                }
+                _ => {
+                    if lists.is_empty() || rng.one_in(4) {
+                        ledger.segments.push_back(Segment::new(1, 0));
+                        lists.push_back(Vec::new());
+                    }
+                    let head = ledger.end_epoch() - 1;
+                    ledger.seal(head);
+                    lists.back_mut().unwrap().append(&mut open);
+                    let oldest = lists.iter().position(|list| !list.is_empty());
+                    let oldest = oldest.unwrap_or(lists.len() - 1);
+                    assert_eq!(ledger.oldest(head), ledger.first_epoch + oldest as u64);
+                    if oldest > 0 {
+                        ledger.segments.pop_front();
+                        ledger.first_epoch += 1;
+                        lists.pop_front();
+                    }
+                }
+            }
+            for (index, list) in lists.iter().enumerate() {
+                assert_eq!(ledger.first_owner(index), list.first().map(|&(owner, _)| owner));
+            }
+            let bytes: u64 = open.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
+            assert_eq!(ledger.open_bytes(), bytes);
+            ledger.check_invariants();
+        }
+        assert!(ledger.first_epoch > u64::from(u32::MAX) * 5, "no half has come round");
+    }
+}

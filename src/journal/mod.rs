@@ -44,8 +44,8 @@ pub enum SyncMode {
 /// How a journal is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The usual size of a segment in bytes: a multiple of 8, and
-    /// [`JOURNAL_SEGMENT_MIN`](crate::base::limits::JOURNAL_SEGMENT_MIN) at least.
+    /// The usual size of a segment in bytes; rounded up to a multiple of 8, and to
+    /// [`JOURNAL_SEGMENT_MIN`](crate::base::limits::JOURNAL_SEGMENT_MIN).
     pub segment_bytes: u64,
     /// When a batch counts as acknowledged.
     pub sync: SyncMode,

@@ -6,6 +6,7 @@ use super::format::RECORD_HEAD;
 use super::ledger::{Ledger, Segment};
 use super::machine::{Journal, Start};
 use super::{Options, format};
+use crate::base::limits::JOURNAL_SEGMENT_MIN;
 use crate::base::time::Now;
 use std::fmt;
 
@@ -239,7 +240,9 @@ pub fn recover(
     for name in &chain.remove {
         files.remove(name)?;
     }
-    let start = start(ledger, &chain, options.clone());
+    let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN);
+    let segment_bytes = segment_bytes.next_multiple_of(format::ALIGN as u64);
+    let start = start(ledger, &chain, Options { segment_bytes, ..options.clone() });
     Ok((Recovered(start), chain.report))
 }
 

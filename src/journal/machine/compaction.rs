@@ -9,10 +9,11 @@
 
 use super::Journal;
 use crate::base::limits::{
-    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_RATE, JOURNAL_MOVE_STEP, JOURNAL_PACE_MAX, JOURNAL_PACE_MIN,
-    JOURNAL_SPARE_PART,
+    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_RATE, JOURNAL_MOVE_STEP_NS, JOURNAL_PACE_MAX,
+    JOURNAL_PACE_MIN, JOURNAL_SPARE_PART,
 };
 use crate::base::time::{Mono, Now};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Compaction {
@@ -90,7 +91,7 @@ impl Journal {
 
     pub(super) fn compaction_timer(&self) -> Option<Mono> {
         let due = self.compaction.due && self.can_move();
-        due.then(|| self.compaction.last.after(JOURNAL_MOVE_STEP))
+        due.then(|| self.compaction.last.after(Duration::from_nanos(JOURNAL_MOVE_STEP_NS)))
     }
 
     /// Whether compaction has work to do: the directory may be beyond its bound until it is done.
@@ -129,9 +130,7 @@ impl Journal {
         let step = (JOURNAL_PACE_MAX - JOURNAL_PACE_MIN) * excess / room;
         compaction.pace =
             if starved { JOURNAL_PACE_MAX } else { JOURNAL_PACE_MAX.min(JOURNAL_PACE_MIN + step) };
-        let elapsed = u128::from(elapsed).min(JOURNAL_MOVE_STEP.as_nanos());
-        let credit = elapsed * u128::from(JOURNAL_MOVE_RATE) / 1_000_000_000;
-        let credit = u64::try_from(credit).unwrap_or(u64::MAX);
-        compaction.credit = usual.min(compaction.credit.saturating_add(credit));
+        let credit = elapsed.min(JOURNAL_MOVE_STEP_NS) * JOURNAL_MOVE_RATE / 1_000_000_000;
+        compaction.credit = usual.min(compaction.credit + credit);
     }
 }

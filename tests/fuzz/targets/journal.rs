@@ -7,15 +7,14 @@ use jobcentre::base::time::Now;
 use jobcentre::journal::disk::{Disk, Done, Entry, Fault, Files, Kind, Op};
 use jobcentre::journal::{Note, Options, Origin, SyncMode, read, recover, salvage};
 use libfuzzer_sys::fuzz_target;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// A disk that does at once what it is asked to.
 #[derive(Clone, Default)]
 struct Memory {
-    files: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
-    done: Rc<RefCell<VecDeque<Done>>>,
+    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    done: Arc<Mutex<VecDeque<Done>>>,
 }
 
 fn segment(epoch: u64) -> String {
@@ -24,7 +23,7 @@ fn segment(epoch: u64) -> String {
 
 impl Disk for Memory {
     fn submit(&mut self, op: Op) {
-        let mut files = self.files.borrow_mut();
+        let mut files = self.files.lock().expect("one thread");
         let (mut kind, mut buffer) = (Kind::Space, Vec::new());
         match op {
             Op::Write { epoch, offset, bytes, .. } => {
@@ -49,17 +48,17 @@ impl Disk for Memory {
                 files.remove(&format!("spare-{spare}.seg"));
             }
         }
-        self.done.borrow_mut().push_back(Done { kind, result: Ok(()), buffer });
+        self.done.lock().expect("one thread").push_back(Done { kind, result: Ok(()), buffer });
     }
 
     fn poll(&mut self) -> Option<Done> {
-        self.done.borrow_mut().pop_front()
+        self.done.lock().expect("one thread").pop_front()
     }
 }
 
 impl Files for Memory {
     fn list(&mut self) -> Result<Vec<Entry>, Fault> {
-        let files = self.files.borrow();
+        let files = self.files.lock().expect("one thread");
         let entry = |(name, file): (&String, &Vec<u8>)| Entry {
             name: name.clone(),
             size: file.len() as u64,
@@ -68,7 +67,7 @@ impl Files for Memory {
     }
 
     fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
-        let files = self.files.borrow();
+        let files = self.files.lock().expect("one thread");
         let from = files[name].get(offset as usize..).unwrap_or_default();
         let count = from.len().min(out.len());
         out[..count].copy_from_slice(&from[..count]);
@@ -76,12 +75,18 @@ impl Files for Memory {
     }
 
     fn remove(&mut self, name: &str) -> Result<(), Fault> {
-        self.files.borrow_mut().remove(name).expect("a file that is there");
+        self.files.lock().expect("one thread").remove(name).expect("a file that is there");
         Ok(())
     }
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
-        assert!(self.files.borrow_mut().insert(name.to_owned(), bytes.to_vec()).is_none());
+        assert!(
+            self.files
+                .lock()
+                .expect("one thread")
+                .insert(name.to_owned(), bytes.to_vec())
+                .is_none()
+        );
         Ok(())
     }
 }
@@ -132,7 +137,7 @@ fn write(memory: &Memory, script: &[u8]) -> Log {
 
 /// Spoils files as `script` has it: four bytes each time, which file, where, and what.
 fn meddle(memory: &Memory, script: &[u8]) {
-    let mut files = memory.files.borrow_mut();
+    let mut files = memory.files.lock().expect("one thread");
     for step in script.chunks_exact(4) {
         let number = usize::from(step[0] & 15) % files.len().max(1);
         let Some(name) = files.keys().nth(number).cloned() else { return };
@@ -183,7 +188,7 @@ fuzz_target!(|data: &[u8]| {
         let size = rest.len() / (usize::from(head >> 1) % 3 + 1) + 1;
         let files = rest.chunks(size).zip(1_u64..);
         let files = files.map(|(bytes, epoch)| (segment(epoch), bytes.to_vec()));
-        *memory.files.borrow_mut() = files.collect();
+        *memory.files.lock().expect("one thread") = files.collect();
     } else {
         let count = rest.len().min(usize::from(head >> 1) * 2);
         log = Some(write(&memory, &rest[..count]));

@@ -1,5 +1,5 @@
 //! Directories that were damaged, each test named by the damage: what was durable is never dropped
-//! in silence, what was not is never half there, and salvage saves the rest.
+//! in silence, and what was not is never half there.
 
 use super::disk::{SimDisk, segment_name};
 use super::shop::put_record;
