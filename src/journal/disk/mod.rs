@@ -101,6 +101,8 @@ pub enum Kind {
     Synced,
     /// The earliest unfinished operation on space.
     Space,
+    /// The earliest unfinished [`Op::Write`], made durable by the sync of the one before it.
+    Joined,
 }
 
 /// A finished operation.

@@ -1,8 +1,9 @@
 //! The real disk under a running journal: two helper threads, so that the loop never waits.
 //!
-//! One thread syncs, and writes what is to be synced at once; the other prepares, frees and
-//! discards. Writes that are not synced at once go to the page cache right where they are
-//! submitted. After each completion of a thread `wake` is called.
+//! One thread syncs, and writes what is to be synced at once: whatever has come during one sync is
+//! written together and synced together. The other thread prepares, frees and discards. Writes that
+//! are not synced at once go to the page cache right where they are submitted. After completions of
+//! a thread `wake` is called.
 //!
 //! A new segment is filled with zeros a piece at a time, each synced before the next one, so that
 //! the syncs of the journal never queue behind a large one.
@@ -62,14 +63,16 @@ impl RealDisk {
         let (syncs, operations) = channel();
         let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
         threads.push(spawn("journal-sync", &path, move || {
-            serve(&operations, &answer, |op| segments.carry_out(op));
+            segments.serve(&operations, &answer);
         })?);
 
         let room = Room { path: path.clone(), stop: Arc::clone(&stop) };
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
-            serve(&operations, &answer, |op| room.carry_out(op));
+            while let Ok(op) = operations.recv() {
+                answer.give(std::iter::once(room.carry_out(op)));
+            }
         })?);
 
         Ok(Self {
@@ -130,13 +133,13 @@ struct Answer {
     wake: Wake,
 }
 
-/// Carries out operations in their order until there are no more senders.
-fn serve(operations: &Receiver<Op>, answer: &Answer, mut carry_out: impl FnMut(Op) -> Done) {
-    while let Ok(op) = operations.recv() {
-        if answer.done.send(carry_out(op)).is_err() {
-            return;
+impl Answer {
+    fn give(&self, done: impl Iterator<Item = Done>) {
+        for done in done {
+            // Nobody listens once the disk is dropped.
+            let _ = self.done.send(done);
         }
-        (answer.wake)();
+        (self.wake)();
     }
 }
 
@@ -149,12 +152,52 @@ struct Segments {
 }
 
 impl Segments {
+    /// Carries out operations in their order until there are no more senders.
+    fn serve(&mut self, operations: &Receiver<Op>, answer: &Answer) {
+        let mut next = operations.recv().ok();
+        while let Some(op) = next {
+            let more = if let Op::Write { epoch, sync: true, .. } = op {
+                self.write_together(epoch, op, operations, answer)
+            } else {
+                answer.give(std::iter::once(self.carry_out(op)));
+                None
+            };
+            next = more.or_else(|| operations.recv().ok());
+        }
+    }
+
+    /// Writes `first` and all that have come behind it for the same segment, and syncs them
+    /// together. Gives back what came that is something else.
+    fn write_together(
+        &mut self,
+        segment: u64,
+        first: Op,
+        operations: &Receiver<Op>,
+        answer: &Answer,
+    ) -> Option<Op> {
+        let (mut result, mut buffers) = (Ok(()), Vec::new());
+        let mut next = Some(first);
+        while let Some(Op::Write { epoch, offset, bytes, sync: true }) = next {
+            if epoch != segment {
+                next = Some(Op::Write { epoch, offset, bytes, sync: true });
+                break;
+            }
+            result = result.and_then(|()| self.write(epoch, offset, &bytes));
+            buffers.push(bytes);
+            next = operations.try_recv().ok();
+        }
+        let result = result.and_then(|()| self.sync(segment)).map_err(Failed::Fault);
+        answer.give(buffers.into_iter().enumerate().map(|(number, buffer)| {
+            let kind = if number == 0 { Kind::Written } else { Kind::Joined };
+            Done { kind, result: result.clone(), buffer }
+        }));
+        next
+    }
+
     fn carry_out(&mut self, op: Op) -> Done {
         let (kind, result, buffer) = match op {
-            Op::Write { epoch, offset, bytes, sync } => {
-                let result = self.write(epoch, offset, &bytes);
-                let result = if sync { result.and_then(|()| self.sync(epoch)) } else { result };
-                (Kind::Written, result, bytes)
+            Op::Write { epoch, offset, bytes, .. } => {
+                (Kind::Written, self.write(epoch, offset, &bytes), bytes)
             }
             Op::Sync { epoch } => (Kind::Synced, self.sync(epoch), Vec::new()),
             Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
