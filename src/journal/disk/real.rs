@@ -59,14 +59,14 @@ impl RealDisk {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
 
-        let mut segments = Segments { path: path.clone(), open: Vec::new() };
+        let mut segments = Segments { path: path.clone(), open: Vec::new(), fault: None };
         let (syncs, operations) = channel();
         let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
         threads.push(spawn("journal-sync", &path, move || {
             segments.serve(&operations, &answer);
         })?);
 
-        let room = Room { path: path.clone(), stop: Arc::clone(&stop) };
+        let mut room = Room { path: path.clone(), stop: Arc::clone(&stop), fault: None };
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
@@ -76,7 +76,7 @@ impl RealDisk {
         })?);
 
         Ok(Self {
-            writer: Segments { path, open: Vec::new() },
+            writer: Segments { path, open: Vec::new(), fault: None },
             syncs: Some(syncs),
             space: Some(space),
             done: completions,
@@ -149,6 +149,8 @@ struct Segments {
     path: PathBuf,
     /// The last is the one used last.
     open: Vec<(u64, File)>,
+    /// What went wrong: nothing more is written or synced.
+    fault: Option<Fault>,
 }
 
 impl Segments {
@@ -210,7 +212,8 @@ impl Segments {
     fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
         let file = self.file(epoch)?;
         // Goes on after an interruption and after a short write.
-        file.write_all_at(bytes, offset).map_err(|error| self.fault("write", epoch, &error))
+        let written = file.write_all_at(bytes, offset);
+        written.map_err(|error| self.fail("write", epoch, &error))
     }
 
     fn sync(&mut self, epoch: u64) -> Result<(), Fault> {
@@ -219,24 +222,28 @@ impl Segments {
         match links {
             Ok(0) => {
                 let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
-                Err(self.fault("go on with", epoch, &error))
+                Err(self.fail("go on with", epoch, &error))
             }
             Ok(_) => Ok(()),
-            Err(error) => Err(self.fault("sync", epoch, &error)),
+            Err(error) => Err(self.fail("sync", epoch, &error)),
         }
     }
 
-    fn fault(&self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
-        fault(operation, &self.path.join(segment_name(epoch)), error)
+    fn fail(&mut self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
+        let fault = fault(operation, &self.path.join(segment_name(epoch)), error);
+        self.fault.insert(fault).clone()
     }
 
     fn file(&mut self, epoch: u64) -> Result<&File, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
         if let Some(at) = self.open.iter().position(|(open, _)| *open == epoch) {
             return Ok(&self.open[at].1);
         }
         let path = self.path.join(segment_name(epoch));
-        let file = OpenOptions::new().write(true).open(&path);
-        let file = file.map_err(|error| fault("open", &path, &error))?;
+        let opened = OpenOptions::new().write(true).open(&path);
+        let file = opened.map_err(|error| self.fail("open", epoch, &error))?;
         if self.open.len() == OPEN_FILES {
             self.open.remove(0);
         }
@@ -249,17 +256,29 @@ impl Segments {
 struct Room {
     path: PathBuf,
     stop: Arc<AtomicBool>,
+    /// What went wrong: nothing more is done.
+    fault: Option<Fault>,
 }
 
 impl Room {
-    fn carry_out(&self, op: Op) -> Done {
-        let result = match op {
+    fn carry_out(&mut self, op: Op) -> Done {
+        let result = match (&self.fault, op) {
+            (Some(fault), _) => Err(Failed::Fault(fault.clone())),
+            (None, op) => self.try_to(op),
+        };
+        if let Err(Failed::Fault(fault)) = &result {
+            self.fault.get_or_insert_with(|| fault.clone());
+        }
+        Done { kind: Kind::Space, result, buffer: Vec::new() }
+    }
+
+    fn try_to(&self, op: Op) -> Result<(), Failed> {
+        match op {
             Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
             Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
             Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
             Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
-        };
-        Done { kind: Kind::Space, result, buffer: Vec::new() }
+        }
     }
 
     fn prepare(
