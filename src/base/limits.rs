@@ -120,8 +120,12 @@ pub const JOURNAL_BATCH: u64 = 1024 * 1024;
 /// No batch grows beyond this and one more record: its size has 32 bits.
 pub const JOURNAL_FRAME_MAX: usize = 1 << 30;
 
-/// Batches that are being written at one time: while one is synced, the next is on its way.
-pub const JOURNAL_WRITES: usize = 2;
+/// Batches that are on their way to the disk at one time: while some are synced, others follow, to
+/// be synced together. With more, the open batch grows.
+pub const JOURNAL_WRITES: usize = 16;
+
+/// Syncs that are under way at one time without being part of a write.
+pub const JOURNAL_SYNCS: usize = 2;
 
 /// Batch buffers that are kept for reuse, and their largest capacity.
 pub const JOURNAL_POOLED_BUFFERS: usize = 4;
@@ -156,7 +160,8 @@ pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
 pub const JOURNAL_READ: usize = 1024 * 1024;
 
 const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
-const _: () = assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0);
+const _: () =
+    assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0 && JOURNAL_SYNCS > 0);
 const _: () = assert!(JOURNAL_SEGMENT_MIN <= JOURNAL_SEGMENT);
 const _: () = assert!(JOURNAL_MOVE_RATE < u64::MAX / JOURNAL_MOVE_STEP_NS);
 const _: () =

@@ -45,9 +45,9 @@ pub enum Failed {
 /// An operation on one segment or spare.
 ///
 /// Three lanes: writes, syncs, and space (prepare, free, discard). The operations of one lane are
-/// carried out and completed in the order of their submission; lanes pass each other freely, but a
-/// sync covers every write to its segment that was submitted before it. A write with `sync` is in
-/// both of the first two lanes.
+/// carried out and completed in the order of their submission, and none after one that has failed
+/// with a fault. Lanes pass each other freely, but a sync covers every write to its segment that
+/// was submitted before it. A write with `sync` is in both of the first two lanes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Op {
     /// Writes `bytes` at `offset` of a segment, and syncs it if asked to.
@@ -101,6 +101,8 @@ pub enum Kind {
     Synced,
     /// The earliest unfinished operation on space.
     Space,
+    /// The earliest unfinished [`Op::Write`], made durable by the sync of the one before it.
+    Joined,
 }
 
 /// A finished operation.

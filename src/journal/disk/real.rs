@@ -1,8 +1,9 @@
 //! The real disk under a running journal: two helper threads, so that the loop never waits.
 //!
-//! One thread syncs, and writes what is to be synced at once; the other prepares, frees and
-//! discards. Writes that are not synced at once go to the page cache right where they are
-//! submitted. After each completion of a thread `wake` is called.
+//! One thread syncs, and writes what is to be synced at once: whatever has come during one sync is
+//! written together and synced together. The other thread prepares, frees and discards. Writes that
+//! are not synced at once go to the page cache right where they are submitted. After completions of
+//! a thread `wake` is called.
 //!
 //! A new segment is filled with zeros a piece at a time, each synced before the next one, so that
 //! the syncs of the journal never queue behind a large one.
@@ -58,22 +59,24 @@ impl RealDisk {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
 
-        let mut segments = Segments { path: path.clone(), open: Vec::new() };
+        let mut segments = Segments { path: path.clone(), open: Vec::new(), fault: None };
         let (syncs, operations) = channel();
         let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
         threads.push(spawn("journal-sync", &path, move || {
-            serve(&operations, &answer, |op| segments.carry_out(op));
+            segments.serve(&operations, &answer);
         })?);
 
-        let room = Room { path: path.clone(), stop: Arc::clone(&stop) };
+        let mut room = Room { path: path.clone(), stop: Arc::clone(&stop), fault: None };
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
-            serve(&operations, &answer, |op| room.carry_out(op));
+            while let Ok(op) = operations.recv() {
+                answer.give(std::iter::once(room.carry_out(op)));
+            }
         })?);
 
         Ok(Self {
-            writer: Segments { path, open: Vec::new() },
+            writer: Segments { path, open: Vec::new(), fault: None },
             syncs: Some(syncs),
             space: Some(space),
             done: completions,
@@ -130,13 +133,13 @@ struct Answer {
     wake: Wake,
 }
 
-/// Carries out operations in their order until there are no more senders.
-fn serve(operations: &Receiver<Op>, answer: &Answer, mut carry_out: impl FnMut(Op) -> Done) {
-    while let Ok(op) = operations.recv() {
-        if answer.done.send(carry_out(op)).is_err() {
-            return;
+impl Answer {
+    fn give(&self, done: impl Iterator<Item = Done>) {
+        for done in done {
+            // Nobody listens once the disk is dropped.
+            let _ = self.done.send(done);
         }
-        (answer.wake)();
+        (self.wake)();
     }
 }
 
@@ -146,15 +149,57 @@ struct Segments {
     path: PathBuf,
     /// The last is the one used last.
     open: Vec<(u64, File)>,
+    /// What went wrong: nothing more is written or synced.
+    fault: Option<Fault>,
 }
 
 impl Segments {
+    /// Carries out operations in their order until there are no more senders.
+    fn serve(&mut self, operations: &Receiver<Op>, answer: &Answer) {
+        let mut next = operations.recv().ok();
+        while let Some(op) = next {
+            let more = if let Op::Write { epoch, sync: true, .. } = op {
+                self.write_together(epoch, op, operations, answer)
+            } else {
+                answer.give(std::iter::once(self.carry_out(op)));
+                None
+            };
+            next = more.or_else(|| operations.recv().ok());
+        }
+    }
+
+    /// Writes `first` and all that have come behind it for the same segment, and syncs them
+    /// together. Gives back what came that is something else.
+    fn write_together(
+        &mut self,
+        segment: u64,
+        first: Op,
+        operations: &Receiver<Op>,
+        answer: &Answer,
+    ) -> Option<Op> {
+        let (mut result, mut buffers) = (Ok(()), Vec::new());
+        let mut next = Some(first);
+        while let Some(Op::Write { epoch, offset, bytes, sync: true }) = next {
+            if epoch != segment {
+                next = Some(Op::Write { epoch, offset, bytes, sync: true });
+                break;
+            }
+            result = result.and_then(|()| self.write(epoch, offset, &bytes));
+            buffers.push(bytes);
+            next = operations.try_recv().ok();
+        }
+        let result = result.and_then(|()| self.sync(segment)).map_err(Failed::Fault);
+        answer.give(buffers.into_iter().enumerate().map(|(number, buffer)| {
+            let kind = if number == 0 { Kind::Written } else { Kind::Joined };
+            Done { kind, result: result.clone(), buffer }
+        }));
+        next
+    }
+
     fn carry_out(&mut self, op: Op) -> Done {
         let (kind, result, buffer) = match op {
-            Op::Write { epoch, offset, bytes, sync } => {
-                let result = self.write(epoch, offset, &bytes);
-                let result = if sync { result.and_then(|()| self.sync(epoch)) } else { result };
-                (Kind::Written, result, bytes)
+            Op::Write { epoch, offset, bytes, .. } => {
+                (Kind::Written, self.write(epoch, offset, &bytes), bytes)
             }
             Op::Sync { epoch } => (Kind::Synced, self.sync(epoch), Vec::new()),
             Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
@@ -167,7 +212,8 @@ impl Segments {
     fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
         let file = self.file(epoch)?;
         // Goes on after an interruption and after a short write.
-        file.write_all_at(bytes, offset).map_err(|error| self.fault("write", epoch, &error))
+        let written = file.write_all_at(bytes, offset);
+        written.map_err(|error| self.fail("write", epoch, &error))
     }
 
     fn sync(&mut self, epoch: u64) -> Result<(), Fault> {
@@ -176,24 +222,28 @@ impl Segments {
         match links {
             Ok(0) => {
                 let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
-                Err(self.fault("go on with", epoch, &error))
+                Err(self.fail("go on with", epoch, &error))
             }
             Ok(_) => Ok(()),
-            Err(error) => Err(self.fault("sync", epoch, &error)),
+            Err(error) => Err(self.fail("sync", epoch, &error)),
         }
     }
 
-    fn fault(&self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
-        fault(operation, &self.path.join(segment_name(epoch)), error)
+    fn fail(&mut self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
+        let fault = fault(operation, &self.path.join(segment_name(epoch)), error);
+        self.fault.insert(fault).clone()
     }
 
     fn file(&mut self, epoch: u64) -> Result<&File, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
         if let Some(at) = self.open.iter().position(|(open, _)| *open == epoch) {
             return Ok(&self.open[at].1);
         }
         let path = self.path.join(segment_name(epoch));
-        let file = OpenOptions::new().write(true).open(&path);
-        let file = file.map_err(|error| fault("open", &path, &error))?;
+        let opened = OpenOptions::new().write(true).open(&path);
+        let file = opened.map_err(|error| self.fail("open", epoch, &error))?;
         if self.open.len() == OPEN_FILES {
             self.open.remove(0);
         }
@@ -206,17 +256,29 @@ impl Segments {
 struct Room {
     path: PathBuf,
     stop: Arc<AtomicBool>,
+    /// What went wrong: nothing more is done.
+    fault: Option<Fault>,
 }
 
 impl Room {
-    fn carry_out(&self, op: Op) -> Done {
-        let result = match op {
+    fn carry_out(&mut self, op: Op) -> Done {
+        let result = match (&self.fault, op) {
+            (Some(fault), _) => Err(Failed::Fault(fault.clone())),
+            (None, op) => self.try_to(op),
+        };
+        if let Err(Failed::Fault(fault)) = &result {
+            self.fault.get_or_insert_with(|| fault.clone());
+        }
+        Done { kind: Kind::Space, result, buffer: Vec::new() }
+    }
+
+    fn try_to(&self, op: Op) -> Result<(), Failed> {
+        match op {
             Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
             Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
             Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
             Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
-        };
-        Done { kind: Kind::Space, result, buffer: Vec::new() }
+        }
     }
 
     fn prepare(

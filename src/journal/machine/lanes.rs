@@ -1,7 +1,9 @@
 //! Writes and syncs: what is sealed goes to the disk in order, what is done is taken in.
 
 use super::{Journal, Stage, SyncMode};
-use crate::base::limits::{JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS, JOURNAL_WRITES};
+use crate::base::limits::{
+    JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS, JOURNAL_SYNCS, JOURNAL_WRITES,
+};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Done, Failed, Kind, Op};
 use crate::journal::format::Head;
@@ -194,7 +196,7 @@ impl Journal {
     pub(super) fn submit_due_sync(&mut self, now: Now) {
         let lanes = &self.lanes;
         if self.options.sync == SyncMode::Always
-            || lanes.syncs.len() >= JOURNAL_WRITES
+            || lanes.syncs.len() >= JOURNAL_SYNCS
             || lanes.covered == lanes.submitted
         {
             return;
@@ -206,7 +208,7 @@ impl Journal {
     }
 
     pub(super) fn sync_timer(&self) -> Option<Mono> {
-        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_WRITES)
+        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_SYNCS)
     }
 
     /// Takes in everything that the disk has finished.
@@ -217,16 +219,17 @@ impl Journal {
             match (kind, result) {
                 (Kind::Space, result) => self.space_done(result, now),
                 (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
-                (Kind::Written, Ok(())) => {
+                (Kind::Written | Kind::Joined, Ok(())) => {
                     self.lanes.give_back(buffer);
-                    self.written(now);
+                    self.written(kind == Kind::Written, now);
                 }
                 (Kind::Synced, Ok(())) => self.synced(now),
             }
         }
     }
 
-    fn written(&mut self, now: Now) {
+    /// The earliest write is done, by a sync of its own or by that of the one before.
+    fn written(&mut self, alone: bool, now: Now) {
         let write = self.lanes.writes.pop_front().expect("a write was under way");
         self.lanes.written = write.sequence;
         self.counts.records += u64::from(write.records);
@@ -235,7 +238,7 @@ impl Journal {
             assert!(self.lanes.syncs.is_empty(), "a sync was passed by a later one");
             self.lanes.synced = write.sequence;
             self.counts.synced_records += u64::from(write.records);
-            self.count_sync(write.at, now);
+            self.count_sync(write.at, alone, now);
         }
         self.settle_synced();
     }
@@ -250,11 +253,11 @@ impl Journal {
         self.settle_synced();
         self.counts.synced_records += sync.records - self.lanes.synced_records;
         self.lanes.synced_records = sync.records;
-        self.count_sync(sync.at, now);
+        self.count_sync(sync.at, true, now);
     }
 
-    fn count_sync(&mut self, since: Mono, now: Now) {
-        self.counts.syncs += 1;
+    fn count_sync(&mut self, since: Mono, alone: bool, now: Now) {
+        self.counts.syncs += u64::from(alone);
         self.counts.sync_last_ns = now.mono.0.saturating_sub(since.0);
         self.counts.sync_worst_ns = self.counts.sync_worst_ns.max(self.counts.sync_last_ns);
     }

@@ -93,9 +93,12 @@ pub(crate) struct Platter {
     done: [VecDeque<Done>; 3],
     /// How many bytes there may be in all files.
     pub(crate) capacity: u64,
-    /// The next write, or the next sync, fails.
+    /// The next write, the next sync, or the next work on space, fails.
     pub(crate) fail_write: bool,
     pub(crate) fail_sync: bool,
+    pub(crate) fail_space: bool,
+    /// It has failed: nothing more happens there.
+    space_is_broken: bool,
     /// Writes that are not synced at once are done where they are submitted.
     pub(crate) inline: bool,
     /// Completions may be told late.
@@ -213,6 +216,11 @@ impl Platter {
 
     fn make_room(&mut self, op: Op) -> Result<(), Failed> {
         self.operations += 1;
+        if std::mem::take(&mut self.fail_space) {
+            self.space.clear();
+            self.space_is_broken = true;
+            return Err(Failed::Fault(failure("make room for", "a segment")));
+        }
         match op {
             Op::Prepare { epoch, size, head, reuse } => {
                 let size = usize::try_from(size).unwrap();
@@ -269,7 +277,8 @@ impl Platter {
         self.submitted.clear();
         self.space.clear();
         self.done.iter_mut().for_each(VecDeque::clear);
-        (self.fail_write, self.fail_sync) = (false, false);
+        (self.fail_write, self.fail_sync, self.fail_space) = (false, false, false);
+        self.space_is_broken = false;
     }
 
     /// Every batch up to this one would survive a power cut now; `last` is the last one.
@@ -303,6 +312,8 @@ impl SimDisk {
             capacity: u64::MAX,
             fail_write: false,
             fail_sync: false,
+            fail_space: false,
+            space_is_broken: false,
             inline: false,
             sluggish: false,
             operations: 0,
@@ -358,6 +369,7 @@ impl Disk for SimDisk {
                 platter.number += 1;
                 platter.submitted.push_back((number, op));
             }
+            _ if platter.space_is_broken => {}
             Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
                 platter.space.push_back(op);
             }

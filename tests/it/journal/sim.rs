@@ -13,7 +13,7 @@ use std::time::Duration;
 const SEEDS: u64 = 2_000;
 
 /// What must have happened in an ordinary test run.
-const WANTED: [&str; 12] = [
+const WANTED: [&str; 13] = [
     "a crash in mid-flight",
     "a put was refused: the disk is full",
     "a record moved",
@@ -26,6 +26,7 @@ const WANTED: [&str; 12] = [
     "recovery was killed",
     "the end was clean",
     "whole batches were in a torn tail",
+    "work on space failed",
 ];
 
 struct Run {
@@ -126,6 +127,10 @@ impl Run {
                 11 if self.dice.percent(30) => {
                     platter.fail_sync = true;
                     what = Some("a sync failed");
+                }
+                12 if self.dice.percent(30) => {
+                    platter.fail_space = true;
+                    what = Some("work on space failed");
                 }
                 _ => {}
             }
