@@ -67,7 +67,7 @@ pub(super) const NUMBER_END: u64 = 1 << 63;
 pub(super) const RECORD_HEAD: usize = 4;
 
 /// The file that is locked.
-pub(super) const LOCK: &str = "lock";
+pub const LOCK: &str = "lock";
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +105,14 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The name of a segment.
-pub(super) fn segment_name(epoch: u64) -> String {
+#[must_use]
+pub fn segment_name(epoch: u64) -> String {
     format!("{epoch:016x}.seg")
 }
 
 /// The name of a spare.
-pub(super) fn spare_name(number: u32) -> String {
+#[must_use]
+pub fn spare_name(number: u32) -> String {
     format!("spare-{number}.seg")
 }
 

@@ -4,7 +4,7 @@
 //! A pure state machine over an injected [`disk::Disk`]: no clock, no chance, no file. `format`
 //! says how everything lies on the disk, `machine` is the running journal, `ledger` knows which
 //! base record lives where, `chain` and `recover` read what an earlier run left, `salvage` what
-//! damage left. [`disk`] has the disk as the journal sees it, and the real one.
+//! damage left. [`disk`] is the disk as the journal sees it; the shell owns the real one.
 //!
 //! The promise: after a crash at any moment every batch is there whole or not at all, all those are
 //! there that [`Journal::durable`] had named, nothing comes twice, and the order is kept. What a
@@ -19,6 +19,7 @@ mod reader;
 mod recover;
 mod salvage;
 
+pub use format::{LOCK, segment_name, spare_name};
 pub use machine::{Journal, Status};
 pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
 pub use salvage::{Salvaged, Skipped, salvage};

@@ -1,4 +1,5 @@
-//! F6: the reactor. The only place of the server that knows mio, sockets, clocks and signals.
+//! F6: the reactor. The only place of the server that knows mio, sockets, clocks, signals, and in
+//! [`disk`] files and the threads that wait for them.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
 //! a pass of fixed phases; the order is the contract:
@@ -17,6 +18,7 @@
 //! bounded, and what is left makes the next sleep zero.
 
 mod clock;
+pub mod disk;
 mod listener;
 mod notices;
 mod socket;

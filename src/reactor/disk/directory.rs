@@ -1,7 +1,7 @@
 //! A journal's directory on the real disk: locked while it is open.
 
-use super::{Entry, Fault, Files};
-use crate::journal::format::LOCK;
+use crate::journal::LOCK;
+use crate::journal::disk::{Entry, Fault, Files};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};

@@ -1,15 +1,8 @@
 //! What the journal asks of a disk, as values: operations go in, completions come out.
 //!
 //! [`Disk`] is what a running journal writes through, [`Files`] is what recovery, checks and
-//! salvage read through, before a journal runs. [`Directory`] and [`RealDisk`] are those of the
-//! operating system, and the only part of the journal that touches files or threads; the simulated
-//! disk of the tests implements both.
-
-mod directory;
-mod real;
-
-pub use directory::{Access, Directory};
-pub use real::{RealDisk, Wake};
+//! salvage read through, before a journal runs. The shell brings those of the operating system; the
+//! simulated disk of the tests implements both.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@
 //! the syncs of the journal never queue behind a large one.
 
 use super::directory::{Directory, fault, sync_names};
-use super::{Disk, Done, Failed, Fault, Kind, Op};
-use crate::journal::format::{segment_name, spare_name};
+use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
+use crate::journal::{segment_name, spare_name};
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 /// What is called after each completion: it makes the loop poll.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
 /// Zeros that are written at a time.
 const PIECE: usize = 1024 * 1024;
@@ -53,7 +53,7 @@ impl RealDisk {
     ///
     /// # Errors
     /// If the threads cannot be started.
-    pub fn start(directory: Directory, wake: Wake) -> Result<Self, Fault> {
+    pub fn start(directory: Directory, wake: Notify) -> Result<Self, Fault> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -130,7 +130,7 @@ fn spawn(
 /// Where completions go.
 struct Answer {
     done: Sender<Done>,
-    wake: Wake,
+    wake: Notify,
 }
 
 impl Answer {
