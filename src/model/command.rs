@@ -3,6 +3,7 @@
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
 use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
+use crate::model::watch::Watch;
 
 /// One request, in the words of the store. Every command gets exactly one completion.
 ///
@@ -128,6 +129,8 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
     },
+    /// Something about a watched queue: see [`Watch`].
+    Watch(&'a Watch<'a>),
 }
 
 /// How long a take waits when there is no job.

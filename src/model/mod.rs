@@ -6,7 +6,11 @@
 
 pub mod command;
 pub mod core;
+pub mod event;
 pub mod id;
 pub mod job;
+pub mod query;
 pub mod reply;
+pub mod row;
 pub mod snapshot;
+pub mod watch;

@@ -3,6 +3,9 @@
 use crate::base::time::Mono;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
+use crate::model::row::{Row, Rows};
+use crate::model::watch::QueueSize;
+use std::sync::Arc;
 
 /// A reply on its way to the session that asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,23 +19,53 @@ pub struct Completion<'a> {
 /// The answer to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
+    /// The query is none that can be evaluated, or took too long: a sentence.
+    BadQuery(&'a str),
     /// A take was called off by its client before there was a job.
     Cancelled,
+    /// The job has another state, this one.
+    Conflict(Arc<[u8]>),
     /// It is done.
     Done,
+    /// So many jobs of the queue were removed.
+    Dropped {
+        /// How many.
+        jobs: u32,
+        /// Whether there are more, so that the queue is still there.
+        more: bool,
+    },
+    /// These jobs match, in their order.
+    Found(Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
     Kicked(u32),
     /// There is no such job, or none ready.
     NoJob,
+    /// There is no such queue.
+    NoQueue,
+    /// The jobs of the queue are being taken stock of: ask again in the next pass.
+    NotYet,
     /// Here are the jobs; they are gone from the store. The first one was selected, the others have
     /// its key, newest first.
     Packets(&'a [Packet]),
     /// The job is in its queue.
     Put(JobId),
+    /// The queue of this name is there now.
+    Queue(&'a [u8]),
+    /// Some of the queues.
+    Queues {
+        /// Which.
+        queues: Vec<QueueSize>,
+        /// Where to go on, if there are more.
+        next: Option<u32>,
+    },
     /// It cannot be done; nothing has changed.
     Refused(Refusal),
+    /// This is the job now.
+    Row(Arc<Row>),
+    /// These are the jobs of the queue.
+    Rows(Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
     /// A pop would have selected this job, which is too large for it; it stays.
@@ -85,4 +118,8 @@ pub enum Refusal {
     LeaseOver(JobId),
     /// A kick of a job that is not buried.
     NotBuried(JobId),
+    /// There is a queue of this name already.
+    QueueExists,
+    /// The log of the job takes no more events.
+    LogFull,
 }

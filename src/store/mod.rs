@@ -215,6 +215,7 @@ impl Store {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
+            Command::Watch(_) => unreachable!("the store's part comes with its branch"),
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }

@@ -21,9 +21,7 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(b"}\n");
         }
         Reply::Refused(refusal) => write_refusal(*refusal, out),
-        Reply::Kicked(_) | Reply::Packets(_) | Reply::Seen(_) | Reply::TooLarge(_) => {
-            unreachable!("nobody asks for this here")
-        }
+        _ => unreachable!("nobody asks for this here"),
     }
 }
 
@@ -99,6 +97,7 @@ fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
+        Refusal::QueueExists | Refusal::LogFull => unreachable!("nobody asks for this here"),
     }
 }
 

@@ -13,9 +13,7 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
         Reply::Put(_) | Reply::Refused(_) => {}
         Reply::Packets(packets) => write_packets(packets, out),
         Reply::NoJob | Reply::TooLarge(_) => push_count(out, 0),
-        Reply::Cancelled | Reply::Done | Reply::Job(_) | Reply::Kicked(_) | Reply::Seen(_) => {
-            unreachable!("nobody asks for this here")
-        }
+        _ => unreachable!("nobody asks for this here"),
     }
 }
 

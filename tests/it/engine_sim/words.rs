@@ -250,6 +250,7 @@ impl Said {
                 result: sight.result.map(Load::of),
             },
             Reply::TooLarge(id) => Self::TooLarge(id.0),
+            _ => unreachable!("nobody watches here"),
         }
     }
 
@@ -267,6 +268,7 @@ impl Said {
             Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
             Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",
             Self::Refused(Refusal::NotBuried(..)) => "reply: not buried",
+            Self::Refused(Refusal::QueueExists | Refusal::LogFull) => "reply: watched",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
