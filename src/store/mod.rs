@@ -215,7 +215,9 @@ impl Store {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
-            Command::Watch(_) => unreachable!("the store's part comes with its branch"),
+            Command::Watch(_) | Command::Work(_) => {
+                unreachable!("the store's part comes with its branch")
+            }
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }

@@ -268,7 +268,9 @@ impl Said {
             Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
             Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",
             Self::Refused(Refusal::NotBuried(..)) => "reply: not buried",
-            Self::Refused(Refusal::QueueExists | Refusal::LogFull) => "reply: watched",
+            Self::Refused(Refusal::QueueExists | Refusal::LogFull | Refusal::TooLate(_)) => {
+                "reply: watched"
+            }
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
