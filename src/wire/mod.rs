@@ -2,5 +2,9 @@
 //! affair.
 
 pub mod json;
+mod leaf;
 pub mod lines;
+pub mod msgpack;
 pub mod packets;
+
+pub use leaf::Leaf;

@@ -28,14 +28,14 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
         Some(_) if text.starts_with('\u{feff}') => return Err(JsonError::ByteOrderMark),
         Some(first) => {
             let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
-            whole.map_err(|error| syntax(&error))?;
+            whole.map_err(|error| syntax(text, &error))?;
             return Err(JsonError::NotObject(kind(first)));
         }
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let object = ObjectVisitor::<F, N>(PhantomData);
-    let raw = json.deserialize_map(object).map_err(|error| syntax(&error))?;
-    json.end().map_err(|error| syntax(&error))?;
+    let raw = json.deserialize_map(object).map_err(|error| syntax(text, &error))?;
+    json.end().map_err(|error| syntax(text, &error))?;
 
     strings.clear();
     let found = raw.map(|raw| raw.map_or(Found::Value(Value::Absent), |raw| look_at(raw, strings)));
@@ -53,6 +53,20 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     Ok(Arrays(strings))
 }
 
+/// Whether `bytes` are one JSON value.
+pub(super) fn check(bytes: &[u8]) -> Result<(), JsonError> {
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to() + 1))?;
+    if text.starts_with('\u{feff}') {
+        return Err(JsonError::ByteOrderMark);
+    }
+    if text.trim_start_matches([' ', '\t', '\r', '\n']).is_empty() {
+        return Err(JsonError::Empty);
+    }
+    let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
+    whole.map(|_| ()).map_err(|error| syntax(text, &error))
+}
+
 fn kind(first: u8) -> &'static str {
     match first {
         b'[' => "an array",
@@ -63,10 +77,12 @@ fn kind(first: u8) -> &'static str {
     }
 }
 
-fn syntax(error: &serde_json::Error) -> JsonError {
-    let text = error.to_string();
-    let what = text.split(" at line ").next().unwrap_or_default().to_owned();
-    JsonError::Syntax { what, column: error.column() }
+fn syntax(text: &str, error: &serde_json::Error) -> JsonError {
+    let sentence = error.to_string();
+    let what = sentence.split(" at line ").next().unwrap_or_default().to_owned();
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(str::len).sum();
+    JsonError::Syntax { what, column: before + error.column() }
 }
 
 /// A value, or where its unescaped text has been put.

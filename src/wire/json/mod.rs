@@ -10,9 +10,12 @@
 //! both accept a text they give the same values (`tests/it/parsers.rs`).
 
 mod exact;
+mod lexer;
 mod tape;
 mod write;
 
+pub(in crate::wire) use lexer::{Lexer, Number, Token, number, unescape};
+pub use lexer::{at, check};
 pub use write::{push_number, push_string};
 
 use crate::base::strings::{StringList, Strings};
