@@ -10,7 +10,7 @@
 //! state   = stage u8, [moment], retries, result flag u8, [text]
 //! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
-//!           payload); bit 5 terms; bit 6 expires; bit 7 state
+//!           payload), 3 MessagePack; bit 5 terms; bit 6 expires; bit 7 state
 //! text    = length, bytes; numbers without a width are LEB128, signed ones zigzag
 //! moment  = milliseconds of the wall clock since 1970
 //! ```
@@ -46,6 +46,7 @@ const BURIED_FOR_A_WHILE: u8 = 4;
 const JSON: u8 = 0;
 const JSON_LINE: u8 = 1;
 const PACKET: u8 = 2;
+const MSGPACK: u8 = 3;
 
 const FRESH: State<'static> = State { stage: Stage::Waiting, retries: 0, result: None };
 
@@ -74,6 +75,7 @@ fn encoding_code(encoding: Encoding) -> u8 {
         Encoding::Json => JSON,
         Encoding::JsonLine => JSON_LINE,
         Encoding::Packet { .. } => PACKET,
+        Encoding::MsgPack => MSGPACK,
     }
 }
 
@@ -250,6 +252,7 @@ impl<'a> Reader<'a> {
             JSON => Encoding::Json,
             JSON_LINE => Encoding::JsonLine,
             PACKET => Encoding::Packet { key_len: self.small()? },
+            MSGPACK => Encoding::MsgPack,
             _ => return self.wrong(),
         };
         let bytes = self.text()?;
@@ -410,6 +413,9 @@ mod tests {
             ..plain
         }));
         records.push(Record::Job(Snapshot { terms: Some(terms), state, ..plain }));
+        let map = payload(Encoding::MsgPack, b"\x80");
+        let state = State { stage: Stage::Kept(at(3)), retries: 0, result: Some(map) };
+        records.push(Record::Job(Snapshot { payload: map, terms: Some(terms), state, ..plain }));
         for stage in
             [Stage::Waiting, Stage::Kept(at(0)), Stage::Buried(None), Stage::Buried(Some(at(5)))]
         {

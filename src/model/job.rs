@@ -44,6 +44,8 @@ pub enum Encoding {
     Json,
     /// The same, and there is surely no line end in it.
     JsonLine,
+    /// One MessagePack value, checked.
+    MsgPack,
     /// A packet of the networked priority queue: a key of so many bytes, and behind it whatever the
     /// packet carries. Packets of one queue with the same key are a group, which leaves together.
     Packet {

@@ -253,7 +253,7 @@ impl Job {
     pub(super) fn key(&self) -> Option<&[u8]> {
         match self.encoding {
             Encoding::Packet { key_len } => Some(&self.payload().bytes[..usize::from(key_len)]),
-            Encoding::Json | Encoding::JsonLine => None,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => None,
         }
     }
 
@@ -261,7 +261,7 @@ impl Job {
     pub(super) fn into_packet(self) -> Packet {
         let key_len = match self.encoding {
             Encoding::Packet { key_len } => key_len,
-            Encoding::Json | Encoding::JsonLine => 0,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => 0,
         };
         let bytes = match self.body {
             Body::Plain(payload) => payload,

@@ -5,6 +5,7 @@ use crate::journal::Origin;
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::snapshot::{Record, Snapshot, Stage, State};
 use crate::wire::json::{push_number, push_string};
+use crate::wire::msgpack::push_json;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -129,6 +130,7 @@ fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
             let plain = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
             out.extend(payload.bytes.iter().map(plain));
         }
+        Encoding::MsgPack => push_json(out, payload.bytes),
         Encoding::Packet { key_len } => {
             let (key, packet) = payload.bytes.split_at(usize::from(key_len));
             text(out, "{\"key\":");
@@ -198,6 +200,11 @@ mod tests {
             "job \"id\":7,\"queue\":\"\u{fffd}\",\"queue_base64\":\"/w==\",\"pri\":null,\
              \"turn\":\"newest-first\",\"job\":{\"key\":\"AA==\",\"payload\":\"/w==\"},\
              \"expires\":\"2023-11-14T22:13:20.123Z\",\"state\":\"waiting\"}"
+        );
+        let map = fresh(Encoding::MsgPack, b"\x81\xa1n\xcb\x3f\xf8\0\0\0\0\0\0");
+        assert_eq!(
+            line(&Record::Job(map)),
+            r#"job "id":7,"queue":"q","pri":-5,"job":{"n":1.5},"state":"waiting"}"#
         );
         assert_eq!(line(&Record::Gone(JobId(3))), r#"gone "id":3}"#);
     }

@@ -321,6 +321,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn any_bytes_are_survived(text: Vec<u8>, path: Vec<String>) {
             let _ = at(&text, &path);

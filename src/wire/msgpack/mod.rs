@@ -34,7 +34,7 @@ pub use error::Error;
 pub use from_json::from_json;
 pub use raw::{Elements, Entries, Raw, at, read_map};
 pub use read::Token;
-pub use to_json::to_json;
+pub use to_json::{push_json, to_json};
 pub use write::{
     push_array, push_binary, push_bool, push_float, push_integer, push_map, push_nil, push_text,
 };

@@ -5,7 +5,7 @@ use crate::wire::Leaf;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rmpv::{Utf8String, Value};
+use rmpv::Value;
 use serde_json::Value as Json;
 
 fn encoded(value: &Value) -> Vec<u8> {
@@ -45,9 +45,11 @@ fn scalar() -> impl Strategy<Value = Value> {
         "[a-c\"\\\\\u{1}]{0,3}".prop_map(Value::from),
         vec(any::<u8>(), 0..40).prop_map(Value::Binary),
         (any::<i8>(), vec(any::<u8>(), 0..20)).prop_map(|(kind, data)| Value::Ext(kind, data)),
-        vec(any::<u8>(), 0..5).prop_map(|bytes| Value::String(Utf8String::from(
-            String::from_utf8_lossy(&bytes).into_owned()
-        ))),
+        // The only way to a string that is not UTF-8.
+        vec(any::<u8>(), 0..5).prop_map(|mut bytes| {
+            bytes.insert(0, 0xa0 | u8::try_from(bytes.len()).unwrap());
+            rmpv::decode::read_value(&mut &bytes[..]).unwrap()
+        }),
     ]
 }
 
@@ -151,6 +153,12 @@ fn judged(bytes: &[u8]) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn any_value_is_whole_and_translated(value in value()) {
         let bytes = encoded(&value);
@@ -159,7 +167,7 @@ proptest! {
         prop_assert_eq!(&text, &translated(&value, false));
         prop_assert!(serde_json::from_str::<Json>(&text).is_ok());
         prop_assert!(!text.contains('\n'));
-        for cut in 0..bytes.len() {
+        for cut in (0..bytes.len()).rev().take(60) {
             prop_assert!(validate(&bytes[..cut]).is_err());
             prop_assert!(json(&bytes[..cut]).is_err());
         }
@@ -254,8 +262,8 @@ proptest! {
 #[test]
 fn every_form_is_told_by_its_first_byte() {
     for first in 0..=u8::MAX {
-        for fill in [0, 1, 0x7f, 0xff] {
-            for length in 0..40 {
+        for fill in [0, 1, 0xff] {
+            for length in 0..18 {
                 let mut bytes = vec![fill; length];
                 bytes.insert(0, first);
                 if first == 0xc1 {
