@@ -7,6 +7,7 @@
 //! it before anything from the input. Protocols know the model
 //! and the codecs, never the store, the engine or each other.
 
+pub mod http;
 pub mod job_centre;
 pub mod pinpriq;
 mod refused;

@@ -1,7 +1,7 @@
 //! From JSON to MessagePack.
 
 use super::write::{
-    push_array, push_bool, push_float, push_integer, push_map, push_nil, push_text,
+    push_array, push_binary, push_bool, push_float, push_integer, push_map, push_nil, push_text,
 };
 use crate::wire::json::{JsonError, Lexer, Number, Token, check, number, unescape};
 
@@ -30,6 +30,14 @@ pub fn from_json(text: &[u8], out: &mut Vec<u8>) -> Result<(), JsonError> {
         }
     }
     Ok(())
+}
+
+/// Appends what was checked when it came in; what nobody has checked and is not JSON after all is
+/// binary. O(text).
+pub fn push_from_json(out: &mut Vec<u8>, text: &[u8]) {
+    if from_json(text, out).is_err() {
+        push_binary(out, text);
+    }
 }
 
 /// How many values there are in each array and object, keys included, in the order in which they

@@ -31,7 +31,7 @@ mod to_json;
 mod write;
 
 pub use error::Error;
-pub use from_json::from_json;
+pub use from_json::{from_json, push_from_json};
 pub use raw::{Elements, Entries, Raw, at, read_map};
 pub use read::Token;
 pub use to_json::{push_json, to_json};

@@ -26,7 +26,7 @@ impl<'a> Raw<'a> {
 
     /// Its bytes.
     #[must_use]
-    pub fn bytes(self) -> &'a [u8] {
+    pub const fn bytes(self) -> &'a [u8] {
         self.0
     }
 
