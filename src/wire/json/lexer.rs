@@ -26,7 +26,7 @@ pub(in crate::wire) enum Token<'a> {
 }
 
 /// A walk through a text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::wire) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,

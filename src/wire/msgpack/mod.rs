@@ -9,7 +9,8 @@
 //! | float that is infinite or no number | `null` |
 //! | str that is not UTF-8, bin | a string: base64, with padding |
 //! | ext | `{"ext":type,"data":base64}` |
-//! | map key | itself if it becomes a string, otherwise its JSON text; an array or map within an array or map that is a key: base64 of its bytes where it is a key itself |
+//! | map key | itself if it becomes a string, otherwise its JSON text |
+//! | array or map that is a key, within another one that is a key | base64 of its bytes |
 //!
 //! | JSON | MessagePack |
 //! |---|---|

@@ -138,13 +138,8 @@ pub fn read_map<'a, const N: usize>(
     for _ in 0..pairs {
         let start = reader.at();
         let key = reader.token()?;
-        let wanted = match key {
-            Token::String(name) => number(name),
-            _ => {
-                reader.skip_rest(key, start, 1)?;
-                None
-            }
-        };
+        reader.skip_rest(key, start, 1)?;
+        let wanted = if let Token::String(name) = key { number(name) } else { None };
         let start = reader.at();
         reader.skip(1)?;
         if let Some(number) = wanted {

@@ -238,12 +238,12 @@ impl<'a> Head<'_, 'a> {
         Ok(Token::Ext(kind, self.take(length)?))
     }
 
-    fn array_of(&mut self, count: u32) -> Result<Token<'a>, Error> {
+    fn array_of(&self, count: u32) -> Result<Token<'a>, Error> {
         self.check_room(count, count.into())?;
         Ok(Token::Array(count))
     }
 
-    fn map_of(&mut self, count: u32) -> Result<Token<'a>, Error> {
+    fn map_of(&self, count: u32) -> Result<Token<'a>, Error> {
         self.check_room(count, u64::from(count) * 2)?;
         Ok(Token::Map(count))
     }

@@ -67,12 +67,11 @@ fn value() -> impl Strategy<Value = Value> {
 fn translated(value: &Value, in_key: bool) -> String {
     let base64 = |bytes: &[u8]| format!("\"{}\"", BASE64_STANDARD.encode(bytes));
     match value {
-        Value::Nil => "null".to_owned(),
         Value::Boolean(value) => value.to_string(),
         Value::Integer(number) => number.to_string(),
         Value::F32(number) if number.is_finite() => format!("{:?}", f64::from(*number)),
         Value::F64(number) if number.is_finite() => format!("{number:?}"),
-        Value::F32(_) | Value::F64(_) => "null".to_owned(),
+        Value::Nil | Value::F32(_) | Value::F64(_) => "null".to_owned(),
         Value::String(text) => match text.as_str() {
             Some(text) => {
                 let mut out = Vec::new();

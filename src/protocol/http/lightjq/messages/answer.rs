@@ -1,6 +1,6 @@
 //! What the master answers.
 
-use super::fields::{Field, Kind, Map, Problem, any, integer, text, word};
+use super::fields::{Field, Kind, Map, Problem, integer, text, word};
 use super::job::COUNT;
 use super::{job_id, push_payload, worker_id};
 use crate::model::id::JobId;
@@ -76,8 +76,8 @@ impl<'a> Status<'a> {
         Ok(Some(Self {
             status: map.must("status", word)?,
             worker: map.may("worker_id", |value, _| worker_id(value.text()?.as_bytes()))?,
-            result: map.may("result", any)?,
-            error: map.may("error", any)?,
+            result: map.may_any("result"),
+            error: map.may_any("error"),
             message: map.may("message", text)?,
             retry_count: map.must("retry_count", integer)?,
         }))

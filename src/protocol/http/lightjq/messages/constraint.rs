@@ -65,7 +65,7 @@ pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, Problem> 
     let map = Map::read(bytes, &CONSTRAINT)?;
     check_names(bytes, &CONSTRAINT)?;
     let Some(conditions) = map.get("matcher") else {
-        return Err(Problem::Missing { field: "matcher".into(), wanted: Kind::Matcher });
+        return Err(map.missing("matcher"));
     };
     let rate = map.get("rate").map(read_rate).transpose()?;
     let max_running = map.may("max_running", integer)?;

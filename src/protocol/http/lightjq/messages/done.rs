@@ -1,6 +1,6 @@
 //! What came of a run (`POST /done`).
 
-use super::fields::{Field, Kind, Map, Problem, any, at, flag, text, word};
+use super::fields::{Field, Kind, Map, Problem, at, flag, text, word};
 use super::{job_id, moment, push_payload};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
@@ -87,7 +87,7 @@ impl<'a> Done<'a> {
         let kind = map.must("type", word)?;
         let finished_at = map.may("finished_at", at)?;
         let outcome = if kind == TYPES[0] {
-            Outcome::Success { result: map.may("result", any)?.unwrap_or(NIL) }
+            Outcome::Success { result: map.may_any("result").unwrap_or(NIL) }
         } else {
             failure(bytes)?
         };
@@ -147,7 +147,7 @@ fn failure(bytes: &[u8]) -> Result<Outcome<'_>, Problem> {
     Ok(Outcome::Failure {
         reason,
         should_retry: map.must("should_retry", flag)?,
-        error: map.may("error", any)?.unwrap_or(NIL),
+        error: map.may_any("error").unwrap_or(NIL),
         message: map.must("message", text)?,
     })
 }

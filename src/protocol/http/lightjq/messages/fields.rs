@@ -221,6 +221,12 @@ impl<'a, const N: usize> Map<'a, N> {
     }
 
     #[cold]
+    pub(super) fn missing(&self, name: &'static str) -> Problem {
+        let wanted = self.fields[self.number(name)].kind;
+        Problem::Missing { field: self.full_name(name), wanted }
+    }
+
+    #[cold]
     pub(super) fn wrong(&self, name: &'static str) -> Problem {
         let wanted = self.fields[self.number(name)].kind;
         Problem::Wrong { field: self.full_name(name), wanted }
@@ -232,10 +238,18 @@ impl<'a, const N: usize> Map<'a, N> {
         name: &'static str,
         read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
     ) -> Result<T, Problem> {
-        self.may(name, read)?.ok_or_else(|| Problem::Missing {
-            field: self.full_name(name),
-            wanted: self.fields[self.number(name)].kind,
-        })
+        self.may(name, read)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Whatever a field holds that must be there.
+    pub(super) fn must_any(&self, name: &'static str) -> Result<Payload<'a>, Problem> {
+        self.may_any(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// Whatever a field holds, if it is there.
+    pub(super) fn may_any(&self, name: &'static str) -> Option<Payload<'a>> {
+        let payload = |raw: Raw<'a>| Payload { encoding: Encoding::MsgPack, bytes: raw.bytes() };
+        self.get(name).map(payload)
     }
 
     /// What a field holds, if it is there.
@@ -255,17 +269,13 @@ impl<'a, const N: usize> Map<'a, N> {
     }
 }
 
-pub(super) fn text<'a>(value: Raw<'a>, _: Kind) -> Option<&'a str> {
+pub(super) fn text(value: Raw<'_>, _: Kind) -> Option<&str> {
     value.text()
 }
 
-pub(super) fn word<'a>(value: Raw<'a>, kind: Kind) -> Option<&'a str> {
+pub(super) fn word(value: Raw<'_>, kind: Kind) -> Option<&str> {
     let text = value.text()?;
     matches!(kind, Kind::Word(words) if words.contains(&text)).then_some(text)
-}
-
-pub(super) fn any<'a>(value: Raw<'a>, _: Kind) -> Option<Payload<'a>> {
-    Some(Payload { encoding: Encoding::MsgPack, bytes: value.bytes() })
 }
 
 pub(super) fn flag(value: Raw<'_>, _: Kind) -> Option<bool> {

@@ -1,6 +1,6 @@
 //! Jobs on their way in (`POST /job`) and on their way to a worker (`POST {url}/worker-job`).
 
-use super::fields::{Field, Kind, Map, Problem, any, flag, integer, push_seconds, seconds, text};
+use super::fields::{Field, Kind, Map, Problem, flag, integer, push_seconds, seconds, text};
 use super::push_payload;
 use crate::model::job::Payload;
 use crate::wire::msgpack::{push_bool, push_integer, push_map, push_text};
@@ -59,7 +59,7 @@ impl<'a> NewJob<'a> {
     /// What is wrong with it.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
         let map = Map::read(bytes, &JOB)?;
-        let plain = Self::new(map.must("name", text)?, map.must("argument", any)?);
+        let plain = Self::new(map.must("name", text)?, map.must_any("argument")?);
         Ok(Self {
             priority: map.may("priority", integer)?.unwrap_or(plain.priority),
             max_retry: map.may("max_retry", integer)?.unwrap_or(plain.max_retry),
@@ -111,7 +111,7 @@ impl<'a> WorkerJob<'a> {
         Ok(Self {
             id: map.must("id", text)?,
             name: map.must("name", text)?,
-            argument: map.must("argument", any)?,
+            argument: map.must_any("argument")?,
             timeout_ms: map.may("timeout", seconds)?,
         })
     }

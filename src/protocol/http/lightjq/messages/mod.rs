@@ -57,8 +57,8 @@ fn decimal(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok().filter(|_| plain)?.parse().ok()
 }
 
-/// Writes a payload of whatever encoding as one value: JSON is translated, a packet of the networked
-/// priority queue is `{"key": binary, "payload": binary}`. O(payload).
+/// Writes a payload of whatever encoding as one value: JSON is translated, a packet of the
+/// networked priority queue is `{"key": binary, "payload": binary}`. O(payload).
 fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     match payload.encoding {
         Encoding::MsgPack => out.extend_from_slice(payload.bytes),

@@ -41,7 +41,7 @@ pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Wor
     Ok(Worker { name, url, max_jobs, queues })
 }
 
-/// Writes a body; a queue's name that is not UTF-8 is left out, because it cannot be said. O(bytes).
+/// Writes a body; a queue's name that is not UTF-8 is left out: it cannot be said. O(bytes).
 pub fn write_worker(worker: &Worker<'_>, out: &mut Vec<u8>) {
     push_map(out, 3 + u32::from(worker.queues.is_some()));
     push_text(out, "name");
