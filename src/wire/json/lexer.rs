@@ -95,8 +95,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self, word: &[u8]) -> Option<()> {
-        self.at += word.len();
-        (self.text.get(self.at - word.len()..self.at)? == word).then_some(())
+        let there = self.text[self.at..].starts_with(word);
+        self.at += if there { word.len() } else { 0 };
+        there.then_some(())
     }
 }
 
@@ -307,6 +308,14 @@ mod tests {
             (b"\"\xff\"", JsonError::NotUtf8(2)),
         ] {
             assert_eq!(check(text), Err(error));
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_json_leads_nowhere() {
+        for text in ["{\"a\":[n", "{\"a\":[tru", "{\"a\":fals", "{\"a\":\"\\", "{\"a\"", "x"] {
+            let found = at(text.as_bytes(), &["a"]);
+            assert!(matches!(found, None | Some(Leaf::Other(_))), "{text}");
         }
     }
 
