@@ -13,7 +13,7 @@ mod exact;
 mod tape;
 mod write;
 
-pub use write::{push_number, push_string};
+pub use write::{push_number, push_packet, push_string};
 
 use crate::base::strings::{StringList, Strings};
 use simd_json::{Buffers, Tape};
