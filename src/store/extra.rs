@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What few jobs have.
 #[derive(Debug)]
 pub(super) struct Extra {
-    content: Content,
+    pub(super) content: Content,
     /// The digits of an urgency beyond 64 bits.
     pub(super) digits: Option<Box<str>>,
     /// When its time to live is over.
@@ -25,7 +25,7 @@ pub(super) struct Extra {
 
 /// What it carries: alone, or in its row if it has a record.
 #[derive(Debug)]
-enum Content {
+pub(super) enum Content {
     Own(Box<[u8]>),
     Recorded(Arc<Row>),
 }

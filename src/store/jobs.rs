@@ -192,7 +192,7 @@ impl Job {
             Body::Plain(bytes) if self.rank != NEVER_RANK => {
                 (&**bytes, Urgency::Number(number(self.rank)), Lease(0))
             }
-            Body::Plain(bytes) => (bytes, Urgency::Never, Lease(0)),
+            Body::Plain(bytes) => (&**bytes, Urgency::Never, Lease(0)),
             Body::Rich(extra) => (extra.payload(), self.urgency(), extra.lease),
         };
         JobView {

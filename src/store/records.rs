@@ -143,13 +143,7 @@ impl Store {
 
     /// An event of its life has been allowed to happen to a job. O(log n).
     #[inline(never)]
-    pub(super) fn tell_event(
-        &mut self,
-        slot: u32,
-        event: life::Event,
-        now: Now,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
         let what = match (event, self.jobs[slot].status) {
             (life::Event::Release, _) => Happening::Aborted,
             (life::Event::Fail { .. }, _) => Happening::Failed,

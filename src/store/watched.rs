@@ -41,13 +41,7 @@ pub struct Search {
 impl Store {
     /// Answers a question, or pushes it to [`Effects::searches`].
     #[inline(never)]
-    pub(super) fn watch(
-        &mut self,
-        ticket: Ticket,
-        watch: &Watch<'_>,
-        now: Now,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn watch(&mut self, ticket: Ticket, watch: &Watch<'_>, now: Now, fx: &mut Effects) {
         let name = match *watch {
             Watch::Queues { from } => return self.list_queues(ticket, from, fx),
             Watch::Declare { queue } => return self.declare(ticket, queue, fx),
@@ -193,7 +187,14 @@ impl Store {
         if search {
             let (name, query) = (self.stock(queue).name().clone(), query.clone());
             let poll = Some(state.into());
-            return fx.searches.push(Search { ticket, queue: name, rows, query, limit: None, poll });
+            return fx.searches.push(Search {
+                ticket,
+                queue: name,
+                rows,
+                query,
+                limit: None,
+                poll,
+            });
         }
         if !self.advance_any(ticket, rows.values(), state, now, fx) {
             fx.answer(ticket, Outcome::NoJob);
@@ -235,8 +236,8 @@ impl Store {
         false
     }
 
-    /// Asks again what a search was for, since what it found is out of date: the ticket is answered,
-    /// or a new search is pushed. O(log n).
+    /// Asks again what a search was for, since what it found is out of date: the ticket is
+    /// answered, or a new search is pushed. O(log n).
     pub fn search_again(&mut self, search: &Search, now: Now, fx: &mut Effects) {
         let (queue, query) = (&*search.queue, &search.query);
         let watch = match &search.poll {
