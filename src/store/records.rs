@@ -151,8 +151,9 @@ impl Store {
             (life::Event::Due, Status::Held) => Happening::Expired,
             (life::Event::Due, Status::Delayed) => Happening::Due,
             // The step says it, or the job is gone.
-            (life::Event::Due | life::Event::Finish | life::Event::Bury, _) => return,
-            (life::Event::Touch, _) => return,
+            (life::Event::Due | life::Event::Finish | life::Event::Bury, _)
+            // Nobody else can tell.
+            | (life::Event::Touch, _) => return,
         };
         self.happen(slot, what, now, fx);
     }

@@ -55,10 +55,9 @@ impl Store {
             | Watch::Advance { queue, .. }
             | Watch::Note { queue, .. } => queue,
         };
-        let Some(queue) = self.existing(name) else {
+        let Some(queue) = self.watched_queue(name) else {
             return fx.tell(ticket, Watched::NoQueue);
         };
-        self.begin_watch(queue);
         match *watch {
             Watch::Queues { .. } | Watch::Declare { .. } => unreachable!("these were done before"),
             Watch::Drop { .. } => self.drop_jobs(ticket, queue, now, fx),
@@ -99,10 +98,13 @@ impl Store {
         }
     }
 
-    /// The queue of this name, if it exists. O(name).
-    fn existing(&mut self, name: &[u8]) -> Option<u32> {
+    /// The queue of this name, if it exists, watched from now on. O(name).
+    fn watched_queue(&mut self, name: &[u8]) -> Option<u32> {
         let found = self.queues.find(name).filter(|&queue| self.exists(queue));
-        found.or_else(|| (*name == *DEFAULT).then(|| self.queues.find_or_add(name)))
+        let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
+        let queue = found.or_else(default)?;
+        self.begin_watch(queue);
+        Some(queue)
     }
 
     /// Whether a queue exists that is remembered. One that is watched does.
@@ -120,13 +122,12 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<(u32, Arc<Row>)> {
-        match self.find_anywhere(id, now, fx).filter(|&slot| self.jobs[slot].queue == queue) {
-            Some(slot) => Some((slot, self.row_of(slot, fx))),
-            None => {
-                fx.answer(ticket, Outcome::NoJob);
-                None
-            }
-        }
+        let found = self.find_anywhere(id, now, fx);
+        let Some(slot) = found.filter(|&slot| self.jobs[slot].queue == queue) else {
+            fx.answer(ticket, Outcome::NoJob);
+            return None;
+        };
+        Some((slot, self.row_of(slot, fx)))
     }
 
     fn advance(
@@ -352,7 +353,8 @@ impl Store {
                 }
             },
         };
-        if self.existing(&name).is_some() {
+        let known = self.queues.find(&name);
+        if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
             return fx.answer(ticket, Outcome::Refused(Refusal::QueueExists));
         }
         let id = JobId(self.next_id);
@@ -379,7 +381,7 @@ impl Store {
 
     /// Lists some of the queues. `default` comes first, so that it comes once whether or not it is
     /// remembered. O(limit).
-    fn list_queues(&mut self, ticket: Ticket, from: u32, fx: &mut Effects) {
+    fn list_queues(&self, ticket: Ticket, from: u32, fx: &mut Effects) {
         let mut queues = Vec::new();
         let mut bytes = 0;
         let default = self.queues.find(DEFAULT);
