@@ -150,10 +150,11 @@ impl Store {
             (life::Event::Kick, _) => Happening::Kicked,
             (life::Event::Due, Status::Held) => Happening::Expired,
             (life::Event::Due, Status::Delayed) => Happening::Due,
-            // The step says it, or the job is gone.
-            (life::Event::Due | life::Event::Finish | life::Event::Bury, _)
-            // Nobody else can tell.
-            | (life::Event::Touch, _) => return,
+            // The step says it, or the job is gone; of a touch nobody else can tell.
+            (
+                life::Event::Due | life::Event::Finish | life::Event::Bury | life::Event::Touch,
+                _,
+            ) => return,
         };
         self.happen(slot, what, now, fx);
     }

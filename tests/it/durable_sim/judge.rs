@@ -229,21 +229,11 @@ impl Judge {
             (Asked::PutRow(bytes), Reply::NoQueue | Reply::Refused(Refusal::DiskFull)) => {
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
             }
-            (Asked::Queue(name), reply) => {
-                let there = match reply {
-                    Reply::Queue(_) | Reply::Refused(Refusal::QueueExists) => Some(true),
-                    Reply::Dropped { jobs: 0, more: false } | Reply::NoQueue => Some(false),
-                    Reply::Refused(Refusal::DiskFull) => None,
-                    other => panic!("a queue was answered {other:?}"),
-                };
-                self.records.told_queue(name, there);
-            }
+            (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
             (Asked::Rows, Reply::Row(row)) => self.records.told(row),
             (Asked::Rows, Reply::Rows(rows)) => {
                 rows.values().for_each(|row| self.records.told(row));
             }
-            (Asked::Rows, Reply::NoJob | Reply::NoQueue | Reply::NotYet) => {}
-            (Asked::Rows, Reply::Refused(Refusal::DiskFull)) => {}
             (Asked::Row(id), reply) => {
                 if let Reply::Row(row) = reply {
                     self.records.told(row);
@@ -254,7 +244,9 @@ impl Judge {
                 self.check_job(job);
                 self.held.push((ticket.client, job.id));
             }
-            (Asked::Take | Asked::Pop(_), Reply::NoJob) => {}
+            (Asked::Take | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
+            | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
+            }
             (Asked::Pop(_), Reply::Packets(packets)) => {
                 for packet in *packets {
                     self.seen.popped += 1;
@@ -322,8 +314,12 @@ impl Judge {
                         known.status = None;
                     }
                 }
-                Asked::Put(_) | Asked::PutRow(_) | Asked::Row(_) | Asked::Rows => {}
-                Asked::Queue(_) | Asked::Take => {}
+                Asked::Put(_)
+                | Asked::PutRow(_)
+                | Asked::Row(_)
+                | Asked::Rows
+                | Asked::Queue(_)
+                | Asked::Take => {}
             }
         }
         self.jobs.values_mut().for_each(|known| known.changes = 0);
@@ -395,8 +391,8 @@ impl Judge {
         }
     }
 
-    /// Takes every job that is ready: each comes once. That a job with a record was taken is written
-    /// down, so the disk has to `work` before that is told.
+    /// Takes every job that is ready: each comes once. That a job with a record was taken is
+    /// written down, so the disk has to `work` before that is told.
     pub(super) fn drain(
         &mut self,
         engine: &mut Engine,

@@ -6,6 +6,7 @@
 use super::judge::Seen;
 use jobcentre::model::event::Happening;
 use jobcentre::model::id::JobId;
+use jobcentre::model::reply::{Refusal, Reply};
 use jobcentre::model::row::Row;
 use jobcentre::model::watch::QueueSize;
 use std::collections::BTreeMap;
@@ -62,8 +63,14 @@ impl Records {
         (known.there, known.asked) = (None, known.asked + 1);
     }
 
-    /// Somebody is told whether a declared queue is there; `None` says nothing.
-    pub(super) fn told_queue(&mut self, queue: &'static [u8], there: Option<bool>) {
+    /// Somebody is told what became of a declaration or its end.
+    pub(super) fn told_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
+        let there = match reply {
+            Reply::Queue(_) | Reply::Refused(Refusal::QueueExists) => Some(true),
+            Reply::Dropped { jobs: 0, more: false } | Reply::NoQueue => Some(false),
+            Reply::Refused(Refusal::DiskFull) => None,
+            other => panic!("a queue was answered {other:?}"),
+        };
         let known = self.declared.get_mut(queue).unwrap();
         known.asked -= 1;
         known.there = there.filter(|_| known.asked == 0);
