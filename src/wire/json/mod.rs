@@ -16,7 +16,7 @@ mod write;
 
 pub(in crate::wire) use lexer::{Lexer, Number, Token, number, unescape};
 pub use lexer::{at, check};
-pub use write::{push_number, push_string};
+pub use write::{push_number, push_packet, push_string};
 
 use crate::base::strings::{StringList, Strings};
 use simd_json::{Buffers, Tape};

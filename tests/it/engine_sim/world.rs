@@ -68,7 +68,7 @@ impl World {
     pub(super) fn step(&mut self, step: &Step) {
         if let Step::Time(now) = *step {
             assert!(self.now.mono <= now.mono, "time runs back");
-            (self.now, self.model.now) = (now, now.mono);
+            (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
         } else {
             self.carry_out(step);
         }
@@ -214,5 +214,24 @@ impl World {
             never(earliest) <= never(timeout) && never(timeout) <= never(latest),
             "the engine wants to be called at {timeout:?}: expected {earliest:?} to {latest:?}"
         );
+    }
+}
+
+impl Model {
+    /// The earliest and the latest moment that an engine may wish to be called at. They differ
+    /// only by jobs that are over, which it may have forgotten.
+    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
+        let waits = || self.waiters.iter().filter_map(|waiter| waiter.due);
+        let jobs = self.jobs.iter().filter_map(|job| job.due);
+        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
+        let earliest = waits().chain(jobs).min();
+        let latest = waits().chain(certain).min();
+        (earliest.map(|due| due.at), latest.map(|due| due.at))
+    }
+
+    /// How many jobs an engine may have, at least and at most.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
+        (self.jobs.len() - over, self.jobs.len())
     }
 }
