@@ -128,6 +128,19 @@ pub const QUEUES_AT_ONCE: usize = 256;
 /// .. and bytes of their names, of which the last one may be longer.
 pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
 
+/// Constraints at one time: every put asks all of them.
+pub const CONSTRAINTS_MAX: usize = 256;
+
+/// Jobs and groups of jobs that are moved at one time because constraints let them.
+pub const CONSTRAINT_STEPS: u64 = 1024;
+
+/// Jobs that are matched anew at one time because a constraint has changed ..
+pub const REMATCHED_JOBS: usize = 1024;
+/// .. bytes that they carry, of which the last may carry more ..
+pub const REMATCHED_BYTES: usize = 1024 * 1024;
+/// .. and places of jobs that are looked at.
+pub const REMATCHED_PLACES: usize = 16 * 1024;
+
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 

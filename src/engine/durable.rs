@@ -22,6 +22,7 @@ use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
 use crate::model::reply::{Completion, JobView, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::watch::Watch;
+use crate::model::work::{Condition, Constraint, Path, Scalar, Work};
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
@@ -115,8 +116,26 @@ fn growth(command: &Command<'_>) -> Option<usize> {
             Watch::Note { event, .. } => Some(event.len()),
             _ => None,
         },
+        Command::Work(Work::Constrain(constraint)) => Some(constraint_bytes(constraint)),
         _ => None,
     }
+}
+
+/// No less than a constraint takes.
+fn constraint_bytes(constraint: &Constraint) -> usize {
+    let path = |path: &Path| match path {
+        Path::Name => 1,
+        Path::Argument(keys) => 2 + keys.iter().map(|key| 10 + key.len()).sum::<usize>(),
+    };
+    let value = |value: &Scalar| match value {
+        Scalar::Text(text) => 11 + text.len(),
+        _ => 20,
+    };
+    let condition = |condition: &Condition| {
+        path(&condition.path) + 11 + condition.values.iter().map(value).sum::<usize>()
+    };
+    let conditions: usize = constraint.matcher.iter().map(condition).sum();
+    constraint.name.len() + constraint.per.as_ref().map_or(0, path) + conditions
 }
 
 impl std::fmt::Debug for Durable {
@@ -257,7 +276,7 @@ impl Durable {
             let stamp = own.max(self.rests_on(outcome));
             // A look shows what is there now; it could not be shown later. And some answers say
             // nothing but that there will be another one.
-            if stamp <= durable || matches!(outcome, Outcome::Seen(_)) || self.is_interim(outcome) {
+            if stamp <= durable || matches!(outcome, Outcome::Seen(_) | Outcome::Constraint(_)) || self.is_interim(outcome) {
                 self.effects.outcomes[kept] = (ticket, outcome);
                 kept += 1;
                 continue;
@@ -357,8 +376,8 @@ impl Durable {
         self.store.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
-        let Counts { jobs, declared, .. } = self.store.counts();
-        assert_eq!(owners, jobs + declared, "jobs and their base records differ");
+        let Counts { jobs, declared, constraints, .. } = self.store.counts();
+        assert_eq!(owners, jobs + declared + constraints, "jobs and their base records differ");
     }
 
     /// Before each call: what the last one brought about has been shown.
@@ -403,9 +422,13 @@ pub(super) fn restore(
             Ok(Note::Nothing)
         }
         Ok(Record::Queue(id, name)) => Ok(Note::Base(store.restore_queue(id, name).number())),
+        Ok(Record::Constraint(id, constraint)) => {
+            Ok(Note::Base(store.restore_constraint(id, &constraint, now).number()))
+        }
         Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;
     store.skip_ids(JobId(report.mark));
+    store.settle(now);
     Ok((store, recovered, report))
 }

@@ -66,9 +66,12 @@ pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
 fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
     match outcome {
         Outcome::Cancelled => Reply::Cancelled,
+        Outcome::Constrained { new } => Reply::Constrained { new },
+        Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
         Outcome::Done => Reply::Done,
         Outcome::Job(slot) => Reply::Job(store.view(slot)),
         Outcome::Kicked(count) => Reply::Kicked(count),
+        Outcome::NoConstraint => Reply::NoConstraint,
         Outcome::NoJob => Reply::NoJob,
         Outcome::Packets { first, count } => {
             let (first, count) = (first as usize, count as usize);

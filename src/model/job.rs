@@ -112,6 +112,8 @@ pub struct Retry {
 pub enum Status {
     /// It waits in its queue and may be taken.
     Ready,
+    /// It waits in its queue, and constraints hold it back.
+    Parked,
     /// It waits in its queue, and no take selects it: it has no urgency.
     Aside,
     /// It may be taken later: after its delay, or after the wait before a retry.

@@ -4,6 +4,8 @@ use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Terms, Turn, Urgency};
+use crate::model::work::Constraint;
+use std::borrow::Cow;
 
 /// What an entry of a journal says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,13 +14,15 @@ pub enum Record<'a> {
     Job(Snapshot<'a>),
     /// A job has changed.
     State(JobId, State<'a>),
-    /// A job is gone, or a queue is not declared any more.
+    /// A job is gone, a queue is not declared, or a constraint does not hold any more.
     Gone(JobId),
     /// Something has happened to a job that has a record, or was put before and has one now; which
     /// of its rows showed it first.
     Event(JobId, u64, Event),
     /// A queue of this name was declared. The id is no job's.
     Queue(JobId, &'a [u8]),
+    /// Here is a constraint, in place of the one with this id. The id is no job's.
+    Constraint(JobId, Cow<'a, Constraint>),
 }
 
 /// A whole job. What a connection merely held is waiting again after a restart.

@@ -147,8 +147,9 @@ impl Progress<'_> {
             Status::Held => "running",
             Status::Kept => "done",
             Status::Buried => "error",
-            Status::Ready | Status::Aside | Status::Delayed if self.sight.retries > 0 => "retrying",
-            Status::Ready | Status::Aside | Status::Delayed => "queued",
+            Status::Ready | Status::Parked | Status::Aside | Status::Delayed => {
+                if self.sight.retries > 0 { "retrying" } else { "queued" }
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
 
-use super::jobs::Job;
+use super::jobs::{Job, NONE};
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
 use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
@@ -281,22 +281,22 @@ impl Store {
             let entry = job.entry(slot);
             self.queues[queue].ready.push(entry, &mut self.jobs);
         } else {
-            self.enqueue_rare(slot);
+            self.enqueue_rare(slot, now);
         }
     }
 
     #[inline(never)]
-    fn enqueue_rare(&mut self, slot: u32) {
+    pub(super) fn enqueue_rare(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
-        let queue = job.queue;
         let expires = job.is_mortal().then(|| job.enrich().expires);
         let packet = job.is_packet();
         if job.is_never_selected() {
             job.status = Status::Aside;
+        } else if job.strand() != NONE {
+            self.come(slot, now);
         } else {
             job.status = Status::Ready;
-            let entry = job.entry(slot);
-            self.queues[queue].ready.push(entry, &mut self.jobs);
+            self.join_heap(slot);
         }
         if packet {
             self.groups.join(slot, &mut self.jobs);
@@ -304,6 +304,19 @@ impl Store {
         if let Some(expires) = expires {
             self.arm(slot, expires);
         }
+    }
+
+    /// A job is where takes find it from now on. O(log n).
+    pub(super) fn join_heap(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let (queue, entry) = (job.queue, job.entry(slot));
+        self.queues[queue].ready.push(entry, &mut self.jobs);
+    }
+
+    /// It no longer is. O(log n).
+    pub(super) fn leave_heap(&mut self, slot: u32) {
+        let (queue, place) = (self.jobs[slot].queue, self.jobs[slot].place);
+        self.queues[queue].ready.remove(place, &mut self.jobs);
     }
 
     /// [`Store::detach`] for where it is not done for each request.
@@ -323,7 +336,7 @@ impl Store {
             }
             Status::Held => self.holders.unlink(slot, &mut self.jobs),
             Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
-            Status::Aside | Status::Delayed | Status::Kept => {}
+            Status::Parked | Status::Aside | Status::Delayed | Status::Kept => {}
         }
         if !plain {
             self.detach_rare(slot);
@@ -333,8 +346,12 @@ impl Store {
     #[inline(never)]
     fn detach_rare(&mut self, slot: u32) {
         let job = &self.jobs[slot];
+        let bound = job.strand() != NONE;
         if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
             self.groups.leave(slot, &mut self.jobs);
+        }
+        if bound {
+            self.depart(slot);
         }
         self.disarm(slot);
     }
@@ -358,6 +375,10 @@ impl Store {
     /// A job that is about to be removed no longer counts in its queue. O(1).
     #[inline(always)]
     pub(super) fn leave_queue(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        if !job.is_plain() && job.strand() != NONE {
+            self.unseat(slot);
+        }
         let job = &self.jobs[slot];
         let (number, mortal) = (job.queue, !job.is_plain() && job.is_mortal());
         let queue = &mut self.queues[number];

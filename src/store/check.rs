@@ -37,6 +37,7 @@ impl Expected {
             Status::Buried => {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
             }
+            Status::Parked => {}
             Status::Aside => assert!(job.is_never_selected(), "a job is passed over"),
             Status::Delayed | Status::Kept => {
                 assert!(job.extra().is_some_and(|extra| !extra.timer.is_none()), "kept for ever");
@@ -44,7 +45,7 @@ impl Expected {
         }
         let timer = job.extra().map_or(Timer::NONE, |extra| extra.timer);
         self.armed += usize::from(!timer.is_none());
-        if matches!(job.status, Status::Ready | Status::Aside) {
+        if matches!(job.status, Status::Ready | Status::Parked | Status::Aside) {
             assert_eq!(!timer.is_none(), job.is_mortal(), "a time to live has no deadline");
         }
     }
@@ -60,6 +61,10 @@ impl Store {
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
             assert!(job.id < self.next_id, "a job has an id that was not given out yet");
+            if self.is_constraint(slot) {
+                assert_eq!(self.constraints.place(job.id), Some(slot), "it is not known");
+                continue;
+            }
             if self.is_declaration(slot) {
                 assert_eq!(self.declared.get(&job.id), Some(&slot), "a declaration is not known");
                 assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
@@ -68,9 +73,10 @@ impl Store {
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
-        let jobs = self.jobs.len() - self.declared.len();
+        let jobs = self.jobs.len() - self.declared.len() - self.constraints.len();
         assert_eq!(self.ids.count(), jobs, "ids and jobs differ in number");
         self.check_stocks();
+        self.check_constraints();
         for index in 0..u32::try_from(self.holders.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<u32> =
                 self.holders.jobs_of(index, &self.jobs).into_iter().collect();
@@ -88,7 +94,7 @@ impl Store {
     /// stock every job has one.
     fn check_stocks(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
-        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_declaration(*slot)) {
+        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_hidden(*slot)) {
             let stock = self.queues[job.queue].watch.as_ref();
             match (job.row(), stock) {
                 (None, None) => {}
@@ -119,11 +125,13 @@ impl Store {
 
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
-        assert_eq!(self.deadlines.len(), armed_jobs + waits, "deadlines nobody knows of");
+        let others = waits + self.bucket_timers();
+        assert_eq!(self.deadlines.len(), armed_jobs + others, "deadlines nobody knows of");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
                 Due::Job(slot) => self.jobs[slot].extra().map(|extra| extra.timer),
                 Due::Wait(waiter) => Some(self.waiters[waiter].timer),
+                Due::Bucket(bucket) => self.bucket_timer(bucket),
             };
             assert_eq!(known, Some(timer), "a deadline's owner does not know it");
         });
@@ -147,7 +155,9 @@ impl Store {
                 assert_eq!(job.queue, slot, "a job is in a foreign heap");
                 ready += 1;
             });
-            if let Some(entry) = queue.ready.peek() {
+            if let Some(entry) = queue.ready.peek()
+                && !self.constraints.is_pending()
+            {
                 let wide = self.jobs[entry.slot].is_wide();
                 let next = self.waiters.first(queue.waiters, wide);
                 assert_eq!(next, None, "a waiter beside a ready job that it could have");

@@ -11,11 +11,12 @@ use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::row::Row;
 use crate::model::snapshot::{History, Record, Snapshot, Stage, State};
+use std::borrow::Cow;
 
 /// Something that has to outlive a restart. Slots are good until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A job was put, or a queue declared. It may be gone again by the end of the same command.
+    /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the same command.
     Put(JobSlot, JobId),
     /// The state of a job has changed.
     State(JobSlot, JobId),
@@ -34,12 +35,13 @@ impl JobSlot {
 }
 
 impl Store {
-    /// The place of a job, or of a declaration, if there is one with this id. O(1), or O(log q)
-    /// for q declared queues.
+    /// The place of a job, a declaration or a constraint, if there is one with this id. O(1), or
+    /// O(log q) for q declared queues.
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobSlot> {
         let declared = || self.declared.get(&id.0).copied();
-        self.ids.find(id.0).or_else(declared).map(JobSlot)
+        let constraint = || self.constraints.place(id.0);
+        self.ids.find(id.0).or_else(declared).or_else(constraint).map(JobSlot)
     }
 
     /// The base record of what is in `slot`. O(1).
@@ -48,6 +50,10 @@ impl Store {
     /// As [`Store::view`].
     #[must_use]
     pub fn base_record(&self, slot: JobSlot) -> Record<'_> {
+        if self.is_constraint(slot.0) {
+            let id = JobId(self.jobs[slot.0].id);
+            return Record::Constraint(id, Cow::Borrowed(self.constraints.at(id.0)));
+        }
         if self.is_declaration(slot.0) {
             let job = &self.jobs[slot.0];
             return Record::Queue(JobId(job.id), &self.queues[job.queue].name);
@@ -105,7 +111,7 @@ impl Store {
         let job = &self.jobs[slot.0];
         let due = || self.due(job);
         let stage = match job.status {
-            Status::Ready | Status::Aside | Status::Held => Stage::Waiting,
+            Status::Ready | Status::Parked | Status::Aside | Status::Held => Stage::Waiting,
             Status::Delayed => due().map_or(Stage::Waiting, Stage::Delayed),
             Status::Kept => due().map_or(Stage::Waiting, Stage::Kept),
             Status::Buried => Stage::Buried(due()),
@@ -192,7 +198,7 @@ impl Store {
         true
     }
 
-    /// Takes a job that was brought back away again, or a declaration, if it is there.
+    /// Takes a job that was brought back away again, a declaration or a constraint, if it is there.
     /// O(log n + log d).
     pub fn erase(&mut self, id: JobId) -> Option<JobSlot> {
         if let Some(&slot) = self.declared.get(&id.0) {
@@ -202,6 +208,9 @@ impl Store {
             self.end_watch_if_gone(queue);
             self.queues.leave_if_idle(queue);
             return Some(JobSlot(slot));
+        }
+        if let Some(slot) = self.erase_constraint(id) {
+            return Some(slot);
         }
         let slot = self.ids.find(id.0)?;
         self.withdraw(slot);

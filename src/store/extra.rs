@@ -1,5 +1,6 @@
 //! What few jobs have, apart from the table of jobs.
 
+use super::jobs::NONE;
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::job::{Encoding, Lease, Terms};
@@ -17,6 +18,8 @@ pub(super) struct Extra {
     pub(super) expires: Mono,
     /// The deadline of its status.
     pub(super) timer: Timer,
+    /// What holds it back, if anything may: its strand among the constraints'.
+    pub(super) strand: u32,
     /// How often it was handed out, if that is counted.
     pub(super) lease: Lease,
     pub(super) counts_leases: bool,
@@ -50,6 +53,7 @@ impl Extra {
             digits: None,
             expires: NEVER,
             timer: Timer::NONE,
+            strand: NONE,
             lease: Lease(0),
             counts_leases: false,
             work: None,

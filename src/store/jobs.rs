@@ -22,6 +22,7 @@ use std::sync::Arc;
 /// | status | `place` | `next` | `holder` |
 /// |---|---|---|---|
 /// | Ready | position in its queue's heap | next older packet of its key | next newer one |
+/// | Parked | position in its strand's heap | - | - |
 /// | Aside | - | the same | the same |
 /// | Held | the job before it in its holder's list | the one behind it | the holder |
 /// | Buried | the job buried before it | the one buried after it | - |
@@ -152,7 +153,18 @@ impl Job {
     /// Whether it waits although its time to live is over: then it is as good as gone.
     #[inline]
     pub(super) fn is_gone(&self, now: Now) -> bool {
-        self.is_over(now) && matches!(self.status, Status::Ready | Status::Aside | Status::Delayed)
+        self.is_over(now) && self.waits()
+    }
+
+    /// Whether it waits to be handed out.
+    fn waits(&self) -> bool {
+        matches!(self.status, Status::Ready | Status::Parked | Status::Aside | Status::Delayed)
+    }
+
+    /// Its strand among those that constraints hold back, if some may.
+    #[inline]
+    pub(super) fn strand(&self) -> u32 {
+        self.extra().map_or(NONE, |extra| extra.strand)
     }
 
     /// Whether it has a time to live.

@@ -13,8 +13,10 @@
 //!      +--------------- fail, retries left -------+
 //! ```
 //!
+//! A job that is Ready for all that its queue knows may be Parked: constraints hold it back.
+//!
 //! A delete is legal in every status and for everybody, so nobody asks for leave here. The end of
-//! its time to live removes a job that waits (Ready, Aside, Delayed), or that would go back to
+//! its time to live removes a job that waits (Ready, Parked, Aside, Delayed), or that would go back to
 //! waiting; the end of its keeping one that is Kept or Buried.
 
 use super::jobs::Job;
@@ -82,9 +84,10 @@ pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> 
         (Status::Buried, Event::Kick) | (Status::Delayed, Event::Due) => Ok(Step::Queue),
         (_, Event::Kick) => Err(Refusal::NotBuried(id)),
 
-        (Status::Ready | Status::Aside | Status::Kept | Status::Buried, Event::Due) => {
-            Ok(Step::End)
-        }
+        (
+            Status::Ready | Status::Parked | Status::Aside | Status::Kept | Status::Buried,
+            Event::Due,
+        ) => Ok(Step::End),
         (Status::Held, Event::Due) if job.retry().is_some() => Ok(fail(job, true)),
         (Status::Held, Event::Due) => Ok(Step::Queue),
 
@@ -98,7 +101,12 @@ pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> 
         (Status::Held, Event::Bury) => Ok(Step::Bury),
 
         (
-            Status::Ready | Status::Aside | Status::Delayed | Status::Kept | Status::Buried,
+            Status::Ready
+            | Status::Parked
+            | Status::Aside
+            | Status::Delayed
+            | Status::Kept
+            | Status::Buried,
             Event::Release | Event::Touch | Event::Finish | Event::Fail { .. } | Event::Bury,
         ) => Err(Refusal::NotHeld(id)),
     }

@@ -21,6 +21,7 @@
 mod buried;
 mod change;
 mod check;
+mod constraints;
 mod durable;
 mod extra;
 mod groups;
@@ -46,6 +47,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
 use change::Wish;
+use constraints::Constraints;
 pub use durable::Change;
 use groups::Groups;
 use holders::Holders;
@@ -67,12 +69,21 @@ pub struct JobSlot(u32);
 pub enum Outcome {
     /// A take was called off.
     Cancelled,
+    /// Jobs are held back as was asked; whether there was no constraint of the name before.
+    Constrained {
+        /// Whether.
+        new: bool,
+    },
+    /// This constraint: see [`Store::constraint`].
+    Constraint(u32),
     /// It is done.
     Done,
     /// The client holds this job now: see [`Store::view`].
     Job(JobSlot),
     /// So many buried jobs were kicked.
     Kicked(u32),
+    /// There is no such constraint.
+    NoConstraint,
     /// There is no such job, or none ready.
     NoJob,
     /// These are [`Effects::popped`], from `first` on.
@@ -171,6 +182,8 @@ enum Due {
     Job(u32),
     /// The end of the patience of this waiter.
     Wait(u32),
+    /// This bucket of a constraint has a token again, or is as good as new.
+    Bucket(u32),
 }
 
 /// Sizes of the store, for tests and statistics. O(1).
@@ -178,6 +191,8 @@ enum Due {
 pub struct Counts {
     /// Jobs in whatever state.
     pub jobs: usize,
+    /// Constraints.
+    pub constraints: usize,
     /// Queues that were declared.
     pub declared: usize,
     /// Queues that exist, idle ones included.
@@ -209,6 +224,7 @@ pub struct Store {
     deadlines: Deadlines<Due>,
     /// The places of declarations of queues, by their ids.
     declared: BTreeMap<u64, u32>,
+    constraints: Constraints,
     rng: Rng,
     next_id: u64,
     /// Jobs that come back at the end of a client. Reused.
@@ -229,6 +245,7 @@ impl Store {
             groups: Groups::new(seed),
             deadlines: Deadlines::default(),
             declared: BTreeMap::new(),
+            constraints: Constraints::default(),
             rng: Rng::new(seed),
             next_id: 1,
             returned: Vec::new(),
@@ -250,6 +267,9 @@ impl Store {
             }
             _ => self.apply_rare(ticket, command, now, fx),
         }
+        if self.constraints.is_pending() {
+            self.work_off(now, fx);
+        }
     }
 
     #[inline(never)]
@@ -263,7 +283,10 @@ impl Store {
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
             Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
-            Command::Work(_) => unreachable!("the store's part comes with its branch"),
+            Command::Work(work) => {
+                let done = self.rule(ticket, work, now, fx);
+                return assert!(done, "the store's part comes with its branch");
+            }
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
@@ -305,7 +328,12 @@ impl Store {
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
-            None => self.make_ready(slot, now, fx),
+            None => {
+                if !self.constraints.is_empty() {
+                    self.bind(slot, now);
+                }
+                self.make_ready(slot, now, fx);
+            }
             Some(terms) => self.begin(slot, terms, now, fx),
         }
     }
@@ -335,6 +363,9 @@ impl Store {
         job.agree(terms, now);
         if job.is_mortal() {
             self.queues[job.queue].mortals += 1;
+        }
+        if !self.constraints.is_empty() {
+            self.bind(slot, now);
         }
         self.delay(slot, terms.delay_ms, now, fx);
     }
@@ -404,12 +435,15 @@ impl Store {
         }
         self.holders.end(client);
         self.bring_back(returned, now, fx);
+        if self.constraints.is_pending() {
+            self.work_off(now, fx);
+        }
     }
 
     /// Handles up to `limit` things that are due, the earliest first. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         for _ in 0..limit {
-            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { return };
+            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Wait(waiter) => {
@@ -417,7 +451,11 @@ impl Store {
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
+                Due::Bucket(bucket) => self.bucket_due(bucket),
             }
+        }
+        if self.constraints.is_pending() {
+            self.work_off(now, fx);
         }
     }
 
@@ -425,6 +463,9 @@ impl Store {
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
+        if self.constraints.is_pending() {
+            return Some(Mono(0));
+        }
         self.deadlines.next()
     }
 
@@ -459,7 +500,8 @@ impl Store {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            jobs: self.jobs.len() - self.declared.len(),
+            jobs: self.jobs.len() - self.declared.len() - self.constraints.len(),
+            constraints: self.constraints.len(),
             declared: self.declared.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),

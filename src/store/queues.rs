@@ -31,6 +31,8 @@ pub(super) struct Queue {
     pub(super) jobs: u32,
     /// How many of them have a time to live.
     pub(super) mortals: u32,
+    /// Strands of them that constraints may hold back.
+    pub(super) strands: u32,
     /// What is kept of it if it is watched, which it is only while it exists.
     pub(super) watch: Option<Box<Stock>>,
     /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
@@ -100,6 +102,7 @@ impl Queues {
             waiters: Lines::default(),
             buried: Buried::default(),
             mortals: 0,
+            strands: 0,
             jobs: 0,
             watch: None,
             listed: false,

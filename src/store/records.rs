@@ -59,8 +59,14 @@ impl Store {
 
     /// Whether this place has the declaration of a queue and no job.
     pub(super) fn is_declaration(&self, slot: u32) -> bool {
-        let stock = self.queues[self.jobs[slot].queue].watch.as_ref();
+        let queue = self.queues.get(self.jobs[slot].queue);
+        let stock = queue.and_then(|queue| queue.watch.as_ref());
         stock.is_some_and(|stock| stock.declared == Some(slot))
+    }
+
+    /// Whether this place has something else than a job.
+    pub(super) fn is_hidden(&self, slot: u32) -> bool {
+        self.is_constraint(slot) || self.is_declaration(slot)
     }
 
     /// Makes the record of a job of a watched queue that has none; it was put at `created`. With

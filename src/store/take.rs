@@ -3,6 +3,7 @@
 //! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
 //! may have become another one while somebody waits.
 
+use super::jobs::NONE;
 use super::waiters::Kind;
 use super::{Due, Effects, JobSlot, Outcome, Store};
 use crate::base::heap::{Entry, leaves_before, outranks};
@@ -145,23 +146,37 @@ impl Store {
     /// the way, each once: O(log n) for each of these, or else O(1).
     #[inline(always)]
     pub(super) fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
-        if self.queues[queue].mortals > 0 && self.drop_over(queue, now, fx) {
-            self.first_left(queue, now, fx);
+        let record = &self.queues[queue];
+        if (record.mortals | record.strands) > 0 && self.drop_over(queue, now, fx) {
+            self.others_first(queue, now, fx);
         }
         self.queues[queue].ready.peek()
     }
 
-    /// Removes the first ready jobs of a queue as long as their time to live is over; tells whether
-    /// there were any.
+    /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is not
+    /// given to another one meanwhile, who might use up what it needs.
+    #[cold]
+    fn others_first(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.holds_nothing() {
+            self.first_left(queue, now, fx);
+        } else if !self.queues[queue].waiters.is_empty() {
+            self.serve_later(queue);
+        }
+    }
+
+    /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
+    /// those away that constraints hold back; tells whether any were removed.
     #[inline(never)]
     fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
         let mut dropped = false;
-        while let Some(entry) = self.queues[queue].ready.peek()
-            && self.jobs[entry.slot].is_over(now)
-        {
-            self.withdraw(entry.slot);
-            drop(self.remove(entry.slot, fx));
-            dropped = true;
+        while let Some(entry) = self.queues[queue].ready.peek() {
+            if self.jobs[entry.slot].is_over(now) {
+                self.withdraw(entry.slot);
+                drop(self.remove(entry.slot, fx));
+                dropped = true;
+            } else if !self.holds_back(entry.slot, now) {
+                break;
+            }
         }
         dropped
     }
@@ -209,6 +224,9 @@ impl Store {
         job.status = Status::Held;
         if !job.is_plain() {
             job.count_lease();
+            if job.strand() != NONE {
+                self.start_run(slot, now);
+            }
             self.begin_lease(slot, now);
             self.happen(slot, Happening::Taken { by: Some(ticket.client) }, now, fx);
         }
@@ -232,6 +250,9 @@ impl Store {
         self.withdraw(slot);
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
+        if self.jobs[slot].strand() != NONE {
+            self.spend(slot, now);
+        }
         let selected = self.remove(slot, fx);
         fx.popped.push(selected.into_packet());
         let mut left = group;

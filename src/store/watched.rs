@@ -266,6 +266,9 @@ impl Store {
         let row = self.record_put(slot, payload, state, now);
         fx.tell(ticket, Watched::Row(row));
         self.note_put(slot, fx);
+        if !self.constraints.is_empty() {
+            self.bind(slot, now);
+        }
         self.make_ready_slowly(slot, now, fx);
     }
 

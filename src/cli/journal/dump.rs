@@ -5,6 +5,7 @@ use crate::journal::Origin;
 use crate::model::event::{EventLog, write_events};
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::protocol::http::lightjq::messages::write_constraint;
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::push_json;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -20,6 +21,7 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Gone(_) => "gone",
         Record::Event(..) => "event",
         Record::Queue(..) => "queue",
+        Record::Constraint(..) => "constraint",
     };
     text(out, "{\"record\":\"");
     text(out, kind);
@@ -42,6 +44,15 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Queue(id, name) => {
             number(out, "id", id.0);
             push_queue(name, out);
+        }
+        Record::Constraint(id, constraint) => {
+            number(out, "id", id.0);
+            member(out, "name");
+            push_string(out, constraint.name.as_bytes());
+            let mut written = Vec::new();
+            write_constraint(constraint, &mut written);
+            member(out, "constraint");
+            push_json(out, &written);
         }
     }
     text(out, "}\n");

@@ -10,6 +10,8 @@
 //!   4 job with a record: as 1, and behind it its history
 //!   5 event  id, version, event
 //!   6 declared queue: id, name text
+//!   9 constraint: id, name text, flags u8, [max_running], [count, period, burst], [path],
+//!            number of conditions, each: path, operator u8, number of values, values
 //! state   = stage u8, [moment], retries, result flag u8, [text]
 //! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
@@ -19,6 +21,8 @@
 //!           1 advanced: old text, new text; 2 user event: text; 3 taken: by flag u8, [index,
 //!           generation]; nothing for 0 created, 4 aborted, 5 abandoned, 6 expired, 7 failed,
 //!           8 retried, 9 finished, 10 buried, 11 kicked, 12 due
+//! path    = 0 for the name, or one more than the number of keys and each as text
+//! value   = 0 nil, 1 false, 2 true, 3 integer of 16 bytes, 4 float of 8 bytes, 5 text
 //! text    = length, bytes; numbers without a width are LEB128, signed ones zigzag
 //! moment  = milliseconds of the wall clock since 1970
 //! ```
@@ -27,6 +31,7 @@
 //! that is no record is an error value; bytes from disk never panic. An event carries the version
 //! of the job's row after it, so that one which a base record has already is passed over.
 
+mod constraint;
 mod history;
 mod read;
 #[cfg(test)]
@@ -43,6 +48,7 @@ const GONE: u8 = 3;
 const RECORDED_JOB: u8 = 4;
 const EVENT: u8 = 5;
 const QUEUE: u8 = 6;
+const CONSTRAINT: u8 = 9;
 
 const DIGITS: u8 = 1;
 const NEVER: u8 = 2;
@@ -163,6 +169,11 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
             out.push(QUEUE);
             push_number(out, id.0);
             push_text(out, name);
+        }
+        Record::Constraint(id, constraint) => {
+            out.push(CONSTRAINT);
+            push_number(out, id.0);
+            constraint::push(out, constraint);
         }
     }
 }

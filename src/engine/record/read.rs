@@ -1,7 +1,7 @@
 //! Records from bytes, as [`super::write`] has written them.
 
 use super::{
-    BURIED, BURIED_FOR_A_WHILE, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, FRESH, GONE,
+    BURIED, BURIED_FOR_A_WHILE, CONSTRAINT, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, FRESH, GONE,
     HAS_STATE, HAS_TERMS, JOB, JSON, JSON_LINE, KEPT, MSGPACK, NEVER, NEWEST_FIRST, PACKET, QUEUE,
     RECORDED_JOB, STATE, WAITING,
 };
@@ -10,6 +10,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
 use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,6 +205,10 @@ pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, NoRe
         GONE => Record::Gone(reader.id()?),
         EVENT => Record::Event(reader.id()?, reader.number()?, reader.event(&Arc::default())?),
         QUEUE => Record::Queue(reader.id()?, reader.text()?),
+        CONSTRAINT => {
+            let id = reader.id()?;
+            Record::Constraint(id, Cow::Owned(reader.constraint()?))
+        }
         _ => return Err(NoRecord { at: 0 }),
     };
     if reader.rest.is_empty() { Ok(record) } else { reader.wrong() }

@@ -8,6 +8,8 @@ use crate::model::event::{Event, EventLog, Happening};
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::Retry;
 use crate::model::snapshot::History;
+use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar};
+use std::borrow::Cow;
 use std::time::Duration;
 
 const NOW: Now = Now { mono: Mono(5_000_000_000), wall: Wall(1_700_000_000_000) };
@@ -61,6 +63,7 @@ fn some_records() -> Vec<Record<'static>> {
     }
     records.push(Record::Gone(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
+    records.push(Record::Constraint(JobId(302), Cow::Owned(a_constraint())));
     let mut events = EventLog::default();
     for (at, what) in (0..).zip(all_happenings()) {
         let event = Event { what, at: at * 1_000 };
@@ -70,6 +73,30 @@ fn some_records() -> Vec<Record<'static>> {
     let history = History { state: b"[\"A\"]", modified: 1_700_000_000, version: 300, events };
     records.push(Record::Job(Snapshot { state, history: Some(history), ..plain }));
     records
+}
+
+fn a_constraint() -> Constraint {
+    let path = |keys: &[&str]| Path::Argument(keys.iter().map(|&key| key.into()).collect());
+    let all = vec![
+        Scalar::Nil,
+        Scalar::Bool(true),
+        Scalar::Bool(false),
+        Scalar::Integer(i128::MIN),
+        Scalar::Float(1.5_f64.to_bits()),
+        Scalar::Text("x".into()),
+    ];
+    let condition = |path, op, values| Condition { path, op, values };
+    Constraint {
+        name: "c".into(),
+        matcher: vec![
+            condition(Path::Name, Compare::Equal, vec![Scalar::Text("mail-*".into())]),
+            condition(path(&[]), Compare::NotEqual, vec![Scalar::Nil]),
+            condition(path(&["user", "id"]), Compare::In, all),
+        ],
+        max_running: Some(0),
+        rate: Some(Rate { count: 3, period_ms: u64::MAX, burst: u32::MAX }),
+        per: Some(path(&["host"])),
+    }
 }
 
 fn all_happenings() -> Vec<Happening> {

@@ -15,7 +15,8 @@ const FLOORS: [(&str, &[&str]); 10] = [
     ("base", &[]),
     ("model", &["base"]),
     ("wire", &["base"]),
-    ("store", &["base", "model"]),
+    // Constraints look into payloads, whatever their encoding: at places, nothing else.
+    ("store", &["base", "model", "wire"]),
     ("journal", &["base"]),
     ("engine", &["base", "model", "store", "journal"]),
     ("protocol", &["base", "model", "wire"]),

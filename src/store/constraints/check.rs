@@ -1,0 +1,158 @@
+//! What must hold of constraints between two commands.
+
+use super::strand::Key;
+use crate::base::deadlines::Timer;
+use crate::model::job::Status;
+use crate::store::Store;
+use crate::store::jobs::NONE;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Store {
+    /// Asserts that counts, strands, groups and buckets are what the jobs say. O(everything).
+    pub(in crate::store) fn check_constraints(&self) {
+        let all = &self.constraints;
+        for (&id, &rule) in &all.by_id {
+            let record = &all.rules[rule];
+            let place = &self.jobs[record.slot];
+            assert_eq!((place.id, place.queue), (id, NONE), "a constraint is not in its place");
+            assert!(all.by_name.contains_key(&record.constraint.name), "one without a name");
+        }
+        for (number, rule) in all.rules.iter() {
+            assert!(rule.holds() || !rule.values.is_empty(), "a constraint is remembered in vain");
+            for (value, &bucket) in &rule.values {
+                assert_eq!(all.buckets[bucket].rule, number, "a bucket is somebody else's");
+                assert_eq!(all.buckets[bucket].value, *value, "a bucket is for another value");
+            }
+        }
+        let buckets: usize = all.rules.iter().map(|(_, rule)| rule.values.len()).sum();
+        assert_eq!(buckets, all.buckets.len(), "a bucket of nobody");
+        self.check_strands();
+        self.check_groups();
+        self.check_buckets();
+        let left = !all.dirty.is_empty() || !all.unserved.is_empty();
+        assert!(all.pending || !left, "nobody looks after what is left");
+        assert!(all.pending || all.sweep >= all.sweep_until, "a sweep is forgotten");
+    }
+
+    fn check_strands(&self) {
+        let all = &self.constraints;
+        let (mut jobs, mut waiting) = (BTreeMap::<u32, u32>::new(), BTreeSet::new());
+        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_hidden(*slot)) {
+            let strand = job.strand();
+            if strand == NONE {
+                assert!(job.status != Status::Parked, "a job is held back by nothing");
+                continue;
+            }
+            assert_eq!(all.strands[strand].queue, job.queue, "a job is in a foreign strand");
+            *jobs.entry(strand).or_default() += 1;
+            match job.status {
+                Status::Ready => assert_eq!(all.strands[strand].shown, slot, "a job is not shown"),
+                Status::Parked => assert!(waiting.insert(slot)),
+                _ => {}
+            }
+        }
+        for (number, strand) in all.strands.iter() {
+            assert_eq!(jobs.get(&number), Some(&strand.jobs), "a strand's jobs are miscounted");
+            let seat = [&[strand.queue], &*strand.buckets].concat();
+            assert_eq!(all.by_seat.get(&*seat), Some(&number), "a strand is not found");
+            strand.parked.check_invariants(&self.jobs, |entry, position| {
+                let job = &self.jobs[entry.slot];
+                assert_eq!((job.strand(), job.place), (number, position), "a wrong place");
+                assert!(waiting.remove(&{ entry.slot }), "a job is held back twice");
+            });
+            if strand.shown != NONE {
+                assert_eq!(self.jobs[strand.shown].status, Status::Ready, "it is not shown");
+            }
+            let key = strand.head(&self.jobs).map(|head| Key::of(head, &self.jobs));
+            assert_eq!(strand.key, key, "a strand's key is stale");
+            assert_eq!(key.is_none(), strand.group == NONE, "a strand is at a wrong place");
+        }
+        assert!(waiting.is_empty(), "a job is held back nowhere");
+        assert_eq!(all.by_seat.len(), all.strands.len(), "a strand is found without being there");
+        for (queue, record) in self.queues.iter() {
+            let strands = all.strands.iter().filter(|(_, strand)| strand.queue == queue).count();
+            assert_eq!(strands, record.strands as usize, "a queue's strands are miscounted");
+        }
+    }
+
+    fn check_groups(&self) {
+        let all = &self.constraints;
+        let mut strands = 0;
+        for (number, group) in all.groups.iter() {
+            let place = (group.bucket, group.queue);
+            assert_eq!(all.by_place.get(&place), Some(&number), "a group is not found");
+            for (key, strand) in &group.strands {
+                let strand = &all.strands[*strand];
+                assert_eq!(strand.key.as_ref(), Some(key), "a strand stands at a wrong place");
+                assert_eq!((strand.group, strand.queue), (number, group.queue), "a foreign strand");
+                assert!(strand.buckets.contains(&group.bucket), "it waits for a foreign bucket");
+            }
+            strands += group.strands.len();
+            let (key, first) = group.strands.first().expect("an empty group is kept");
+            if let Some(asleep) = &group.asleep {
+                assert_eq!((group.shown, asleep), (NONE, key), "a sleeping group is awake");
+                let sleeps = all.buckets[group.bucket].asleep.contains(&(key.clone(), number));
+                assert!(sleeps, "a group sleeps nowhere");
+            } else {
+                let head = all.strands[*first].head(&self.jobs);
+                assert_eq!(head, Some(group.shown), "a group does not show its first job");
+            }
+        }
+        let standing = all.strands.iter().filter(|(_, strand)| strand.group != NONE).count();
+        assert_eq!(strands, standing, "a strand is in no group");
+        let shown = all.strands.iter().filter(|(_, strand)| strand.shown != NONE).count();
+        let showing = all.groups.iter().filter(|(_, group)| group.shown != NONE).count();
+        assert_eq!(shown, showing, "a job is shown that is not the first");
+        assert_eq!(all.by_place.len(), all.groups.len(), "a group is found without being there");
+    }
+
+    fn check_buckets(&self) {
+        let all = &self.constraints;
+        let (mut running, mut strands) = (BTreeMap::<u32, u32>::new(), BTreeMap::new());
+        for (_, strand) in all.strands.iter() {
+            for &bucket in &strand.buckets {
+                *strands.entry(bucket).or_insert(0) += 1;
+            }
+        }
+        let held = self.jobs.iter().filter(|(_, job)| job.status == Status::Held);
+        for (_, job) in held.filter(|(_, job)| job.strand() != NONE) {
+            for &bucket in &all.strands[job.strand()].buckets {
+                *running.entry(bucket).or_default() += 1;
+            }
+        }
+        let mut asleep = 0;
+        for (number, bucket) in all.buckets.iter() {
+            let expected = running.get(&number).copied().unwrap_or_default();
+            assert_eq!(bucket.running, expected, "a bucket's running jobs are miscounted");
+            let expected = strands.get(&number).copied().unwrap_or_default();
+            assert_eq!(bucket.strands, expected, "a bucket's strands are miscounted");
+            assert_eq!(bucket.dirty, all.dirty.contains(&number), "a list and its flag differ");
+            asleep += bucket.asleep.len();
+            let rule = &all.rules[bucket.rule];
+            let most = rule.constraint.max_running;
+            let runs = most.is_some_and(|most| bucket.running >= most);
+            let alarm = bucket.timer != Timer::NONE && !bucket.tokens.had_any();
+            let waits = all.sweep < rule.settled && bucket.unsettled;
+            if bucket.asleep.is_empty() {
+                let kept = bucket.strands > 0 || bucket.timer != Timer::NONE;
+                assert!(kept || bucket.dirty, "an empty bucket is kept");
+            } else {
+                let obstacle = runs || alarm || waits || all.pending;
+                assert!(obstacle, "somebody sleeps where there is room");
+            }
+        }
+        let sleeping = all.groups.iter().filter(|(_, group)| group.asleep.is_some()).count();
+        assert_eq!(sleeping, asleep, "somebody sleeps without knowing it");
+    }
+
+    /// How many deadlines of buckets are armed, for checks.
+    pub(in crate::store) fn bucket_timers(&self) -> usize {
+        let timers = self.constraints.buckets.iter().map(|(_, bucket)| bucket.timer);
+        timers.filter(|timer| !timer.is_none()).count()
+    }
+
+    /// The timer of a bucket, for checks.
+    pub(in crate::store) fn bucket_timer(&self, bucket: u32) -> Option<Timer> {
+        self.constraints.buckets.get(bucket).map(|bucket| bucket.timer)
+    }
+}

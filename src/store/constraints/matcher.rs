@@ -1,0 +1,277 @@
+//! Which jobs a constraint is about, and which of its buckets they share.
+//!
+//! What is not there counts as nil. Numbers compare by what they are worth, however they are
+//! written; texts by their bytes. Values of different kinds are unequal, and neither is less. In
+//! names `*` stands for any text where `=`, `!=` or `in` compare.
+
+use crate::model::job::{Encoding, Payload};
+use crate::model::work::{Compare, Condition, Constraint, Path, Scalar};
+use crate::wire::{Leaf, json, msgpack};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Whether a job of the queue `name` that carries `payload` is meant. O(conditions * payload).
+pub(super) fn matches(constraint: &Constraint, name: &[u8], payload: Payload<'_>) -> bool {
+    // Names first: they are short.
+    let (names, places): (Vec<_>, Vec<_>) =
+        constraint.matcher.iter().partition(|condition| condition.path == Path::Name);
+    names.iter().all(|condition| name_holds(condition, name))
+        && places.iter().all(|condition| holds(condition, &leaf(&condition.path, payload)))
+}
+
+/// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
+/// what else is no scalar are equal if their bytes are. O(payload).
+pub(super) fn value(path: &Path, name: &[u8], payload: Payload<'_>) -> Box<[u8]> {
+    let tagged = |tag: u8, bytes: &[u8]| [&[tag], bytes].concat().into_boxed_slice();
+    if *path == Path::Name {
+        return tagged(b'n', name);
+    }
+    match leaf(path, payload) {
+        Leaf::Nil => tagged(0, b""),
+        Leaf::Bool(value) => tagged(1, &[u8::from(value)]),
+        Leaf::Integer(number) => tagged(2, &number.to_be_bytes()),
+        Leaf::Float(number) => match whole(number) {
+            Some(number) => tagged(2, &number.to_be_bytes()),
+            None => tagged(3, &number.to_bits().to_be_bytes()),
+        },
+        Leaf::Text(text) => tagged(4, text.as_bytes()),
+        Leaf::Other(bytes) => tagged(5, bytes),
+    }
+}
+
+fn leaf<'a>(path: &Path, payload: Payload<'a>) -> Leaf<'a> {
+    let Path::Argument(keys) = path else { return Leaf::Nil };
+    let found = match payload.encoding {
+        Encoding::Json | Encoding::JsonLine => json::at(payload.bytes, keys),
+        Encoding::MsgPack => msgpack::at(payload.bytes, keys),
+        Encoding::Packet { .. } => None,
+    };
+    found.unwrap_or(Leaf::Nil)
+}
+
+fn name_holds(condition: &Condition, name: &[u8]) -> bool {
+    let mut texts = condition.values.iter().filter_map(|value| match value {
+        Scalar::Text(text) => Some(text.as_bytes()),
+        _ => None,
+    });
+    match condition.op {
+        Compare::Equal | Compare::In => texts.any(|text| globs(text, name)),
+        Compare::NotEqual => !texts.any(|text| globs(text, name)),
+        op => texts.any(|text| is(op, Some(name.cmp(text)))),
+    }
+}
+
+fn holds(condition: &Condition, found: &Leaf<'_>) -> bool {
+    let mut values = condition.values.iter();
+    match condition.op {
+        Compare::Equal | Compare::In => values.any(|value| equal(found, value)),
+        Compare::NotEqual => !values.any(|value| equal(found, value)),
+        op => values.any(|value| is(op, order(found, value))),
+    }
+}
+
+fn is(op: Compare, order: Option<Ordering>) -> bool {
+    let Some(order) = order else { return false };
+    match op {
+        Compare::Less => order.is_lt(),
+        Compare::LessOrEqual => order.is_le(),
+        Compare::Greater => order.is_gt(),
+        Compare::GreaterOrEqual => order.is_ge(),
+        Compare::Equal | Compare::In => order.is_eq(),
+        Compare::NotEqual => order.is_ne(),
+    }
+}
+
+fn equal(found: &Leaf<'_>, value: &Scalar) -> bool {
+    match (found, value) {
+        (Leaf::Nil, Scalar::Nil) => true,
+        (Leaf::Bool(found), Scalar::Bool(value)) => found == value,
+        _ => order(found, value) == Some(Ordering::Equal),
+    }
+}
+
+/// How two numbers or two texts stand to each other.
+fn order(found: &Leaf<'_>, value: &Scalar) -> Option<Ordering> {
+    match (found, value) {
+        (Leaf::Text(found), Scalar::Text(value)) => Some(Cow::as_ref(found).cmp(&**value)),
+        (Leaf::Integer(found), Scalar::Integer(value)) => Some(found.cmp(value)),
+        (Leaf::Integer(found), Scalar::Float(value)) => against(*found, f64::from_bits(*value)),
+        (Leaf::Float(found), Scalar::Integer(value)) => {
+            against(*value, *found).map(Ordering::reverse)
+        }
+        (Leaf::Float(found), Scalar::Float(value)) => found.partial_cmp(&f64::from_bits(*value)),
+        _ => None,
+    }
+}
+
+/// Every integer of 64 bits, with a sign or without, is well within these.
+const WIDE: f64 = 1e38;
+
+/// An integer against a float, exactly.
+#[expect(clippy::cast_possible_truncation, reason = "what is beyond the range was told apart")]
+fn against(number: i128, float: f64) -> Option<Ordering> {
+    if float.is_nan() {
+        return None;
+    }
+    if float >= WIDE {
+        return Some(Ordering::Less);
+    }
+    if float <= -WIDE {
+        return Some(Ordering::Greater);
+    }
+    let whole = float.trunc();
+    let order = number.cmp(&(whole as i128));
+    Some(order.then_with(|| whole.partial_cmp(&float).unwrap_or(Ordering::Equal)))
+}
+
+/// A float without a fraction as the integer that it is worth.
+#[expect(clippy::cast_possible_truncation, reason = "it is within the range")]
+fn whole(float: f64) -> Option<i128> {
+    let is_whole = float.abs() < WIDE && float.fract().abs() < f64::MIN_POSITIVE;
+    is_whole.then_some(float as i128)
+}
+
+/// Whether `pattern`, in which `*` stands for any bytes, is `text`. O(pattern * text).
+fn globs(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    // Where the last star is, and how much of the text it stands for so far ends where.
+    let mut star: Option<(usize, usize)> = None;
+    while read < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, read));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[read]) {
+            (at, read) = (at + 1, read + 1);
+        } else if let Some((place, end)) = star {
+            star = Some((place, end + 1));
+            (at, read) = (place + 1, end + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argument(path: &str) -> Path {
+        Path::Argument(path.split('.').filter(|key| !key.is_empty()).map(Into::into).collect())
+    }
+
+    fn text(text: &str) -> Scalar {
+        Scalar::Text(text.into())
+    }
+
+    fn constraint(path: Path, op: Compare, values: &[Scalar]) -> Constraint {
+        let matcher = vec![Condition { path, op, values: values.to_vec() }];
+        Constraint { name: "c".into(), matcher, max_running: Some(1), rate: None, per: None }
+    }
+
+    /// Whether a condition holds of an argument, in both encodings.
+    fn says(path: &str, op: Compare, values: &[Scalar], json: &str) -> bool {
+        let constraint = constraint(argument(path), op, values);
+        let mut packed = Vec::new();
+        msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
+        let by = |encoding, bytes| matches(&constraint, b"q", Payload { encoding, bytes });
+        let found = by(Encoding::Json, json.as_bytes());
+        assert_eq!(by(Encoding::MsgPack, &packed), found, "{path} {op:?} {values:?} {json}");
+        found
+    }
+
+    #[test]
+    fn scalars_compare_by_worth_and_kind() {
+        use Compare::{Equal, Greater, GreaterOrEqual, In, Less, LessOrEqual, NotEqual};
+        let one = Scalar::Integer(1);
+        let half = Scalar::Float(0.5_f64.to_bits());
+        for (path, op, values, json, expected) in [
+            ("a", Equal, vec![one.clone()], r#"{"a":1}"#, true),
+            ("a", Equal, vec![one.clone()], r#"{"a":1.0}"#, true),
+            ("a", Equal, vec![one.clone()], r#"{"a":"1"}"#, false),
+            ("a", NotEqual, vec![one.clone()], r#"{"a":"1"}"#, true),
+            ("a", NotEqual, vec![one.clone()], r"{}", true),
+            ("a", Equal, vec![Scalar::Nil], r"{}", true),
+            ("a", Equal, vec![Scalar::Nil], r#"{"a":null}"#, true),
+            ("a", Equal, vec![Scalar::Nil], r#"{"a":[]}"#, false),
+            ("a.b", Equal, vec![text("x*")], r#"{"a":{"b":"x*"}}"#, true),
+            ("a.b", Equal, vec![text("x*")], r#"{"a":{"b":"xy"}}"#, false),
+            ("", Equal, vec![Scalar::Bool(true)], "true", true),
+            ("", Equal, vec![Scalar::Bool(true)], "false", false),
+            ("a", Less, vec![one.clone()], r#"{"a":0.9}"#, true),
+            ("a", Less, vec![one.clone()], r#"{"a":"0"}"#, false),
+            ("a", Less, vec![one.clone()], r"{}", false),
+            ("a", LessOrEqual, vec![half.clone()], r#"{"a":0}"#, true),
+            ("a", Greater, vec![half.clone()], r#"{"a":1}"#, true),
+            ("a", GreaterOrEqual, vec![half], r#"{"a":0.5}"#, true),
+            ("a", Greater, vec![text("a")], r#"{"a":"b"}"#, true),
+            ("a", In, vec![text("a"), one.clone()], r#"{"a":1}"#, true),
+            ("a", In, vec![text("a"), one], r#"{"a":2}"#, false),
+        ] {
+            assert_eq!(says(path, op, &values, json), expected, "{path} {op:?} {values:?} {json}");
+        }
+    }
+
+    #[test]
+    fn integers_and_floats_are_told_apart_beyond_53_bits() {
+        let near = (1_i128 << 53) + 1;
+        let float = 9_007_199_254_740_992.0;
+        assert_eq!(against(near, float), Some(Ordering::Greater));
+        assert_eq!(against(near - 1, float), Some(Ordering::Equal));
+        assert_eq!(against(-1, -0.5), Some(Ordering::Less));
+        assert_eq!(against(0, -0.5), Some(Ordering::Greater));
+        assert_eq!(against(i128::MAX, f64::INFINITY), Some(Ordering::Less));
+        assert_eq!(against(0, f64::NEG_INFINITY), Some(Ordering::Greater));
+        assert_eq!(against(0, f64::NAN), None);
+    }
+
+    #[test]
+    fn names_match_by_globs() {
+        for (pattern, name, expected) in [
+            ("mail", "mail", true),
+            ("mail", "mails", false),
+            ("mail-*", "mail-", true),
+            ("mail-*", "mail-x", true),
+            ("*", "", true),
+            ("", "", true),
+            ("a*b*c", "axxbyybc", true),
+            ("a*b*c", "axxcyyb", false),
+            ("*aab", "aaaab", true),
+            ("**", "x", true),
+        ] {
+            assert_eq!(globs(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+            let json = Payload { encoding: Encoding::Json, bytes: b"1" };
+            for (op, found) in [
+                (Compare::Equal, expected),
+                (Compare::In, expected),
+                (Compare::NotEqual, !expected),
+            ] {
+                let constraint = constraint(Path::Name, op, &[text(pattern)]);
+                assert_eq!(matches(&constraint, name.as_bytes(), json), found);
+            }
+        }
+        let json = Payload { encoding: Encoding::Json, bytes: b"1" };
+        assert!(matches(&constraint(Path::Name, Compare::Less, &[text("b")]), b"a", json));
+        assert!(!matches(&constraint(Path::Name, Compare::Greater, &[text("b")]), b"a", json));
+    }
+
+    #[test]
+    fn equal_values_share_a_bucket_whatever_their_encoding() {
+        let bucket = |json: &str| {
+            let path = argument("a");
+            let mut packed = Vec::new();
+            msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
+            let by = |encoding, bytes| value(&path, b"q", Payload { encoding, bytes });
+            let found = by(Encoding::JsonLine, json.as_bytes());
+            assert_eq!(by(Encoding::MsgPack, &packed), found);
+            found
+        };
+        assert_eq!(bucket(r#"{"a":1}"#), bucket(r#"{"x":{"a":3},"a":1.0}"#));
+        assert_eq!(bucket(r#"{"a":null}"#), bucket("[]"));
+        let all = [r#"{"a":1}"#, r#"{"a":"1"}"#, r#"{"a":1.5}"#, r#"{"a":true}"#, "{}"];
+        let distinct: std::collections::BTreeSet<_> = all.into_iter().map(bucket).collect();
+        assert_eq!(distinct.len(), all.len());
+        let name = Payload { encoding: Encoding::Json, bytes: b"1" };
+        assert_ne!(value(&Path::Name, b"q", name), value(&Path::Name, b"r", name));
+    }
+}

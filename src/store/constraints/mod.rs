@@ -1,0 +1,238 @@
+//! Constraints: jobs that are held back until they may run.
+//!
+//! A put asks once which constraints match its job ([`matcher`]); one that matches has a *bucket*
+//! for the job ([`bucket`]). A job may start when each of its buckets has room: fewer jobs running
+//! than `max_running`, and a token by `rate`. Nothing is reserved for jobs that might run: room is
+//! taken when a job is handed out, so that a job in whose queue nobody is interested stands in
+//! nobody's way. Who may be seen in its queue's heap meanwhile is said in [`strand`], how that
+//! changes in [`gate`], and how constraints come and go in [`rules`].
+//!
+//! Invariants, between two commands:
+//! - no bucket has more running jobs than it may, or had when a job was started, and no job started
+//!   without a token;
+//! - a bucket's count of running jobs is that of its jobs that are held;
+//! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
+//! - in a group that is awake exactly its first job is shown.
+//!
+//! Costs: without constraints one test for each put. With them a put pays O(constraints * payload).
+//! What is held back costs nothing: a job of a strand pays O(log n) when it comes, is shown, and
+//! leaves. Whoever takes and finds a job that may not run pays O(k + log n) for its k buckets, puts
+//! a whole strand or group away with it, and nobody meets that again before there was room where it
+//! waits. What room brings about, and what a changed constraint means for the jobs that are there,
+//! is done a bounded number of steps at a time; [`super::Store::next_deadline`] is at once while
+//! some is left.
+//!
+//! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
+//! members. A job that is popped has started and ended: it takes a token.
+
+mod bucket;
+mod check;
+mod gate;
+mod matcher;
+mod rules;
+mod strand;
+#[cfg(test)]
+mod tests;
+
+use crate::base::paged::PagedSlab;
+use crate::base::time::{Mono, Now};
+use crate::model::work::Constraint;
+use crate::store::jobs::NONE;
+use bucket::{Bucket, Tokens};
+use std::collections::{BTreeMap, VecDeque};
+use strand::{Group, Strand};
+
+/// How far the matching of existing jobs has come: in which round, and up to which place.
+type Progress = (u64, u32);
+
+/// A constraint that is there, or was and still has jobs.
+#[derive(Debug)]
+struct Rule {
+    constraint: Constraint,
+    /// Its place among the jobs, which keeps it in a journal; [`NONE`] if it no longer holds.
+    slot: u32,
+    /// Its buckets.
+    values: BTreeMap<Box<[u8]>, u32>,
+    /// All jobs that were there before it have been matched when the sweep has come this far.
+    settled: Progress,
+    /// Since when its rate is what it is.
+    since: Mono,
+    /// Whether buckets were full then.
+    began_full: bool,
+}
+
+impl Rule {
+    fn holds(&self) -> bool {
+        self.slot != NONE
+    }
+}
+
+/// All constraints and what they hold back.
+#[derive(Debug, Default)]
+pub(super) struct Constraints {
+    rules: PagedSlab<Rule>,
+    by_name: BTreeMap<Box<str>, u32>,
+    /// Rules that hold, by the ids of their places among the jobs.
+    by_id: BTreeMap<u64, u32>,
+    buckets: PagedSlab<Bucket>,
+    strands: PagedSlab<Strand>,
+    /// Strands by their queue and its buckets.
+    by_seat: BTreeMap<Box<[u32]>, u32>,
+    groups: PagedSlab<Group>,
+    /// Groups by bucket and queue.
+    by_place: BTreeMap<(u32, u32), u32>,
+    /// Buckets where something has changed.
+    dirty: VecDeque<u32>,
+    /// Queues that somebody waits for, where another job is first now.
+    unserved: VecDeque<u32>,
+    /// Buckets that wait for their rule to be settled.
+    unsettled: VecDeque<u32>,
+    /// The same whose rules may be settled by now.
+    settling: VecDeque<u32>,
+    /// Whether anything is to be done.
+    pending: bool,
+    sweep: Progress,
+    /// How far it is to go.
+    sweep_until: Progress,
+    /// How much was done so far, in jobs, strands and groups moved or looked at.
+    steps: u64,
+}
+
+impl Constraints {
+    /// Whether there is nothing that could be held back.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.strands.is_empty()
+    }
+
+    /// Whether no job has to be asked about.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether something is left to be done at once.
+    #[inline(always)]
+    pub(super) fn is_pending(&self) -> bool {
+        self.pending
+    }
+
+    /// The place among the jobs of the constraint with this id.
+    pub(super) fn place(&self, id: u64) -> Option<u32> {
+        self.by_id.get(&id).map(|&rule| self.rules[rule].slot)
+    }
+
+    /// The constraint at this place. O(log c).
+    pub(super) fn at(&self, id: u64) -> &Constraint {
+        &self.rules[self.by_id[&id]].constraint
+    }
+
+    pub(super) fn get(&self, rule: u32) -> &Constraint {
+        &self.rules[rule].constraint
+    }
+
+    /// Something has changed at a bucket.
+    fn mark(&mut self, bucket: u32) {
+        let record = &mut self.buckets[bucket];
+        if !record.dirty {
+            record.dirty = true;
+            self.dirty.push_back(bucket);
+            self.pending = true;
+        }
+    }
+
+    /// Whether a job of this bucket may start, as far as this bucket is concerned. O(1).
+    fn has_room(&mut self, bucket: u32, now: Now) -> bool {
+        let record = &mut self.buckets[bucket];
+        let rule = &self.rules[record.rule];
+        if !rule.holds() {
+            return true;
+        }
+        if self.sweep < rule.settled {
+            return false;
+        }
+        if rule.constraint.max_running.is_some_and(|most| record.running >= most) {
+            return false;
+        }
+        record.tokens.change(rule.constraint.rate, rule.since);
+        record.tokens.any(now)
+    }
+
+    /// The first bucket of a strand that has no room. O(its buckets).
+    fn obstacle(&mut self, strand: u32, now: Now) -> Option<u32> {
+        (0..self.strands[strand].buckets.len()).find_map(|number| {
+            let bucket = self.strands[strand].buckets[number];
+            (!self.has_room(bucket, now)).then_some(bucket)
+        })
+    }
+
+    /// The bucket of a rule for this value, made if need be. O(log b) for its b buckets.
+    fn bucket(&mut self, rule: u32, value: Box<[u8]>, now: Now) -> u32 {
+        let record = &mut self.rules[rule];
+        if let Some(&bucket) = record.values.get(&value) {
+            return bucket;
+        }
+        let rate = record.constraint.rate;
+        let tokens = if record.began_full {
+            Tokens::full(rate, now.mono)
+        } else {
+            Tokens::empty(rate, record.since)
+        };
+        let bucket = self.buckets.insert(Bucket {
+            rule,
+            value: value.clone(),
+            strands: 0,
+            running: 0,
+            tokens,
+            asleep: std::collections::BTreeSet::new(),
+            timer: crate::base::deadlines::Timer::NONE,
+            dirty: false,
+            unsettled: false,
+        });
+        record.values.insert(value, bucket);
+        bucket
+    }
+
+    /// The strand of a queue's jobs with these buckets, made if need be, and whether it was.
+    fn strand(&mut self, queue: u32, buckets: &[u32]) -> (u32, bool) {
+        let seat = [&[queue], buckets].concat();
+        if let Some(&strand) = self.by_seat.get(&*seat) {
+            return (strand, false);
+        }
+        for &bucket in buckets {
+            self.buckets[bucket].strands += 1;
+        }
+        let strand = self.strands.insert(Strand::new(queue, buckets));
+        self.by_seat.insert(seat.into(), strand);
+        (strand, true)
+    }
+
+    /// Forgets a strand that has no jobs. O(k log).
+    fn drop_strand(&mut self, number: u32) {
+        let strand = self.strands.remove(number).expect("a strand was dropped twice");
+        assert!(strand.group == NONE && strand.parked.is_empty(), "a dropped strand had jobs");
+        self.by_seat.remove(&*[&[strand.queue], &*strand.buckets].concat());
+        for &bucket in &strand.buckets {
+            self.buckets[bucket].strands -= 1;
+            if self.buckets[bucket].strands == 0 {
+                self.mark(bucket);
+            }
+        }
+    }
+
+    /// The group of a bucket and a queue, made if need be.
+    fn group(&mut self, bucket: u32, queue: u32) -> u32 {
+        if let Some(&group) = self.by_place.get(&(bucket, queue)) {
+            return group;
+        }
+        let strands = std::collections::BTreeSet::new();
+        let group = Group { bucket, queue, strands, shown: NONE, asleep: None };
+        let group = self.groups.insert(group);
+        self.by_place.insert((bucket, queue), group);
+        group
+    }
+}
