@@ -276,7 +276,10 @@ impl Durable {
             let stamp = own.max(self.rests_on(outcome));
             // A look shows what is there now; it could not be shown later. And some answers say
             // nothing but that there will be another one.
-            if stamp <= durable || matches!(outcome, Outcome::Seen(_) | Outcome::Constraint(_)) || self.is_interim(outcome) {
+            if stamp <= durable
+                || matches!(outcome, Outcome::Seen(_) | Outcome::Constraint(_))
+                || self.is_interim(outcome)
+            {
                 self.effects.outcomes[kept] = (ticket, outcome);
                 kept += 1;
                 continue;

@@ -36,7 +36,8 @@ impl Store {
             Work::Free { name } => self.free(ticket, name, fx),
             Work::Constraint { name } => {
                 let found = self.constraints.by_name.get(name);
-                let outcome = found.map_or(Outcome::NoConstraint, |&rule| Outcome::Constraint(rule));
+                let outcome =
+                    found.map_or(Outcome::NoConstraint, |&rule| Outcome::Constraint(rule));
                 fx.answer(ticket, outcome);
             }
             _ => return false,

@@ -7,9 +7,9 @@
 //! take it and finds that it may not moves its whole strand to the group of the bucket that has no
 //! room, or, if that is its own, puts the group to sleep until there is some.
 
-use crate::store::jobs::{Jobs, NONE};
 use crate::base::heap::{Heap, leaves_before};
 use crate::model::job::Urgency;
+use crate::store::jobs::{Jobs, NONE};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

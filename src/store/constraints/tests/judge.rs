@@ -1,0 +1,335 @@
+//! Chance against a judge who keeps lists and looks at everything: who takes gets the first of all
+//! jobs that may run, nobody waits for one, and no limit is passed.
+
+use super::{Shop, argument, client, names, on};
+use crate::base::rng::Rng;
+use crate::base::time::Mono;
+use crate::model::command::{Command, Wait};
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
+use crate::model::work::{Compare, Condition, Constraint, Scalar};
+use crate::store::constraints::matcher;
+use crate::store::{Outcome, Store};
+use std::cmp::Ordering;
+
+const QUEUES: [&str; 3] = ["a", "b", "c"];
+
+/// What the judge knows of one constraint.
+struct Law {
+    constraint: Constraint,
+    begun: u64,
+    /// When which jobs were started, with the value that counts.
+    starts: Vec<(u64, Box<[u8]>)>,
+}
+
+impl Law {
+    fn value(&self, store: &Store, slot: u32) -> Option<Box<[u8]>> {
+        let job = &store.jobs[slot];
+        let (name, payload) = (&*store.queues[job.queue].name, job.payload());
+        if job.is_packet() || job.is_never_selected() {
+            return None;
+        }
+        let per = self.constraint.per.as_ref();
+        matcher::matches(&self.constraint, name, payload)
+            .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, payload)))
+    }
+
+    fn running(&self, store: &Store, value: &[u8]) -> usize {
+        let held = store.jobs.iter().filter(|(_, job)| job.status == Status::Held);
+        held.filter(|(slot, _)| self.value(store, *slot).as_deref() == Some(value)).count()
+    }
+
+    /// Tokens left, in parts, by everything that has happened from the begin; negative is a crime.
+    fn tokens(&self, value: &[u8], now: u64) -> Option<i128> {
+        let rate = self.constraint.rate?;
+        let token = i128::from(rate.period_ms) * 1_000_000;
+        let most = i128::from(rate.burst) * token;
+        let (mut level, mut at) = (most, self.begun);
+        let refill = |level: i128, passed: u64| {
+            (level + i128::from(passed) * i128::from(rate.count)).min(most)
+        };
+        for (start, of) in &self.starts {
+            if **of == *value {
+                level = refill(level, start - at) - token;
+                assert!(level >= 0, "{} started faster than its rate", self.constraint.name);
+                at = *start;
+            }
+        }
+        Some(refill(level, now - at) - token)
+    }
+}
+
+struct Court {
+    shop: Shop,
+    laws: Vec<Law>,
+    rng: Rng,
+    waiting: Vec<(Ticket, Vec<&'static str>)>,
+    started: usize,
+}
+
+impl Court {
+    fn new(seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        Self { shop: Shop::new(), laws: Vec::new(), rng, waiting: Vec::new(), started: 0 }
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.rng.below(all.len() as u64)).unwrap()]
+    }
+
+    fn may_run(&self, slot: u32) -> bool {
+        let store = &self.shop.store;
+        self.laws.iter().all(|law| {
+            let Some(value) = law.value(store, slot) else { return true };
+            let most = law.constraint.max_running.map_or(usize::MAX, |most| most as usize);
+            let tokens = law.tokens(&value, self.shop.now.mono.0);
+            law.running(store, &value) < most && tokens.is_none_or(|left| left >= 0)
+        })
+    }
+
+    /// The job that a take of these queues is to get.
+    fn best(&self, queues: &[&str]) -> Option<JobId> {
+        let store = &self.shop.store;
+        let mut best: Option<u32> = None;
+        for (slot, job) in store.jobs.iter().filter(|(slot, _)| !store.is_hidden(*slot)) {
+            let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
+            let waits = matches!(job.status, Status::Ready | Status::Parked);
+            if waits
+                && queues.contains(&name)
+                && !job.is_over(self.shop.now)
+                && self.may_run(slot)
+                && best.is_none_or(|best| store.jobs.order(slot, best) == Ordering::Less)
+            {
+                best = Some(slot);
+            }
+        }
+        best.map(|slot| JobId(store.jobs[slot].id))
+    }
+
+    /// Looks at what the last call has brought about.
+    fn judge(&mut self) {
+        for &(ticket, outcome) in &self.shop.fx.outcomes.clone() {
+            self.waiting.retain(|&(waiting, _)| waiting != ticket);
+            let Outcome::Job(slot) = outcome else { continue };
+            self.started += 1;
+            let store = &self.shop.store;
+            for law in &mut self.laws {
+                let Some(value) = law.value(store, slot.0) else { continue };
+                law.starts.push((self.shop.now.mono.0, value.clone()));
+                law.tokens(&value, self.shop.now.mono.0);
+                if let Some(most) = law.constraint.max_running {
+                    let running = law.running(store, &value);
+                    assert!(running <= most as usize, "{} run of {most}", running);
+                }
+            }
+        }
+        self.shop.fx.outcomes.clear();
+        self.shop.store.check_invariants();
+    }
+
+    /// Lets everything happen that is due now.
+    fn settle(&mut self) {
+        self.judge();
+        while self.shop.store.next_deadline().is_some_and(|at| at <= self.shop.now.mono) {
+            self.shop.fx.clear();
+            self.shop.store.expire(3, self.shop.now, &mut self.shop.fx);
+            self.judge();
+        }
+        for (_, queues) in &self.waiting {
+            assert_eq!(self.best(queues), None, "somebody waits for a job that may run");
+        }
+    }
+
+    fn a_constraint(&mut self) -> Constraint {
+        let name = self.pick(&["x", "y", "z"]);
+        let mut constraint = on(name, self.pick(&["a", "*", "b"]));
+        if self.rng.one_in(3) {
+            let values = vec![Scalar::Integer(1)];
+            constraint.matcher =
+                vec![Condition { path: argument("u"), op: Compare::LessOrEqual, values }];
+        }
+        if self.rng.one_in(2) {
+            constraint = constraint.per(self.pick(&["h", "u", "none"]));
+        }
+        if self.rng.below(3) > 0 {
+            constraint = constraint.running(self.pick(&[0, 1, 1, 2, 3]));
+        }
+        if constraint.max_running.is_none() || self.rng.one_in(3) {
+            let burst = self.pick(&[1, 2]);
+            constraint = constraint.rate(self.pick(&[1, 3]), self.pick(&[7, 50]), burst);
+        }
+        constraint
+    }
+
+    fn legislate(&mut self) {
+        if self.rng.one_in(3) {
+            let name = self.pick(&["x", "y", "z"]);
+            self.shop.free(name);
+            self.laws.retain(|law| *law.constraint.name != *name);
+            return;
+        }
+        let mut new = self.a_constraint();
+        let begun = self.shop.now.mono.0;
+        let known = self.laws.iter_mut().find(|law| law.constraint.name == new.name);
+        match known {
+            Some(law) if self.rng.one_in(2) => {
+                new = Constraint { max_running: new.max_running, ..law.constraint.clone() };
+                law.constraint = new.clone();
+            }
+            Some(law)
+                if (&law.constraint.matcher, &law.constraint.per) == (&new.matcher, &new.per) =>
+            {
+                new.rate = law.constraint.rate;
+                law.constraint = new.clone();
+            }
+            Some(law) => *law = Law { constraint: new.clone(), begun, starts: Vec::new() },
+            None => self.laws.push(Law { constraint: new.clone(), begun, starts: Vec::new() }),
+        }
+        self.shop.constrain(&new);
+    }
+
+    fn put(&mut self) {
+        let (h, u) = (self.rng.below(3), self.rng.below(3));
+        let json =
+            if self.rng.one_in(8) { "{}".to_owned() } else { format!("{{\"h\":{h},\"u\":{u}}}") };
+        let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 20, jitter_percent: 0 };
+        let terms = Terms {
+            ttl_ms: self.pick(&[0, 0, 30]),
+            delay_ms: self.pick(&[0, 0, 9]),
+            lease_ms: self.pick(&[0, 12]),
+            retry: self.pick(&[None, Some(retry)]),
+            keep_ms: self.pick(&[0, 10]),
+            bury_ms: self.pick(&[0, 20]),
+        };
+        let urgency = match self.rng.below(12) {
+            0 => Urgency::Beyond("18446744073709551616"),
+            1 => Urgency::Beyond("99446744073709551616"),
+            number => Urgency::Number(i64::try_from(number % 4).unwrap() - 2),
+        };
+        let queue = self.pick(&QUEUES);
+        let terms = self.rng.one_in(2).then_some(terms);
+        let put = Command::Put {
+            queue: queue.as_bytes(),
+            urgency,
+            turn: Turn::OldestFirst,
+            payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
+            terms: terms.as_ref(),
+        };
+        self.shop.apply(0, &put);
+    }
+
+    fn take(&mut self) {
+        let queues: Vec<&'static str> =
+            QUEUES.into_iter().filter(|_| self.rng.below(2) == 0).collect();
+        let holder = u32::try_from(1 + self.rng.below(3)).unwrap();
+        if self.rng.below(3) > 0 {
+            let expected = self.best(&queues);
+            assert_eq!(self.shop.take(holder, &queues), expected, "the wrong job was taken");
+        } else {
+            let list = names(&queues);
+            let wait = self.pick(&[Wait::Forever, Wait::Milliseconds(15)]);
+            self.shop.apply(holder, &Command::Take { queues: list.from(0), wait });
+            let ticket = Ticket { client: client(holder), serial: self.shop.serial };
+            self.waiting.push((ticket, queues));
+        }
+    }
+
+    /// Something happens to some job.
+    fn touch(&mut self) {
+        let id = JobId(1 + self.rng.below(self.shop.store.next_id().0));
+        let holder =
+            self.shop.store.ids.find(id.0).map_or(1, |slot| self.shop.store.jobs[slot].holder);
+        let holder = if holder == u32::MAX { 1 } else { holder };
+        let result = Payload { encoding: Encoding::Json, bytes: b"1" };
+        let command = match self.rng.below(8) {
+            0 => Command::Delete { id },
+            1 | 2 => Command::Finish { id, lease: None, result },
+            3 => Command::Fail { id, lease: None, retry: true, error: result },
+            4 => Command::Bury { id, lease: None },
+            5 => Command::Kick { id },
+            6 => Command::Touch { id, lease: None },
+            _ => Command::Release { id, lease: None },
+        };
+        self.shop.apply(holder, &command);
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(20) {
+            0 => self.legislate(),
+            1..=6 => self.put(),
+            7..=11 => self.take(),
+            12..=16 => self.touch(),
+            17 => {
+                let gone = client(u32::try_from(1 + self.rng.below(3)).unwrap());
+                self.waiting.retain(|(ticket, _)| ticket.client != gone);
+                self.shop.fx.clear();
+                self.shop.store.forget(gone, self.shop.now, &mut self.shop.fx);
+            }
+            _ => {
+                let passed = self.rng.below(12_000_000);
+                let end = Mono(self.shop.now.mono.0 + passed);
+                while let Some(at) = self.shop.store.next_deadline().filter(|&at| at <= end) {
+                    self.shop.now.mono = at.max(self.shop.now.mono);
+                    self.settle();
+                }
+                self.shop.now.mono = end;
+            }
+        }
+        self.settle();
+    }
+
+    /// Everything ends once nothing forbids it for ever.
+    fn end(&mut self) {
+        for number in 0..self.laws.len() {
+            let law = &mut self.laws[number].constraint;
+            if law.max_running == Some(0) {
+                law.max_running = Some(1);
+                let constraint = law.clone();
+                self.shop.constrain(&constraint);
+                self.settle();
+            }
+        }
+        for holder in 1..=3 {
+            self.waiting.clear();
+            self.shop.fx.clear();
+            self.shop.store.forget(client(holder), self.shop.now, &mut self.shop.fx);
+            self.settle();
+        }
+        for _ in 0..20_000 {
+            let expected = self.best(&QUEUES);
+            let job = self.shop.take(1, &QUEUES);
+            assert_eq!(job, expected, "the wrong job was taken");
+            self.settle();
+            if let Some(id) = job {
+                self.shop.delete(id);
+                self.settle();
+                continue;
+            }
+            let Some(at) = self.shop.store.next_deadline() else { break };
+            self.shop.now.mono = at;
+            self.settle();
+        }
+        let left = self.shop.store.jobs.iter();
+        let left = left.filter(|(slot, _)| !self.shop.store.is_hidden(*slot));
+        let left: Vec<Status> = left.map(|(_, job)| job.status).collect();
+        assert!(left.iter().all(|&status| status == Status::Buried), "{left:?} never ended");
+    }
+}
+
+#[test]
+fn whatever_happens_the_judge_finds_nothing() {
+    let mut started = 0;
+    for seed in 0..150 {
+        let mut court = Court::new(seed);
+        for _ in 0..3 {
+            court.legislate();
+            court.settle();
+        }
+        for _ in 0..200 {
+            court.step();
+        }
+        court.end();
+        started += court.started;
+    }
+    assert!(started > 5_000, "only {started} jobs were started");
+}

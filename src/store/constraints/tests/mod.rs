@@ -1,0 +1,165 @@
+//! What constraints hold back, and what that costs.
+
+mod judge;
+mod life;
+mod many;
+
+use crate::base::strings::StringList;
+use crate::base::time::{Mono, Now, Wall};
+use crate::model::command::{Command, Wait};
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, Work};
+use crate::store::{Effects, Outcome, Store};
+
+/// A store, the time, and who asks.
+struct Shop {
+    store: Store,
+    fx: Effects,
+    now: Now,
+    serial: u32,
+}
+
+fn client(index: u32) -> ClientId {
+    ClientId { index, generation: 1 }
+}
+
+fn names(queues: &[&str]) -> StringList {
+    let mut names = StringList::default();
+    for queue in queues {
+        names.push(queue.as_bytes());
+    }
+    names
+}
+
+fn ms(ms: u64) -> Now {
+    Now { mono: Mono(ms * 1_000_000), wall: Wall(1_700_000_000_000 + ms) }
+}
+
+impl Shop {
+    fn new() -> Self {
+        Self { store: Store::new(7), fx: Effects::default(), now: ms(1), serial: 0 }
+    }
+
+    fn ticket(&mut self, index: u32) -> Ticket {
+        self.serial += 1;
+        Ticket { client: client(index), serial: self.serial }
+    }
+
+    /// Carries a command out and returns the answers.
+    fn apply(&mut self, index: u32, command: &Command<'_>) -> Vec<(Ticket, Outcome)> {
+        let ticket = self.ticket(index);
+        self.fx.clear();
+        self.store.apply(ticket, command, self.now, &mut self.fx);
+        self.fx.outcomes.clone()
+    }
+
+    fn put_with(&mut self, queue: &str, urgency: i64, json: &str, terms: Option<&Terms>) -> JobId {
+        let put = Command::Put {
+            queue: queue.as_bytes(),
+            urgency: Urgency::Number(urgency),
+            turn: Turn::OldestFirst,
+            payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
+            terms,
+        };
+        match self.apply(0, &put)[0] {
+            (_, Outcome::Put(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(&mut self, queue: &str, json: &str) -> JobId {
+        self.put_with(queue, 0, json, None)
+    }
+
+    /// The job that client `index` gets at once.
+    fn take(&mut self, index: u32, queues: &[&str]) -> Option<JobId> {
+        let names = names(queues);
+        let take = Command::Take { queues: names.from(0), wait: Wait::No };
+        let outcomes = self.apply(index, &take);
+        match outcomes[0].1 {
+            Outcome::Job(slot) => Some(self.store.view(slot).id),
+            Outcome::NoJob => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Lets a client wait for a job, or have one at once.
+    fn wait(&mut self, index: u32, queue: &str) -> Vec<(Ticket, JobId)> {
+        let names = names(&[queue]);
+        self.apply(index, &Command::Take { queues: names.from(0), wait: Wait::Forever });
+        self.jobs()
+    }
+
+    /// The jobs that the last call has handed out.
+    fn jobs(&self) -> Vec<(Ticket, JobId)> {
+        let each = self.fx.outcomes.iter().filter_map(|&(ticket, outcome)| match outcome {
+            Outcome::Job(slot) => Some((ticket, self.store.view(slot).id)),
+            _ => None,
+        });
+        each.collect()
+    }
+
+    fn delete(&mut self, id: JobId) -> Vec<(Ticket, Outcome)> {
+        self.apply(0, &Command::Delete { id })
+    }
+
+    fn release(&mut self, index: u32, id: JobId) {
+        self.apply(index, &Command::Release { id, lease: None });
+    }
+
+    fn constrain(&mut self, constraint: &Constraint) -> Outcome {
+        self.apply(0, &Command::Work(&Work::Constrain(constraint)))[0].1
+    }
+
+    fn free(&mut self, name: &str) -> Outcome {
+        self.apply(0, &Command::Work(&Work::Free { name }))[0].1
+    }
+
+    /// Lets time pass, and what is due happen in its moments.
+    fn pass_until(&mut self, end: Now) {
+        while let Some(at) = self.store.next_deadline().filter(|&at| at <= end.mono) {
+            let passed = Mono(at.0.max(self.now.mono.0)).0 - self.now.mono.0;
+            self.now.mono = Mono(self.now.mono.0 + passed);
+            self.fx.clear();
+            self.store.expire(64, self.now, &mut self.fx);
+        }
+        self.now = Now { mono: end.mono.max(self.now.mono), wall: end.wall };
+    }
+
+    fn settle(&mut self) {
+        self.pass_until(self.now);
+    }
+
+    /// What has been done for constraints during `work`.
+    fn steps<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (u64, T) {
+        let before = self.store.constraints.steps;
+        let result = work(self);
+        (self.store.constraints.steps - before, result)
+    }
+}
+
+fn argument(path: &str) -> Path {
+    Path::Argument(path.split('.').map(Into::into).collect())
+}
+
+/// All jobs of queues whose name matches.
+fn on(name: &str, queues: &str) -> Constraint {
+    let values = vec![Scalar::Text(queues.into())];
+    let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
+    Constraint { name: name.into(), matcher, max_running: None, rate: None, per: None }
+}
+
+impl Constraint {
+    fn running(self, most: u32) -> Self {
+        Self { max_running: Some(most), ..self }
+    }
+
+    fn rate(self, count: u32, period_ms: u64, burst: u32) -> Self {
+        Self { rate: Some(Rate { count, period_ms, burst }), ..self }
+    }
+
+    fn per(self, path: &str) -> Self {
+        Self { per: Some(argument(path)), ..self }
+    }
+}
