@@ -7,6 +7,7 @@
 //! Unless its module says otherwise, one iteration does [`ROUND`] operations on different data: a
 //! repeated input flatters branchy code, and **a time in µs reads as ns for one operation**.
 
+mod constraints;
 mod deadlines;
 mod ends;
 mod heap;

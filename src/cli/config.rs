@@ -3,6 +3,7 @@
 //! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
 
 use super::address::DoorAddress;
+use super::constraints;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
 use super::size::Size;
@@ -11,6 +12,7 @@ use crate::base::limits::{
 };
 use crate::journal::SyncMode;
 use crate::model::core::Door;
+use crate::model::work::Constraint;
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -60,6 +62,11 @@ pub(super) struct Options {
     /// The least important log lines that are written [default: info].
     #[arg(long, value_name = "LEVEL", env = "JOBCENTRE_LOG_LEVEL")]
     log_level: Option<Level>,
+
+    /// Constraints: only a file can say so much.
+    #[arg(skip)]
+    #[serde(rename = "constraint", default, deserialize_with = "constraints::read")]
+    constraints: Option<Vec<Constraint>>,
 }
 
 /// All settings, complete.
@@ -72,6 +79,7 @@ pub(super) struct Config {
     pub(super) max_clients: usize,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
+    pub(super) constraints: Vec<Constraint>,
 }
 
 impl Options {
@@ -96,6 +104,7 @@ impl Options {
             max_clients: self.max_clients.or(fallback.max_clients),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
+            constraints: self.constraints.or(fallback.constraints),
         }
     }
 
@@ -119,6 +128,7 @@ impl Options {
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
+            constraints: self.constraints.unwrap_or_default(),
         }
     }
 }
@@ -169,7 +179,8 @@ mod tests {
     fn a_file_sets_everything_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
-                    log-format = 'json'\nlog-level = 'warn'\n";
+                    log-format = 'json'\nlog-level = 'warn'\n\
+                    [[constraint]]\nname = 'c'\nmatcher = []\nmax_running = 3\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
         assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
@@ -177,6 +188,7 @@ mod tests {
         assert_eq!(config.data, Some(PathBuf::from("d")));
         assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
+        assert_eq!(config.constraints[0].max_running, Some(3));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
     }
 
@@ -192,6 +204,8 @@ mod tests {
             "\nfsync = 'sometimes'",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
+            "\n[[constraint]]\nname = 'c'",
+            "\n[constraint]\nname = 'c'",
             "\nlisten = ",
         ] {
             let error = options(wrong).unwrap_err();

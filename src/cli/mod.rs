@@ -3,6 +3,7 @@
 mod address;
 mod bench;
 mod config;
+mod constraints;
 mod data;
 mod files;
 mod fsync;

@@ -1,7 +1,7 @@
 //! `jobcentre serve`: everything wired together.
 
 use super::config::{Config, Options};
-use super::{complain, data, files, log};
+use super::{complain, constraints, data, files, log};
 use crate::engine::Engine;
 use crate::reactor::{Clock, Ending, Reactor, Wake};
 use crate::server::{Server, Settings};
@@ -18,7 +18,8 @@ pub(super) struct Serve {
     #[command(flatten)]
     options: Options,
 
-    /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names.
+    /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names. It
+    /// may have tables `[[constraint]]`, which hold jobs back.
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -62,12 +63,13 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
     let (mut clock, wake) = (Clock::start(), Wake::default());
-    let engine = if let Some(dir) = &config.data {
+    let mut engine = if let Some(dir) = &config.data {
         data::open(dir, config.fsync, entropy, &mut clock, &wake)?
     } else {
         info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
         Engine::in_memory(entropy)
     };
+    constraints::set(&mut engine, &config.constraints, clock.sample())?;
     let server = Server::new(settings, engine);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
     info!(

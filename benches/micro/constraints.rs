@@ -1,0 +1,125 @@
+//! Constraints in the store: what jobs that are held back cost everybody else.
+//!
+//! One operation of `unrelated` is a put, a take and a delete in a queue that no constraint is
+//! about: without constraints, with one that holds nothing back, and with one that holds 100,000
+//! jobs back. The last two are to differ by no more than the memory of the jobs does. One
+//! operation of `held_back` is the end of a job that runs, and the start of the next one of so many
+//! that wait for its place.
+
+use crate::{NOW, ROUND, sized};
+use divan::Bencher;
+use jobcentre::base::strings::StringList;
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::work::{Compare, Condition, Constraint, Path, Scalar, Work};
+use jobcentre::store::{Effects, Outcome, Store};
+use std::fmt;
+
+const PARKED: usize = 100_000;
+
+#[derive(Clone, Copy)]
+enum Case {
+    Without,
+    Idle,
+    Parked,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Without => "no constraint",
+            Self::Idle => "one that holds nothing back",
+            Self::Parked => "one that holds 100,000 back",
+        })
+    }
+}
+
+const TICKET: Ticket = Ticket { client: ClientId { index: 1, generation: 1 }, serial: 1 };
+
+const JOB: Payload<'static> =
+    Payload { encoding: Encoding::Json, bytes: b"{\"n\":12345,\"data\":\"as long as many jobs\"}" };
+
+struct Shop {
+    store: Store,
+    effects: Effects,
+}
+
+impl Shop {
+    fn new(constrained: bool) -> Self {
+        let mut shop = Self { store: Store::new(1), effects: Effects::default() };
+        if constrained {
+            let values = vec![Scalar::Text("held".into())];
+            let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
+            let (name, max_running) = ("c".into(), Some(1));
+            let constraint = Constraint { name, matcher, max_running, rate: None, per: None };
+            shop.apply(&Command::Work(&Work::Constrain(&constraint)));
+        }
+        shop
+    }
+
+    fn apply(&mut self, command: &Command<'_>) -> Outcome {
+        self.store.apply(TICKET, command, NOW, &mut self.effects);
+        let outcome = self.effects.outcomes[0].1;
+        self.effects.clear();
+        outcome
+    }
+
+    fn put(&mut self, queue: &[u8]) -> JobId {
+        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        match self.apply(&Command::Put { queue, urgency, turn, payload: JOB, terms: None }) {
+            Outcome::Put(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn take(&mut self, queue: &StringList) -> JobId {
+        match self.apply(&Command::Take { queues: queue.from(0), wait: Wait::No }) {
+            Outcome::Job(slot) => self.store.view(slot).id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fill(&mut self, jobs: usize) {
+        for _ in 0..=jobs {
+            self.put(b"held");
+        }
+    }
+}
+
+fn name(name: &[u8]) -> StringList {
+    let mut names = StringList::default();
+    names.push(name);
+    names
+}
+
+#[divan::bench(args = [Case::Without, Case::Idle, Case::Parked])]
+fn unrelated(bencher: Bencher<'_, '_>, case: Case) {
+    let mut shop = Shop::new(!matches!(case, Case::Without));
+    if matches!(case, Case::Parked) {
+        shop.fill(sized(PARKED));
+    }
+    let queue = name(b"free");
+    bencher.bench_local(|| {
+        for _ in 0..ROUND {
+            shop.put(b"free");
+            let id = shop.take(&queue);
+            shop.apply(&Command::Delete { id });
+        }
+    });
+}
+
+#[divan::bench(args = [1_000, PARKED])]
+fn held_back(bencher: Bencher<'_, '_>, jobs: usize) {
+    let mut shop = Shop::new(true);
+    shop.fill(sized(jobs));
+    let queue = name(b"held");
+    let mut held = shop.take(&queue);
+    bencher.bench_local(|| {
+        for _ in 0..ROUND {
+            shop.apply(&Command::Delete { id: held });
+            shop.put(b"held");
+            held = shop.take(&queue);
+        }
+    });
+}
