@@ -18,8 +18,8 @@ pub(super) struct Serve {
     #[command(flatten)]
     options: Options,
 
-    /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names. It
-    /// may have tables `[[constraint]]`, which hold jobs back.
+    /// A TOML file that sets what neither flags nor variables set; its keys are the flags' names.
+    /// It may have tables `[[constraint]]`, which hold jobs back.
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_CONFIG")]
     config: Option<PathBuf>,
 }

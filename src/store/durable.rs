@@ -16,7 +16,8 @@ use std::borrow::Cow;
 /// Something that has to outlive a restart. Slots are good until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the same command.
+    /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the
+    /// same command.
     Put(JobSlot, JobId),
     /// The state of a job has changed.
     State(JobSlot, JobId),

@@ -16,8 +16,8 @@
 //! A job that is Ready for all that its queue knows may be Parked: constraints hold it back.
 //!
 //! A delete is legal in every status and for everybody, so nobody asks for leave here. The end of
-//! its time to live removes a job that waits (Ready, Parked, Aside, Delayed), or that would go back to
-//! waiting; the end of its keeping one that is Kept or Buried.
+//! its time to live removes a job that waits (Ready, Parked, Aside, Delayed), or that would go back
+//! to waiting; the end of its keeping one that is Kept or Buried.
 
 use super::jobs::Job;
 use crate::model::id::JobId;
@@ -78,6 +78,7 @@ pub(super) enum Step {
 /// # Errors
 /// Why it stays as it is.
 #[inline(always)]
+#[expect(clippy::match_same_arms, reason = "what comes first decides")]
 pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> {
     let id = JobId(job.id);
     match (job.status, event) {

@@ -6,8 +6,9 @@
 //! which change is legal. The other files keep one structure each and know nothing of the rest.
 //!
 //! Invariants, asserted by [`Store::check_invariants`]:
-//! - a job is exactly where its status says: in its queue's heap at the position it knows, in its
-//!   holder's list, among the buried of its queue, or nowhere; a waiting packet is in its group;
+//! - a job is exactly where its status says: in its queue's heap at the position it knows, among
+//!   those that constraints hold back, in its holder's list, among the buried of its queue, or
+//!   nowhere; a waiting packet is in its group;
 //! - between two commands no queue has both a ready job and a waiter who could have the first one;
 //! - a job has at most one deadline, which is that of its status;
 //! - a queue that has neither jobs nor waiters is remembered as idle or not at all.
@@ -22,6 +23,7 @@ mod buried;
 mod change;
 mod check;
 mod constraints;
+mod counts;
 mod durable;
 mod extra;
 mod groups;
@@ -48,6 +50,7 @@ use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
 use change::Wish;
 use constraints::Constraints;
+pub use counts::Counts;
 pub use durable::Change;
 use groups::Groups;
 use holders::Holders;
@@ -184,23 +187,6 @@ enum Due {
     Wait(u32),
     /// This bucket of a constraint has a token again, or is as good as new.
     Bucket(u32),
-}
-
-/// Sizes of the store, for tests and statistics. O(1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Jobs in whatever state.
-    pub jobs: usize,
-    /// Constraints.
-    pub constraints: usize,
-    /// Queues that were declared.
-    pub declared: usize,
-    /// Queues that exist, idle ones included.
-    pub queues: usize,
-    /// Takes that wait.
-    pub waiters: usize,
-    /// Deadlines that are armed.
-    pub deadlines: usize,
 }
 
 /// Places for jobs: slots are 32 bits wide.
@@ -493,19 +479,6 @@ impl Store {
             due: timer.map(|timer| self.deadlines.moment(timer)),
             retries: job.retries(),
             result: job.result(),
-        }
-    }
-
-    /// How much there is.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        Counts {
-            jobs: self.jobs.len() - self.declared.len() - self.constraints.len(),
-            constraints: self.constraints.len(),
-            declared: self.declared.len(),
-            queues: self.queues.len(),
-            waiters: self.waiters.len(),
-            deadlines: self.deadlines.len(),
         }
     }
 }

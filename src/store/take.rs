@@ -153,8 +153,8 @@ impl Store {
         self.queues[queue].ready.peek()
     }
 
-    /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is not
-    /// given to another one meanwhile, who might use up what it needs.
+    /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
+    /// not given to somebody else meanwhile, who might use up what it needs.
     #[cold]
     fn others_first(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.holds_nothing() {

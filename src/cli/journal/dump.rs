@@ -198,6 +198,8 @@ mod tests {
     use crate::model::id::JobId;
     use crate::model::job::Retry;
     use crate::model::snapshot::History;
+    use crate::protocol::http::lightjq::messages::read_constraint_json;
+    use std::borrow::Cow;
 
     const ORIGIN: Origin = Origin { epoch: 2, offset: 64, sequence: 9 };
 
@@ -278,6 +280,13 @@ mod tests {
         assert_eq!(
             line(&queue),
             "queue \"id\":9,\"queue\":\"\u{fffd}q\",\"queue_base64\":\"/3E=\"}"
+        );
+        let text = br#"{"matcher":[["name","=","a"]],"max_running":2}"#;
+        let constraint = read_constraint_json("c", text).unwrap();
+        assert_eq!(
+            line(&Record::Constraint(JobId(10), Cow::Owned(constraint))),
+            "constraint \"id\":10,\"name\":\"c\",\
+             \"constraint\":{\"matcher\":[[\"name\",\"=\",\"a\"]],\"max_running\":2}}"
         );
     }
 

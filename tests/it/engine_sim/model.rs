@@ -429,6 +429,7 @@ impl Model {
                 self.see("end: time to live, aside");
                 self.gone(id);
             }
+            Status::Parked => unreachable!("there are no constraints here"),
             Status::Delayed if over => {
                 self.see("end: time to live, delayed");
                 self.gone(id);

@@ -328,6 +328,7 @@ impl Said {
             Self::Refused(Refusal::LogFull) => "reply: log full",
             Self::Refused(Refusal::TooLate(_)) => "reply: too late",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
+            Self::Seen { status: Status::Parked, .. } => "reply: seen parked",
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
             Self::Seen { status: Status::Held, .. } => "reply: seen held",

@@ -119,7 +119,7 @@ impl Court {
                 law.tokens(&value, self.shop.now.mono.0);
                 if let Some(most) = law.constraint.max_running {
                     let running = law.running(store, &value);
-                    assert!(running <= most as usize, "{} run of {most}", running);
+                    assert!(running <= most as usize, "{running} run of {most}");
                 }
             }
         }

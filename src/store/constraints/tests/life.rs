@@ -145,14 +145,14 @@ fn constraints_are_set_changed_shown_and_removed() {
     assert_eq!(shop.free("c"), Outcome::NoConstraint);
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: true });
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: false });
-    let show =
+    let said =
         |shop: &mut Shop| match shop.apply(0, &Command::Work(&Work::Constraint { name: "c" }))[0].1
         {
             Outcome::Constraint(number) => Some(shop.store.constraint(number).clone()),
             Outcome::NoConstraint => None,
             other => panic!("{other:?}"),
         };
-    assert_eq!(show(&mut shop), Some(none));
+    assert_eq!(said(&mut shop), Some(none));
     let jobs: Vec<JobId> = (0..3).map(|_| shop.put("q", "{}")).collect();
     shop.wait(1, "q");
     assert_eq!(shop.jobs(), []);
@@ -170,7 +170,7 @@ fn constraints_are_set_changed_shown_and_removed() {
     shop.delete(jobs[0]);
     assert_eq!(shop.take(2, &["q"]), None);
     assert_eq!(shop.free("c"), Outcome::Done);
-    assert_eq!(show(&mut shop), None);
+    assert_eq!(said(&mut shop), None);
     assert_eq!(shop.take(2, &["q"]), Some(jobs[2]));
     assert_eq!(shop.store.counts().constraints, 0);
     let all = &shop.store.constraints;
