@@ -1,6 +1,7 @@
 //! A server with a data directory: what it brings back, and what it says when it cannot.
 
 mod commands;
+mod constraints;
 mod damage;
 mod faults;
 

@@ -1,0 +1,57 @@
+//! Constraints: read from the settings file, kept in the data directory.
+
+use super::{OK, serve};
+use crate::support::{NO_JOB, Program, TempDir, delete, get, number, put, wait};
+
+const FILE: &str = "[[constraint]]\nname = 'one'\nmatcher = [['name', '=', 'q*']]\n\
+                    max_running = 1\nper = 'argument.host'\n";
+
+#[test]
+fn a_constraint_of_the_file_holds_and_is_kept() {
+    let dir = TempDir::new("constraints");
+    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    std::fs::write(&file, FILE).unwrap();
+    let server = serve(&dir, &["--config", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let mut client = server.connect();
+    let ids = [1, 1, 2, 1].map(|host| {
+        let job = format!(r#"{{"host":"h{host}"}}"#);
+        number(&client.ask(&put("queue", 7, &job)), "id")
+    });
+    assert_eq!(number(&client.ask(&get("queue")), "id"), ids[0]);
+    assert_eq!(number(&client.ask(&get("queue")), "id"), ids[2], "another host");
+    assert_eq!(client.ask(&get("queue")), NO_JOB);
+    let mut waiting = server.connect();
+    waiting.send(&wait("queue"));
+    client.settle();
+    assert_eq!(client.ask(&delete(ids[0])), OK);
+    assert_eq!(number(&waiting.receive(), "id"), ids[1]);
+    drop(server);
+
+    // Without the file.
+    let server = serve(&dir, &[]);
+    let mut client = server.connect();
+    assert_eq!(number(&client.ask(&get("queue")), "id"), ids[1]);
+    assert_eq!(number(&client.ask(&get("queue")), "id"), ids[2]);
+    assert_eq!(client.ask(&get("queue")), NO_JOB);
+    assert_eq!(client.ask(&delete(ids[1])), OK);
+    assert_eq!(number(&client.ask(&get("queue")), "id"), ids[3]);
+    drop(server);
+
+    let output = Program::output(&["journal", "dump", dir.text()], &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let shown = r#""name":"one","constraint":{"matcher":[["name","=","q*"]],"max_running":1"#;
+    assert_eq!(text.lines().filter(|line| line.contains(shown)).count(), 1, "{text}");
+}
+
+#[test]
+fn a_wrong_constraint_in_the_file_is_named() {
+    let dir = TempDir::new("wrong-constraint");
+    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    std::fs::write(&file, FILE.replace("max_running = 1", "max_running = -1")).unwrap();
+    let output = Program::output(&["serve", "--config", file.to_str().unwrap()], &[]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("constraint 'one': field 'max_running' must be"), "{complaint}");
+}
