@@ -140,3 +140,24 @@ fn room_wakes_a_bounded_number_of_queues_at_a_time() {
     }
     shop.store.check_invariants();
 }
+
+/// Before all jobs are matched nobody knows how many run: until then nothing new starts.
+#[test]
+fn a_new_constraint_lets_nothing_start_before_it_has_counted() {
+    let mut shop = Shop::new();
+    for _ in 0..3 * REMATCHED_JOBS {
+        shop.put("other", "{}");
+    }
+    let held = [0, 1, 2].map(|_| {
+        shop.put("q", "{}");
+        shop.take(1, &["q"]).unwrap()
+    });
+    shop.constrain(&on("c", "q").running(3));
+    let job = shop.put("q", "{}");
+    assert_eq!(shop.take(1, &["q"]), None, "three run, and nobody has counted them yet");
+    shop.settle();
+    assert_eq!(shop.take(1, &["q"]), None);
+    shop.delete(held[0]);
+    assert_eq!(shop.take(1, &["q"]), Some(job));
+    shop.store.check_invariants();
+}
