@@ -12,11 +12,14 @@ use std::cmp::Ordering;
 
 /// Whether a job of the queue `name` that carries `payload` is meant. O(conditions * payload).
 pub(super) fn matches(constraint: &Constraint, name: &[u8], payload: Payload<'_>) -> bool {
+    let of_name = |condition: &&Condition| condition.path == Path::Name;
+    let matcher = &constraint.matcher;
     // Names first: they are short.
-    let (names, places): (Vec<_>, Vec<_>) =
-        constraint.matcher.iter().partition(|condition| condition.path == Path::Name);
-    names.iter().all(|condition| name_holds(condition, name))
-        && places.iter().all(|condition| holds(condition, &leaf(&condition.path, payload)))
+    matcher.iter().filter(of_name).all(|condition| name_holds(condition, name))
+        && matcher
+            .iter()
+            .filter(|condition| !of_name(condition))
+            .all(|condition| holds(condition, &leaf(&condition.path, payload)))
 }
 
 /// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
