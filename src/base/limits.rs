@@ -159,6 +159,46 @@ pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
 /// Bytes of a segment that recovery reads at one time.
 pub const JOURNAL_READ: usize = 1024 * 1024;
 
+/// Bytes of the head of an HTTP message: its first line and its fields.
+pub const HTTP_HEAD_MAX: usize = 16 * 1024;
+
+/// Bytes of the target of an HTTP request.
+pub const HTTP_TARGET_MAX: usize = 8 * 1024;
+
+/// Fields of one head.
+pub const HTTP_FIELDS_MAX: usize = 64;
+
+/// Bytes of the line before a chunk of an HTTP body, extensions included.
+pub const HTTP_CHUNK_LINE_MAX: usize = 256;
+
+/// Bytes that all extensions of one body may have together: they are of no use to anybody.
+pub const HTTP_EXTENSIONS_MAX: usize = 16 * 1024;
+
+/// What an HTTP body may have beyond `--max-request`.
+pub const HTTP_BODY_EXTRA: usize = 64 * 1024;
+
+/// A long HTTP answer is sent in pieces of about this size, one in a pass.
+pub const HTTP_PIECE: usize = 64 * 1024;
+
+/// How long the head of an HTTP request may take from its first byte on.
+pub const HTTP_HEAD_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long its body may take besides what [`HTTP_BODY_RATE`] allows.
+pub const HTTP_BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that count as a second well spent.
+pub const HTTP_BODY_RATE: u64 = 16 * 1024;
+
+/// How long an HTTP client may keep a connection that it does not use.
+pub const HTTP_IDLE_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long the next piece of a long HTTP answer may have to wait for its reader.
+pub const HTTP_READER_PATIENCE: Duration = Duration::from_mins(1);
+
+const _: () = assert!(HTTP_TARGET_MAX < HTTP_HEAD_MAX && HTTP_HEAD_MAX <= STALLED_INPUT_MAX);
+const _: () = assert!(HTTP_CHUNK_LINE_MAX <= HTTP_EXTENSIONS_MAX && HTTP_BODY_RATE > 0);
+const _: () = assert!(HTTP_PIECE <= OUTPUT_HIGH_WATER, "a piece may be written at any time");
+const _: () = assert!(MAX_REQUEST_MAX + HTTP_BODY_EXTRA < u32::MAX as usize / 2);
 const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
 const _: () =
     assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0 && JOURNAL_SYNCS > 0);

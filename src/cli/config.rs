@@ -30,6 +30,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     pinpriq: Option<DoorAddress>,
 
+    /// Where HTTP clients (Jobq, health) connect: HOST:PORT, :PORT or off [default:
+    /// 127.0.0.1:11480].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
+    http: Option<DoorAddress>,
+
     /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
     /// jobs live in memory].
     #[arg(long, value_name = "DIR", env = "JOBCENTRE_DATA")]
@@ -40,8 +45,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
     fsync: Option<Fsync>,
 
-    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped
-    /// [default: 1MiB].
+    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
+    /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
     #[arg(value_parser = parse_max_request)]
     #[serde(default, deserialize_with = "read_max_request")]
@@ -90,6 +95,7 @@ impl Options {
         Self {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
+            http: self.http.or(fallback.http),
             data: self.data.or(fallback.data),
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
@@ -101,12 +107,15 @@ impl Options {
 
     /// Fills in the defaults.
     pub(super) fn complete(self) -> Config {
-        let listen = self.listen.unwrap_or_else(|| {
-            DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], Door::JobCentre.default_port())))
-        });
-        let pinpriq = self.pinpriq.unwrap_or(DoorAddress::Off);
+        let usual =
+            |door: Door| DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], door.default_port())));
+        let wanted = [
+            (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
+            (Door::Pinpriq, self.pinpriq.unwrap_or(DoorAddress::Off)),
+            (Door::Http, self.http.unwrap_or_else(|| usual(Door::Http))),
+        ];
         let mut doors = Vec::new();
-        for (door, address) in [(Door::JobCentre, listen), (Door::Pinpriq, pinpriq)] {
+        for (door, address) in wanted {
             if let DoorAddress::At(address) = address {
                 doors.push((door, address));
             }
@@ -167,12 +176,14 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
-        let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
-        assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
+        let [lines, packets, http] =
+            ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
+        let doors = [(Door::JobCentre, lines), (Door::Pinpriq, packets), (Door::Http, http)];
+        assert_eq!(config.doors, doors);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.data, Some(PathBuf::from("d")));
         assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
@@ -189,6 +200,7 @@ mod tests {
             "\nmax-request = 1",
             "\nlisten = '11400'",
             "\npinpriq = true",
+            "\nhttp = '11480'",
             "\nfsync = 'sometimes'",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
@@ -202,12 +214,14 @@ mod tests {
     #[test]
     fn the_first_source_wins() {
         let flags = options("max-clients = 1").unwrap();
-        let file = options("max-clients = 2\nlisten = 'off'").unwrap();
+        let file = options("max-clients = 2\nlisten = 'off'\nhttp = 'off'").unwrap();
         let config = flags.or(file).complete();
         assert_eq!(config.max_clients, 1);
         assert!(config.doors.is_empty());
         let doors = Options::default().complete().doors;
-        assert_eq!(doors, [(Door::JobCentre, "127.0.0.1:11400".parse().unwrap())]);
+        let [lines, http] =
+            ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
+        assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
     }
 }

@@ -40,7 +40,7 @@ impl Serve {
         };
         let config = self.options.or(file).complete();
         if config.doors.is_empty() {
-            complain("every door is off: give --listen or --pinpriq an address");
+            complain("every door is off: give --listen, --pinpriq or --http an address");
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);

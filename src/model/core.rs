@@ -15,6 +15,8 @@ pub enum Door {
     JobCentre,
     /// Binary packets (`protocols/pinpriq.md`).
     Pinpriq,
+    /// HTTP: all that is asked by it (`protocols/jobq.md`).
+    Http,
 }
 
 impl Door {
@@ -24,6 +26,7 @@ impl Door {
         match self {
             Self::JobCentre => "job-centre",
             Self::Pinpriq => "pinpriq",
+            Self::Http => "http",
         }
     }
 
@@ -33,6 +36,7 @@ impl Door {
         match self {
             Self::JobCentre => 11400,
             Self::Pinpriq => 11401,
+            Self::Http => 11480,
         }
     }
 }

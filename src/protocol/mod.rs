@@ -4,9 +4,11 @@
 //! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
 //! engine gives them; a session sends them in the order of its requests. A session may also have a
 //! command of its own to submit ([`Session::owes_command`]), and [`Session::poll_command`] returns
-//! it before anything from the input. Protocols know the model
-//! and the codecs, never the store, the engine or each other.
+//! it before anything from the input; or something to do in a turn of its own
+//! ([`Session::wants_turn`]), or a limit to its patience ([`Session::deadline`]). Protocols know the
+//! model and the codecs, never the store, the engine or each other.
 
+pub mod http;
 pub mod job_centre;
 pub mod pinpriq;
 mod refused;
@@ -14,10 +16,12 @@ mod reply_line;
 
 use crate::base::buf::{Input, OutBuf};
 use crate::base::strings::StringList;
+use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::core::{Door, Trouble};
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
+use crate::model::watch::Watch;
 use crate::wire::json::Parser;
 
 /// What sessions share: settings, and memory that is reused from request to request.
@@ -35,6 +39,10 @@ pub struct Shared {
     queues: StringList,
     /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
     work: usize,
+    /// The moment of this turn.
+    now: Now,
+    /// What HTTP requests are read into, and their answers written.
+    http: http::Workspace,
 }
 
 impl Shared {
@@ -48,13 +56,16 @@ impl Shared {
             terms: Terms::default(),
             queues: StringList::default(),
             work: 0,
+            now: Now::default(),
+            http: http::Workspace::default(),
         }
     }
 
     /// A session is going to be offered input, or asked for what it owes.
     #[inline]
-    pub fn begin_turn(&mut self) {
+    pub fn begin_turn(&mut self, now: Now) {
         self.work = 0;
+        self.now = now;
     }
 }
 
@@ -72,9 +83,25 @@ pub enum Step<'a> {
     Enough,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
+    /// The same with `Command::Watch`.
+    Watch(u32, Watch<'a>),
+    /// It is done with its client: offer the rest, which is passed over, and send the client away
+    /// once it has got all its replies.
+    Finished,
     /// It can make nothing of its input: offer the rest, which is passed over, and send the client
     /// away once it has got all its replies.
     Failed(Trouble),
+}
+
+/// What becomes of a client that was too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// It gets another chance: there is a later deadline.
+    Spared,
+    /// It has been told as far as that makes sense; it is sent away once it has got its replies.
+    Dismissed,
+    /// It takes nothing: it is cut off.
+    Cut,
 }
 
 /// The session of one connection.
@@ -84,6 +111,8 @@ pub enum Session {
     JobCentre(job_centre::Session),
     /// Binary packets.
     Pinpriq(Box<pinpriq::Session>),
+    /// HTTP.
+    Http(Box<http::Session>),
     /// A client that is sent away.
     Refused,
 }
@@ -93,10 +122,11 @@ const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is box
 impl Session {
     /// A session for a new connection.
     #[must_use]
-    pub fn new(door: Door) -> Self {
+    pub fn new(door: Door, now: Now) -> Self {
         match door {
             Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
             Door::Pinpriq => Self::Pinpriq(Box::default()),
+            Door::Http => Self::Http(Box::new(http::Session::new(now))),
         }
     }
 
@@ -108,6 +138,7 @@ impl Session {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
             Door::Pinpriq => {}
+            Door::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Refused
     }
@@ -123,6 +154,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.poll_command(input, shared, out),
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
+            Self::Http(session) => session.poll_command(input, shared, out),
             Self::Refused => refused::poll_command(input),
         }
     }
@@ -154,6 +186,10 @@ impl Session {
                 None
             }
             Self::Pinpriq(session) => session.handle_reply(serial, reply, out),
+            Self::Http(session) => {
+                session.handle_reply(serial, reply);
+                None
+            }
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
@@ -164,7 +200,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
-            Self::Refused => None,
+            Self::Http(_) | Self::Refused => None,
         }
     }
 
@@ -174,7 +210,7 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Refused => None,
+            Self::JobCentre(_) | Self::Http(_) | Self::Refused => None,
         }
     }
 
@@ -185,7 +221,42 @@ impl Session {
     pub fn owes_command(&self) -> bool {
         match self {
             Self::Pinpriq(session) => session.owes_command(),
-            Self::JobCentre(_) | Self::Refused => false,
+            Self::JobCentre(_) | Self::Http(_) | Self::Refused => false,
+        }
+    }
+
+    /// Whether it would do something in its next turn even without further input: write more of an
+    /// answer, ask again, or end.
+    #[must_use]
+    #[inline]
+    pub fn wants_turn(&self) -> bool {
+        match self {
+            Self::Http(session) => session.wants_turn(),
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => false,
+        }
+    }
+
+    /// Whether it ever has a deadline.
+    #[must_use]
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        matches!(self, Self::Http(_))
+    }
+
+    /// When its client will have been too slow, as things stand after its last turn.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Mono> {
+        match self {
+            Self::Http(session) => session.deadline(),
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
+        }
+    }
+
+    /// Its deadline is over.
+    pub fn handle_timeout(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Late {
+        match self {
+            Self::Http(session) => session.handle_timeout(shared, out),
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
         }
     }
 
@@ -193,6 +264,7 @@ impl Session {
     pub fn handle_broken_output(&mut self) {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
+            Self::Http(session) => session.handle_broken_output(),
             Self::JobCentre(_) | Self::Refused => {}
         }
     }
@@ -204,6 +276,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
+            Self::Http(session) => session.wants_input(),
             Self::Refused => true,
         }
     }
@@ -215,6 +288,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
+            Self::Http(session) => session.is_settled(),
             Self::Refused => true,
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Connection {
     pub(super) output: OutBuf,
     /// When the server loses patience with the peer, if it is counting.
     pub(super) deadline: Timer,
+    /// The deadline is at or before that of the session, and nothing else is waited for.
+    pub(super) timed: bool,
     /// The input may hold whole requests, but the session takes none at the moment.
     pub(super) stalled: bool,
     /// The peer will send nothing beyond what is in the socket.
@@ -44,6 +46,7 @@ impl Connection {
             input: InBuf::default(),
             output: OutBuf::default(),
             deadline: Timer::NONE,
+            timed: false,
             stalled: false,
             peer_closed: false,
             eof: false,
@@ -77,6 +80,10 @@ impl Connection {
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
         let room = self.output.len() <= OUTPUT_HIGH_WATER;
         assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
+        let put_off = self.session.wants_turn() && room && !self.resumed;
+        assert!(!put_off, "a session has waited for its turn for long");
+        assert!(!self.timed || !self.deadline.is_none(), "a session counts without a deadline");
+        assert!(!self.timed || !(self.peer_closed || self.over), "two reasons for a deadline");
         assert!(room || self.session.standing_take().is_none(), "a take stands above high water");
         let waits = self.session.waits_for().is_some();
         let ends = self.peer_closed || self.over;

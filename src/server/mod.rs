@@ -12,6 +12,7 @@
 mod connection;
 mod lists;
 mod notices;
+mod patience;
 mod shell;
 
 use crate::base::buf::{Input, progress};
@@ -22,6 +23,7 @@ use crate::base::limits::{
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::engine::Engine;
+use crate::model::command::Command;
 use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
@@ -67,6 +69,9 @@ fn hand_to_other(
     let trouble = connection.handle_reply(completion);
     if connection.session.owes_command() {
         lists.owing.push_back(client);
+    }
+    if connection.session.wants_turn() {
+        lists.go_on(client, connection);
     }
     lists.resume(client, connection);
     lists.touch(client, connection);
@@ -161,9 +166,12 @@ impl Server {
                     self.hand_over(running, now);
                 }
                 Step::Enough => self.lists.go_on(client, connection),
-                Step::Hungry | Step::Blocked | Step::Answered | Step::Failed(_) => {
-                    unreachable!("what is owed comes first")
-                }
+                Step::Hungry
+                | Step::Blocked
+                | Step::Answered
+                | Step::Watch(..)
+                | Step::Finished
+                | Step::Failed(_) => unreachable!("what is owed comes first"),
             }
         }
     }
@@ -198,7 +206,7 @@ impl Server {
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.lists.pool);
-        self.shared.begin_turn();
+        self.shared.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
@@ -224,6 +232,11 @@ impl Server {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
                 }
+                Step::Watch(serial, watch) => {
+                    self.engine.submit(Ticket { client, serial }, &Command::Watch(&watch), now);
+                    self.deliver(Some(client), now);
+                }
+                Step::Finished => connection.over = true,
                 Step::Failed(trouble) => {
                     connection.over = true;
                     self.notices.note(client, trouble, now);
@@ -233,6 +246,9 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(client) {
             connection.stalled = stalled && !input.unread().is_empty();
             self.lists.touch(client, connection);
+            if connection.session.is_timed() {
+                self.watch_session(client);
+            }
         }
     }
 
@@ -262,6 +278,10 @@ impl Server {
                 // That is being done right here.
                 self.lists.unsettled.pop();
             }
+        }
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.timed && (connection.peer_closed || connection.over) {
+            self.disarm(client);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.eof && !connection.stalled {
@@ -298,6 +318,7 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(client)
             && !connection.deadline.is_none()
         {
+            connection.timed = false;
             self.deadlines.cancel(std::mem::take(&mut connection.deadline));
         }
     }
@@ -323,7 +344,11 @@ impl Server {
                 unreachable!("a connection that ends takes its deadline along");
             };
             connection.deadline = Timer::NONE;
-            self.end(client, now, true);
+            if std::mem::take(&mut connection.timed) {
+                self.lose_patience(client, now);
+            } else {
+                self.end(client, now, true);
+            }
         }
     }
 

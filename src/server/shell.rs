@@ -16,7 +16,13 @@ impl Core for Server {
             return None;
         }
         if !full {
-            return Some(self.connections.insert(Connection::new(Session::new(door))));
+            let session = Session::new(door, now);
+            let timed = session.is_timed();
+            let client = self.connections.insert(Connection::new(session));
+            if timed {
+                self.watch_session(client);
+            }
+            return Some(client);
         }
         let mut output = OutBuf::default();
         let session = Session::refuse(door, self.settings.max_clients, &mut output);
@@ -77,7 +83,8 @@ impl Core for Server {
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
         connection.output.sent(count, &mut self.lists.pool);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
-            if connection.stalled || connection.is_kept_waiting() {
+            let wants = connection.is_kept_waiting() || connection.session.wants_turn();
+            if connection.stalled || wants {
                 self.lists.go_on(client, connection);
             }
             self.lists.touch(client, connection);
@@ -114,7 +121,7 @@ impl Core for Server {
     }
 
     fn finish_pass(&mut self, now: Now) {
-        self.shared.begin_turn();
+        self.shared.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);

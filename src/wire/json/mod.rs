@@ -9,10 +9,13 @@
 //! Invariants: neither parser recurses, so depth is limited by the length of the text alone; where
 //! both accept a text they give the same values (`tests/it/parsers.rs`).
 
+mod canonical;
 mod exact;
 mod tape;
 mod write;
 
+pub use canonical::canonical;
+pub use exact::{elements, members, value};
 pub use write::{push_number, push_string};
 
 use crate::base::strings::{StringList, Strings};

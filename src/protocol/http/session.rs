@@ -1,0 +1,522 @@
+//! One client's side of HTTP.
+
+use super::Workspace;
+use super::answer::{Extent, Head, Problem, write_error, write_head};
+use super::jobq::{self, Outcome, Part, Question, Stream};
+use super::request::{Collecting, judge, reads_body};
+use super::route::{Call, Operation};
+use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::{
+    HTTP_BODY_EXTRA, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE,
+};
+use crate::base::time::{Mono, Now};
+use crate::model::reply::Reply;
+use crate::protocol::{Late, Shared, Step};
+use crate::wire::http::{
+    Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request, push_chunk,
+    push_last_chunk,
+};
+
+/// One client's side of the protocol.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    manner: Manner,
+    /// The request in hand, once its head is read.
+    call: Option<Call>,
+    /// What is asked again until nothing is left of it.
+    question: Option<Box<Question>>,
+    /// The head of the answer in hand, and a part of its body, are written.
+    begun: bool,
+    /// The serial of the latest command.
+    serial: u32,
+    deadline: Option<Mono>,
+    /// What was unsent when the client was found too slow, and spared.
+    unsent: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Between two requests, or in the head of one: then it has begun.
+    Head {
+        begun: bool,
+    },
+    Body(Box<Collecting>),
+    /// The engine has the request.
+    Asked,
+    /// The engine has answered.
+    Answered(Outcome),
+    /// The question is to be asked again.
+    Again,
+    /// The answer goes on.
+    Streaming(Box<Stream>),
+    /// What comes in is passed over.
+    Over,
+}
+
+/// How the request in hand wants to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    /// The connection ends with the answer.
+    close: bool,
+    version: Version,
+    /// Only the head is sent.
+    to_head: bool,
+}
+
+impl Manner {
+    const PLAIN: Self = Self { close: false, version: Version::Http11, to_head: false };
+}
+
+impl Session {
+    /// A session that begins now.
+    #[must_use]
+    pub fn new(now: Now) -> Self {
+        Self {
+            phase: Phase::Head { begun: false },
+            manner: Manner::PLAIN,
+            call: None,
+            question: None,
+            begun: false,
+            serial: 0,
+            deadline: Some(now.mono.after(HTTP_IDLE_PATIENCE)),
+            unsent: 0,
+        }
+    }
+
+    #[inline(never)]
+    pub(in crate::protocol) fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        match &mut self.phase {
+            Phase::Head { .. } => self.read_head(input, shared, out),
+            Phase::Body(_) => self.read_body(input, shared, out),
+            Phase::Asked => Step::Blocked,
+            Phase::Answered(_) => self.write_answer(shared, out),
+            Phase::Again => self.ask_again(shared),
+            Phase::Streaming(_) => self.stream(shared, out),
+            Phase::Over => {
+                input.consume(input.unread().len());
+                Step::Hungry
+            }
+        }
+    }
+
+    fn read_head<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        let head = match next_request(input) {
+            Ok(Some(head)) => head,
+            Ok(None) => {
+                if let (Phase::Head { begun }, false) = (&mut self.phase, input.unread().is_empty())
+                    && !std::mem::replace(begun, true)
+                {
+                    self.deadline = Some(shared.now.mono.after(HTTP_HEAD_PATIENCE));
+                }
+                return Step::Hungry;
+            }
+            Err(fault) => {
+                self.manner = Manner::PLAIN;
+                return self.give_up(fault, shared, out);
+            }
+        };
+        self.manner = Manner {
+            close: !head.keep_alive,
+            version: head.version,
+            to_head: head.method == "HEAD",
+        };
+        let verdict = judge(&head, &mut shared.http.queue);
+        let framing = head.framing.unwrap_or(Framing::Length(0));
+        let body = match Body::new(framing, body_max(shared)) {
+            Ok(body) => body,
+            Err(fault) => return self.give_up(fault, shared, out),
+        };
+        if let Framing::Length(length) = framing
+            && let Some(bytes) =
+                usize::try_from(length).ok().and_then(|to| input.unread().get(..to))
+        {
+            input.consume(bytes.len());
+            return match verdict {
+                Ok(call) => self.perform(call, bytes, shared, out),
+                Err(problem) => self.refuse(&problem, shared, out),
+            };
+        }
+        self.expect_body(&head, verdict, body, input, shared, out)
+    }
+
+    /// The body is not all there: it is collected, unless the client waits to be told first.
+    fn expect_body<'s, 'i: 's>(
+        &mut self,
+        head: &RequestHead<'_>,
+        verdict: Result<Call, Problem>,
+        body: Body,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        if head.expect != Expect::Nothing
+            && let Err(problem) = &verdict
+        {
+            // Whether the body will come after this answer is for the client to decide, so nothing
+            // can be made of what follows.
+            self.manner.close = true;
+            return self.refuse(problem, shared, out);
+        }
+        if head.expect == Expect::Continue && input.unread().is_empty() {
+            out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let collecting = Box::new(Collecting {
+            verdict,
+            body,
+            bytes: Vec::new(),
+            received: 0,
+            queue: shared.http.queue.clone(),
+            since: shared.now.mono,
+        });
+        self.deadline = Some(collecting.deadline());
+        self.phase = Phase::Body(collecting);
+        self.read_body(input, shared, out)
+    }
+
+    fn read_body<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        let Phase::Body(collecting) = &mut self.phase else { return Step::Blocked };
+        let wanted = collecting.verdict.as_ref().is_ok_and(reads_body);
+        loop {
+            match collecting.body.next(input) {
+                Ok(Piece::Data(bytes)) => {
+                    collecting.received += bytes.len() as u64;
+                    if wanted {
+                        collecting.bytes.extend_from_slice(bytes);
+                    }
+                }
+                Ok(Piece::Incomplete) => {
+                    self.deadline = Some(collecting.deadline());
+                    return Step::Hungry;
+                }
+                Ok(Piece::End) => break,
+                Err(fault) => return self.give_up(fault, shared, out),
+            }
+        }
+        let bytes = std::mem::take(&mut collecting.bytes);
+        shared.http.queue = std::mem::take(&mut collecting.queue);
+        match std::mem::replace(&mut collecting.verdict, Err(Problem::new(500, ""))) {
+            Ok(call) => self.perform_collected(call, bytes, shared, out),
+            Err(problem) => self.refuse(&problem, shared, out),
+        }
+    }
+
+    /// Carries out a request whose body is in the input.
+    fn perform<'s, 'i: 's>(
+        &mut self,
+        call: Call,
+        body: &'i [u8],
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        shared.http.shrink();
+        match self.prepare(call, body, shared, out) {
+            Some(step) => step,
+            None => self.submit(call, Some(body), shared),
+        }
+    }
+
+    /// Carries out a request whose body was collected.
+    #[cold]
+    fn perform_collected<'s>(
+        &mut self,
+        call: Call,
+        body: Vec<u8>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        shared.http.shrink();
+        let prepared = self.prepare(call, &body, shared, out);
+        shared.http.body = body;
+        match prepared {
+            Some(step) => step,
+            None => self.submit(call, None, shared),
+        }
+    }
+
+    /// Reads what the body says. `None`: something is to be submitted.
+    fn prepare(
+        &mut self,
+        call: Call,
+        body: &[u8],
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Option<Step<'static>> {
+        self.call = Some(call);
+        let Operation::Jobq(operation) = call.operation else {
+            return Some(self.answer_at_once(200, shared, out, |text| {
+                text.extend_from_slice(HEALTHY.as_bytes());
+            }));
+        };
+        match jobq::prepare(operation, body, &mut shared.http) {
+            Ok(question) => self.question = question.map(Box::new),
+            Err(problem) => return Some(self.refuse(&problem, shared, out)),
+        }
+        None
+    }
+
+    /// Submits what has been prepared.
+    fn submit<'s>(
+        &mut self,
+        call: Call,
+        body: Option<&'s [u8]>,
+        shared: &'s mut Shared,
+    ) -> Step<'s> {
+        let Operation::Jobq(operation) = call.operation else {
+            unreachable!("everything else is answered at once")
+        };
+        if self.question.is_some() {
+            return self.ask_again(shared);
+        }
+        self.open();
+        let work: &'s Workspace = &shared.http;
+        let body = body.unwrap_or(&work.body);
+        Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
+    }
+
+    fn ask_again<'s>(&mut self, shared: &'s mut Shared) -> Step<'s> {
+        self.open();
+        let Some(question) = &self.question else { unreachable!("what is asked again is kept") };
+        Step::Watch(self.serial, question.ask(&mut shared.http))
+    }
+
+    fn open(&mut self) {
+        self.serial = self.serial.wrapping_add(1);
+        self.phase = Phase::Asked;
+        self.deadline = None;
+    }
+
+    pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
+        assert!(serial == self.serial, "a reply to a request that is not under way");
+        assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
+        self.phase = Phase::Answered(Outcome::of(reply));
+    }
+
+    fn write_answer(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Again);
+        let (Phase::Answered(outcome), Some(call)) = (phase, self.call) else {
+            unreachable!("an outcome of a request")
+        };
+        let Operation::Jobq(operation) = call.operation else {
+            unreachable!("everything else is answered at once")
+        };
+        shared.http.answer.clear();
+        let text = &mut shared.http.answer;
+        match jobq::answer(operation, call.job, outcome, self.question.as_deref_mut(), text) {
+            Part::Again => Step::Enough,
+            Part::Whole(status) => self.write_whole(status, None, shared, out),
+            Part::Error(problem) => self.refuse(&problem, shared, out),
+            Part::Page { more: true } => {
+                self.write_part(false, shared, out).unwrap_or(Step::Enough)
+            }
+            Part::Page { more: false } => {
+                self.write_part(true, shared, out).unwrap_or(Step::Answered)
+            }
+            Part::Stream(stream) => {
+                self.phase = Phase::Streaming(Box::new(stream));
+                self.stream(shared, out)
+            }
+        }
+    }
+
+    /// Writes the next piece of a long answer.
+    fn stream(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+        let Phase::Streaming(stream) = &mut self.phase else { return Step::Blocked };
+        shared.http.answer.clear();
+        let over = stream.fill(&mut shared.http.answer);
+        self.write_part(over, shared, out).unwrap_or(Step::Enough)
+    }
+
+    /// Writes what has been made of the answer's body, which is the last of it if it is `over`.
+    /// `None`: the answer goes on.
+    fn write_part(
+        &mut self,
+        over: bool,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Option<Step<'static>> {
+        if over && !self.begun {
+            return Some(self.write_whole(200, None, shared, out));
+        }
+        let old = self.manner.version == Version::Http10;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.manner.close |= old;
+            let extent = if old { Extent::Close } else { Extent::Chunks };
+            self.write_head(200, extent, None, shared, out);
+            if self.manner.to_head {
+                return Some(self.finish(shared));
+            }
+        }
+        let tail = out.tail();
+        if old {
+            tail.extend_from_slice(&shared.http.answer);
+        } else {
+            push_chunk(tail, &shared.http.answer);
+            if over {
+                push_last_chunk(tail);
+            }
+        }
+        self.deadline = Some(shared.now.mono.after(HTTP_READER_PATIENCE));
+        over.then(|| self.finish(shared))
+    }
+
+    fn answer_at_once(
+        &mut self,
+        status: u16,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Step<'static> {
+        shared.http.answer.clear();
+        fill(&mut shared.http.answer);
+        self.write_whole(status, None, shared, out)
+    }
+
+    /// Answers with an error, or with the methods that were asked for.
+    #[cold]
+    fn refuse(
+        &mut self,
+        problem: &Problem,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'static> {
+        let allow = problem.allow.as_deref();
+        shared.http.answer.clear();
+        if problem.status == 204 {
+            self.write_head(204, Extent::None, allow, shared, out);
+            return self.finish(shared);
+        }
+        write_error(&problem.why, &mut shared.http.answer);
+        self.write_whole(problem.status, allow, shared, out)
+    }
+
+    /// Answers a request that cannot be understood, so that nothing behind it can.
+    #[cold]
+    fn give_up(&mut self, fault: Fault, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+        self.manner.close = true;
+        self.refuse(&Problem::new(fault.status, fault.why), shared, out)
+    }
+
+    /// Writes an answer whose body is made.
+    fn write_whole(
+        &mut self,
+        status: u16,
+        allow: Option<&str>,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'static> {
+        let extent = Extent::Bytes(shared.http.answer.len());
+        self.write_head(status, extent, allow, shared, out);
+        if !self.manner.to_head {
+            out.tail().extend_from_slice(&shared.http.answer);
+        }
+        self.finish(shared)
+    }
+
+    fn write_head(
+        &self,
+        status: u16,
+        extent: Extent,
+        allow: Option<&str>,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) {
+        let Manner { close, version, .. } = self.manner;
+        let say_kept = version == Version::Http10 && !close;
+        let head = Head { status, extent, allow, close, say_kept };
+        write_head(head, &mut shared.http.date, shared.now.wall, out.tail());
+    }
+
+    /// The answer is written.
+    fn finish(&mut self, shared: &Shared) -> Step<'static> {
+        self.call = None;
+        self.question = None;
+        self.begun = false;
+        if self.manner.close {
+            self.end();
+            return Step::Finished;
+        }
+        self.phase = Phase::Head { begun: false };
+        self.deadline = Some(shared.now.mono.after(HTTP_IDLE_PATIENCE));
+        Step::Answered
+    }
+
+    fn end(&mut self) {
+        self.phase = Phase::Over;
+        self.deadline = None;
+    }
+
+    pub(in crate::protocol) fn handle_timeout(
+        &mut self,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Late {
+        match self.phase {
+            Phase::Head { begun: true } | Phase::Body(_) => {
+                if let Phase::Head { .. } = self.phase {
+                    self.manner = Manner::PLAIN;
+                }
+                let fault = Fault { status: 408, why: "the request took too long" };
+                self.give_up(fault, shared, out);
+                Late::Dismissed
+            }
+            Phase::Head { begun: false } if out.is_empty() => {
+                self.end();
+                Late::Dismissed
+            }
+            Phase::Head { begun: false } if out.len() != self.unsent => {
+                self.unsent = out.len();
+                self.deadline = Some(shared.now.mono.after(HTTP_IDLE_PATIENCE));
+                Late::Spared
+            }
+            Phase::Head { begun: false } | Phase::Streaming(_) => Late::Cut,
+            Phase::Asked | Phase::Answered(_) | Phase::Again | Phase::Over => Late::Spared,
+        }
+    }
+
+    pub(in crate::protocol) fn deadline(&self) -> Option<Mono> {
+        self.deadline
+    }
+
+    /// Nobody will read the rest of a long answer.
+    pub(in crate::protocol) fn handle_broken_output(&mut self) {
+        if let Phase::Streaming(_) = self.phase {
+            self.end();
+        }
+    }
+
+    pub(in crate::protocol) fn wants_turn(&self) -> bool {
+        matches!(self.phase, Phase::Answered(_) | Phase::Again | Phase::Streaming(_))
+    }
+
+    pub(in crate::protocol) fn wants_input(&self) -> bool {
+        matches!(self.phase, Phase::Head { .. } | Phase::Body(_) | Phase::Over)
+    }
+
+    pub(in crate::protocol) fn is_settled(&self) -> bool {
+        self.wants_input()
+    }
+}
+
+/// What `GET /health` says.
+const HEALTHY: &str =
+    concat!("{\"status\":\"ok\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}");
+
+fn body_max(shared: &Shared) -> u64 {
+    (shared.max_request + HTTP_BODY_EXTRA) as u64
+}

@@ -1,0 +1,410 @@
+//! One text for each JSON value, so that values can be compared, and found, as bytes.
+//!
+//! No blanks; the members of an object in the order of the bytes of their names as written here, of
+//! those with the same name the last; strings with as few escapes as JSON allows; numbers by their
+//! value and with all their digits, so that `1`, `1.0` and `10e-1` are the same.
+//!
+//! Invariants: nothing recurses, so depth is limited by the length of the text alone; each byte is
+//! read once and written once, besides sorting; a number grows by no more than [`ZEROS_MAX`] and a
+//! few characters.
+
+use memchr::memchr;
+
+/// Zeros that are written behind the digits of a number, or between them and its point. Beyond that
+/// an exponent says how many there are.
+const ZEROS_MAX: i64 = 20;
+
+/// Appends the canonical text of the JSON value `text` to `out`. O(n log n).
+///
+/// # Panics
+/// If `text` is no JSON, or has 4 GiB: callers have checked that.
+pub fn canonical(text: &str, out: &mut Vec<u8>) {
+    if let "null" | "true" | "false" = text {
+        return out.extend_from_slice(text.as_bytes());
+    }
+    let values = Values::read(text.as_bytes());
+    out.reserve(text.len());
+    values.write(out);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// It stands in the text as it is to be written.
+    AsIs,
+    /// It stands in `made`.
+    Made,
+    Array,
+    /// Its members are names and values in turn.
+    Object,
+}
+
+/// A value, or the name of a member; those inside of it follow.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    kind: Kind,
+    /// Where its bytes are.
+    start: u32,
+    end: u32,
+    /// The number of the first value behind it.
+    behind: u32,
+}
+
+/// All values of a text in its order.
+struct Values<'a> {
+    text: &'a [u8],
+    made: Vec<u8>,
+    values: Vec<Value>,
+}
+
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).expect("a request is far smaller than 4 GiB")
+}
+
+impl<'a> Values<'a> {
+    fn read(text: &'a [u8]) -> Self {
+        let mut all = Self { text, made: Vec::new(), values: Vec::new() };
+        let (mut open, mut at) = (Vec::new(), 0);
+        while let Some(&byte) = text.get(at) {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' => at += 1,
+                b'[' | b'{' => {
+                    let kind = if byte == b'[' { Kind::Array } else { Kind::Object };
+                    open.push(all.values.len());
+                    all.push(kind, at, at);
+                    at += 1;
+                }
+                b']' | b'}' => {
+                    let number: usize = open.pop().expect("brackets are balanced");
+                    all.values[number].behind = narrow(all.values.len());
+                    at += 1;
+                }
+                b'"' => at = all.read_string(at),
+                _ => at = all.read_word(at),
+            }
+        }
+        assert!(open.is_empty(), "brackets are balanced");
+        all
+    }
+
+    fn push(&mut self, kind: Kind, start: usize, end: usize) {
+        let behind = narrow(self.values.len() + 1);
+        self.values.push(Value { kind, start: narrow(start), end: narrow(end), behind });
+    }
+
+    /// Adds what was appended to `made`.
+    fn push_made(&mut self, from: usize) {
+        self.push(Kind::Made, from, self.made.len());
+    }
+
+    /// Reads a string from its opening quote. Where it ends.
+    fn read_string(&mut self, start: usize) -> usize {
+        let (mut at, mut escaped) = (start + 1, false);
+        loop {
+            match self.text[at] {
+                b'"' => break,
+                b'\\' => {
+                    escaped = true;
+                    at += 2;
+                }
+                _ => at += 1,
+            }
+        }
+        let end = at + 1;
+        if escaped {
+            let from = self.made.len();
+            self.made.push(b'"');
+            unescape(&self.text[start + 1..at], &mut self.made);
+            self.made.push(b'"');
+            self.push_made(from);
+        } else {
+            self.push(Kind::AsIs, start, end);
+        }
+        end
+    }
+
+    /// Reads a number, `true`, `false` or `null`. Where it ends.
+    fn read_word(&mut self, start: usize) -> usize {
+        let stops = |byte: &u8| b" \t\r\n,:]}".contains(byte);
+        let rest = &self.text[start..];
+        let word = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
+        let small = word.len() <= ZEROS_MAX as usize && word.iter().all(u8::is_ascii_digit);
+        if small || matches!(word[0], b't' | b'f' | b'n') {
+            self.push(Kind::AsIs, start, start + word.len());
+        } else {
+            let from = self.made.len();
+            push_number(word, &mut self.made);
+            self.push_made(from);
+        }
+        start + word.len()
+    }
+
+    fn bytes(&self, value: Value) -> &[u8] {
+        let place = value.start as usize..value.end as usize;
+        if let Kind::Made = value.kind { &self.made[place] } else { &self.text[place] }
+    }
+
+    /// Writes them in their canonical order.
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut open: Vec<Open> = Vec::new();
+        // The names of the members of open objects, as numbers of values.
+        let mut names: Vec<u32> = Vec::new();
+        let mut next = Some(0_u32);
+        while let Some(number) = next {
+            let value = self.values[number as usize];
+            match value.kind {
+                Kind::AsIs | Kind::Made => out.extend_from_slice(self.bytes(value)),
+                Kind::Array => {
+                    out.push(b'[');
+                    open.push(Open { names: None, at: number + 1, end: value.behind, first: true });
+                }
+                Kind::Object => {
+                    out.push(b'{');
+                    let start = names.len();
+                    self.sort_names(number, &mut names);
+                    let (at, end) = (narrow(start), narrow(names.len()));
+                    open.push(Open { names: Some(at), at, end, first: true });
+                }
+            }
+            next = self.go_on(&mut open, &mut names, out);
+        }
+    }
+
+    /// Closes what is at its end, and finds the next value to be written.
+    fn go_on(&self, open: &mut Vec<Open>, names: &mut Vec<u32>, out: &mut Vec<u8>) -> Option<u32> {
+        loop {
+            let inner = open.last_mut()?;
+            if inner.at == inner.end {
+                match inner.names {
+                    Some(start) => {
+                        names.truncate(start as usize);
+                        out.push(b'}');
+                    }
+                    None => out.push(b']'),
+                }
+                open.pop();
+                continue;
+            }
+            if !std::mem::take(&mut inner.first) {
+                out.push(b',');
+            }
+            let at = inner.at;
+            if inner.names.is_none() {
+                inner.at = self.values[at as usize].behind;
+                return Some(at);
+            }
+            inner.at += 1;
+            let name = names[at as usize];
+            out.extend_from_slice(self.bytes(self.values[name as usize]));
+            out.push(b':');
+            return Some(name + 1);
+        }
+    }
+
+    /// Appends the names of an object to `names`, in order, each once: its last one.
+    fn sort_names(&self, object: u32, names: &mut Vec<u32>) {
+        let start = names.len();
+        let (mut at, end) = (object + 1, self.values[object as usize].behind);
+        while at < end {
+            names.push(at);
+            at = self.values[at as usize + 1].behind;
+        }
+        let name = |number: u32| self.bytes(self.values[number as usize]);
+        let sorted = names[start..].is_sorted_by(|&one, &other| name(one) < name(other));
+        if sorted {
+            return;
+        }
+        // The later one of two with the same name comes first, and is kept.
+        names[start..]
+            .sort_unstable_by(|&one, &other| name(one).cmp(name(other)).then(other.cmp(&one)));
+        let mut kept = start;
+        for number in start..names.len() {
+            if kept == start || name(names[kept - 1]) != name(names[number]) {
+                names[kept] = names[number];
+                kept += 1;
+            }
+        }
+        names.truncate(kept);
+    }
+}
+
+/// An array or object that is being written.
+struct Open {
+    /// Where the names of an object begin.
+    names: Option<u32>,
+    /// What comes next: the number of a value, or the place of a name.
+    at: u32,
+    end: u32,
+    first: bool,
+}
+
+/// Appends what is inside the quotes of a string, with as few escapes as possible.
+fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
+    while let Some(found) = memchr(b'\\', text) {
+        out.extend_from_slice(&text[..found]);
+        let escape = text[found + 1];
+        text = &text[found + 2..];
+        match escape {
+            b'u' => text = push_unit(text, out),
+            // These stand for themselves behind a backslash, and need it.
+            b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                out.extend_from_slice(&[b'\\', escape])
+            }
+            _ => out.push(escape),
+        }
+    }
+    out.extend_from_slice(text);
+}
+
+/// Appends the character of a `\u` escape that `text` goes on with. What is behind it.
+fn push_unit<'t>(text: &'t [u8], out: &mut Vec<u8>) -> &'t [u8] {
+    let (unit, rest) = unit(text);
+    if let 0xd800..0xdc00 = unit
+        && let [b'\\', b'u', low @ ..] = rest
+    {
+        let (second, behind) = self::unit(low);
+        if let 0xdc00..0xe000 = second {
+            let code = 0x10000 + ((unit - 0xd800) << 10) + (second - 0xdc00);
+            push_char(code, out);
+            return behind;
+        }
+    }
+    push_char(unit, out);
+    rest
+}
+
+fn unit(text: &[u8]) -> (u32, &[u8]) {
+    let (digits, rest) = text.split_at(4);
+    let value = |digit: &u8| char::from(*digit).to_digit(16).expect("four hexadecimal digits");
+    (digits.iter().fold(0, |sum, digit| sum * 16 + value(digit)), rest)
+}
+
+/// Appends a character, or half a surrogate pair, which has no other name than its escape.
+fn push_char(code: u32, out: &mut Vec<u8>) {
+    match char::from_u32(code) {
+        Some('"') => out.extend_from_slice(b"\\\""),
+        Some('\\') => out.extend_from_slice(b"\\\\"),
+        Some('\u{8}') => out.extend_from_slice(b"\\b"),
+        Some('\u{c}') => out.extend_from_slice(b"\\f"),
+        Some('\n') => out.extend_from_slice(b"\\n"),
+        Some('\r') => out.extend_from_slice(b"\\r"),
+        Some('\t') => out.extend_from_slice(b"\\t"),
+        Some(char) if code >= 0x20 => {
+            out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        _ => out.extend_from_slice(format!("\\u{code:04x}").as_bytes()),
+    }
+}
+
+/// Appends a number by its value: 0; or digits without zeros at either end, and a power of ten.
+fn push_number(word: &[u8], out: &mut Vec<u8>) {
+    let (negative, word) = match word {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, word),
+    };
+    let mantissa = word.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(word.len());
+    let (mantissa, exponent) = (&word[..mantissa], word.get(mantissa + 1..).unwrap_or_default());
+    let point = memchr(b'.', mantissa).unwrap_or(mantissa.len());
+    let fraction = mantissa.get(point + 1..).unwrap_or_default();
+    let mut digits = [&mantissa[..point], fraction].concat();
+    // How far the power of ten is from what the exponent says.
+    let mut shift = -wide(fraction.len());
+    while digits.last() == Some(&b'0') {
+        digits.pop();
+        shift += 1;
+    }
+    let leading = digits.iter().take_while(|&&digit| digit == b'0').count();
+    let digits = &digits[leading..];
+    if digits.is_empty() {
+        return out.push(b'0');
+    }
+    if negative {
+        out.push(b'-');
+    }
+    let written = out.len();
+    match small(exponent).map(|exponent| exponent + shift) {
+        Some(power) if (0..=ZEROS_MAX).contains(&power) => {
+            out.extend_from_slice(digits);
+            push_zeros(power, out);
+        }
+        Some(power) if power < 0 && -power < wide(digits.len()) => {
+            let point = digits.len() - usize::try_from(-power).unwrap_or_default();
+            out.extend_from_slice(&digits[..point]);
+            out.push(b'.');
+            out.extend_from_slice(&digits[point..]);
+        }
+        Some(power) if power < 0 && -power - wide(digits.len()) <= ZEROS_MAX => {
+            out.extend_from_slice(b"0.");
+            push_zeros(-power - wide(digits.len()), out);
+            out.extend_from_slice(digits);
+        }
+        _ => {
+            out.push(digits[0]);
+            if digits.len() > 1 {
+                out.push(b'.');
+                out.extend_from_slice(&digits[1..]);
+            }
+            out.push(b'e');
+            push_exponent(exponent, shift + wide(digits.len()) - 1, out);
+        }
+    }
+    debug_assert!(out.len() > written, "a number has digits");
+}
+
+fn wide(length: usize) -> i64 {
+    i64::try_from(length).expect("a text is shorter than 2^63")
+}
+
+fn push_zeros(count: i64, out: &mut Vec<u8>) {
+    out.extend((0..count).map(|_| b'0'));
+}
+
+/// The sign of an exponent, and its digits without leading zeros.
+fn parts(exponent: &[u8]) -> (bool, &[u8]) {
+    let (negative, digits) = match exponent {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, exponent),
+    };
+    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+    (negative, &digits[zeros..])
+}
+
+/// Digits that a number of 64 bits surely holds, with room for lengths.
+const SMALL_DIGITS: usize = 17;
+
+/// An exponent that can be calculated with.
+fn small(exponent: &[u8]) -> Option<i64> {
+    let (negative, digits) = parts(exponent);
+    if digits.len() > SMALL_DIGITS {
+        return None;
+    }
+    let sum = digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    Some(if negative { -sum } else { sum })
+}
+
+/// Appends the sum of an exponent, however long, and `more`, which is shorter than any text.
+fn push_exponent(exponent: &[u8], more: i64, out: &mut Vec<u8>) {
+    if let Some(small) = small(exponent) {
+        return out.extend_from_slice((small + more).to_string().as_bytes());
+    }
+    let (negative, digits) = parts(exponent);
+    // It is so large that its sign stays.
+    let mut carry = if negative { -more } else { more };
+    let mut sum: Vec<u8> = digits.to_vec();
+    for digit in sum.iter_mut().rev() {
+        if carry == 0 {
+            break;
+        }
+        let total = i64::from(*digit - b'0') + carry;
+        *digit = b'0' + u8::try_from(total.rem_euclid(10)).expect("a digit");
+        carry = total.div_euclid(10);
+    }
+    if negative {
+        out.push(b'-');
+    }
+    if carry > 0 {
+        out.extend_from_slice(carry.to_string().as_bytes());
+    }
+    let zeros = sum.iter().take_while(|&&digit| digit == b'0' && carry == 0).count();
+    out.extend_from_slice(&sum[zeros..]);
+}
