@@ -129,6 +129,62 @@ impl EventLog {
     }
 }
 
+/// Writes a log as JSON text: an array of `[tag, {..., "timestamp": Unix seconds as a string}]`,
+/// oldest first (`protocols/jobq.md`, "Events"). O(text).
+pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (number, event) in log.oldest_first().into_iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"[\"");
+        out.extend_from_slice(event.what.tag().as_bytes());
+        out.extend_from_slice(b"\",{");
+        let mut field = |name: &str, value: &[u8]| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(value);
+            out.push(b',');
+        };
+        match &event.what {
+            Happening::Advanced { old, new } => {
+                field("\"old\":", old);
+                field("\"new\":", new);
+            }
+            Happening::User(text) => field("\"event\":", text),
+            Happening::Taken { by: Some(client) } => {
+                field("\"by\":", client.index.to_string().as_bytes());
+            }
+            _ => {}
+        }
+        out.extend_from_slice(b"\"timestamp\":\"");
+        out.extend_from_slice(event.at.to_string().as_bytes());
+        out.extend_from_slice(b"\"}]");
+    }
+    out.push(b']');
+}
+
+impl Happening {
+    /// What it is called where it is shown.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::Created => "job_created",
+            Self::Advanced { .. } => "job_state_advanced",
+            Self::User(_) => "user_event",
+            Self::Taken { .. } => "job_taken",
+            Self::Aborted => "job_aborted",
+            Self::Abandoned => "job_abandoned",
+            Self::Expired => "job_expired",
+            Self::Failed => "job_failed",
+            Self::Retried => "job_retried",
+            Self::Finished => "job_finished",
+            Self::Buried => "job_buried",
+            Self::Kicked => "job_kicked",
+            Self::Due => "job_due",
+        }
+    }
+}
+
 impl PartialEq for EventLog {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.oldest_first() == other.oldest_first()
@@ -152,6 +208,37 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_written_as_json() {
+        let by = Some(ClientId { index: 7, generation: 3 });
+        let (old, new) = (Arc::from(*b"null"), Arc::from(*b"[\"A\"]"));
+        let mut log = EventLog::default();
+        let mut out = Vec::new();
+        write_events(&log, &mut out);
+        assert_eq!(out, b"[]");
+        for (at, what) in [
+            Happening::Created,
+            Happening::Advanced { old, new },
+            Happening::User(Box::from(*b"{\"x\":1}")),
+            Happening::Taken { by },
+            Happening::Taken { by: None },
+            Happening::Due,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            log = log.with(Event { what, at: at as u64 });
+        }
+        out.clear();
+        write_events(&log, &mut out);
+        let expected = r#"[["job_created",{"timestamp":"0"}],
+            ["job_state_advanced",{"old":null,"new":["A"],"timestamp":"1"}],
+            ["user_event",{"event":{"x":1},"timestamp":"2"}],["job_taken",{"by":7,"timestamp":"3"}],
+            ["job_taken",{"timestamp":"4"}],["job_due",{"timestamp":"5"}]]"#;
+        let expected: String = expected.split_whitespace().collect();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
 
     #[test]
     fn a_long_log_grows_shares_and_is_dropped_without_recursion() {

@@ -2,8 +2,7 @@
 
 use crate::model::job::{Encoding, Urgency};
 use crate::model::reply::{JobView, Refusal, Reply};
-use crate::wire::json::{push_number, push_string};
-use base64::prelude::{BASE64_STANDARD, Engine as _};
+use crate::wire::json::{push_number, push_packet, push_string};
 use memchr::memchr;
 use std::fmt::Display;
 
@@ -38,7 +37,7 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     match job.payload.encoding {
         Encoding::Json => push_in_line(job.payload.bytes, out),
         Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
-        Encoding::Packet { key_len } => push_packet(job.payload.bytes, key_len, out),
+        Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
     match job.urgency {
@@ -61,17 +60,6 @@ fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
         text = &text[end + 1..];
     }
     out.extend_from_slice(text);
-}
-
-/// Writes a packet as JSON: `{"key": base64, "payload": base64}`.
-#[cold]
-fn push_packet(bytes: &[u8], key_len: u16, out: &mut Vec<u8>) {
-    let (key, payload) = bytes.split_at(usize::from(key_len));
-    out.extend_from_slice(b"{\"key\":\"");
-    out.extend_from_slice(BASE64_STANDARD.encode(key).as_bytes());
-    out.extend_from_slice(b"\",\"payload\":\"");
-    out.extend_from_slice(BASE64_STANDARD.encode(payload).as_bytes());
-    out.extend_from_slice(b"\"}");
 }
 
 #[cold]

@@ -83,7 +83,7 @@ impl Body {
                 State::Bytes(left) => return self.data(left, State::Bytes, input),
                 State::Chunk(left) => return self.data(left, State::Chunk, input),
                 State::UntilEnd => return self.data(u64::MAX, |_| State::UntilEnd, input),
-                State::Size => match self.line(input, HTTP_CHUNK_LINE_MAX, LINE_TOO_LONG)? {
+                State::Size => match line(input, HTTP_CHUNK_LINE_MAX, LINE_TOO_LONG)? {
                     Some(line) => self.begin_chunk(line)?,
                     None => return Ok(Piece::Incomplete),
                 },
@@ -95,7 +95,7 @@ impl Body {
                     [] | [b'\r'] => return Ok(Piece::Incomplete),
                     _ => return Err(Fault::bad("a chunk is longer than its size says")),
                 },
-                State::Trailers => match self.line(input, self.patience, TRAILERS_TOO_LONG)? {
+                State::Trailers => match line(input, self.patience, TRAILERS_TOO_LONG)? {
                     Some(b"") => self.state = State::Over,
                     Some(line) => self.note_trailer(line)?,
                     None => return Ok(Piece::Incomplete),
@@ -127,36 +127,6 @@ impl Body {
         self.state = state(left - taken);
         input.consume(count);
         Ok(Piece::Data(&unread[..count]))
-    }
-
-    /// Takes a line of at most `max` bytes, without its end.
-    fn line<'a>(
-        &mut self,
-        input: &mut Input<'a>,
-        max: usize,
-        too_long: Fault,
-    ) -> Result<Option<&'a [u8]>, Fault> {
-        let unread = input.unread();
-        let scanned = input.scanned();
-        let Some(found) = memchr(b'\n', &unread[scanned..]) else {
-            if unread.len() > max {
-                return Err(too_long);
-            }
-            input.set_scanned(unread.len());
-            return Ok(None);
-        };
-        let end = scanned + found;
-        let Some(line) = unread[..end].strip_suffix(b"\r") else {
-            return Err(Fault::bad("a line of the body's framing does not end with CR LF"));
-        };
-        if line.len() > max {
-            return Err(too_long);
-        }
-        if line.iter().any(|&byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
-            return Err(Fault::bad("the body's framing has a control character in it"));
-        }
-        input.consume(end + 1);
-        Ok(Some(line))
     }
 
     /// Reads `size[;extensions]`.
@@ -194,6 +164,31 @@ impl Body {
         self.patience = self.patience.checked_sub(line.len()).ok_or(TRAILERS_TOO_LONG)?;
         Ok(())
     }
+}
+
+/// Takes a line of at most `max` bytes, without its end.
+fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option<&'a [u8]>, Fault> {
+    let unread = input.unread();
+    let scanned = input.scanned();
+    let Some(found) = memchr(b'\n', &unread[scanned..]) else {
+        if unread.len() > max {
+            return Err(too_long);
+        }
+        input.set_scanned(unread.len());
+        return Ok(None);
+    };
+    let end = scanned + found;
+    let Some(line) = unread[..end].strip_suffix(b"\r") else {
+        return Err(Fault::bad("a line of the body's framing does not end with CR LF"));
+    };
+    if line.len() > max {
+        return Err(too_long);
+    }
+    if line.iter().any(|&byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
+        return Err(Fault::bad("the body's framing has a control character in it"));
+    }
+    input.consume(end + 1);
+    Ok(Some(line))
 }
 
 /// As many as 64 bits have.

@@ -5,6 +5,10 @@ use super::{Expect, Fault};
 use httparse::Header;
 
 /// What the fields of a head say together.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, none excludes another"
+)]
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     pub(super) length: Option<u64>,

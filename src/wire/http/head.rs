@@ -213,10 +213,11 @@ fn explain(error: Error, head: &[u8]) -> Fault {
         Error::Version if last.starts_with(b"HTTP/") && last.len() == "HTTP/1.1".len() => {
             Fault { status: 505, why: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
         }
-        Error::Version | Error::Status => Fault::bad("the first line is none of HTTP"),
+        Error::Version | Error::Status | Error::Token => {
+            Fault::bad("the first line is none of HTTP")
+        }
         Error::HeaderName => Fault::bad("the name of a field is none, or a blank follows it"),
         Error::HeaderValue => Fault::bad("the value of a field has a control character in it"),
         Error::NewLine => Fault::bad("a line of the head does not end with CR LF"),
-        Error::Token => Fault::bad("the first line is none of HTTP"),
     }
 }

@@ -14,6 +14,10 @@ use memchr::memchr;
 /// an exponent says how many there are.
 const ZEROS_MAX: i64 = 20;
 
+/// A whole number of so many digits is written as it is: it cannot end with more zeros than
+/// [`ZEROS_MAX`].
+const PLAIN_DIGITS: usize = 20;
+
 /// Appends the canonical text of the JSON value `text` to `out`. O(n log n).
 ///
 /// # Panics
@@ -53,7 +57,7 @@ struct Value {
 struct Values<'a> {
     text: &'a [u8],
     made: Vec<u8>,
-    values: Vec<Value>,
+    all: Vec<Value>,
 }
 
 fn narrow(number: usize) -> u32 {
@@ -62,33 +66,33 @@ fn narrow(number: usize) -> u32 {
 
 impl<'a> Values<'a> {
     fn read(text: &'a [u8]) -> Self {
-        let mut all = Self { text, made: Vec::new(), values: Vec::new() };
+        let mut values = Self { text, made: Vec::new(), all: Vec::new() };
         let (mut open, mut at) = (Vec::new(), 0);
         while let Some(&byte) = text.get(at) {
             match byte {
                 b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' => at += 1,
                 b'[' | b'{' => {
                     let kind = if byte == b'[' { Kind::Array } else { Kind::Object };
-                    open.push(all.values.len());
-                    all.push(kind, at, at);
+                    open.push(values.all.len());
+                    values.push(kind, at, at);
                     at += 1;
                 }
                 b']' | b'}' => {
                     let number: usize = open.pop().expect("brackets are balanced");
-                    all.values[number].behind = narrow(all.values.len());
+                    values.all[number].behind = narrow(values.all.len());
                     at += 1;
                 }
-                b'"' => at = all.read_string(at),
-                _ => at = all.read_word(at),
+                b'"' => at = values.read_string(at),
+                _ => at = values.read_word(at),
             }
         }
         assert!(open.is_empty(), "brackets are balanced");
-        all
+        values
     }
 
     fn push(&mut self, kind: Kind, start: usize, end: usize) {
-        let behind = narrow(self.values.len() + 1);
-        self.values.push(Value { kind, start: narrow(start), end: narrow(end), behind });
+        let behind = narrow(self.all.len() + 1);
+        self.all.push(Value { kind, start: narrow(start), end: narrow(end), behind });
     }
 
     /// Adds what was appended to `made`.
@@ -127,7 +131,7 @@ impl<'a> Values<'a> {
         let stops = |byte: &u8| b" \t\r\n,:]}".contains(byte);
         let rest = &self.text[start..];
         let word = &rest[..rest.iter().position(stops).unwrap_or(rest.len())];
-        let small = word.len() <= ZEROS_MAX as usize && word.iter().all(u8::is_ascii_digit);
+        let small = word.len() <= PLAIN_DIGITS && word.iter().all(u8::is_ascii_digit);
         if small || matches!(word[0], b't' | b'f' | b'n') {
             self.push(Kind::AsIs, start, start + word.len());
         } else {
@@ -150,7 +154,7 @@ impl<'a> Values<'a> {
         let mut names: Vec<u32> = Vec::new();
         let mut next = Some(0_u32);
         while let Some(number) = next {
-            let value = self.values[number as usize];
+            let value = self.all[number as usize];
             match value.kind {
                 Kind::AsIs | Kind::Made => out.extend_from_slice(self.bytes(value)),
                 Kind::Array => {
@@ -189,12 +193,12 @@ impl<'a> Values<'a> {
             }
             let at = inner.at;
             if inner.names.is_none() {
-                inner.at = self.values[at as usize].behind;
+                inner.at = self.all[at as usize].behind;
                 return Some(at);
             }
             inner.at += 1;
             let name = names[at as usize];
-            out.extend_from_slice(self.bytes(self.values[name as usize]));
+            out.extend_from_slice(self.bytes(self.all[name as usize]));
             out.push(b':');
             return Some(name + 1);
         }
@@ -203,12 +207,12 @@ impl<'a> Values<'a> {
     /// Appends the names of an object to `names`, in order, each once: its last one.
     fn sort_names(&self, object: u32, names: &mut Vec<u32>) {
         let start = names.len();
-        let (mut at, end) = (object + 1, self.values[object as usize].behind);
+        let (mut at, end) = (object + 1, self.all[object as usize].behind);
         while at < end {
             names.push(at);
-            at = self.values[at as usize + 1].behind;
+            at = self.all[at as usize + 1].behind;
         }
-        let name = |number: u32| self.bytes(self.values[number as usize]);
+        let name = |number: u32| self.bytes(self.all[number as usize]);
         let sorted = names[start..].is_sorted_by(|&one, &other| name(one) < name(other));
         if sorted {
             return;
@@ -247,7 +251,7 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
             b'u' => text = push_unit(text, out),
             // These stand for themselves behind a backslash, and need it.
             b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => {
-                out.extend_from_slice(&[b'\\', escape])
+                out.extend_from_slice(&[b'\\', escape]);
             }
             _ => out.push(escape),
         }

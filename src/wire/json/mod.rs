@@ -16,7 +16,7 @@ mod write;
 
 pub use canonical::canonical;
 pub use exact::{elements, members, value};
-pub use write::{push_number, push_string};
+pub use write::{push_number, push_packet, push_string};
 
 use crate::base::strings::{StringList, Strings};
 use simd_json::{Buffers, Tape};

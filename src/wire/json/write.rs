@@ -1,4 +1,6 @@
-//! Writing JSON: numbers and strings. Everything else is fixed text of the protocols.
+//! Writing JSON: numbers, strings, packets. Everything else is fixed text of the protocols.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 /// Writes a number in decimal. O(digits).
 #[inline]
@@ -53,6 +55,21 @@ fn push_escaped(out: &mut Vec<u8>, text: &str) {
             _ => out.push(byte),
         }
     }
+}
+
+/// Writes a packet of the networked priority queue as JSON, `{"key": base64, "payload": base64}`;
+/// its first `key_len` bytes are the key. O(bytes).
+///
+/// # Panics
+/// If the packet is shorter than its key.
+#[cold]
+pub fn push_packet(out: &mut Vec<u8>, key_len: u16, packet: &[u8]) {
+    let (key, payload) = packet.split_at(usize::from(key_len));
+    out.extend_from_slice(b"{\"key\":\"");
+    out.extend_from_slice(BASE64_STANDARD.encode(key).as_bytes());
+    out.extend_from_slice(b"\",\"payload\":\"");
+    out.extend_from_slice(BASE64_STANDARD.encode(payload).as_bytes());
+    out.extend_from_slice(b"\"}");
 }
 
 #[cfg(test)]

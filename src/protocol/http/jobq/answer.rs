@@ -70,75 +70,83 @@ pub(in crate::protocol::http) fn answer(
     question: Option<&mut Question>,
     text: &mut Vec<u8>,
 ) -> Part {
-    match outcome {
-        Outcome::NotYet => return Part::Again,
-        Outcome::Queues { queues, next } => return page(&queues, next, question, text),
-        Outcome::Dropped { jobs, more } => return dropped(u64::from(jobs), more, question, text),
-        // Somebody else has removed the rest of it.
-        Outcome::NoQueue if is_dropping(question.as_deref()) => {
-            return dropped(0, false, question, text);
+    let outcome = match (outcome, question) {
+        (Outcome::NotYet, _) => return Part::Again,
+        (Outcome::Queues { queues, next }, Some(Question::Queues { from, listed })) => {
+            push_queues(&queues, *from == 0, listed, text);
+            if let Some(next) = next {
+                *from = next;
+            } else {
+                text.extend_from_slice(b"]}");
+            }
+            return Part::Page { more: next.is_some() };
         }
-        Outcome::Rows(rows) => return Part::Stream(Stream::brief(rows)),
-        Outcome::Found(rows) => return Part::Stream(Stream::full(rows)),
-        Outcome::Row(row) => push_job(&row, text),
-        Outcome::Done => text.extend_from_slice(b"{}"),
+        (Outcome::Dropped { jobs, more }, Some(Question::Drop { gone, .. })) => {
+            *gone += u64::from(jobs);
+            if more {
+                return Part::Again;
+            }
+            push_gone(*gone, text);
+            return Part::Whole(200);
+        }
+        // Somebody else has removed the rest of it.
+        (Outcome::NoQueue, Some(Question::Drop { gone, .. })) if *gone > 0 => {
+            push_gone(*gone, text);
+            return Part::Whole(200);
+        }
+        (outcome, _) => outcome,
+    };
+    match outcome {
+        Outcome::Rows(rows) => Part::Stream(Stream::brief(rows)),
+        Outcome::Found(rows) => Part::Stream(Stream::full(rows)),
+        Outcome::Row(row) => {
+            push_job(&row, text);
+            Part::Whole(200)
+        }
+        Outcome::Done => {
+            text.extend_from_slice(b"{}");
+            Part::Whole(200)
+        }
         Outcome::Queue(name) => {
             text.extend_from_slice(b"{\"id\":");
             push_string(text, &name);
             text.push(b'}');
-            return Part::Whole(201);
+            Part::Whole(201)
         }
         Outcome::Conflict(state) => {
             text.extend_from_slice(b"{\"error\":\"the job has another state\",\"state\":");
             text.extend_from_slice(&state);
             text.push(b'}');
-            return Part::Whole(409);
+            Part::Whole(409)
         }
-        Outcome::BadQuery(why) => return Part::Error(Problem::new(400, why)),
-        Outcome::NoQueue => return Part::Error(Problem::new(404, "there is no such queue")),
-        Outcome::NoJob if operation == Operation::Poll => {
-            return Part::Error(Problem::new(404, "no job of the queue matches"));
+        Outcome::BadQuery(why) => Part::Error(Problem::new(400, why)),
+        Outcome::NoQueue => Part::Error(Problem::new(404, "there is no such queue")),
+        Outcome::NoJob => Part::Error(no_job(operation, job)),
+        Outcome::Refused(refusal) => Part::Error(refused(refusal)),
+        Outcome::NotYet | Outcome::Queues { .. } | Outcome::Dropped { .. } => {
+            unreachable!("these answer questions")
         }
-        Outcome::NoJob => {
-            let why = match job {
-                JobId::NEVER => "there is no such job in this queue".to_owned(),
-                JobId(id) => format!("there is no job {id} in this queue"),
-            };
-            return Part::Error(Problem::new(404, why));
-        }
-        Outcome::Refused(refusal) => return Part::Error(refused(refusal)),
     }
-    Part::Whole(200)
 }
 
-fn is_dropping(question: Option<&Question>) -> bool {
-    matches!(question, Some(Question::Drop { gone: 1.., .. }))
+fn no_job(operation: Operation, job: JobId) -> Problem {
+    if operation == Operation::Poll {
+        return Problem::new(404, "no job of the queue matches");
+    }
+    match job {
+        JobId::NEVER => Problem::new(404, "there is no such job in this queue"),
+        JobId(id) => Problem::new(404, format!("there is no job {id} in this queue")),
+    }
 }
 
-fn dropped(jobs: u64, more: bool, question: Option<&mut Question>, text: &mut Vec<u8>) -> Part {
-    let Some(Question::Drop { gone, .. }) = question else {
-        unreachable!("who drops a queue has asked for it")
-    };
-    *gone += jobs;
-    if more {
-        return Part::Again;
-    }
+fn push_gone(jobs: u64, text: &mut Vec<u8>) {
     text.extend_from_slice(b"{\"deleted\":");
-    push_number(text, *gone);
+    push_number(text, jobs);
     text.push(b'}');
-    Part::Whole(200)
 }
 
-fn page(
-    queues: &[QueueSize],
-    next: Option<u32>,
-    question: Option<&mut Question>,
-    text: &mut Vec<u8>,
-) -> Part {
-    let Some(Question::Queues { from, listed }) = question else {
-        unreachable!("who gets a list of queues has asked for it")
-    };
-    if *from == 0 {
+fn push_queues(queues: &[QueueSize], first: bool, listed: &mut bool, text: &mut Vec<u8>) {
+    if first {
         text.extend_from_slice(b"{\"queues\":[");
     }
     for QueueSize { name, jobs } in queues {
@@ -151,11 +159,6 @@ fn page(
         push_number(text, *jobs);
         text.push(b'}');
     }
-    match next {
-        Some(next) => *from = next,
-        None => text.extend_from_slice(b"]}"),
-    }
-    Part::Page { more: next.is_some() }
 }
 
 fn refused(refusal: Refusal) -> Problem {

@@ -4,8 +4,7 @@ use crate::base::limits::HTTP_PIECE;
 use crate::model::event::write_events;
 use crate::model::job::Encoding;
 use crate::model::row::{Row, RowKey, Rows};
-use crate::wire::json::push_number;
-use base64::prelude::{BASE64_STANDARD, Engine as _};
+use crate::wire::json::{push_number, push_packet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -87,7 +86,7 @@ pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"payload\":");
     match row.encoding {
         Encoding::Json | Encoding::JsonLine => out.extend_from_slice(&row.payload),
-        Encoding::Packet { key_len } => push_packet(&row.payload, key_len, out),
+        Encoding::Packet { key_len } => push_packet(out, key_len, &row.payload),
     }
     out.extend_from_slice(b",\"events\":");
     write_events(&row.events, out);
@@ -100,14 +99,3 @@ pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
 
 /// Room for what a job has besides payload and state, if little has happened to it.
 const FIXED_PART: usize = 256;
-
-/// Writes a packet as JSON: `{"key": base64, "payload": base64}`.
-#[cold]
-fn push_packet(bytes: &[u8], key_len: u16, out: &mut Vec<u8>) {
-    let (key, payload) = bytes.split_at(usize::from(key_len));
-    out.extend_from_slice(b"{\"key\":\"");
-    out.extend_from_slice(BASE64_STANDARD.encode(key).as_bytes());
-    out.extend_from_slice(b"\",\"payload\":\"");
-    out.extend_from_slice(BASE64_STANDARD.encode(payload).as_bytes());
-    out.extend_from_slice(b"\"}");
-}
