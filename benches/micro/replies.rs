@@ -15,7 +15,7 @@ use jobcentre::protocol::{Session, Shared, Step};
 
 /// A session to which a round of requests has been sent, and their serials.
 fn asked() -> (Session, Vec<u32>) {
-    let mut session = Session::new(Door::JobCentre);
+    let mut session = Session::new(Door::JobCentre, Now::default());
     let mut shared = Shared::new(1 << 20);
     let mut out = OutBuf::default();
     let lines = "{\"request\":\"get\",\"queues\":[\"queue0\"]}\n".repeat(ROUND);

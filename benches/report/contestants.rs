@@ -70,7 +70,7 @@ impl Contestant {
     fn arguments(self, port: u16, other: u16) -> Vec<String> {
         let own = |listen, pinpriq| {
             format!(
-                "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} \
+                "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} --http off \
                  --max-clients {CLIENTS_MAX}"
             )
         };

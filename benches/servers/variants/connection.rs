@@ -109,7 +109,7 @@ pub(super) struct Connection<D> {
 
 impl<D: Desk> Connection<D> {
     pub(super) fn new(desk: D, max_request: usize) -> Self {
-        let session = Some(Session::new(Door::JobCentre));
+        let session = Some(Session::new(Door::JobCentre, Now::default()));
         Self {
             desk,
             seat: Seat { session, output: OutBuf::default() },

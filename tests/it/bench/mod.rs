@@ -25,7 +25,7 @@ impl Drop for Process {
 /// A server on a port of its own.
 fn server() -> (Process, SocketAddr) {
     let mut child = Command::new(PROGRAM)
-        .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--http", "off", "--log-format", "json"])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
