@@ -15,3 +15,4 @@ mod sim;
 mod support;
 mod tidy;
 mod transcripts;
+mod watched;
