@@ -11,6 +11,7 @@
 use super::directory::{Directory, fault, sync_names};
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
 use crate::journal::{segment_name, spare_name};
+use crate::reactor::clock::Stopwatch;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -181,6 +182,7 @@ impl Segments {
         operations: &Receiver<Op>,
         answer: &Answer,
     ) -> Option<Op> {
+        let watch = Stopwatch::start();
         let (mut result, mut buffers) = (Ok(()), Vec::new());
         let mut next = Some(first);
         while let Some(Op::Write { epoch, offset, bytes, sync: true }) = next {
@@ -193,24 +195,32 @@ impl Segments {
             next = operations.try_recv().ok();
         }
         let result = result.and_then(|()| self.sync(segment)).map_err(Failed::Fault);
+        let nanos = watch.nanos();
         answer.give(buffers.into_iter().enumerate().map(|(number, buffer)| {
-            let kind = if number == 0 { Kind::Written } else { Kind::Joined };
-            Done { kind, result: result.clone(), buffer }
+            let (kind, sync_ns) =
+                if number == 0 { (Kind::Written, nanos) } else { (Kind::Joined, 0) };
+            Done { kind, result: result.clone(), buffer, sync_ns }
         }));
         next
     }
 
     fn carry_out(&mut self, op: Op) -> Done {
+        let mut sync_ns = 0;
         let (kind, result, buffer) = match op {
             Op::Write { epoch, offset, bytes, .. } => {
                 (Kind::Written, self.write(epoch, offset, &bytes), bytes)
             }
-            Op::Sync { epoch } => (Kind::Synced, self.sync(epoch), Vec::new()),
+            Op::Sync { epoch } => {
+                let watch = Stopwatch::start();
+                let result = self.sync(epoch);
+                sync_ns = watch.nanos();
+                (Kind::Synced, result, Vec::new())
+            }
             Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
                 unreachable!("the other thread sees to space")
             }
         };
-        Done { kind, result: result.map_err(Failed::Fault), buffer }
+        Done { kind, result: result.map_err(Failed::Fault), buffer, sync_ns }
     }
 
     fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
@@ -275,7 +285,7 @@ impl Room {
         if let Err(Failed::Fault(fault)) = &result {
             self.fault.get_or_insert_with(|| fault.clone());
         }
-        Done { kind: Kind::Space, result, buffer: Vec::new() }
+        Done { kind: Kind::Space, result, buffer: Vec::new(), sync_ns: 0 }
     }
 
     fn try_to(&self, op: Op) -> Result<(), Failed> {
