@@ -110,15 +110,14 @@ impl Store {
         JobSlot(slot)
     }
 
-    /// Brings a job that was brought back to the state that it was in later; tells whether there is
-    /// such a job. O(log n + log d).
-    pub fn restore_state(&mut self, id: JobId, state: &State<'_>) -> bool {
-        let Some(slot) = self.ids.find(id.0) else { return false };
+    /// Brings a job that was brought back to the state that it was in later, if it is there.
+    /// O(log n + log d).
+    pub fn restore_state(&mut self, id: JobId, state: &State<'_>) {
+        let Some(slot) = self.ids.find(id.0) else { return };
         self.withdraw(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
         self.settle_at(slot, state);
-        true
     }
 
     /// Takes a job that was brought back away again, if it is there. O(log n + log d).
