@@ -98,6 +98,8 @@ pub(crate) enum Task {
     Lateness { jobs: usize, spread_ms: u64 },
     /// `jobcentre bench` with these arguments on a server that keeps jobs on the disk.
     Durable { sync: Syncing, load: Vec<String>, beside_bare: bool },
+    /// The same at half of the rate that is reached at most, beside many standing jobs.
+    Compaction { load: Vec<String>, standing: u64, journal: durable::compaction::Journal },
     /// Fill a server that keeps jobs on the disk, stop it and start it again.
     Recovery { payload: usize, count: u64 },
 }

@@ -56,6 +56,8 @@ pub(crate) enum Metric {
     BareP50,
     /// The former over the latter.
     OverBare,
+    /// What compaction has moved, in MiB.
+    Moved,
     /// Jobs that are back in a second after a start.
     RecoveryRate,
     /// From the start until it listens.
@@ -98,6 +100,7 @@ impl Metric {
             Self::PutP50 => "p50 of puts, us",
             Self::BareP50 => "bare write and fdatasync, p50, us",
             Self::OverBare => "p50 of puts / bare",
+            Self::Moved => "moved by compaction, MiB",
             Self::RecoveryRate => "jobs back a second",
             Self::RecoverySeconds => "start until it listens, s",
             Self::MemoryBefore => "memory before the stop, MiB",

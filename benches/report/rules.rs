@@ -2,7 +2,7 @@
 
 use crate::cells::{Group, NAMED, Sizes, at_backlog, named, short};
 use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
-use crate::durable::cells::IN_MEMORY;
+use crate::durable::cells::{DENSE, IN_MEMORY};
 use crate::metric::{Metric, figure};
 use crate::run::Outcome;
 use crate::stats::{Spread, paired};
@@ -319,6 +319,11 @@ fn durable() -> Vec<Rule> {
             ..ratio("durable-50ms", Metric::Cpu, JobCentre, 1.12)
         },
         ratio("durable-50ms", rate, Beanstalkd, 1.1).at_least(),
+        Rule {
+            how: How::Ratio { ours: JobCentre.name().to_owned(), theirs: DENSE.to_owned() },
+            what: format!("compaction: p99.9 / {DENSE}"),
+            ..ratio("compaction", Metric::P999, JobCentre, 2.0)
+        },
         value("recovery", Metric::RecoveryRate, 1e6, "jobs/s").at_least(),
         value("recovery", Metric::RecoveryMemory, 1.1, "x"),
     ]

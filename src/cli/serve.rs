@@ -76,7 +76,11 @@ fn serve(config: &Config) -> io::Result<Ending> {
         max_request = config.max_request,
         "serving"
     );
-    reactor.run()
+    let ending = reactor.run()?;
+    if let Some(status) = reactor.core().journal_status() {
+        data::sum_up(&status);
+    }
+    Ok(ending)
 }
 
 fn report(ending: Ending) {

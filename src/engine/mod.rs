@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Figures of the journal, if there is one.
+    /// Figures of the journal, if there is one. O(segments).
     #[must_use]
     pub fn journal_status(&self) -> Option<Status> {
         match self {

@@ -1,4 +1,6 @@
 //! The one place that reads clocks.
+//!
+//! [`Clock`] tells the time of a pass, [`Stopwatch`] how long something took that is not of one.
 
 use crate::base::time::{Mono, Now, Wall};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -8,6 +10,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub struct Clock {
     start: Instant,
     last: Mono,
+}
+
+/// Measures one length of time.
+#[derive(Debug)]
+pub(super) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds since its start.
+    pub(super) fn nanos(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Default for Clock {

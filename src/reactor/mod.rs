@@ -127,6 +127,12 @@ impl<C: Core> Reactor<C> {
         self.listeners.iter().map(Listener::address).collect()
     }
 
+    /// What it serves, to be asked when the run is over.
+    #[must_use]
+    pub fn core(&self) -> &C {
+        &self.core
+    }
+
     /// Serves until a signal ends it.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ use crate::base::limits::{
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::engine::Engine;
+use crate::journal;
 use crate::model::command::Command;
 use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
@@ -102,6 +103,12 @@ impl Server {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.engine.counts()
+    }
+
+    /// Figures of the journal, if there is one. O(segments).
+    #[must_use]
+    pub fn journal_status(&self) -> Option<journal::Status> {
+        self.engine.journal_status()
     }
 
     /// Asserts every invariant. O(everything): for tests and the simulator.

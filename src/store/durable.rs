@@ -181,15 +181,14 @@ impl Store {
         JobSlot(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
-    /// Brings a job that was brought back to the state that it was in later; tells whether there is
-    /// such a job. O(log n + log d).
-    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) -> bool {
-        let Some(slot) = self.ids.find(id.0) else { return false };
+    /// Brings a job that was brought back to the state that it was in later, if it is there.
+    /// O(log n + log d).
+    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
+        let Some(slot) = self.ids.find(id.0) else { return };
         self.withdraw(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
         self.settle_at(slot, state, now);
-        true
     }
 
     /// Takes a job that was brought back away again, or a declaration, if it is there.

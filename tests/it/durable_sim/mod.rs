@@ -9,6 +9,7 @@ mod judge;
 
 use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
+use crate::seeds;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
@@ -218,21 +219,13 @@ impl World {
 /// Runs in an ordinary test.
 const SEEDS: u64 = 150;
 
-/// The seeds to be run: as the environment says.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(SEEDS),
-    }
-}
-
 #[test]
 fn what_clients_were_told_survives_every_end() {
     let mut seen = judge::Seen::default();
-    for seed in seeds() {
+    let seeds = seeds::wanted(SEEDS);
+    for seed in seeds.clone() {
         let mut world = World::new(seed);
-        let run = std::panic::AssertUnwindSafe(|| {
+        seen.add(seeds::name_if_it_fails(seed, || {
             for _ in 0..6 {
                 world.live();
             }
@@ -241,16 +234,9 @@ fn what_clients_were_told_survives_every_end() {
             world.judge.examine(&mut engine, world.generation, world.now);
             world.judge.drain(&mut engine, world.generation, world.now);
             world.judge.seen
-        });
-        match std::panic::catch_unwind(run) {
-            Ok(more) => seen.add(more),
-            Err(panic) => {
-                eprintln!("simulation failed: replay it with SIM_SEED={seed}");
-                std::panic::resume_unwind(panic);
-            }
-        }
+        }));
     }
-    if seeds().count() as u64 >= SEEDS {
+    if seeds.end - seeds.start >= SEEDS {
         seen.assert_everything();
     }
 }

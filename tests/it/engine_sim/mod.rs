@@ -18,10 +18,10 @@ mod words;
 mod world;
 
 use crate::dice::Dice;
+use crate::seeds;
 use jobcentre::base::slab::Key;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use model::Seen;
 use script::Profile;
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -225,16 +225,8 @@ fn successor(client: ClientId) -> ClientId {
 /// Runs one seed; whatever fails, the seed is named.
 fn run(seed: u64) -> Run {
     let mut run = Run::new(seed);
-    catch_unwind(AssertUnwindSafe(|| run.go())).unwrap_or_else(|panic| {
-        eprintln!("engine simulation failed: replay it with SIM_SEED={seed}");
-        resume_unwind(panic)
-    });
+    seeds::name_if_it_fails(seed, || run.go());
     run
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
 }
 
 /// Runs one seed, and tells how it goes or how little of it is needed to make it fail.
@@ -251,21 +243,10 @@ fn replay(seed: u64) {
 
 #[test]
 fn the_engine_does_what_the_judge_says_whatever_happens() {
-    if let Some(seed) = number("SIM_SEED") {
+    if let Some(seed) = seeds::replayed() {
         return replay(seed);
     }
-    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
-    let mut seen = Seen::new();
-    for seed in 0..seeds {
-        for (what, count) in run(seed).world.model.seen {
-            *seen.entry(what).or_default() += count;
-        }
-    }
-    println!("{seeds} seeds: {seen:#?}");
-    for what in WANTED {
-        let count = seen.get(what).copied().unwrap_or_default();
-        assert!(seeds < SEEDS || count > 0, "too tame: '{what}' came {count} times");
-    }
+    seeds::run_all(SEEDS, &WANTED, 0, |seed| run(seed).world.model.seen);
 }
 
 #[test]

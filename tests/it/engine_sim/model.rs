@@ -11,13 +11,11 @@
 
 use super::order::{backoff, compare, leaves_before};
 use super::words::{Load, QUEUES, Queue, Replies, Said, View};
+use crate::seeds::Seen;
 use jobcentre::base::time::Mono;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::{Retry, Status, Terms, Turn, Urgency};
 use std::collections::BTreeMap;
-
-/// How often what was seen.
-pub(super) type Seen = BTreeMap<&'static str, u64>;
 
 /// A moment at which something ends, and the place in the order of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
