@@ -58,6 +58,19 @@ pub enum Expr {
 }
 
 impl Op {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Is,
+        Self::IsNot,
+        Self::Like,
+        Self::Equal,
+        Self::NotEqual,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::Greater,
+        Self::GreaterOrEqual,
+    ];
+
     /// The operator with this name, as requests write it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -6,6 +6,9 @@ use crate::wire::http::{push_field, push_field_number, push_status_line};
 use crate::wire::json::push_string;
 use std::borrow::Cow;
 
+/// The media type of nearly all answers.
+pub(super) const JSON: &str = "application/json";
+
 /// How long the body of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
@@ -24,6 +27,8 @@ pub(super) enum Extent {
 pub(super) struct Head<'a> {
     pub(super) status: u16,
     pub(super) extent: Extent,
+    /// The media type of the body.
+    pub(super) kind: &'static str,
     pub(super) allow: Option<&'a str>,
     /// Whether the connection ends with the answer.
     pub(super) close: bool,
@@ -59,7 +64,7 @@ pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut 
         push_field(out, "Connection", b"keep-alive");
     }
     if head.extent != Extent::None {
-        push_field(out, "Content-Type", b"application/json");
+        push_field(out, "Content-Type", head.kind.as_bytes());
     }
     match head.extent {
         Extent::None | Extent::Close => {}

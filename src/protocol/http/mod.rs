@@ -20,7 +20,9 @@
 //! - a request that two readers could understand differently ends the connection.
 
 mod answer;
+mod health;
 mod jobq;
+mod openapi;
 mod request;
 mod route;
 mod session;

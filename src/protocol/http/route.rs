@@ -28,6 +28,7 @@ impl Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Health,
+    OpenApi,
     Jobq(jobq::Operation),
 }
 
@@ -49,7 +50,6 @@ pub(super) struct Route {
     pub(super) path: &'static [Segment],
     pub(super) operation: Operation,
     /// The name of the operation in the documentation; no other row has it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the documentation reads it"))]
     pub(super) name: &'static str,
 }
 
@@ -91,11 +91,12 @@ const SHORT_STATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("state
 const SHORT_EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("event")];
 
 /// Everything that can be asked. No two rows have method and path in common.
-pub(super) static ROUTES: [Route; 20] = {
+pub(super) static ROUTES: [Route; 21] = {
     use Method::{Delete, Get, Post};
     use jobq::Operation as Jobq;
     [
         route(Get, &[Is("health")], Operation::Health, "health"),
+        route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
         jobq(Get, QUEUES, Jobq::Queues, "list_queues"),
         jobq(Post, QUEUES, Jobq::Declare, "create_queue"),
         jobq(Delete, QUEUE, Jobq::Drop, "delete_queue"),

@@ -1,8 +1,10 @@
 //! One client's side of HTTP.
 
 use super::Workspace;
-use super::answer::{Extent, Head, Problem, write_error, write_head};
+use super::answer::{Extent, Head, JSON, Problem, write_error, write_head};
+use super::health::HEALTHY;
 use super::jobq::{self, Outcome, Part, Question, Stream};
+use super::openapi;
 use super::request::{Collecting, judge, reads_body};
 use super::route::{Call, Operation};
 use crate::base::buf::{Input, OutBuf};
@@ -62,10 +64,12 @@ struct Manner {
     version: Version,
     /// Only the head is sent.
     to_head: bool,
+    /// The media type of the answer.
+    kind: &'static str,
 }
 
 impl Manner {
-    const PLAIN: Self = Self { close: false, version: Version::Http11, to_head: false };
+    const PLAIN: Self = Self { close: false, version: Version::Http11, to_head: false, kind: JSON };
 }
 
 impl Session {
@@ -130,6 +134,7 @@ impl Session {
             close: !head.keep_alive,
             version: head.version,
             to_head: head.method == "HEAD",
+            kind: JSON,
         };
         let verdict = judge(&head, &mut shared.http.queue);
         let framing = head.framing.unwrap_or(Framing::Length(0));
@@ -258,10 +263,12 @@ impl Session {
         out: &mut OutBuf,
     ) -> Option<Step<'static>> {
         self.call = Some(call);
-        let Operation::Jobq(operation) = call.operation else {
-            return Some(self.answer_at_once(200, shared, out, |text| {
-                text.extend_from_slice(HEALTHY.as_bytes());
-            }));
+        let operation = match call.operation {
+            Operation::Health => return Some(self.answer_at_once(HEALTHY, shared, out)),
+            Operation::OpenApi => {
+                return Some(self.answer_at_once(openapi::document(), shared, out));
+            }
+            Operation::Jobq(operation) => operation,
         };
         match jobq::prepare(operation, body, &mut shared.http) {
             Ok(question) => self.question = question.map(Box::new),
@@ -375,16 +382,18 @@ impl Session {
         over.then(|| self.finish(shared))
     }
 
+    /// Answers with a text that is there already.
     fn answer_at_once(
         &mut self,
-        status: u16,
+        text: &str,
         shared: &mut Shared,
         out: &mut OutBuf,
-        fill: impl FnOnce(&mut Vec<u8>),
     ) -> Step<'static> {
-        shared.http.answer.clear();
-        fill(&mut shared.http.answer);
-        self.write_whole(status, None, shared, out)
+        self.write_head(200, Extent::Bytes(text.len()), None, shared, out);
+        if !self.manner.to_head {
+            out.tail().extend_from_slice(text.as_bytes());
+        }
+        self.finish(shared)
     }
 
     /// Answers with an error, or with the methods that were asked for.
@@ -436,9 +445,9 @@ impl Session {
         shared: &mut Shared,
         out: &mut OutBuf,
     ) {
-        let Manner { close, version, .. } = self.manner;
+        let Manner { close, version, kind, .. } = self.manner;
         let say_kept = version == Version::Http10 && !close;
-        let head = Head { status, extent, allow, close, say_kept };
+        let head = Head { status, extent, kind, allow, close, say_kept };
         write_head(head, &mut shared.http.date, shared.now.wall, out.tail());
     }
 
@@ -512,10 +521,6 @@ impl Session {
         self.wants_input()
     }
 }
-
-/// What `GET /health` says.
-const HEALTHY: &str =
-    concat!("{\"status\":\"ok\",\"version\":\"", env!("CARGO_PKG_VERSION"), "\"}");
 
 fn body_max(shared: &Shared) -> u64 {
     (shared.max_request + HTTP_BODY_EXTRA) as u64

@@ -2,10 +2,12 @@
 
 mod answer;
 mod body;
+mod schema;
 mod stream;
 
 pub(super) use answer::{Outcome, Part, answer};
 pub(super) use body::prepare;
+pub(super) use schema::{ID_MAX, describe};
 pub(super) use stream::Stream;
 
 use super::Workspace;

@@ -1,0 +1,41 @@
+//! What any request may be answered with, whatever it asks for.
+
+use super::{Answer, Shapes};
+use crate::protocol::http::route::{Method, Route, Segment};
+
+/// Statuses of all operations, with when they come. Each is there for the sake of what may be wrong
+/// with the message, and of a server that is full.
+const ALL: [(u16, &str); 8] = [
+    (400, "The message is no proper HTTP"),
+    (408, "The request took too long to come"),
+    (413, "The body is longer than the server takes (--max-request, and 64 KiB)"),
+    (414, "The target is longer than 8 KiB"),
+    (417, "Something else is expected than 100-continue"),
+    (431, "There are too many fields, or they are too long"),
+    (503, "The server already serves as many clients as it may"),
+    (505, "The version is neither HTTP/1.1 nor HTTP/1.0"),
+];
+
+/// Statuses of operations that read a body.
+const POSTS: [(u16, &str); 2] = [
+    (411, "There is no body: neither Content-Length nor chunks"),
+    (415, "The body has a Content-Encoding"),
+];
+
+const BAD_BODY: &str = "The body is not what it has to be";
+const BAD_NAME: &str = "The name of the queue is empty, or the message is no proper HTTP";
+
+/// The answers that a route has in common with others.
+pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item = Answer> {
+    let posts = route.method == Method::Post;
+    let bad = match (posts, route.path.contains(&Segment::Queue)) {
+        (true, _) => BAD_BODY,
+        (false, true) => BAD_NAME,
+        (false, false) => ALL[0].1,
+    };
+    let all = ALL.iter().chain(if posts { &POSTS[..] } else { &[] });
+    let answers: Vec<Answer> = all
+        .map(|&(status, when)| shapes.error(status, if status == 400 { bad } else { when }))
+        .collect();
+    answers.into_iter()
+}
