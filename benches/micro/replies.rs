@@ -7,6 +7,7 @@ use crate::{ROUND, sized};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use jobcentre::base::buf::{BufferPool, Input, OutBuf};
+use jobcentre::base::time::Now;
 use jobcentre::model::core::Door;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{Encoding, Lease, Payload, Urgency};

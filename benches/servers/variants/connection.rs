@@ -198,7 +198,9 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
-                Step::Enough | Step::Failed(_) => unreachable!("lines are answered, one by one"),
+                Step::Enough | Step::Watch(..) | Step::Finished | Step::Failed(_) => {
+                    unreachable!("lines are answered, one by one")
+                }
             }
         };
         self.desk.hand_over();

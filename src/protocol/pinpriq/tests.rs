@@ -1,6 +1,7 @@
 //! The session alone, with replies made by hand.
 
 use super::*;
+use crate::base::time::Now;
 use crate::model::id::JobId;
 use crate::model::job::Packet;
 use crate::model::reply::Refusal;

@@ -207,10 +207,12 @@ fn stays(version: Version, fields: &Fields<'_>) -> bool {
 #[cold]
 fn explain(error: Error, head: &[u8]) -> Fault {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let last = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let known = |word: &[u8]| word.starts_with(b"HTTP/") && word.len() == "HTTP/1.1".len();
+    let well_formed = matches!(words[..], [_, _, last] if known(last));
     match error {
         Error::TooManyHeaders => Fault { status: 431, why: "there are more than 64 fields" },
-        Error::Version if last.starts_with(b"HTTP/") && last.len() == "HTTP/1.1".len() => {
+        Error::Version if well_formed => {
             Fault { status: 505, why: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
         }
         Error::Version | Error::Status | Error::Token => {

@@ -10,6 +10,8 @@
 mod body;
 mod fields;
 mod head;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use body::{Body, Framing, Piece};

@@ -412,3 +412,126 @@ fn push_exponent(exponent: &[u8], more: i64, out: &mut Vec<u8>) {
     let zeros = sum.iter().take_while(|&&digit| digit == b'0' && carry == 0).count();
     out.extend_from_slice(&sum[zeros..]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    fn made(text: &str) -> String {
+        let mut out = Vec::new();
+        canonical(text, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_value_has_one_text() {
+        for (canonical, others) in [
+            ("null", &[" null\n"][..]),
+            ("0", &["-0", "0.0", "-0e5", "0E-99999999999999999999", "0.000"]),
+            ("1", &["1.0", "1e0", "10e-1", "0.1e1", "0.01E+2", "1000e-3", "1e-0"]),
+            ("-12.5", &["-12.50", "-125e-1", "-0.125e2"]),
+            ("0.001", &["1e-3", "0.0010", "1000e-6"]),
+            ("100000000000000000000", &["1e20", "100000000000000000000.0", "1000e17"]),
+            ("1e21", &["1000000000000000000000", "10e20", "0.1e22"]),
+            ("1.5e-30", &["15e-31", "0.000015e-25"]),
+            ("123456789012345678901234567890.5", &["1234567890123456789012345678905e-1"]),
+            (
+                "1e999999999999999999999",
+                &["10e999999999999999999998", "1E+00999999999999999999999"],
+            ),
+            ("1e1000000000000000000000", &["10e999999999999999999999"]),
+            ("1e-999999999999999999999", &["10e-1000000000000000000000"]),
+            ("1e99999999999999999", &["0.1e100000000000000000"]),
+            (r#""a/ü""#, &[r#""\u0061\/\u00fc""#, r#""a\/\u00FC""#]),
+            (
+                r#""\"\\\b\f\n\r\t\u0000\u001f""#,
+                &[r#""\u0022\u005c\u0008\u000C\u000a\u000D\u0009\u0000\u001F""#],
+            ),
+            (r#""😀""#, &[r#""\ud83d\ude00""#, r#""\uD83D\uDE00""#]),
+            (
+                r#""\ud83dx\ude00\ud83d""#,
+                &[r#""\uD83Dx\uDE00\uD83D""#, r#""\uD83D\u0078\uDE00\uD83D""#],
+            ),
+            (r#""\ud83d😀""#, &[r#""\ud83d\ud83d\ude00""#]),
+            ("[]", &["[ ]"]),
+            ("[1,[],{},[2]]", &[" [ 1.0 , [ ] , { } , [2] ] "]),
+            (
+                r#"{"a":1,"b":2}"#,
+                &[
+                    r#"{"b":2,"a":1}"#,
+                    r#"{"a":0,"b":2,"\u0061":1}"#,
+                    r#"{"b":9,"b":[9],"a":1e0,"b":2.0}"#,
+                ],
+            ),
+            (r#"{"":{"x":[{"y":0}],"z":1},"é":2}"#, &[r#"{"é":2,"":{"z":1,"x":[{"y":-0}]}}"#]),
+        ] {
+            assert_eq!(made(canonical), canonical);
+            for other in others {
+                assert_eq!(made(other), canonical, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn depth_and_order_cost_no_more_than_length() {
+        const DEPTH: usize = 200_000;
+        let deep = format!("{}1.0{}", "[".repeat(DEPTH), "]".repeat(DEPTH));
+        assert_eq!(made(&deep).len(), 2 * DEPTH + 1);
+        // Every level is out of order, so what sorts by moving the values would move them all.
+        let nested = format!("{}1{}", r#"{"b":0,"a":"#.repeat(DEPTH), "}".repeat(DEPTH));
+        let sorted = made(&nested);
+        assert!(sorted.starts_with(r#"{"a":{"a":"#) && sorted.ends_with(r#","b":0},"b":0}"#));
+        assert_eq!(sorted.len(), nested.len());
+        assert_eq!(made(&sorted), sorted);
+    }
+
+    /// A value, and one of its many texts.
+    fn text() -> impl Strategy<Value = String> {
+        let number = prop_oneof![
+            (-99..100_i32).prop_map(|n| n.to_string()),
+            (-99..100_i32, 0..4_usize).prop_map(|(n, zeros)| format!("{n}.{}0", "0".repeat(zeros))),
+            (-99..100_i32, 0..4_u32)
+                .prop_map(|(n, e)| format!("{n}{}e-{e}", "0".repeat(e as usize))),
+        ];
+        let string = prop_oneof![
+            "[a-c]{0,2}".prop_map(|s| format!("\"{s}\"")),
+            "[a-c]".prop_map(|s| format!("\"\\u00{:x}\"", s.as_bytes()[0])),
+            "\\PC{0,3}".prop_map(|s| serde_json::to_string(&s).unwrap()),
+        ];
+        let leaf =
+            prop_oneof![number, string.clone(), Just("null".to_owned()), Just("true".to_owned())];
+        leaf.prop_recursive(4, 40, 5, move |inner| {
+            let member = (string.clone(), inner.clone()).prop_map(|(k, v)| format!("{k} :{v}"));
+            prop_oneof![
+                prop::collection::vec(inner, 0..4).prop_map(|all| format!("[{} ]", all.join(" ,"))),
+                prop::collection::vec(member, 0..5)
+                    .prop_map(|all| format!("{{{}\n}}", all.join(", "))),
+            ]
+        })
+    }
+
+    /// The value with all numbers as the same kind of number.
+    fn value(text: &str) -> Json {
+        fn plain(json: Json) -> Json {
+            match json {
+                Json::Number(number) => Json::from(number.as_f64().unwrap() + 0.0),
+                Json::Array(all) => all.into_iter().map(plain).collect(),
+                Json::Object(all) => all.into_iter().map(|(k, v)| (k, plain(v))).collect(),
+                other => other,
+            }
+        }
+        plain(serde_json::from_str(text).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn equal_texts_are_equal_values(one in text(), other in text()) {
+            let (first, second) = (made(&one), made(&other));
+            prop_assert_eq!(value(&first), value(&one));
+            prop_assert_eq!(&made(&first), &first);
+            prop_assert_eq!(first == second, value(&one) == value(&other), "{} {}", first, second);
+        }
+    }
+}

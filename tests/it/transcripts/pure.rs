@@ -59,7 +59,7 @@ impl Pure {
 
     /// The door with this name.
     fn door(name: &str) -> Result<Door, String> {
-        let mut doors = [Door::JobCentre, Door::Pinpriq].into_iter();
+        let mut doors = [Door::JobCentre, Door::Pinpriq, Door::Http].into_iter();
         doors.find(|door| door.name() == name).ok_or_else(|| format!("there is no door {name}"))
     }
 
@@ -210,6 +210,11 @@ impl World for Pure {
     fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String> {
         let received = &mut self.peer(client).received;
         Ok(received.drain(..received.len().min(expected.len())).collect())
+    }
+
+    fn receive_count(&mut self, client: char, count: usize) -> Result<Vec<u8>, String> {
+        let received = &mut self.peer(client).received;
+        Ok(received.drain(..received.len().min(count)).collect())
     }
 
     fn check_silent(&mut self, client: char) -> Result<(), String> {
