@@ -104,6 +104,30 @@ pub const PACKET_MAX: usize = 65_535;
 /// How many packets one pop carries at most: their number is 16 bits on the wire.
 pub const POPPED_MAX: usize = 65_535;
 
+/// Events in the log of a job from which on users can add none. What else happens to the job is
+/// logged up to twice as many, and beyond that only changes it.
+pub const LOG_EVENTS_MAX: usize = 10_000;
+
+/// Bytes of a job's log, for which the same is true.
+pub const LOG_BYTES_MAX: usize = 1024 * 1024;
+
+/// Places of jobs that are looked at for one question about a queue whose jobs are being taken
+/// stock of ..
+pub const STOCK_PLACES: u32 = 16 * 1024;
+/// .. and jobs that get their record.
+pub const STOCK_JOBS: u32 = 256;
+
+/// Jobs of a queue that is removed which go with one answer.
+pub const DROPPED_AT_ONCE: u32 = 512;
+
+/// Rows that a question may find without a search in the background.
+pub const FOUND_AT_ONCE: usize = 512;
+
+/// Queues in one answer that lists queues ..
+pub const QUEUES_AT_ONCE: usize = 256;
+/// .. and bytes of their names, of which the last one may be longer.
+pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
+
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 

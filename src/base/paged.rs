@@ -250,6 +250,12 @@ impl<T> PagedSlab<T> {
         }
     }
 
+    /// A place behind all values. O(1).
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        u32::try_from(self.pages.len() << SLAB_SHIFT).unwrap_or(u32::MAX)
+    }
+
     /// All values with their places, in order. O(places).
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().zip(0_u32..).flat_map(|(page, number)| {

@@ -21,7 +21,8 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
 use crate::model::reply::{Completion, JobView, Refusal, Reply};
 use crate::model::snapshot::Record;
-use crate::store::{Change, Counts, Effects, Outcome, Store};
+use crate::model::watch::Watch;
+use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
 /// The embedded engine with a journal.
@@ -55,6 +56,7 @@ enum Answer {
     Outcome(Outcome),
     Job(Box<OwnedJob>),
     Packets(Vec<Packet>),
+    Watched(Box<Watched>),
 }
 
 struct OwnedJob {
@@ -101,6 +103,22 @@ impl OwnedJob {
 /// digits beyond 64 bits.
 const RECORD_OVERHEAD: usize = 128;
 
+/// How many bytes that are kept a command asks to be written down; `None` if it may not be refused.
+fn growth(command: &Command<'_>) -> Option<usize> {
+    match *command {
+        Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
+        Command::Watch(watch) => match *watch {
+            Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
+            Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
+            Watch::Poll { state, .. } => Some(2 * state.len()),
+            Watch::Advance { old, new, .. } => Some(old.len() + new.len()),
+            Watch::Note { event, .. } => Some(event.len()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 impl std::fmt::Debug for Durable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Durable").field("store", &self.store).finish_non_exhaustive()
@@ -128,8 +146,8 @@ impl Durable {
     #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
-        if let Command::Put { queue, payload, .. } = command
-            && !self.journal.accepts(RECORD_OVERHEAD + queue.len() + payload.bytes.len())
+        if let Some(bytes) = growth(command)
+            && !self.journal.accepts(RECORD_OVERHEAD + bytes)
         {
             self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
             return;
@@ -167,8 +185,7 @@ impl Durable {
         self.journal.poll(now);
         while let Some(owner) = self.journal.next_to_move() {
             let slot = self.store.job_at(owner).expect("an owner is a job's place");
-            let job = self.store.snapshot(slot);
-            let record = Record::Job(job);
+            let record = self.store.base_record(slot);
             self.last =
                 self.journal.append_with(Some(owner), |out| record::write(&record, now, out));
         }
@@ -194,7 +211,7 @@ impl Durable {
                     if self.store.slot(id) != Some(slot) {
                         continue;
                     }
-                    let record = Record::Job(self.store.snapshot(slot));
+                    let record = self.store.base_record(slot);
                     let owner = Some(slot.number());
                     let stamp =
                         self.journal.append_with(owner, |out| record::write(&record, now, out));
@@ -208,6 +225,14 @@ impl Durable {
                         continue;
                     }
                     let record = Record::State(id, self.store.state(slot));
+                    self.journal.append_with(None, |out| record::write(&record, now, out))
+                }
+                Change::Event(slot, id, number) => {
+                    if self.store.slot(id) != Some(slot) {
+                        continue;
+                    }
+                    let (version, event) = &self.effects.events[number as usize];
+                    let record = Record::Event(id, *version, event.clone());
                     self.journal.append_with(None, |out| record::write(&record, now, out))
                 }
                 Change::Gone(slot, id) => {
@@ -230,8 +255,9 @@ impl Durable {
         for number in 0..self.effects.outcomes.len() {
             let (ticket, outcome) = self.effects.outcomes[number];
             let stamp = own.max(self.rests_on(outcome));
-            // A look shows what is there now; it could not be shown later.
-            if stamp <= durable || matches!(outcome, Outcome::Seen(_)) {
+            // A look shows what is there now; it could not be shown later. And some answers say
+            // nothing but that there will be another one.
+            if stamp <= durable || matches!(outcome, Outcome::Seen(_)) || self.is_interim(outcome) {
                 self.effects.outcomes[kept] = (ticket, outcome);
                 kept += 1;
                 continue;
@@ -242,6 +268,9 @@ impl Durable {
                     let (first, count) = (first as usize, count as usize);
                     Answer::Packets(self.effects.popped[first..first + count].to_vec())
                 }
+                Outcome::Watched(number) => {
+                    Answer::Watched(Box::new(self.effects.watched[number as usize].clone()))
+                }
                 other => Answer::Outcome(other),
             };
             // Those behind one that waits longer wait with it: a batch or two at most.
@@ -249,6 +278,13 @@ impl Durable {
             self.waiting.push_back(Waiting { stamp, ticket, answer });
         }
         self.effects.outcomes.truncate(kept);
+    }
+
+    fn is_interim(&self, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::Watched(number) => self.effects.watched[number as usize].is_interim(),
+            _ => false,
+        }
     }
 
     /// The batch that must be durable before this can be answered, whatever its own records are.
@@ -274,6 +310,7 @@ impl Durable {
             let reply = match &waiting.answer {
                 Answer::Job(job) => Reply::Job(job.view()),
                 Answer::Packets(packets) => Reply::Packets(packets),
+                Answer::Watched(answer) => answer.reply(),
                 Answer::Outcome(outcome) => show(*outcome, &self.store, &self.effects),
             };
             return Some(Completion { ticket: waiting.ticket, reply });
@@ -320,7 +357,8 @@ impl Durable {
         self.store.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
-        assert_eq!(owners, self.store.counts().jobs, "jobs and their base records differ");
+        let Counts { jobs, declared, .. } = self.store.counts();
+        assert_eq!(owners, jobs + declared, "jobs and their base records differ");
     }
 
     /// Before each call: what the last one brought about has been shown.
@@ -352,14 +390,19 @@ pub(super) fn restore(
 ) -> Result<(Store, Recovered, Report), Refused> {
     let mut store = Store::new(seed);
     let mut each = |bytes: &[u8], _: Origin| match record::read(bytes, now) {
-        Ok(Record::Job(job)) => Ok(Note::Base(store.restore(&job).number())),
+        Ok(Record::Job(job)) => Ok(Note::Base(store.restore(&job, now).number())),
         Ok(Record::State(id, state)) => {
-            store.restore_state(id, &state);
+            store.restore_state(id, &state, now);
             Ok(Note::Nothing)
         }
         Ok(Record::Gone(id)) => {
             Ok(store.erase(id).map_or(Note::Nothing, |slot| Note::Forget(slot.number())))
         }
+        Ok(Record::Event(id, version, event)) => {
+            store.restore_event(id, version, event);
+            Ok(Note::Nothing)
+        }
+        Ok(Record::Queue(id, name)) => Ok(Note::Base(store.restore_queue(id, name).number())),
         Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;

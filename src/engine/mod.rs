@@ -78,7 +78,13 @@ fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'
         Outcome::Refused(refusal) => Reply::Refused(refusal),
         Outcome::Seen(slot) => Reply::Seen(Box::new(store.sight(slot))),
         Outcome::TooLarge(id) => Reply::TooLarge(id),
+        Outcome::Watched(number) => show_watched(number, effects),
     }
+}
+
+#[cold]
+fn show_watched(number: u32, effects: &Effects) -> Reply<'_> {
+    effects.watched[number as usize].reply()
 }
 
 impl Engine {

@@ -1,22 +1,28 @@
 //! What of a job survives a restart, as values: for engines that keep a journal.
 
 use crate::base::time::Mono;
+use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Terms, Turn, Urgency};
 
 /// What an entry of a journal says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Here is a job, in place of what was known of it.
     Job(Snapshot<'a>),
     /// A job has changed.
     State(JobId, State<'a>),
-    /// A job is gone.
+    /// A job is gone, or a queue is not declared any more.
     Gone(JobId),
+    /// Something has happened to a job that has a record, or was put before and has one now; which
+    /// of its rows showed it first.
+    Event(JobId, u64, Event),
+    /// A queue of this name was declared. The id is no job's.
+    Queue(JobId, &'a [u8]),
 }
 
 /// A whole job. What a connection merely held is waiting again after a restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot<'a> {
     /// Its id.
     pub id: JobId,
@@ -34,6 +40,21 @@ pub struct Snapshot<'a> {
     pub expires: Option<Mono>,
     /// What else has become of it.
     pub state: State<'a>,
+    /// Its record, if its queue is watched.
+    pub history: Option<History<'a>>,
+}
+
+/// The record of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History<'a> {
+    /// Its user state: canonical JSON text.
+    pub state: &'a [u8],
+    /// When it was changed last, in Unix seconds.
+    pub modified: u64,
+    /// Which of its rows this is.
+    pub version: u64,
+    /// What has happened to it.
+    pub events: EventLog,
 }
 
 /// What changes in the life of a job.

@@ -6,6 +6,7 @@ use super::retry::backoff_ms;
 use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
+use crate::model::event::Happening;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Payload, Status};
 use std::time::Duration;
@@ -29,6 +30,12 @@ impl Wish<'_> {
 }
 
 impl Store {
+    /// [`Store::find`] for where it is not done for each request.
+    #[inline(never)]
+    pub(super) fn find_anywhere(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
+        self.find(id, now, fx)
+    }
+
     /// The job of this id, unless its time to live is over while it waits: then it goes. O(1).
     #[inline(always)]
     fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
@@ -72,6 +79,9 @@ impl Store {
                     fx.note(Change::State(JobSlot(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
+                if !self.jobs[slot].is_plain() {
+                    self.tell_event(slot, wish.event, now, fx);
+                }
                 self.go(slot, step, now, fx);
             }
         }
@@ -85,7 +95,10 @@ impl Store {
         }
         let queue = job.queue;
         match step(job, Event::Due, Claim::Clock) {
-            Ok(step) => self.go_anywhere(slot, step, now, fx),
+            Ok(step) => {
+                self.tell_event(slot, Event::Due, now, fx);
+                self.go_anywhere(slot, step, now, fx);
+            }
             Err(_) => unreachable!("whatever has a deadline can come to it"),
         }
         self.first_left(queue, now, fx);
@@ -116,6 +129,7 @@ impl Store {
         self.withdraw(slot);
         if step != Step::End {
             fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
+            self.tell_step(slot, step, now, fx);
         }
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
@@ -175,6 +189,7 @@ impl Store {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
                 fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
+                self.happen(slot, Happening::Kicked, now, fx);
                 kicked.push(slot);
             }
         }
@@ -205,7 +220,7 @@ impl Store {
                 drop(self.remove(slot, fx));
                 return false;
             }
-            self.enqueue(slot);
+            self.enqueue(slot, now);
             true
         });
         if awaited {
@@ -232,13 +247,14 @@ impl Store {
         let job = &self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
         if plain && queue.waiters.is_empty() {
-            return self.enqueue(slot);
+            return self.enqueue(slot, now);
         }
         if plain
             && queue.ready.is_empty()
             && let Some(waiter) = self.waiters.first_take(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);
+            self.jobs[slot].ready_since(now);
             return self.hand_out(slot, ticket, now, fx);
         }
         self.make_ready_slowly(slot, now, fx);
@@ -246,18 +262,19 @@ impl Store {
 
     /// The same for jobs that are not plain, and where pops wait.
     #[inline(never)]
-    fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         if self.jobs[slot].is_over(now) {
             return drop(self.remove(slot, fx));
         }
-        self.enqueue(slot);
+        self.enqueue(slot, now);
         self.serve(self.jobs[slot].queue, now, fx);
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, slot: u32) {
+    pub(super) fn enqueue(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
+        job.ready_since(now);
         let queue = job.queue;
         if job.is_plain() {
             job.status = Status::Ready;
@@ -346,6 +363,9 @@ impl Store {
         let queue = &mut self.queues[number];
         queue.jobs -= 1;
         queue.mortals -= u32::from(mortal);
+        if queue.watch.is_some() {
+            self.leave_stock(slot);
+        }
         self.queues.leave_if_idle(number);
     }
 

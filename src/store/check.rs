@@ -1,10 +1,12 @@
 //! The sweep over everything that must hold between two commands: for the simulator and tests.
 
 use super::jobs::{Job, NONE};
+use super::records::DEFAULT;
 use super::{Due, Store};
 use crate::base::deadlines::Timer;
 use crate::model::job::Status;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the table of jobs says should be found elsewhere.
 #[derive(Default)]
@@ -58,10 +60,17 @@ impl Store {
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
             assert!(job.id < self.next_id, "a job has an id that was not given out yet");
+            if self.is_declaration(slot) {
+                assert_eq!(self.declared.get(&job.id), Some(&slot), "a declaration is not known");
+                assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
+                continue;
+            }
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
-        assert_eq!(self.ids.count(), self.jobs.len(), "ids and jobs differ in number");
+        let jobs = self.jobs.len() - self.declared.len();
+        assert_eq!(self.ids.count(), jobs, "ids and jobs differ in number");
+        self.check_stocks();
         for index in 0..u32::try_from(self.holders.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<u32> =
                 self.holders.jobs_of(index, &self.jobs).into_iter().collect();
@@ -73,6 +82,39 @@ impl Store {
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
         self.check_deadlines(expected.armed);
         self.check_queues(&expected);
+    }
+
+    /// Every job with a record is in its queue's stock, and nothing else is; below the cursor of a
+    /// stock every job has one.
+    fn check_stocks(&self) {
+        let mut rows = BTreeMap::<u32, usize>::new();
+        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_declaration(*slot)) {
+            let stock = self.queues[job.queue].watch.as_ref();
+            match (job.row(), stock) {
+                (None, None) => {}
+                (None, Some(stock)) => {
+                    assert!(slot >= stock.cursor, "a job was passed over in taking stock");
+                }
+                (Some(_), None) => panic!("a job of a queue that is not watched has a record"),
+                (Some(row), Some(stock)) => {
+                    let found = stock.rows().get(&row.key());
+                    let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
+                    assert!(same && row.id.0 == job.id, "a job's row is not the one in stock");
+                    assert!(!job.is_plain(), "a job with a record is plain");
+                    *rows.entry(job.queue).or_default() += 1;
+                }
+            }
+        }
+        for (number, queue) in self.queues.iter() {
+            let Some(stock) = &queue.watch else { continue };
+            stock.check_invariants();
+            let count = rows.get(&number).copied().unwrap_or_default();
+            assert_eq!(stock.rows().len(), count, "a row without a job");
+            let exists = queue.jobs > 0 || stock.declared.is_some() || *queue.name == *DEFAULT;
+            assert!(exists, "a queue is watched that does not exist");
+        }
+        let declared = self.queues.iter().filter_map(|(_, queue)| queue.watch.as_ref()?.declared);
+        assert_eq!(declared.count(), self.declared.len(), "a declaration of no queue");
     }
 
     fn check_deadlines(&self, armed_jobs: usize) {

@@ -2,19 +2,25 @@
 //! and how they come back after a restart.
 
 use super::jobs::{Job, NONE};
+use super::records::NO_STATE;
+use super::watch::next_row;
 use super::{JobSlot, Store};
-use crate::base::time::Mono;
+use crate::base::time::{Mono, Now};
+use crate::model::event::{Event, Happening};
 use crate::model::id::JobId;
 use crate::model::job::Status;
-use crate::model::snapshot::{Snapshot, Stage, State};
+use crate::model::row::Row;
+use crate::model::snapshot::{History, Record, Snapshot, Stage, State};
 
 /// Something that has to outlive a restart. Slots are good until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A job was put. It may be gone again by the end of the same command.
+    /// A job was put, or a queue declared. It may be gone again by the end of the same command.
     Put(JobSlot, JobId),
     /// The state of a job has changed.
     State(JobSlot, JobId),
+    /// Something has happened to a job that has a record: this one of [`super::Effects::events`].
+    Event(JobSlot, JobId, u32),
     /// A job is gone.
     Gone(JobSlot, JobId),
 }
@@ -28,10 +34,35 @@ impl JobSlot {
 }
 
 impl Store {
-    /// The place of a job, if there is such a job. O(1).
+    /// The place of a job, or of a declaration, if there is one with this id. O(1), or O(log q)
+    /// for q declared queues.
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobSlot> {
-        self.ids.find(id.0).map(JobSlot)
+        let declared = || self.declared.get(&id.0).copied();
+        self.ids.find(id.0).or_else(declared).map(JobSlot)
+    }
+
+    /// The base record of what is in `slot`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn base_record(&self, slot: JobSlot) -> Record<'_> {
+        if self.is_declaration(slot.0) {
+            let job = &self.jobs[slot.0];
+            return Record::Queue(JobId(job.id), &self.queues[job.queue].name);
+        }
+        Record::Job(self.snapshot(slot))
+    }
+
+    /// For how long the job in `slot` has been ready, or had been when it was handed out, in
+    /// milliseconds until `now`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn ready_for(&self, slot: JobSlot, now: Now) -> u32 {
+        self.jobs[slot.0].ready_for(now)
     }
 
     /// The job at a place, if there is one. O(1).
@@ -56,6 +87,12 @@ impl Store {
             terms: job.counts_leases().then(|| job.terms()),
             expires: job.is_mortal().then(|| job.expires()),
             state: self.state(slot),
+            history: job.row().map(|row| History {
+                state: &row.state,
+                modified: row.modified,
+                version: row.version,
+                events: row.events.clone(),
+            }),
         }
     }
 
@@ -81,15 +118,15 @@ impl Store {
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
-    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet.
-    /// O(log n + log d).
+    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet. A job that
+    /// has no record counts as put now. O(log n + log d).
     ///
     /// # Panics
     /// If somebody waits.
-    pub fn restore(&mut self, job: &Snapshot<'_>) -> JobSlot {
+    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobSlot {
         assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
         let queue = self.queues.find_or_add(job.queue);
-        let mut record = Job::new(job.id.0, queue, job.urgency, job.turn, job.payload);
+        let mut record = Job::new(job.id.0, queue, job.urgency, job.turn, job.payload, now);
         if let Some(terms) = &job.terms {
             record.resume(terms, job.expires);
         }
@@ -106,23 +143,66 @@ impl Store {
             slot
         };
         self.next_id = self.next_id.max(job.id.0 + 1);
-        self.settle_at(slot, &job.state);
+        if let Some(history) = &job.history {
+            self.begin_watch(queue);
+            let row = self.make_record(slot, None, history.state, history.modified);
+            let History { version, ref events, .. } = *history;
+            self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
+        }
+        self.settle_at(slot, &job.state, now);
         JobSlot(slot)
+    }
+
+    /// Brings back what has happened to a job, which had this version then. O(log n).
+    pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
+        let Some(slot) = self.ids.find(id.0) else { return };
+        let Some(row) = self.jobs[slot].row().cloned() else {
+            self.begin_watch(self.jobs[slot].queue);
+            self.make_record(slot, None, NO_STATE, event.at);
+            return;
+        };
+        if version > row.version {
+            let stock = self.stock(self.jobs[slot].queue);
+            let what = match event.what {
+                Happening::Advanced { old, new } => {
+                    let old = if old == row.state { row.state.clone() } else { old };
+                    Happening::Advanced { old, new: stock.share(&new) }
+                }
+                what => what,
+            };
+            self.replace_row(slot, next_row(&row, version, &Event { what, ..event }));
+        }
+    }
+
+    /// Brings back that a queue was declared. O(log q).
+    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobSlot {
+        self.next_id = self.next_id.max(id.0 + 1);
+        let known = self.declared.get(&id.0).copied();
+        JobSlot(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
     /// Brings a job that was brought back to the state that it was in later; tells whether there is
     /// such a job. O(log n + log d).
-    pub fn restore_state(&mut self, id: JobId, state: &State<'_>) -> bool {
+    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) -> bool {
         let Some(slot) = self.ids.find(id.0) else { return false };
         self.withdraw(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
-        self.settle_at(slot, state);
+        self.settle_at(slot, state, now);
         true
     }
 
-    /// Takes a job that was brought back away again, if it is there. O(log n + log d).
+    /// Takes a job that was brought back away again, or a declaration, if it is there.
+    /// O(log n + log d).
     pub fn erase(&mut self, id: JobId) -> Option<JobSlot> {
+        if let Some(&slot) = self.declared.get(&id.0) {
+            let queue = self.jobs[slot].queue;
+            self.stock(queue).declared = None;
+            self.remove_declaration(slot);
+            self.end_watch_if_gone(queue);
+            self.queues.leave_if_idle(queue);
+            return Some(JobSlot(slot));
+        }
         let slot = self.ids.find(id.0)?;
         self.withdraw(slot);
         drop(self.discard(slot));
@@ -141,14 +221,14 @@ impl Store {
     }
 
     /// Puts a job that is nowhere where its state says.
-    fn settle_at(&mut self, slot: u32, state: &State<'_>) {
+    fn settle_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         if let Some(result) = state.result {
             job.set_result(result);
         }
         match state.stage {
-            Stage::Waiting => self.enqueue(slot),
+            Stage::Waiting => self.enqueue(slot, now),
             Stage::Delayed(at) => {
                 job.status = Status::Delayed;
                 self.arm(slot, at);

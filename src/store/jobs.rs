@@ -1,10 +1,10 @@
-//! The table of jobs: one slot of 56 bytes to a job, and its payload.
+//! The table of jobs: one slot of 64 bytes to a job, and its payload.
 //!
 //! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
 //! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
 
+use super::extra::{Extra, NEVER, Work};
 use super::queues::Queues;
-use crate::base::deadlines::Timer;
 use crate::base::heap::{Entry, Slots, leaves_before};
 use crate::base::limits::PACKET_MAX;
 use crate::base::paged::PagedSlab;
@@ -12,9 +12,10 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Packet, Payload, Retry, Status, Terms, Turn, Urgency};
 use crate::model::reply::JobView;
+use crate::model::row::Row;
 use std::cmp::Ordering;
 use std::ops::{Index, IndexMut};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// One job.
 ///
@@ -40,6 +41,10 @@ pub(super) struct Job {
     plain: bool,
     turn: Turn,
     encoding: Encoding,
+    /// When it was put, in Unix seconds; after a restart when it came back.
+    created: u32,
+    /// When it became ready last, in milliseconds of the monotonic clock, wrapping.
+    since: u32,
 }
 
 /// The payload, alone or with what few jobs have. As large as the payload's own pointer.
@@ -49,63 +54,10 @@ enum Body {
     Rich(Box<Extra>),
 }
 
-/// What few jobs have.
-#[derive(Debug)]
-pub(super) struct Extra {
-    payload: Box<[u8]>,
-    /// The digits of an urgency beyond 64 bits.
-    digits: Option<Box<str>>,
-    /// When its time to live is over.
-    pub(super) expires: Mono,
-    /// The deadline of its status.
-    pub(super) timer: Timer,
-    /// How often it was handed out, if that is counted.
-    lease: Lease,
-    counts_leases: bool,
-    work: Option<Box<Work>>,
-}
-
-/// What jobs have that somebody follows through failures to a result.
-#[derive(Debug, Default)]
-struct Work {
-    terms: Terms,
-    retries: u32,
-    result: Option<(Encoding, Box<[u8]>)>,
-}
-
-const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 56);
-const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");
+const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
 
 /// No slot and no place: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// The moment that never comes.
-const NEVER: Mono = Mono(u64::MAX);
-
-impl Extra {
-    fn new(payload: Box<[u8]>) -> Self {
-        Self {
-            payload,
-            digits: None,
-            expires: NEVER,
-            timer: Timer::NONE,
-            lease: Lease(0),
-            counts_leases: false,
-            work: None,
-        }
-    }
-
-    fn agree(&mut self, terms: &Terms, now: Now) {
-        if terms.ttl_ms > 0 {
-            self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
-        }
-        self.counts_leases = true;
-        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms } = *terms;
-        if lease_ms > 0 || retry.is_some() || keep_ms > 0 || bury_ms > 0 {
-            self.work = Some(Box::new(Work { terms: *terms, ..Work::default() }));
-        }
-    }
-}
 
 impl Job {
     /// A job that is nowhere yet.
@@ -116,6 +68,7 @@ impl Job {
         urgency: Urgency<'_>,
         turn: Turn,
         payload: Payload<'_>,
+        now: Now,
     ) -> Self {
         let bytes: Box<[u8]> = payload.bytes.into();
         let (rank, body) = match urgency {
@@ -139,6 +92,8 @@ impl Job {
                 && !matches!(payload.encoding, Encoding::Packet { .. }),
             turn,
             encoding: payload.encoding,
+            created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
+            since: milliseconds(now),
         }
     }
 
@@ -225,7 +180,7 @@ impl Job {
     pub(super) fn payload(&self) -> Payload<'_> {
         let bytes = match &self.body {
             Body::Plain(payload) => payload,
-            Body::Rich(extra) => &extra.payload,
+            Body::Rich(extra) => extra.payload(),
         };
         Payload { encoding: self.encoding, bytes }
     }
@@ -235,10 +190,10 @@ impl Job {
     pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
         let (bytes, urgency, lease) = match &self.body {
             Body::Plain(bytes) if self.rank != NEVER_RANK => {
-                (bytes, Urgency::Number(number(self.rank)), Lease(0))
+                (&**bytes, Urgency::Number(number(self.rank)), Lease(0))
             }
-            Body::Plain(bytes) => (bytes, Urgency::Never, Lease(0)),
-            Body::Rich(extra) => (&extra.payload, self.urgency(), extra.lease),
+            Body::Plain(bytes) => (&**bytes, Urgency::Never, Lease(0)),
+            Body::Rich(extra) => (extra.payload(), self.urgency(), extra.lease),
         };
         JobView {
             id: JobId(self.id),
@@ -265,7 +220,7 @@ impl Job {
         };
         let bytes = match self.body {
             Body::Plain(payload) => payload,
-            Body::Rich(extra) => extra.payload,
+            Body::Rich(extra) => extra.into_payload(),
         };
         Packet { key_len, bytes }
     }
@@ -305,6 +260,32 @@ impl Job {
 
     fn work(&self) -> Option<&Work> {
         self.extra()?.work.as_deref()
+    }
+
+    /// When it was put, in Unix seconds.
+    pub(super) fn created(&self) -> u32 {
+        self.created
+    }
+
+    /// It becomes ready.
+    #[inline(always)]
+    pub(super) fn ready_since(&mut self, now: Now) {
+        self.since = milliseconds(now);
+    }
+
+    /// For how many milliseconds it has been ready.
+    pub(super) fn ready_for(&self, now: Now) -> u32 {
+        milliseconds(now).wrapping_sub(self.since)
+    }
+
+    /// Its row, if it has a record.
+    pub(super) fn row(&self) -> Option<&Arc<Row>> {
+        self.extra()?.row()
+    }
+
+    /// This is its row from now on, and the row's payload its own.
+    pub(super) fn set_row(&mut self, row: Arc<Row>) {
+        self.enrich().set_row(row);
     }
 
     /// What was agreed on, as far as it is more than a time to live.
@@ -360,6 +341,12 @@ impl Job {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+#[inline(always)]
+fn milliseconds(now: Now) -> u32 {
+    (now.mono.0 / 1_000_000) as u32
+}
+
 const SIGN: u64 = 1 << 63;
 
 /// The rank of a job without urgency: that of the one number that is none.
@@ -395,6 +382,11 @@ impl Jobs {
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: u32) -> Job {
         self.slots.remove(slot).expect("a job was removed that is not there")
+    }
+
+    /// A slot behind all jobs.
+    pub(super) fn end(&self) -> u32 {
+        self.slots.end()
     }
 
     pub(super) fn get(&self, slot: u32) -> Option<&Job> {
@@ -452,7 +444,7 @@ mod tests {
 
     fn job(urgency: Urgency<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };
-        Job::new(1, 0, urgency, Turn::OldestFirst, payload)
+        Job::new(1, 0, urgency, Turn::OldestFirst, payload, Now::default())
     }
 
     #[test]

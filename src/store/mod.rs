@@ -22,21 +22,26 @@ mod buried;
 mod change;
 mod check;
 mod durable;
+mod extra;
 mod groups;
 mod holders;
 mod ids;
 mod jobs;
 mod life;
 mod queues;
+mod records;
 mod retry;
 mod take;
 mod waiters;
+mod watch;
+mod watched;
 
 use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::JOB_ID_END;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
+use crate::model::event;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
@@ -48,7 +53,10 @@ use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
 use queues::Queues;
+use std::collections::BTreeMap;
 use waiters::Waiters;
+pub use watch::Watched;
+pub use watched::Search;
 
 /// The place of a job in the store: valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +90,8 @@ pub enum Outcome {
     Seen(JobSlot),
     /// A pop cannot carry this job.
     TooLarge(JobId),
+    /// This one of [`Effects::watched`].
+    Watched(u32),
 }
 
 /// What commands brought about, in order. Reused: whoever applies commands shows and clears it.
@@ -91,6 +101,12 @@ pub struct Effects {
     pub outcomes: Vec<(Ticket, Outcome)>,
     /// What was popped: of the outcomes' jobs those that are gone from the store.
     pub popped: Vec<Packet>,
+    /// What questions about watched queues are answered.
+    pub watched: Vec<Watched>,
+    /// Questions that are not answered yet.
+    pub searches: Vec<Search>,
+    /// The events of [`Change::Event`], each with the version of the job's row after it.
+    pub events: Vec<(u64, event::Event)>,
     /// What has to outlive a restart, in order, if that is asked for.
     pub changes: Vec<Change>,
     /// Whether it is.
@@ -110,15 +126,41 @@ impl Effects {
         }
     }
 
-    /// Forgets everything, once it has been shown. O(packets).
+    /// Answers a question about a watched queue.
+    pub fn tell(&mut self, ticket: Ticket, answer: Watched) {
+        // Proof: one call answers less than it applies to, which slots of 32 bits number.
+        let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
+        self.watched.push(answer);
+        self.answer(ticket, Outcome::Watched(number));
+    }
+
+    /// Notes an event of a job, which has this version now.
+    fn happened(&mut self, slot: JobSlot, id: JobId, version: u64, event: event::Event) {
+        if self.keeps_changes {
+            let number = u32::try_from(self.events.len()).expect("jobs and their events are fewer");
+            self.events.push((version, event));
+            self.changes.push(Change::Event(slot, id, number));
+        }
+    }
+
+    /// Forgets everything that was shown; searches stay until somebody takes them. O(packets).
     #[inline]
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.changes.clear();
+        if !self.watched.is_empty() || !self.events.is_empty() {
+            self.clear_watched();
+        }
         if !self.popped.is_empty() {
             self.popped.clear();
             self.popped.shrink_to(POPPED_KEPT);
         }
+    }
+
+    #[cold]
+    fn clear_watched(&mut self) {
+        self.watched.clear();
+        self.events.clear();
     }
 }
 
@@ -136,6 +178,8 @@ enum Due {
 pub struct Counts {
     /// Jobs in whatever state.
     pub jobs: usize,
+    /// Queues that were declared.
+    pub declared: usize,
     /// Queues that exist, idle ones included.
     pub queues: usize,
     /// Takes that wait.
@@ -163,6 +207,8 @@ pub struct Store {
     holders: Holders,
     groups: Groups,
     deadlines: Deadlines<Due>,
+    /// The places of declarations of queues, by their ids.
+    declared: BTreeMap<u64, u32>,
     rng: Rng,
     next_id: u64,
     /// Jobs that come back at the end of a client. Reused.
@@ -182,6 +228,7 @@ impl Store {
             holders: Holders::default(),
             groups: Groups::new(seed),
             deadlines: Deadlines::default(),
+            declared: BTreeMap::new(),
             rng: Rng::new(seed),
             next_id: 1,
             returned: Vec::new(),
@@ -215,7 +262,7 @@ impl Store {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
-            Command::Watch(_) => unreachable!("the store's part comes with its branch"),
+            Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
@@ -248,17 +295,36 @@ impl Store {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = self.next_id;
-        self.next_id += 1;
         let queue = self.queues.find_or_add(queue);
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload));
-        self.ids.insert(id, slot);
-        self.queues[queue].jobs += 1;
+        let slot = if self.queues[queue].watch.is_some() {
+            self.add_recorded(queue, urgency, turn, payload, now)
+        } else {
+            self.add(queue, urgency, turn, payload, now)
+        };
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
             None => self.make_ready(slot, now, fx),
             Some(terms) => self.begin(slot, terms, now, fx),
         }
+    }
+
+    /// A new job that is nowhere yet. O(1).
+    #[inline(always)]
+    fn add(
+        &mut self,
+        queue: u32,
+        urgency: Urgency<'_>,
+        turn: Turn,
+        payload: Payload<'_>,
+        now: Now,
+    ) -> u32 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
+        self.ids.insert(id, slot);
+        self.queues[queue].jobs += 1;
+        slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
@@ -292,7 +358,10 @@ impl Store {
         fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
-        if record.waiters.is_empty() {
+        if record.watch.is_some() {
+            self.end_watch_if_gone(queue);
+        }
+        if self.queues[queue].waiters.is_empty() {
             self.queues.leave_if_idle(queue);
         } else {
             self.serve(queue, now, fx);
@@ -329,6 +398,7 @@ impl Store {
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
             self.withdraw(slot);
+            self.happen(slot, event::Happening::Abandoned, now, fx);
             returned.push(slot);
         }
         self.holders.end(client);
@@ -388,7 +458,8 @@ impl Store {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            jobs: self.jobs.len(),
+            jobs: self.jobs.len() - self.declared.len(),
+            declared: self.declared.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),
             deadlines: self.deadlines.len(),

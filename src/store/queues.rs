@@ -6,6 +6,7 @@
 
 use super::buried::Buried;
 use super::waiters::Lines;
+use super::watch::Stock;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES;
 use crate::base::paged::PagedSlab;
@@ -30,13 +31,15 @@ pub(super) struct Queue {
     pub(super) jobs: u32,
     /// How many of them have a time to live.
     pub(super) mortals: u32,
+    /// What is kept of it if it is watched, which it is only while it exists.
+    pub(super) watch: Option<Box<Stock>>,
     /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
     listed: bool,
 }
 
 impl Queue {
     fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.waiters.is_empty()
+        self.jobs == 0 && self.waiters.is_empty() && self.watch.is_none()
     }
 }
 
@@ -63,7 +66,16 @@ impl Queues {
         self.slots.len()
     }
 
-    /// The queue of this name, if it exists. O(name).
+    /// A place behind all queues.
+    pub(super) fn end(&self) -> u32 {
+        self.slots.end()
+    }
+
+    pub(super) fn get(&self, queue: u32) -> Option<&Queue> {
+        self.slots.get(queue)
+    }
+
+    /// The queue of this name, if it is remembered. O(name).
     #[inline(always)]
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
@@ -89,6 +101,7 @@ impl Queues {
             buried: Buried::default(),
             mortals: 0,
             jobs: 0,
+            watch: None,
             listed: false,
         });
         let slots = &self.slots;

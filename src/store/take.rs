@@ -10,6 +10,7 @@ use crate::base::limits::POPPED_MAX;
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
+use crate::model::event::Happening;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use std::time::Duration;
@@ -209,6 +210,7 @@ impl Store {
         if !job.is_plain() {
             job.count_lease();
             self.begin_lease(slot, now);
+            self.happen(slot, Happening::Taken { by: Some(ticket.client) }, now, fx);
         }
         self.holders.link(ticket.client, slot, &mut self.jobs);
         fx.answer(ticket, Outcome::Job(JobSlot(slot)));

@@ -16,3 +16,4 @@ mod sim;
 mod support;
 mod tidy;
 mod transcripts;
+mod watched;

@@ -2,6 +2,7 @@
 
 use crate::base::time::Mono;
 use crate::journal::Origin;
+use crate::model::event::{EventLog, write_events};
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::snapshot::{Record, Snapshot, Stage, State};
 use crate::wire::json::{push_number, push_string};
@@ -16,6 +17,8 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Job(_) => "job",
         Record::State(..) => "state",
         Record::Gone(_) => "gone",
+        Record::Event(..) => "event",
+        Record::Queue(..) => "queue",
     };
     text(out, "{\"record\":\"");
     text(out, kind);
@@ -30,6 +33,15 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
             push_state(state, out);
         }
         Record::Gone(id) => number(out, "id", id.0),
+        Record::Event(id, version, event) => {
+            number(out, "id", id.0);
+            number(out, "version", *version);
+            push_events(&EventLog::default().with(event.clone()), out);
+        }
+        Record::Queue(id, name) => {
+            number(out, "id", id.0);
+            push_queue(name, out);
+        }
     }
     text(out, "}\n");
 }
@@ -58,12 +70,7 @@ fn moment(out: &mut Vec<u8>, name: &str, at: Mono) {
 
 fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
     number(out, "id", job.id.0);
-    member(out, "queue");
-    push_string(out, job.queue);
-    if std::str::from_utf8(job.queue).is_err() {
-        member(out, "queue_base64");
-        push_base64(job.queue, out);
-    }
+    push_queue(job.queue, out);
     member(out, "pri");
     match job.urgency {
         Urgency::Number(number) => push_number(out, number),
@@ -81,6 +88,35 @@ fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
         moment(out, "expires", at);
     }
     push_state(&job.state, out);
+    if let Some(history) = &job.history {
+        member(out, "user_state");
+        push_text_of_json(history.state, out);
+        number(out, "modified", history.modified);
+        number(out, "version", history.version);
+        push_events(&history.events, out);
+    }
+}
+
+fn push_queue(name: &[u8], out: &mut Vec<u8>) {
+    member(out, "queue");
+    push_string(out, name);
+    if std::str::from_utf8(name).is_err() {
+        member(out, "queue_base64");
+        push_base64(name, out);
+    }
+}
+
+fn push_events(events: &EventLog, out: &mut Vec<u8>) {
+    let mut written = Vec::new();
+    write_events(events, &mut written);
+    member(out, "events");
+    push_text_of_json(&written, out);
+}
+
+/// JSON as it was put in, line ends between its tokens made spaces.
+fn push_text_of_json(json: &[u8], out: &mut Vec<u8>) {
+    let plain = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
+    out.extend(json.iter().map(plain));
 }
 
 fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
@@ -120,15 +156,11 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON as it was put in, line ends between its tokens made spaces; anything else as the line door
-/// shows it.
+/// JSON as JSON; anything else as the line door shows it.
 fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
     member(out, name);
     match payload.encoding {
-        Encoding::Json | Encoding::JsonLine => {
-            let plain = |&byte: &u8| if byte == b'\n' || byte == b'\r' { b' ' } else { byte };
-            out.extend(payload.bytes.iter().map(plain));
-        }
+        Encoding::Json | Encoding::JsonLine => push_text_of_json(payload.bytes, out),
         Encoding::Packet { key_len } => {
             let (key, packet) = payload.bytes.split_at(usize::from(key_len));
             text(out, "{\"key\":");
@@ -176,6 +208,7 @@ mod tests {
             terms: None,
             expires: None,
             state: State { stage: Stage::Waiting, retries: 0, result: None },
+            history: None,
         }
     }
 

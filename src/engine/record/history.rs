@@ -1,0 +1,117 @@
+//! The record of a job as bytes: the part that only jobs of watched queues have.
+
+use super::read::{Read, Reader};
+use super::{push_number, push_text};
+use crate::model::event::{Event, EventLog, Happening};
+use crate::model::id::ClientId;
+use crate::model::snapshot::History;
+use std::sync::Arc;
+
+const CREATED: u8 = 0;
+const ADVANCED: u8 = 1;
+const USER: u8 = 2;
+const TAKEN: u8 = 3;
+const ABORTED: u8 = 4;
+const ABANDONED: u8 = 5;
+const EXPIRED: u8 = 6;
+const FAILED: u8 = 7;
+const RETRIED: u8 = 8;
+const FINISHED: u8 = 9;
+const BURIED: u8 = 10;
+const KICKED: u8 = 11;
+const DUE: u8 = 12;
+
+/// O(events).
+pub(super) fn push(out: &mut Vec<u8>, history: &History<'_>) {
+    push_text(out, history.state);
+    push_number(out, history.modified);
+    push_number(out, history.version);
+    push_number(out, history.events.len() as u64);
+    for event in history.events.oldest_first() {
+        push_event(out, event);
+    }
+}
+
+pub(super) fn push_event(out: &mut Vec<u8>, event: &Event) {
+    out.push(match event.what {
+        Happening::Created => CREATED,
+        Happening::Advanced { .. } => ADVANCED,
+        Happening::User(_) => USER,
+        Happening::Taken { .. } => TAKEN,
+        Happening::Aborted => ABORTED,
+        Happening::Abandoned => ABANDONED,
+        Happening::Expired => EXPIRED,
+        Happening::Failed => FAILED,
+        Happening::Retried => RETRIED,
+        Happening::Finished => FINISHED,
+        Happening::Buried => BURIED,
+        Happening::Kicked => KICKED,
+        Happening::Due => DUE,
+    });
+    push_number(out, event.at);
+    match &event.what {
+        Happening::Advanced { old, new } => {
+            push_text(out, old);
+            push_text(out, new);
+        }
+        Happening::User(text) => push_text(out, text),
+        Happening::Taken { by: None } => out.push(0),
+        Happening::Taken { by: Some(client) } => {
+            out.push(1);
+            push_number(out, u64::from(client.index));
+            push_number(out, u64::from(client.generation));
+        }
+        _ => {}
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn history(&mut self) -> Read<History<'a>> {
+        let state = self.text()?;
+        let (modified, version) = (self.number()?, self.number()?);
+        let mut events = EventLog::default();
+        for _ in 0..self.number()? {
+            // Each state stands twice in the bytes, and once in memory.
+            let last = match events.newest() {
+                Some(Event { what: Happening::Advanced { new, .. }, .. }) => new.clone(),
+                _ => Arc::default(),
+            };
+            let event = self.event(&last)?;
+            events = events.with(event);
+        }
+        Ok(History { state, modified, version, events })
+    }
+
+    /// `last` is the state that this is likely to have found.
+    pub(super) fn event(&mut self, last: &Arc<[u8]>) -> Read<Event> {
+        let tag = self.byte()?;
+        let at = self.number()?;
+        let what = match tag {
+            CREATED => Happening::Created,
+            ADVANCED => {
+                let old = self.text()?;
+                let old = if *old == **last { last.clone() } else { old.into() };
+                Happening::Advanced { old, new: self.text()?.into() }
+            }
+            USER => Happening::User(self.text()?.into()),
+            TAKEN => Happening::Taken {
+                by: match self.byte()? {
+                    0 => None,
+                    1 => Some(ClientId { index: self.small()?, generation: self.small()? }),
+                    _ => return self.wrong(),
+                },
+            },
+            ABORTED => Happening::Aborted,
+            ABANDONED => Happening::Abandoned,
+            EXPIRED => Happening::Expired,
+            FAILED => Happening::Failed,
+            RETRIED => Happening::Retried,
+            FINISHED => Happening::Finished,
+            BURIED => Happening::Buried,
+            KICKED => Happening::Kicked,
+            DUE => Happening::Due,
+            _ => return self.wrong(),
+        };
+        Ok(Event { what, at })
+    }
+}

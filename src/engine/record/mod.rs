@@ -1,0 +1,203 @@
+//! Jobs as bytes, for the journal: what has become of a job, not what was asked.
+//!
+//! ```text
+//! record  = kind u8, then
+//!   1 job    id, flags u8, queue text, urgency, payload text,
+//!            [terms: lease, keep, bury, [limit u32, first, factor, max, jitter u8]],
+//!            [expires moment], [state]
+//!   2 state  id, state
+//!   3 gone   id
+//!   4 job with a record: as 1, and behind it its history
+//!   5 event  id, version, event
+//!   6 declared queue: id, name text
+//! state   = stage u8, [moment], retries, result flag u8, [text]
+//! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
+//!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
+//!           payload); bit 5 terms; bit 6 expires; bit 7 state
+//! history = user state text, modified, version, number of events, events
+//! event   = tag u8, seconds since 1970, and behind it for tag
+//!           1 advanced: old text, new text; 2 user event: text; 3 taken: by flag u8, [index,
+//!           generation]; nothing for 0 created, 4 aborted, 5 abandoned, 6 expired, 7 failed,
+//!           8 retried, 9 finished, 10 buried, 11 kicked, 12 due
+//! text    = length, bytes; numbers without a width are LEB128, signed ones zigzag
+//! moment  = milliseconds of the wall clock since 1970
+//! ```
+//!
+//! Moments count on the wall clock, because the monotonic one begins anew with each start. A record
+//! that is no record is an error value; bytes from disk never panic. An event carries the version
+//! of the job's row after it, so that one which a base record has already is passed over.
+
+mod history;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use crate::base::time::{Mono, Now};
+use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::snapshot::{Record, Snapshot, Stage, State};
+pub(super) use read::read;
+
+const JOB: u8 = 1;
+const STATE: u8 = 2;
+const GONE: u8 = 3;
+const RECORDED_JOB: u8 = 4;
+const EVENT: u8 = 5;
+const QUEUE: u8 = 6;
+
+const DIGITS: u8 = 1;
+const NEVER: u8 = 2;
+const NEWEST_FIRST: u8 = 1 << 2;
+const ENCODING_SHIFT: u8 = 3;
+const HAS_TERMS: u8 = 1 << 5;
+const EXPIRES: u8 = 1 << 6;
+const HAS_STATE: u8 = 1 << 7;
+
+const WAITING: u8 = 0;
+const DELAYED: u8 = 1;
+const KEPT: u8 = 2;
+const BURIED: u8 = 3;
+const BURIED_FOR_A_WHILE: u8 = 4;
+
+const JSON: u8 = 0;
+const JSON_LINE: u8 = 1;
+const PACKET: u8 = 2;
+
+const FRESH: State<'static> = State { stage: Stage::Waiting, retries: 0, result: None };
+
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    out.push(number.to_le_bytes()[0]);
+}
+
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    push_number(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+fn push_moment(out: &mut Vec<u8>, at: Mono, now: Now) {
+    let ahead = u64::try_from(at.until(now.mono).as_nanos().div_ceil(1_000_000));
+    let behind = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
+    let wall = now.wall.0.saturating_add(ahead.unwrap_or(u64::MAX)).saturating_sub(behind);
+    push_number(out, wall);
+}
+
+fn encoding_code(encoding: Encoding) -> u8 {
+    match encoding {
+        Encoding::Json => JSON,
+        Encoding::JsonLine => JSON_LINE,
+        Encoding::Packet { .. } => PACKET,
+    }
+}
+
+fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
+    if let Encoding::Packet { key_len } = payload.encoding {
+        push_number(out, u64::from(key_len));
+    }
+    push_text(out, payload.bytes);
+}
+
+fn push_terms(out: &mut Vec<u8>, terms: &Terms) {
+    for length in [terms.lease_ms, terms.keep_ms, terms.bury_ms] {
+        push_number(out, length);
+    }
+    match &terms.retry {
+        None => out.push(0),
+        Some(retry) => {
+            out.push(1);
+            push_number(out, u64::from(retry.limit));
+            push_number(out, retry.first_ms);
+            push_number(out, u64::from(retry.factor));
+            push_number(out, retry.max_ms);
+            out.push(retry.jitter_percent);
+        }
+    }
+}
+
+fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
+    let (code, moment) = match state.stage {
+        Stage::Waiting => (WAITING, None),
+        Stage::Delayed(at) => (DELAYED, Some(at)),
+        Stage::Kept(at) => (KEPT, Some(at)),
+        Stage::Buried(None) => (BURIED, None),
+        Stage::Buried(Some(at)) => (BURIED_FOR_A_WHILE, Some(at)),
+    };
+    out.push(code);
+    if let Some(at) = moment {
+        push_moment(out, at, now);
+    }
+    push_number(out, u64::from(state.retries));
+    match state.result {
+        None => out.push(0),
+        Some(result) => {
+            out.push(1 + encoding_code(result.encoding));
+            push_payload(out, result);
+        }
+    }
+}
+
+/// Appends a record. O(bytes).
+pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
+    match record {
+        Record::Job(job) => write_job(job, now, out),
+        Record::State(id, state) => {
+            out.push(STATE);
+            push_number(out, id.0);
+            push_state(out, state, now);
+        }
+        Record::Gone(id) => {
+            out.push(GONE);
+            push_number(out, id.0);
+        }
+        Record::Event(id, version, event) => {
+            out.push(EVENT);
+            push_number(out, id.0);
+            push_number(out, *version);
+            history::push_event(out, event);
+        }
+        Record::Queue(id, name) => {
+            out.push(QUEUE);
+            push_number(out, id.0);
+            push_text(out, name);
+        }
+    }
+}
+
+fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
+    out.push(if job.history.is_some() { RECORDED_JOB } else { JOB });
+    push_number(out, job.id.0);
+    let mut flags = encoding_code(job.payload.encoding) << ENCODING_SHIFT;
+    flags |= match job.urgency {
+        Urgency::Number(_) => 0,
+        Urgency::Beyond(_) => DIGITS,
+        Urgency::Never => NEVER,
+    };
+    flags |= if job.turn == Turn::NewestFirst { NEWEST_FIRST } else { 0 };
+    flags |= if job.terms.is_some() { HAS_TERMS } else { 0 };
+    flags |= if job.expires.is_some() { EXPIRES } else { 0 };
+    flags |= if job.state == FRESH { 0 } else { HAS_STATE };
+    out.push(flags);
+    push_text(out, job.queue);
+    match job.urgency {
+        Urgency::Number(number) => {
+            push_number(out, (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned());
+        }
+        Urgency::Beyond(digits) => push_text(out, digits.as_bytes()),
+        Urgency::Never => {}
+    }
+    push_payload(out, job.payload);
+    if let Some(terms) = &job.terms {
+        push_terms(out, terms);
+    }
+    if let Some(at) = job.expires {
+        push_moment(out, at, now);
+    }
+    if job.state != FRESH {
+        push_state(out, &job.state, now);
+    }
+    if let Some(history) = &job.history {
+        history::push(out, history);
+    }
+}

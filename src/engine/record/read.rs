@@ -1,0 +1,209 @@
+//! Records from bytes, as [`super::write`] has written them.
+
+use super::{
+    BURIED, BURIED_FOR_A_WHILE, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, FRESH, GONE,
+    HAS_STATE, HAS_TERMS, JOB, JSON, JSON_LINE, KEPT, NEVER, NEWEST_FIRST, PACKET, QUEUE,
+    RECORDED_JOB, STATE, WAITING,
+};
+use crate::base::limits::JOB_ID_END;
+use crate::base::time::{Mono, Now};
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
+use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is wrong with bytes that are no record: where, counted from the record's begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct NoRecord {
+    pub(super) at: usize,
+}
+
+impl fmt::Display for NoRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {} of a record makes no sense", self.at)
+    }
+}
+
+/// Takes numbers and texts from the front of a record.
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+    whole: usize,
+    now: Now,
+}
+
+pub(super) type Read<T> = Result<T, NoRecord>;
+
+impl<'a> Reader<'a> {
+    pub(super) fn wrong<T>(&self) -> Read<T> {
+        Err(NoRecord { at: self.whole - self.rest.len() })
+    }
+
+    #[inline]
+    pub(super) fn byte(&mut self) -> Read<u8> {
+        let Some((&first, rest)) = self.rest.split_first() else { return self.wrong() };
+        self.rest = rest;
+        Ok(first)
+    }
+
+    #[inline]
+    pub(super) fn number(&mut self) -> Read<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return self.wrong();
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        self.wrong()
+    }
+
+    pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Read<T> {
+        let number = self.number()?;
+        T::try_from(number).or_else(|_| self.wrong())
+    }
+
+    #[inline]
+    pub(super) fn text(&mut self) -> Read<&'a [u8]> {
+        let length: usize = self.small()?;
+        if length > self.rest.len() {
+            return self.wrong();
+        }
+        let (text, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Ok(text)
+    }
+
+    fn moment(&mut self) -> Read<Mono> {
+        let ahead = self.number()?.saturating_sub(self.now.wall.0);
+        Ok(self.now.mono.after(Duration::from_millis(ahead)))
+    }
+
+    #[inline]
+    fn payload(&mut self, code: u8) -> Read<Payload<'a>> {
+        let encoding = match code {
+            JSON => Encoding::Json,
+            JSON_LINE => Encoding::JsonLine,
+            PACKET => Encoding::Packet { key_len: self.small()? },
+            _ => return self.wrong(),
+        };
+        let bytes = self.text()?;
+        if let Encoding::Packet { key_len } = encoding
+            && usize::from(key_len) > bytes.len()
+        {
+            return self.wrong();
+        }
+        Ok(Payload { encoding, bytes })
+    }
+
+    fn terms(&mut self) -> Read<Terms> {
+        let mut terms = Terms {
+            lease_ms: self.number()?,
+            keep_ms: self.number()?,
+            bury_ms: self.number()?,
+            ..Terms::default()
+        };
+        terms.retry = match self.byte()? {
+            0 => None,
+            1 => Some(Retry {
+                limit: self.small()?,
+                first_ms: self.number()?,
+                factor: self.small()?,
+                max_ms: self.number()?,
+                jitter_percent: self.byte()?,
+            }),
+            _ => return self.wrong(),
+        };
+        Ok(terms)
+    }
+
+    fn state(&mut self) -> Read<State<'a>> {
+        let stage = match self.byte()? {
+            WAITING => Stage::Waiting,
+            DELAYED => Stage::Delayed(self.moment()?),
+            KEPT => Stage::Kept(self.moment()?),
+            BURIED => Stage::Buried(None),
+            BURIED_FOR_A_WHILE => Stage::Buried(Some(self.moment()?)),
+            _ => return self.wrong(),
+        };
+        let retries = self.small()?;
+        let result = match self.byte()? {
+            0 => None,
+            code => Some(self.payload(code - 1)?),
+        };
+        Ok(State { stage, retries, result })
+    }
+
+    fn urgency(&mut self, code: u8) -> Read<Urgency<'a>> {
+        Ok(match code {
+            0 => {
+                let number = self.number()?;
+                let number = (number >> 1).cast_signed() ^ -(number & 1).cast_signed();
+                if number == i64::MIN || number == i64::MAX {
+                    return self.wrong();
+                }
+                Urgency::Number(number)
+            }
+            DIGITS => match std::str::from_utf8(self.text()?) {
+                Ok(digits) if is_beyond(digits) => Urgency::Beyond(digits),
+                _ => return self.wrong(),
+            },
+            NEVER => Urgency::Never,
+            _ => return self.wrong(),
+        })
+    }
+
+    fn id(&mut self) -> Read<JobId> {
+        match self.number()? {
+            id @ 1..JOB_ID_END => Ok(JobId(id)),
+            _ => self.wrong(),
+        }
+    }
+
+    fn job(&mut self) -> Read<Snapshot<'a>> {
+        let id = self.id()?;
+        let flags = self.byte()?;
+        let queue = self.text()?;
+        let urgency = self.urgency(flags & 3)?;
+        let payload = self.payload(flags >> ENCODING_SHIFT & 3)?;
+        let turn = if flags & NEWEST_FIRST == 0 { Turn::OldestFirst } else { Turn::NewestFirst };
+        let terms = if flags & HAS_TERMS == 0 { None } else { Some(self.terms()?) };
+        let expires = if flags & EXPIRES == 0 { None } else { Some(self.moment()?) };
+        let state = if flags & HAS_STATE == 0 { FRESH } else { self.state()? };
+        Ok(Snapshot { id, queue, urgency, turn, payload, terms, expires, state, history: None })
+    }
+}
+
+fn is_beyond(digits: &str) -> bool {
+    digits.bytes().all(|digit| digit.is_ascii_digit())
+        && !digits.starts_with('0')
+        && matches!(Urgency::from_digits(digits), Urgency::Beyond(_))
+}
+
+/// Reads a record. O(bytes looked at): texts are borrowed.
+///
+/// # Errors
+/// Where it stops to be one.
+#[inline]
+pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, NoRecord> {
+    let mut reader = Reader { rest: bytes, whole: bytes.len(), now };
+    let record = match reader.byte()? {
+        JOB => Record::Job(reader.job()?),
+        RECORDED_JOB => {
+            let job = reader.job()?;
+            Record::Job(Snapshot { history: Some(reader.history()?), ..job })
+        }
+        STATE => Record::State(reader.id()?, reader.state()?),
+        GONE => Record::Gone(reader.id()?),
+        EVENT => Record::Event(reader.id()?, reader.number()?, reader.event(&Arc::default())?),
+        QUEUE => Record::Queue(reader.id()?, reader.text()?),
+        _ => return Err(NoRecord { at: 0 }),
+    };
+    if reader.rest.is_empty() { Ok(record) } else { reader.wrong() }
+}

@@ -1,0 +1,217 @@
+//! The records of jobs of watched queues: made, continued, and given up.
+//!
+//! A job with a record has a row, which is in its queue's stock; whatever happens to the job makes
+//! a new row. All jobs of a watched queue have one, except those that were there before it was
+//! watched and have not been taken stock of.
+
+use super::life::{self, Step};
+use super::watch::{Stock, next_row};
+use super::{Change, Effects, JobSlot, Store};
+use crate::base::limits::{STOCK_JOBS, STOCK_PLACES};
+use crate::base::time::Now;
+use crate::model::event::{Event, EventLog, Happening};
+use crate::model::id::JobId;
+use crate::model::job::{Status, Urgency};
+use crate::model::row::Row;
+use std::sync::Arc;
+
+/// The queue that always exists.
+pub(super) const DEFAULT: &[u8] = b"default";
+
+/// The state of a job that was never given one.
+pub(super) const NO_STATE: &[u8] = b"null";
+
+impl Store {
+    /// The stock of a watched queue.
+    pub(super) fn stock(&mut self, queue: u32) -> &mut Stock {
+        self.queues[queue].watch.as_deref_mut().expect("the queue is watched")
+    }
+
+    /// Watches a queue that exists from now on. O(1).
+    pub(super) fn begin_watch(&mut self, queue: u32) {
+        let record = &mut self.queues[queue];
+        if record.watch.is_none() {
+            record.watch = Some(Box::new(Stock::new(&record.name)));
+        }
+    }
+
+    /// A queue that does not exist any more is not watched either. O(1).
+    pub(super) fn end_watch_if_gone(&mut self, queue: u32) {
+        let record = &mut self.queues[queue];
+        if record.jobs == 0
+            && record.watch.as_ref().is_some_and(|stock| stock.declared.is_none())
+            && *record.name != *DEFAULT
+        {
+            record.watch = None;
+        }
+    }
+
+    /// A job of a watched queue is about to be removed, and no longer counts. O(log n).
+    #[inline(never)]
+    pub(super) fn leave_stock(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let queue = job.queue;
+        if let (Some(row), Some(stock)) = (job.row(), &mut self.queues[queue].watch) {
+            stock.remove(row);
+        }
+        self.end_watch_if_gone(queue);
+    }
+
+    /// Whether this place has the declaration of a queue and no job.
+    pub(super) fn is_declaration(&self, slot: u32) -> bool {
+        let stock = self.queues[self.jobs[slot].queue].watch.as_ref();
+        stock.is_some_and(|stock| stock.declared == Some(slot))
+    }
+
+    /// Makes the record of a job of a watched queue that has none; it was put at `created`. With
+    /// `payload` in place of what it carries. O(log n).
+    pub(super) fn make_record(
+        &mut self,
+        slot: u32,
+        payload: Option<Arc<[u8]>>,
+        state: &[u8],
+        created: u64,
+    ) -> Arc<Row> {
+        let event = Event { what: Happening::Created, at: created };
+        let job = &self.jobs[slot];
+        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
+        let row = Arc::new(Row {
+            id: JobId(job.id),
+            version: 1,
+            queue: stock.name().clone(),
+            urgency: match job.urgency() {
+                Urgency::Number(number) => Some(number.to_string().into()),
+                Urgency::Beyond(digits) => Some(digits.into()),
+                Urgency::Never => None,
+            },
+            encoding: job.payload().encoding,
+            payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
+            state: stock.share(state),
+            events: EventLog::default().with(event),
+            modified: created,
+        });
+        stock.insert(&row);
+        self.jobs[slot].set_row(row.clone());
+        row
+    }
+
+    /// Puts another row in the place of a job's row. O(log n).
+    pub(super) fn replace_row(&mut self, slot: u32, row: Row) -> Arc<Row> {
+        let job = &self.jobs[slot];
+        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
+        stock.remove(job.row().expect("the job has a record"));
+        let row = Arc::new(row);
+        stock.insert(&row);
+        self.jobs[slot].set_row(row.clone());
+        row
+    }
+
+    /// The row of a job of a watched queue, made if need be. O(log n).
+    pub(super) fn row_of(&mut self, slot: u32, fx: &mut Effects) -> Arc<Row> {
+        let job = &self.jobs[slot];
+        if let Some(row) = job.row() {
+            return row.clone();
+        }
+        let (id, at) = (JobId(job.id), u64::from(job.created()));
+        fx.happened(JobSlot(slot), id, 1, Event { what: Happening::Created, at });
+        self.make_record(slot, None, NO_STATE, at)
+    }
+
+    /// Something has happened to a job: that is noted if it has a record. O(log n).
+    #[inline(never)]
+    pub(super) fn happen(&mut self, slot: u32, what: Happening, now: Now, fx: &mut Effects) {
+        if self.jobs[slot].row().is_some() {
+            self.append(slot, what, now, fx);
+        }
+    }
+
+    /// Notes what has happened to a job that has a record; returns its new row. O(log n).
+    pub(super) fn append(
+        &mut self,
+        slot: u32,
+        what: Happening,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Arc<Row> {
+        let at = self.stock(self.jobs[slot].queue).tick(now);
+        let event = Event { what, at };
+        let row = self.jobs[slot].row().expect("the job has a record");
+        let next = next_row(row, row.version + 1, &event);
+        fx.happened(JobSlot(slot), next.id, next.version, event);
+        self.replace_row(slot, next)
+    }
+
+    /// An event of its life has been allowed to happen to a job. O(log n).
+    #[inline(never)]
+    pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
+        let what = match (event, self.jobs[slot].status) {
+            (life::Event::Release, _) => Happening::Aborted,
+            (life::Event::Fail { .. }, _) => Happening::Failed,
+            (life::Event::Kick, _) => Happening::Kicked,
+            (life::Event::Due, Status::Held) => Happening::Expired,
+            (life::Event::Due, Status::Delayed) => Happening::Due,
+            // The step says it, or the job is gone.
+            (life::Event::Due | life::Event::Finish | life::Event::Bury, _)
+            // Nobody else can tell.
+            | (life::Event::Touch, _) => return,
+        };
+        self.happen(slot, what, now, fx);
+    }
+
+    /// A job takes this step of its life. O(log n).
+    pub(super) fn tell_step(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+        let what = match step {
+            Step::Retry => Happening::Retried,
+            Step::Keep => Happening::Finished,
+            Step::Bury => Happening::Buried,
+            Step::Queue | Step::Renew | Step::End => return,
+        };
+        self.happen(slot, what, now, fx);
+    }
+
+    /// Whether all jobs of a watched queue have their records, after a bounded number of them were
+    /// made. O(limit log n).
+    pub(super) fn take_stock(&mut self, queue: u32, fx: &mut Effects) -> bool {
+        let mut slot = self.stock(queue).cursor;
+        let end = self.jobs.end().min(slot.saturating_add(STOCK_PLACES));
+        let mut made = 0;
+        while !self.is_complete(queue) && slot < end && made < STOCK_JOBS {
+            if self.is_unrecorded(slot, queue) {
+                self.row_of(slot, fx);
+                made += 1;
+            }
+            slot += 1;
+        }
+        self.stock(queue).cursor = slot;
+        self.is_complete(queue)
+    }
+
+    /// Whether this place has a job of a queue without a record.
+    pub(super) fn is_unrecorded(&self, slot: u32, queue: u32) -> bool {
+        let job = self.jobs.get(slot).filter(|job| job.queue == queue);
+        job.is_some_and(|job| job.row().is_none()) && !self.is_declaration(slot)
+    }
+
+    fn is_complete(&self, queue: u32) -> bool {
+        let record = &self.queues[queue];
+        record.watch.as_ref().is_some_and(|stock| stock.rows().len() == record.jobs as usize)
+    }
+
+    /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
+    #[inline(never)]
+    pub(super) fn record_put(
+        &mut self,
+        slot: u32,
+        payload: &[u8],
+        state: &[u8],
+        now: Now,
+    ) -> Arc<Row> {
+        let created = self.stock(self.jobs[slot].queue).tick(now);
+        self.make_record(slot, Some(payload.into()), state, created)
+    }
+
+    /// Notes a change if somebody asked for changes.
+    pub(super) fn note_put(&self, slot: u32, fx: &mut Effects) {
+        fx.note(Change::Put(JobSlot(slot), JobId(self.jobs[slot].id)));
+    }
+}
