@@ -202,8 +202,15 @@ pub const QUERY_STATEMENTS: usize = 16;
 /// Queries that wait for their turn; further ones are refused.
 pub const QUERIES_WAITING_MAX: usize = 1024;
 
+/// Queries that are begun or ended in one pass.
+pub const QUERIES_PER_PASS: usize = 16;
+
 /// Default for how long a query may take (`--query-timeout`).
 pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// Shortest `--query-timeout`.
+pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// Longest `--query-timeout`: other queries wait meanwhile.
+pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
 pub const POLL_CANDIDATES: u64 = 16;

@@ -78,6 +78,9 @@ impl Evaluator {
     /// # Errors
     /// If the query is wrong, or is stopped.
     pub fn run(&mut self, work: &Work) -> Result<Vec<Arc<Row>>, Fault> {
+        if work.query.terms.is_empty() {
+            return Ok(work.rows.values().take(limit_of(work)).cloned().collect());
+        }
         let result = self.compile(&work.query).and_then(|sql| {
             let mut statement = self.connection.prepare_cached(&sql).map_err(|e| bad(&e))?;
             self.scan(&mut statement, work)
@@ -108,8 +111,7 @@ impl Evaluator {
         statement: &mut CachedStatement<'_>,
         work: &Work,
     ) -> Result<Vec<Arc<Row>>, Fault> {
-        let limit =
-            work.limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        let limit = limit_of(work);
         let mut found = Vec::new();
         let mut rest = work.rows.values();
         while found.len() < limit {
@@ -164,6 +166,10 @@ impl Evaluator {
             }
         }
     }
+}
+
+fn limit_of(work: &Work) -> usize {
+    work.limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
 /// SQLite's word for what it cannot read as JSON, too deep nesting included.

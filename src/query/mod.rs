@@ -48,7 +48,7 @@ pub struct Work {
 }
 
 /// The rows that match, in their order, or a sentence that says what is wrong with the query.
-pub type Found = Result<Vec<Arc<Row>>, String>;
+pub type Found = Result<Arc<[Arc<Row>]>, String>;
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -93,7 +93,7 @@ fn serve(
         let result = evaluator.run(&work);
         // Before the result is known, so that the loop never frees a snapshot that has grown old.
         drop(work);
-        give(result.map_err(|fault| match fault {
+        give(result.map(Arc::from).map_err(|fault| match fault {
             Fault::Bad(why) => why,
             Fault::Stopped => format!(
                 "the query took longer than {} (--query-timeout) and was stopped",
