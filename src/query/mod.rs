@@ -60,7 +60,7 @@ pub enum Fault {
 }
 
 /// Somebody who evaluates queries while the engine goes on, one at a time.
-pub trait Helper: Debug {
+pub trait Helper: Debug + Send {
     /// Begins with this query. Nothing else may be under way.
     fn start(&mut self, work: Work);
 

@@ -1,8 +1,10 @@
 //! Queries: what is refused, that all else gives just what SQLite gives, and that all of it ends.
 
 mod attacks;
+mod engine;
 mod plain;
 mod random;
+mod thread;
 
 use jobcentre::model::event::{Event, EventLog, Happening};
 use jobcentre::model::id::JobId;
