@@ -11,6 +11,7 @@ mod heap;
 mod journal;
 mod parsers;
 mod process;
+mod query;
 mod seeds;
 mod sim;
 mod support;
