@@ -120,6 +120,26 @@ pub const STOCK_JOBS: u32 = 256;
 /// Jobs of a queue that is removed which go with one answer.
 pub const DROPPED_AT_ONCE: u32 = 512;
 
+/// Places of jobs, or of queues, that are looked at for one part of a census ..
+pub const CENSUS_PLACES: u32 = 4 * 1024;
+/// .. and queues that it lists.
+pub const CENSUS_QUEUES: usize = 512;
+
+/// Queues that have figures of their own; what the others have is added up.
+pub const FIGURES_QUEUES: usize = 1000;
+
+/// Bytes of the name of a queue that has figures of its own.
+pub const FIGURES_NAME_MAX: usize = 256;
+
+/// Queues whose figures are written in one pass.
+pub const FIGURES_AT_ONCE: usize = 64;
+
+/// How often the server looks at its memory, at most.
+pub const MEMORY_PERIOD: Duration = Duration::from_secs(10);
+
+/// The shortest time over which it is said how busy the loop was.
+pub const BUSY_WINDOW: Duration = Duration::from_secs(10);
+
 /// Rows that a question may find without a search in the background.
 pub const FOUND_AT_ONCE: usize = 512;
 

@@ -11,13 +11,16 @@
 use super::queries::Queries;
 use super::record;
 use super::show;
+use crate::base::histogram::Histogram;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
-    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, Stamp, Status, recover,
+    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, SYNC_BOUNDS_NS, Stamp,
+    Status, recover,
 };
 use crate::model::command::Command;
+use crate::model::figures::{Figures, JournalFigures};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
 use crate::model::reply::{Completion, JobView, Refusal, Reply};
@@ -45,11 +48,17 @@ pub struct Durable {
     last: Stamp,
     /// Something was written down since the last commit: there must be another one.
     uncommitted: bool,
+    /// The moment of the last commit.
+    now: Mono,
+    /// How long answers have waited, in nanoseconds.
+    waited_ns: Histogram,
 }
 
 /// An answer that waits until a batch is durable.
 struct Waiting {
     stamp: Stamp,
+    /// Since when.
+    since: Mono,
     ticket: Ticket,
     answer: Answer,
 }
@@ -144,6 +153,8 @@ impl Durable {
             fresh: VecDeque::new(),
             last,
             uncommitted: false,
+            now: Mono::default(),
+            waited_ns: Histogram::default(),
         }
     }
 
@@ -193,6 +204,7 @@ impl Durable {
     /// Ends a pass: moves a little of what is old, hands everything to the disk, and takes in what
     /// the disk has done.
     pub(super) fn commit(&mut self, now: Now) {
+        self.now = now.mono;
         self.prepare();
         if !self.queries.is_idle() {
             self.queries.advance(&mut self.store, now, &mut self.effects);
@@ -261,11 +273,11 @@ impl Durable {
         }
         self.effects.changes.clear();
         self.journal.part();
-        self.keep_back(if recorded || names_job { self.last } else { 0 });
+        self.keep_back(if recorded || names_job { self.last } else { 0 }, now);
     }
 
     /// Takes the answers that must wait out of the outcomes.
-    fn keep_back(&mut self, own: Stamp) {
+    fn keep_back(&mut self, own: Stamp, now: Now) {
         let durable = self.journal.durable();
         let mut kept = 0;
         for number in 0..self.effects.outcomes.len() {
@@ -291,7 +303,7 @@ impl Durable {
             };
             // Those behind one that waits longer wait with it: a batch or two at most.
             let stamp = self.waiting.back().map_or(stamp, |last| last.stamp.max(stamp));
-            self.waiting.push_back(Waiting { stamp, ticket, answer });
+            self.waiting.push_back(Waiting { stamp, since: now.mono, ticket, answer });
         }
         self.effects.outcomes.truncate(kept);
     }
@@ -323,6 +335,7 @@ impl Durable {
         {
             self.showing = self.waiting.pop_front();
             let waiting = self.showing.as_ref()?;
+            self.waited_ns.note(self.now.0.saturating_sub(waiting.since.0), 1);
             let reply = match &waiting.answer {
                 Answer::Job(job) => Reply::Job(job.view()),
                 Answer::Packets(packets) => Reply::Packets(packets),
@@ -364,6 +377,13 @@ impl Durable {
         self.journal.status()
     }
 
+    pub(super) fn figures(&self, figures: &mut Figures) {
+        figures.store = self.store.figures();
+        figures.queries = self.queries.figures();
+        figures.answered_ns.add(&self.waited_ns);
+        figures.journal = Some(journal_figures(&self.journal.status()));
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
     }
@@ -389,6 +409,26 @@ impl Durable {
             self.shown == self.effects.outcomes.len(),
             "completions show what the next call may change"
         );
+    }
+}
+
+fn journal_figures(status: &Status) -> JournalFigures {
+    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
+    JournalFigures {
+        live_bytes: status.live_bytes,
+        dead_bytes: status.dead_bytes,
+        free_bytes: status.free_bytes,
+        total_bytes: status.total_bytes,
+        pending_bytes: status.pending_bytes,
+        segments: status.segments,
+        batches: status.batches,
+        records: status.records,
+        written_bytes: status.written_bytes,
+        moved_bytes: status.moved_bytes,
+        sync_ns: status.sync_ns,
+        sync_worst_ns: status.sync_worst_ns,
+        syncs: bounds.zip(status.sync_classes).collect(),
+        full: status.full,
     }
 }
 

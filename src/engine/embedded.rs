@@ -5,6 +5,7 @@ use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
+use crate::model::figures::Figures;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::query::Helper;
@@ -89,6 +90,11 @@ impl Embedded {
 
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
+    }
+
+    pub(super) fn figures(&self, figures: &mut Figures) {
+        figures.store = self.store.figures();
+        figures.queries = self.queries.figures();
     }
 
     pub(super) fn check_invariants(&self) {

@@ -23,6 +23,7 @@ use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
 use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
+use crate::model::figures::Figures;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
@@ -226,6 +227,14 @@ impl Engine {
         match self {
             Self::Embedded(engine) => engine.poll_timeout(),
             Self::Durable(engine) => engine.poll_timeout(),
+        }
+    }
+
+    /// Writes what the engine has counted into `figures`. O(segments).
+    pub fn figures(&self, figures: &mut Figures) {
+        match self {
+            Self::Embedded(engine) => engine.figures(figures),
+            Self::Durable(engine) => engine.figures(figures),
         }
     }
 

@@ -8,6 +8,7 @@
 
 use crate::base::limits::{POLL_CANDIDATES, QUERIES_PER_PASS, QUERIES_WAITING_MAX};
 use crate::base::time::Now;
+use crate::model::figures::QueryFigures;
 use crate::model::id::ClientId;
 use crate::model::row::Rows;
 use crate::query::{Found, Helper, Work};
@@ -21,6 +22,8 @@ pub(super) struct Queries {
     /// Without their rows.
     waiting: VecDeque<Search>,
     running: Running,
+    begun: u64,
+    failed: u64,
 }
 
 /// What the helper does.
@@ -88,10 +91,21 @@ impl Queries {
         for _ in 0..QUERIES_PER_PASS {
             self.dispatch(store, now, fx);
             let Some(found) = self.poll() else { return };
+            self.failed += u64::from(found.is_err());
             match std::mem::take(&mut self.running) {
                 Running::Search(search) => self.settle(*search, found, store, now, fx),
                 Running::Nothing | Running::Forgotten => {}
             }
+        }
+    }
+
+    /// How many there were, and how they ended.
+    pub(super) fn figures(&self) -> QueryFigures {
+        QueryFigures {
+            waiting: self.waiting.len() as u64,
+            begun: self.begun,
+            failed: self.failed,
+            timed_out: self.helper.as_ref().map_or(0, |helper| helper.timed_out()),
         }
     }
 
@@ -115,6 +129,7 @@ impl Queries {
                 let limit =
                     if search.poll.is_some() { Some(POLL_CANDIDATES) } else { search.limit };
                 helper.start(Work { rows, query: search.query.clone(), limit });
+                self.begun += 1;
                 self.running = Running::Search(Box::new(search));
             }
         }

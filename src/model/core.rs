@@ -20,6 +20,16 @@ pub enum Door {
 }
 
 impl Door {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::JobCentre, Self::Pinpriq, Self::Http];
+
+    /// Its place among all.
+    #[must_use]
+    #[inline]
+    pub fn number(self) -> usize {
+        self as usize
+    }
+
     /// Its name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -139,6 +149,12 @@ pub trait Core {
     fn is_closed(&self) -> bool {
         true
     }
+
+    /// The pass that began at `from` is over, at `to`: how busy the loop is.
+    fn note_pass(&mut self, _from: Mono, _to: Mono) {}
+
+    /// So many bytes of memory are in use.
+    fn note_memory(&mut self, _resident: u64) {}
 
     /// How many connections there are.
     fn connections(&self) -> usize;

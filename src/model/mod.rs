@@ -7,6 +7,7 @@
 pub mod command;
 pub mod core;
 pub mod event;
+pub mod figures;
 pub mod id;
 pub mod job;
 pub mod query;

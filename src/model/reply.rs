@@ -1,6 +1,7 @@
 //! What an engine answers.
 
 use crate::base::time::Mono;
+use crate::model::figures::Page;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
 use crate::model::row::{Row, Rows};
@@ -23,6 +24,8 @@ pub enum Reply<'a> {
     BadQuery(&'a str),
     /// A take was called off by its client before there was a job.
     Cancelled,
+    /// A part of a census.
+    Census(&'a Page),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
     /// It is done.

@@ -19,6 +19,7 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::core::{Door, Trouble};
+use crate::model::figures::Figures;
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::model::watch::Watch;
@@ -41,6 +42,8 @@ pub struct Shared {
     work: usize,
     /// The moment of this turn.
     now: Now,
+    /// What the server has counted, for a session that has asked for it.
+    pub figures: Option<Box<Figures>>,
     /// What HTTP requests are read into, and their answers written.
     http: http::Workspace,
 }
@@ -57,6 +60,7 @@ impl Shared {
             queues: StringList::default(),
             work: 0,
             now: Now::default(),
+            figures: None,
             http: http::Workspace::default(),
         }
     }
@@ -83,6 +87,8 @@ pub enum Step<'a> {
     Enough,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
+    /// Write what the server has counted into [`Shared::figures`], then offer the rest.
+    Figures,
     /// The same with `Command::Watch`.
     Watch(u32, Watch<'a>),
     /// It is done with its client: offer the rest, which is passed over, and send the client away

@@ -69,4 +69,9 @@ pub trait Helper: Debug + Send {
 
     /// Nobody waits for the query under way any more. It still ends by [`Helper::poll`], soon.
     fn stop(&mut self);
+
+    /// How many queries have taken too long.
+    fn timed_out(&self) -> u64 {
+        0
+    }
 }

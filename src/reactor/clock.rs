@@ -40,12 +40,18 @@ impl Clock {
         Self { start: Instant::now(), last: Mono(0) }
     }
 
-    /// What time it is.
-    pub fn sample(&mut self) -> Now {
+    /// Which moment it is on the monotonic clock.
+    pub fn moment(&mut self) -> Mono {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last = self.last.max(Mono(nanos));
+        self.last
+    }
+
+    /// What time it is.
+    pub fn sample(&mut self) -> Now {
+        let mono = self.moment();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX));
-        Now { mono: self.last, wall }
+        Now { mono, wall }
     }
 }

@@ -20,12 +20,15 @@
 mod clock;
 pub mod disk;
 mod listener;
+mod memory;
 mod notices;
 pub mod query;
 mod socket;
 mod wake;
 
-use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
+use crate::base::limits::{
+    ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET, SHUTDOWN_PATIENCE,
+};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
@@ -82,6 +85,8 @@ pub struct Reactor<C> {
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Stop>,
+    /// When to look next.
+    look_at_memory: Mono,
 }
 
 impl<C: Core> Reactor<C> {
@@ -119,6 +124,7 @@ impl<C: Core> Reactor<C> {
             scratch: vec![0; READ_BUDGET].into_boxed_slice(),
             signals,
             stop: None,
+            look_at_memory: Mono::default(),
         })
     }
 
@@ -159,11 +165,24 @@ impl<C: Core> Reactor<C> {
             self.tell();
             self.close();
             self.check()?;
+            self.look_at_itself();
             if let Some(ending) = self.ending() {
                 if ending != Ending::Forced {
                     self.finish(&mut events)?;
                 }
                 return Ok(ending);
+            }
+        }
+    }
+
+    /// Tells the core how long the pass took, and now and then how much memory there is.
+    fn look_at_itself(&mut self) {
+        let end = self.clock.moment();
+        self.core.note_pass(self.now.mono, end);
+        if end >= self.look_at_memory {
+            self.look_at_memory = end.after(MEMORY_PERIOD);
+            if let Some(resident) = memory::resident() {
+                self.core.note_memory(resident);
             }
         }
     }

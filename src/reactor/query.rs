@@ -37,6 +37,8 @@ struct Watch {
     deadline: AtomicU64,
     /// Nobody wants the result.
     dropped: AtomicBool,
+    /// Queries that have taken too long.
+    late: AtomicU64,
 }
 
 impl Watch {
@@ -60,6 +62,7 @@ impl QueryThread {
             clock: Mutex::new(Clock::start()),
             deadline: AtomicU64::new(u64::MAX),
             dropped: AtomicBool::new(false),
+            late: AtomicU64::new(0),
         });
         let own = Arc::clone(&watch);
         let stop: Stop = Arc::new(move || own.is_over());
@@ -91,6 +94,9 @@ fn serve(
     while let Ok(work) = queries.recv() {
         watch.deadline.store(watch.now().after(timeout).0, Ordering::Relaxed);
         let result = evaluator.run(&work);
+        if result == Err(Fault::Stopped) && !watch.dropped.load(Ordering::Relaxed) {
+            watch.late.fetch_add(1, Ordering::Relaxed);
+        }
         // Before the result is known, so that the loop never frees a snapshot that has grown old.
         drop(work);
         give(result.map(Arc::from).map_err(|fault| match fault {
@@ -140,6 +146,10 @@ impl Helper for QueryThread {
 
     fn stop(&mut self) {
         self.watch.dropped.store(true, Ordering::Relaxed);
+    }
+
+    fn timed_out(&self) -> u64 {
+        self.watch.late.load(Ordering::Relaxed)
     }
 }
 

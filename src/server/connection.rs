@@ -3,7 +3,7 @@
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::deadlines::Timer;
 use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
-use crate::model::core::Trouble;
+use crate::model::core::{Door, Trouble};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
 
@@ -14,6 +14,8 @@ use crate::protocol::Session;
 )]
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// By which it came in.
+    pub(super) door: Door,
     pub(super) session: Session,
     /// What was received and not yet taken by the session.
     pub(super) input: InBuf,
@@ -40,8 +42,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(door: Door, session: Session) -> Self {
         Self {
+            door,
             session,
             input: InBuf::default(),
             output: OutBuf::default(),

@@ -10,6 +10,7 @@
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
 mod connection;
+mod figures;
 mod lists;
 mod notices;
 mod patience;
@@ -31,6 +32,7 @@ use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
 use connection::Connection;
+use figures::Counters;
 use lists::Lists;
 use notices::Notices;
 
@@ -55,6 +57,7 @@ pub struct Server {
     deadlines: Deadlines<ClientId>,
     lists: Lists,
     notices: Notices,
+    counters: Counters,
 }
 
 /// Hands a completion to a client that is not being served at the moment.
@@ -96,6 +99,7 @@ impl Server {
             deadlines: Deadlines::default(),
             lists: Lists::default(),
             notices: Notices::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -120,6 +124,10 @@ impl Server {
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
+        let open = |connection: &Connection| !matches!(connection.session, Session::Refused);
+        let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
+        let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
+        assert_eq!(counted, served as u64, "connections are counted wrongly");
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -145,6 +153,7 @@ impl Server {
             let trouble = if Some(client) == running
                 && let Some(connection) = self.connections.get_mut(client)
             {
+                self.counters.answered += 1;
                 connection.handle_reply(&completion)
             } else {
                 hand_to_other(&mut self.connections, &mut self.lists, &completion)
@@ -177,6 +186,7 @@ impl Server {
                 | Step::Blocked
                 | Step::Answered
                 | Step::Watch(..)
+                | Step::Figures
                 | Step::Finished
                 | Step::Failed(_) => unreachable!("what is owed comes first"),
             }
@@ -195,6 +205,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         while let Some(completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
+                self.counters.answered += 1;
                 if let Some(trouble) = connection.handle_reply(&completion) {
                     self.notices.note(client, trouble, now);
                 }
@@ -243,6 +254,7 @@ impl Server {
                     self.engine.submit(Ticket { client, serial }, &Command::Watch(&watch), now);
                     self.deliver(Some(client), now);
                 }
+                Step::Figures => self.shared.figures = Some(self.figures()),
                 Step::Finished => connection.over = true,
                 Step::Failed(trouble) => {
                     connection.over = true;
@@ -336,6 +348,8 @@ impl Server {
         let Some(connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Refused) {
             self.refused -= 1;
+        } else {
+            self.counters.doors[connection.door.number()].open -= 1;
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));

@@ -12,22 +12,27 @@ use crate::protocol::Session;
 impl Core for Server {
     fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
         let full = self.connections.len() - self.refused >= self.settings.max_clients;
+        let counters = &mut self.counters.doors[door.number()];
         if self.stopping || (full && self.refused >= REFUSED_MAX) {
+            counters.refused += 1;
             return None;
         }
         if !full {
+            counters.accepted += 1;
+            counters.open += 1;
             let session = Session::new(door, now);
             let timed = session.is_timed();
-            let client = self.connections.insert(Connection::new(session));
+            let client = self.connections.insert(Connection::new(door, session));
             if timed {
                 self.watch_session(client);
             }
             return Some(client);
         }
+        counters.refused += 1;
         let mut output = OutBuf::default();
         let session = Session::refuse(door, self.settings.max_clients, &mut output);
         self.refused += 1;
-        let refused = Connection { output, over: true, ..Connection::new(session) };
+        let refused = Connection { output, over: true, ..Connection::new(door, session) };
         let client = self.connections.insert(refused);
         if let Some(connection) = self.connections.get_mut(client) {
             self.lists.touch(client, connection);
@@ -38,6 +43,7 @@ impl Core for Server {
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        self.counters.doors[connection.door.number()].bytes_in += bytes.len() as u64;
         if connection.stalled {
             connection.input.append(bytes);
             self.lists.touch(client, connection);
@@ -80,6 +86,7 @@ impl Core for Server {
 
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        self.counters.doors[connection.door.number()].bytes_out += count as u64;
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
         connection.output.sent(count, &mut self.lists.pool);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
@@ -169,6 +176,14 @@ impl Core for Server {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn note_pass(&mut self, from: Mono, to: Mono) {
+        self.counters.note_pass(from, to);
+    }
+
+    fn note_memory(&mut self, resident: u64) {
+        self.counters.note_memory(resident);
     }
 
     fn failure(&self) -> Option<String> {

@@ -7,6 +7,7 @@ use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::event::Happening;
+use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Payload, Status};
 use std::time::Duration;
@@ -69,6 +70,8 @@ impl Store {
         match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
+                self.count_event(wish.event);
+                let job = &mut self.jobs[slot];
                 if let Some(note) = wish.note
                     && step != Step::End
                 {
@@ -94,6 +97,7 @@ impl Store {
             extra.timer = Timer::NONE;
         }
         let queue = job.queue;
+        self.totals.note(Deed::Due);
         match step(job, Event::Due, Claim::Clock) {
             Ok(step) => {
                 self.tell_event(slot, Event::Due, now, fx);
@@ -190,6 +194,7 @@ impl Store {
                 self.jobs[slot].set_retries(0);
                 fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
                 self.happen(slot, Happening::Kicked, now, fx);
+                self.totals.note(Deed::Kicked);
                 kicked.push(slot);
             }
         }

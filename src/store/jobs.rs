@@ -274,6 +274,7 @@ impl Job {
     }
 
     /// For how many milliseconds it has been ready.
+    #[inline(always)]
     pub(super) fn ready_for(&self, now: Now) -> u32 {
         milliseconds(now).wrapping_sub(self.since)
     }

@@ -19,6 +19,7 @@
 //! each of those that it meets, and nobody pays for it again.
 
 mod buried;
+mod census;
 mod change;
 mod check;
 mod durable;
@@ -42,6 +43,7 @@ use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::event;
+use crate::model::figures::{Deed, Totals};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
@@ -211,6 +213,7 @@ pub struct Store {
     declared: BTreeMap<u64, u32>,
     rng: Rng,
     next_id: u64,
+    totals: Totals,
     /// Jobs that come back at the end of a client. Reused.
     returned: Vec<u32>,
 }
@@ -231,6 +234,7 @@ impl Store {
             declared: BTreeMap::new(),
             rng: Rng::new(seed),
             next_id: 1,
+            totals: Totals::default(),
             returned: Vec::new(),
         }
     }
@@ -321,6 +325,7 @@ impl Store {
     ) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
+        self.totals.note(Deed::Put);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
@@ -354,6 +359,7 @@ impl Store {
             _ => return self.delete_rare(ticket, slot, now, fx),
         }
         drop(self.jobs.remove(slot));
+        self.totals.note(Deed::Deleted);
         fx.answer(ticket, Outcome::Done);
         fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
@@ -375,6 +381,7 @@ impl Store {
         self.withdraw(slot);
         self.leave_queue(slot);
         drop(self.jobs.remove(slot));
+        self.totals.deeds[Deed::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
         fx.note(Change::Gone(JobSlot(slot), id));
         self.first_left(queue, now, fx);
@@ -398,6 +405,7 @@ impl Store {
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
             self.withdraw(slot);
+            self.totals.note(Deed::Abandoned);
             self.happen(slot, event::Happening::Abandoned, now, fx);
             returned.push(slot);
         }

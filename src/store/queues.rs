@@ -19,6 +19,8 @@ use std::ops::{Index, IndexMut};
 /// One queue.
 #[derive(Debug)]
 pub(super) struct Queue {
+    /// No other queue has or had it.
+    pub(super) serial: u64,
     pub(super) name: Box<[u8]>,
     hash: u64,
     /// Jobs that wait to be taken.
@@ -50,6 +52,8 @@ pub(super) struct Queues {
     by_name: HashTable<u32>,
     hasher: FixedState,
     idle: VecDeque<u32>,
+    /// How many there have been.
+    made: u64,
 }
 
 impl Queues {
@@ -59,6 +63,7 @@ impl Queues {
             by_name: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             idle: VecDeque::new(),
+            made: 0,
         }
     }
 
@@ -93,7 +98,9 @@ impl Queues {
     }
 
     fn add(&mut self, name: &[u8], hash: u64) -> u32 {
+        self.made += 1;
         let queue = self.slots.insert(Queue {
+            serial: self.made,
             name: name.into(),
             hash,
             ready: Heap::default(),

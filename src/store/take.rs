@@ -11,6 +11,7 @@ use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::event::Happening;
+use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use std::time::Duration;
@@ -207,6 +208,8 @@ impl Store {
     pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.status = Status::Held;
+        self.totals.note(Deed::Taken);
+        self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_plain() {
             job.count_lease();
             self.begin_lease(slot, now);
@@ -233,6 +236,7 @@ impl Store {
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
         let selected = self.remove(slot, fx);
+        self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
         fx.popped.push(selected.into_packet());
         let mut left = group;
         while let Some(group) = left
@@ -246,10 +250,12 @@ impl Store {
             let over = self.jobs[member].is_over(now);
             let job = self.remove(member, fx);
             if !over {
+                self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
                 fx.popped.push(job.into_packet());
             }
         }
         let count = fx.popped.len() - first;
+        self.totals.deeds[Deed::Popped as usize] += count as u64;
         // Proof: one call pops less than it applies to, which slots of 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });

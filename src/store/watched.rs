@@ -12,6 +12,7 @@ use crate::base::limits::{
 };
 use crate::base::time::Now;
 use crate::model::event::Happening;
+use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
 use crate::model::query::Query;
@@ -43,6 +44,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn watch(&mut self, ticket: Ticket, watch: &Watch<'_>, now: Now, fx: &mut Effects) {
         let name = match *watch {
+            Watch::Census(census) => return self.take_census(ticket, census, now, fx),
             Watch::Queues { from } => return self.list_queues(ticket, from, fx),
             Watch::Declare { queue } => return self.declare(ticket, queue, fx),
             Watch::Drop { queue }
@@ -59,7 +61,9 @@ impl Store {
             return fx.tell(ticket, Watched::NoQueue);
         };
         match *watch {
-            Watch::Queues { .. } | Watch::Declare { .. } => unreachable!("these were done before"),
+            Watch::Census(_) | Watch::Queues { .. } | Watch::Declare { .. } => {
+                unreachable!("these were done before")
+            }
             Watch::Drop { .. } => self.drop_jobs(ticket, queue, now, fx),
             Watch::List { .. } => {
                 let all = self.take_stock(queue, fx);
@@ -283,6 +287,7 @@ impl Store {
         };
         self.withdraw(slot);
         drop(self.remove(slot, fx));
+        self.totals.note(Deed::Deleted);
         fx.answer(ticket, Outcome::Done);
         self.first_left(queue, now, fx);
     }
@@ -296,7 +301,9 @@ impl Store {
             && let Some(slot) = self.next_to_drop(queue, end)
         {
             gone += 1;
-            jobs += u32::from(!self.jobs[slot].is_gone(now));
+            let there = !self.jobs[slot].is_gone(now);
+            jobs += u32::from(there);
+            self.totals.deeds[Deed::Deleted as usize] += u64::from(there);
             self.withdraw(slot);
             drop(self.remove(slot, fx));
         }

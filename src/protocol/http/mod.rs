@@ -22,6 +22,7 @@
 mod answer;
 mod health;
 mod jobq;
+mod metrics;
 mod openapi;
 mod request;
 mod route;
@@ -33,6 +34,13 @@ pub use session::Session;
 use crate::base::time::Wall;
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
+
+/// A long answer, written a piece in a turn.
+trait Long: std::fmt::Debug {
+    /// Writes the next piece into `text`, which is empty: about
+    /// [`HTTP_PIECE`](crate::base::limits::HTTP_PIECE) bytes. Whether it was the last.
+    fn fill(&mut self, text: &mut Vec<u8>) -> bool;
+}
 
 /// Memory that is reused from request to request, of whatever connection.
 #[derive(Debug, Default)]

@@ -28,6 +28,7 @@ impl Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Health,
+    Metrics,
     OpenApi,
     Jobq(jobq::Operation),
 }
@@ -91,11 +92,12 @@ const SHORT_STATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("state
 const SHORT_EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("event")];
 
 /// Everything that can be asked. No two rows have method and path in common.
-pub(super) static ROUTES: [Route; 21] = {
+pub(super) static ROUTES: [Route; 22] = {
     use Method::{Delete, Get, Post};
     use jobq::Operation as Jobq;
     [
         route(Get, &[Is("health")], Operation::Health, "health"),
+        route(Get, &[Is("metrics")], Operation::Metrics, "metrics"),
         route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
         jobq(Get, QUEUES, Jobq::Queues, "list_queues"),
         jobq(Post, QUEUES, Jobq::Declare, "create_queue"),

@@ -1,18 +1,20 @@
 //! One client's side of HTTP.
 
-use super::Workspace;
 use super::answer::{Extent, Head, JSON, Problem, write_error, write_head};
 use super::health::HEALTHY;
-use super::jobq::{self, Outcome, Part, Question, Stream};
+use super::jobq::{self, Outcome, Part, Question};
+use super::metrics::{self, Gather, OPENMETRICS};
 use super::openapi;
 use super::request::{Collecting, judge, reads_body};
 use super::route::{Call, Operation};
+use super::{Long, Workspace};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
     HTTP_BODY_EXTRA, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE,
 };
 use crate::base::time::{Mono, Now};
 use crate::model::reply::Reply;
+use crate::model::watch::Watch;
 use crate::protocol::{Late, Shared, Step};
 use crate::wire::http::{
     Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request, push_chunk,
@@ -28,6 +30,8 @@ pub struct Session {
     call: Option<Call>,
     /// What is asked again until nothing is left of it.
     question: Option<Box<Question>>,
+    /// The census for the metrics in hand.
+    gather: Option<Box<Gather>>,
     /// The head of the answer in hand, and a part of its body, are written.
     begun: bool,
     /// The serial of the latest command.
@@ -51,7 +55,9 @@ enum Phase {
     /// The question is to be asked again.
     Again,
     /// The answer goes on.
-    Streaming(Box<Stream>),
+    Streaming(Box<dyn Long>),
+    /// The server counts what goes into the metrics besides.
+    Figures(metrics::Found),
     /// What comes in is passed over.
     Over,
 }
@@ -81,6 +87,7 @@ impl Session {
             manner: Manner::PLAIN,
             call: None,
             question: None,
+            gather: None,
             begun: false,
             serial: 0,
             deadline: Some(now.mono.after(HTTP_IDLE_PATIENCE)),
@@ -102,6 +109,7 @@ impl Session {
             Phase::Answered(_) => self.write_answer(shared, out),
             Phase::Again => self.ask_again(shared),
             Phase::Streaming(_) => self.stream(shared, out),
+            Phase::Figures(_) => self.write_metrics(shared, out),
             Phase::Over => {
                 input.consume(input.unread().len());
                 Step::Hungry
@@ -268,6 +276,11 @@ impl Session {
             Operation::OpenApi => {
                 return Some(self.answer_at_once(openapi::document(), shared, out));
             }
+            Operation::Metrics => {
+                self.manner.kind = OPENMETRICS;
+                self.gather = Some(Box::default());
+                return None;
+            }
             Operation::Jobq(operation) => operation,
         };
         match jobq::prepare(operation, body, &mut shared.http) {
@@ -284,12 +297,12 @@ impl Session {
         body: Option<&'s [u8]>,
         shared: &'s mut Shared,
     ) -> Step<'s> {
+        if self.question.is_some() || self.gather.is_some() {
+            return self.ask_again(shared);
+        }
         let Operation::Jobq(operation) = call.operation else {
             unreachable!("everything else is answered at once")
         };
-        if self.question.is_some() {
-            return self.ask_again(shared);
-        }
         self.open();
         let work: &'s Workspace = &shared.http;
         let body = body.unwrap_or(&work.body);
@@ -298,6 +311,9 @@ impl Session {
 
     fn ask_again<'s>(&mut self, shared: &'s mut Shared) -> Step<'s> {
         self.open();
+        if let Some(gather) = &self.gather {
+            return Step::Watch(self.serial, Watch::Census(gather.ask()));
+        }
         let Some(question) = &self.question else { unreachable!("what is asked again is kept") };
         Step::Watch(self.serial, question.ask(&mut shared.http))
     }
@@ -319,9 +335,7 @@ impl Session {
         let (Phase::Answered(outcome), Some(call)) = (phase, self.call) else {
             unreachable!("an outcome of a request")
         };
-        let Operation::Jobq(operation) = call.operation else {
-            unreachable!("everything else is answered at once")
-        };
+        let Operation::Jobq(operation) = call.operation else { return self.count(outcome) };
         shared.http.answer.clear();
         let text = &mut shared.http.answer;
         match jobq::answer(operation, call.job, outcome, self.question.as_deref_mut(), text) {
@@ -339,6 +353,31 @@ impl Session {
                 self.stream(shared, out)
             }
         }
+    }
+
+    /// Takes a part of the census.
+    fn count(&mut self, outcome: Outcome) -> Step<'static> {
+        let (Outcome::Census(page), Some(gather)) = (outcome, &mut self.gather) else {
+            unreachable!("metrics are a census")
+        };
+        match gather.take(page) {
+            // The phase is that of a question to be asked again.
+            None => Step::Enough,
+            Some(found) => {
+                self.gather = None;
+                self.phase = Phase::Figures(found);
+                Step::Figures
+            }
+        }
+    }
+
+    fn write_metrics(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Over);
+        let (Phase::Figures(found), Some(figures)) = (phase, shared.figures.take()) else {
+            unreachable!("the server has been asked for them")
+        };
+        self.phase = Phase::Streaming(Box::new(metrics::Stream::new(figures, found)));
+        self.stream(shared, out)
     }
 
     /// Writes the next piece of a long answer.
@@ -494,7 +533,9 @@ impl Session {
                 Late::Spared
             }
             Phase::Head { begun: false } | Phase::Streaming(_) => Late::Cut,
-            Phase::Asked | Phase::Answered(_) | Phase::Again | Phase::Over => Late::Spared,
+            Phase::Asked | Phase::Answered(_) | Phase::Again | Phase::Figures(_) | Phase::Over => {
+                Late::Spared
+            }
         }
     }
 

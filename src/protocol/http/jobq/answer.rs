@@ -2,6 +2,7 @@
 
 use super::stream::{Stream, push_job};
 use super::{Operation, Problem, Question};
+use crate::model::figures::Page;
 use crate::model::id::JobId;
 use crate::model::reply::{Refusal, Reply};
 use crate::model::row::{Row, Rows};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(in crate::protocol::http) enum Outcome {
     BadQuery(String),
+    Census(Page),
     Conflict(Arc<[u8]>),
     Done,
     Dropped { jobs: u32, more: bool },
@@ -30,6 +32,7 @@ pub(in crate::protocol::http) enum Outcome {
 impl Outcome {
     pub(in crate::protocol::http) fn of(reply: &Reply<'_>) -> Self {
         match reply {
+            Reply::Census(page) => Self::Census((*page).clone()),
             Reply::BadQuery(why) => Self::BadQuery((*why).to_owned()),
             Reply::Conflict(state) => Self::Conflict(Arc::clone(state)),
             Reply::Done => Self::Done,
@@ -123,7 +126,7 @@ pub(in crate::protocol::http) fn answer(
         Outcome::NoQueue => Part::Error(Problem::new(404, "there is no such queue")),
         Outcome::NoJob => Part::Error(no_job(operation, job)),
         Outcome::Refused(refusal) => Part::Error(refused(refusal)),
-        Outcome::NotYet | Outcome::Queues { .. } | Outcome::Dropped { .. } => {
+        Outcome::Census(_) | Outcome::NotYet | Outcome::Queues { .. } | Outcome::Dropped { .. } => {
             unreachable!("these answer questions")
         }
     }

@@ -8,7 +8,6 @@ mod stream;
 pub(super) use answer::{Outcome, Part, answer};
 pub(super) use body::prepare;
 pub(super) use schema::{ID_MAX, describe};
-pub(super) use stream::Stream;
 
 use super::Workspace;
 use super::answer::Problem;

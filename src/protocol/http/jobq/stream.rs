@@ -4,6 +4,7 @@ use crate::base::limits::HTTP_PIECE;
 use crate::model::event::write_events;
 use crate::model::job::Encoding;
 use crate::model::row::{Row, RowKey, Rows};
+use crate::protocol::http::Long;
 use crate::wire::json::{push_number, push_packet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -31,10 +32,11 @@ impl Stream {
     pub(super) fn full(rows: Arc<[Arc<Row>]>) -> Self {
         Self { rows: Source::Full { rows, written: 0 }, begun: false }
     }
+}
 
-    /// Writes the next jobs into `text`, which is empty, until it has [`HTTP_PIECE`] bytes. Whether
-    /// these were the last. O(text + log n).
-    pub(in crate::protocol::http) fn fill(&mut self, text: &mut Vec<u8>) -> bool {
+impl Long for Stream {
+    /// Writes the next jobs. O(text + log n).
+    fn fill(&mut self, text: &mut Vec<u8>) -> bool {
         let mut first = !std::mem::replace(&mut self.begun, true);
         if first {
             text.extend_from_slice(b"{\"jobs\":[");

@@ -8,7 +8,7 @@ mod fits;
 mod tests;
 
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, jobq};
+use super::{health, jobq, metrics};
 use std::sync::LazyLock;
 use utoipa::ToSchema;
 use utoipa::openapi::path::{self, HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -126,6 +126,7 @@ fn template(path: &[Segment]) -> String {
 fn describe(route: &Route, shapes: &mut Shapes) -> Description {
     match route.operation {
         Operation::Health => health::describe(shapes),
+        Operation::Metrics => metrics::describe(),
         Operation::OpenApi => Description {
             summary: "This document",
             body: None,

@@ -6,6 +6,7 @@ use crate::base::buf::{BufferPool, Input, OutBuf};
 use crate::base::limits::OUTPUT_HIGH_WATER;
 use crate::base::time::Now;
 use crate::model::event::{Event, EventLog, Happening};
+use crate::model::figures::Page;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::Encoding;
 use crate::model::reply::{Refusal, Reply};
@@ -104,6 +105,7 @@ fn row() -> Arc<Row> {
 /// All kinds of replies that a question can have, as `model::watch` says. A queue of a path without
 /// one is there.
 fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
+    static NOTHING: Page = Page { queues: Vec::new(), tallies: Vec::new(), next: None };
     let row = row();
     let mut rows = Rows::new();
     rows.insert(row.key(), row.clone());
@@ -112,6 +114,7 @@ fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
     let disk_full = Reply::Refused(Refusal::DiskFull);
     let row = Reply::Row(row);
     let mut replies = match watch {
+        Watch::Census(_) => return vec![Reply::Census(&NOTHING)],
         Watch::Queues { .. } => {
             let queues = vec![QueueSize { name, jobs }];
             return vec![Reply::Queues { queues, next: None }];
@@ -178,6 +181,7 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
+            Step::Figures => shared.figures = Some(Box::default()),
             Step::Answered | Step::Enough => {}
             Step::Hungry if out.unsent().is_empty() => {
                 session.handle_timeout(&mut shared, &mut out);
