@@ -7,6 +7,7 @@ mod deadlines;
 mod dice;
 mod durable_sim;
 mod engine_sim;
+mod figures;
 mod heap;
 mod journal;
 mod parsers;

@@ -198,7 +198,11 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
-                Step::Enough | Step::Watch(..) | Step::Finished | Step::Failed(_) => {
+                Step::Enough
+                | Step::Figures
+                | Step::Watch(..)
+                | Step::Finished
+                | Step::Failed(_) => {
                     unreachable!("lines are answered, one by one")
                 }
             }

@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A long answer, written a piece in a turn.
-trait Long: std::fmt::Debug {
+trait Long: std::fmt::Debug + Send + Sync {
     /// Writes the next piece into `text`, which is empty: about
     /// [`HTTP_PIECE`](crate::base::limits::HTTP_PIECE) bytes. Whether it was the last.
     fn fill(&mut self, text: &mut Vec<u8>) -> bool;
