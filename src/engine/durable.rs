@@ -10,7 +10,7 @@
 
 use super::record;
 use super::show;
-use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::limits::{EXPIRED_PER_PASS, JOURNAL_RESERVE};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
@@ -97,6 +97,17 @@ impl OwnedJob {
     }
 }
 
+/// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
+fn growth(command: &Command<'_>) -> Option<usize> {
+    match command {
+        Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
+        Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
+            Some(note.bytes.len()).filter(|&bytes| bytes as u64 > JOURNAL_RESERVE)
+        }
+        _ => None,
+    }
+}
+
 /// Bytes of a record beside the payload and the name of the queue, at most, for a job without
 /// digits beyond 64 bits.
 const RECORD_OVERHEAD: usize = 128;
@@ -128,8 +139,9 @@ impl Durable {
     #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
-        if let Command::Put { queue, payload, .. } = command
-            && !self.journal.accepts(RECORD_OVERHEAD + queue.len() + payload.bytes.len())
+        if let Some(bytes) = growth(command)
+            && !self.journal.accepts(RECORD_OVERHEAD + bytes)
+            && self.keeps(command)
         {
             self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
             return;
@@ -138,6 +150,13 @@ impl Durable {
         let names_job =
             !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
         self.record(names_job, now);
+    }
+
+    /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
+    fn keeps(&self, command: &Command<'_>) -> bool {
+        let Command::Finish { id, .. } = command else { return true };
+        let terms = self.store.slot(*id).and_then(|slot| self.store.snapshot(slot).terms);
+        terms.is_some_and(|terms| terms.keep_ms > 0)
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
