@@ -192,13 +192,13 @@ pub const JOURNAL_PACE_MIN: u64 = 2;
 pub const JOURNAL_PACE_MAX: u64 = 8;
 
 /// Bytes that compaction moves in a second without any traffic.
-pub const JOURNAL_MOVE_RATE: u64 = 32 * 1024 * 1024;
+pub const JOURNAL_MOVE_RATE: u64 = 16 * 1024 * 1024;
 
 /// How often it does so, in nanoseconds. No longer time than this counts at once.
 pub const JOURNAL_MOVE_STEP_NS: u64 = 2_000_000;
 
 /// Bytes that compaction may move in a pass in any case, which without traffic is a step; more only
-/// if what was appended in that pass calls for it. A third of a millisecond, for small records.
+/// if what was appended in that pass calls for it. A fifth of a millisecond, for small records.
 pub const JOURNAL_MOVE_PASS: u64 = JOURNAL_MOVE_RATE * JOURNAL_MOVE_STEP_NS / 1_000_000_000;
 
 /// Nothing is moved while so many bytes wait for the disk.

@@ -12,7 +12,7 @@ use super::queries::Queries;
 use super::record;
 use super::show;
 use crate::base::histogram::Histogram;
-use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::limits::{EXPIRED_PER_PASS, JOURNAL_RESERVE};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
@@ -111,14 +111,13 @@ impl OwnedJob {
     }
 }
 
-/// Bytes of a record beside the payload and the name of the queue, at most, for a job without
-/// digits beyond 64 bits.
-const RECORD_OVERHEAD: usize = 128;
-
-/// How many bytes that are kept a command asks to be written down; `None` if it may not be refused.
+/// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
 fn growth(command: &Command<'_>) -> Option<usize> {
-    match *command {
+    match command {
         Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
+        Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
+            Some(note.bytes.len()).filter(|&bytes| bytes as u64 > JOURNAL_RESERVE)
+        }
         Command::Watch(watch) => match *watch {
             Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
             Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
@@ -130,6 +129,10 @@ fn growth(command: &Command<'_>) -> Option<usize> {
         _ => None,
     }
 }
+
+/// Bytes of a record beside the payload and the name of the queue, at most, for a job without
+/// digits beyond 64 bits.
+const RECORD_OVERHEAD: usize = 128;
 
 impl std::fmt::Debug for Durable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -163,6 +166,7 @@ impl Durable {
         self.prepare();
         if let Some(bytes) = growth(command)
             && !self.journal.accepts(RECORD_OVERHEAD + bytes)
+            && self.keeps(command)
         {
             self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
             return;
@@ -174,6 +178,13 @@ impl Durable {
         let names_job =
             !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
         self.record(names_job, now);
+    }
+
+    /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
+    fn keeps(&self, command: &Command<'_>) -> bool {
+        let Command::Finish { id, .. } = command else { return true };
+        let terms = self.store.slot(*id).and_then(|slot| self.store.snapshot(slot).terms);
+        terms.is_some_and(|terms| terms.keep_ms > 0)
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {

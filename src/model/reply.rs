@@ -111,7 +111,7 @@ pub struct Sight<'a> {
 pub enum Refusal {
     /// The store has no place or no id left.
     Full,
-    /// The disk has no space left for another job.
+    /// The disk has no space left for another job, or for a result to be kept.
     DiskFull,
     /// Another client holds the job.
     HeldByAnother(JobId),

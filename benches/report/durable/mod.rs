@@ -37,6 +37,8 @@ pub(crate) fn load(
     let before = if beside_bare { Some(bare(programs, folder.path())?) } else { None };
     let arguments = sync.arguments(contestant, folder.path())?;
     let server = programs.start_with(contestant, &arguments)?;
+    // Files made ahead are work of the start, of which no request has a share.
+    settle(server.pid())?;
     let raw = drive(programs, &server, contestant, words)?;
     drop(server);
     let put = number(&raw, &["latency_us", "put", "p50"]);

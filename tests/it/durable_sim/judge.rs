@@ -52,6 +52,7 @@ pub(super) struct Seen {
     known_status: u64,
     popped: u64,
     disk_full: u64,
+    notes_refused: u64,
     drained: u64,
 }
 
@@ -65,6 +66,7 @@ impl Seen {
         self.known_status += more.known_status;
         self.popped += more.popped;
         self.disk_full += more.disk_full;
+        self.notes_refused += more.notes_refused;
         self.drained += more.drained;
     }
 
@@ -79,6 +81,7 @@ impl Seen {
             self.known_status,
             self.popped,
             self.disk_full,
+            self.notes_refused,
             self.drained,
         ];
         assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
@@ -191,6 +194,10 @@ impl Judge {
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => {
                 let kept = self.known(id).is_some_and(|known| known.kept);
+                if *reply == Reply::Refused(Refusal::DiskFull) {
+                    assert!(kept, "what would have been gone was refused");
+                    self.seen.notes_refused += 1;
+                }
                 self.told_end(id, reply, !kept);
                 if kept && *reply == Reply::Done {
                     self.known(id).unwrap().status = Some(Status::Kept);

@@ -161,7 +161,9 @@ impl World {
         let ticket = self.ticket();
         let queue = *self.dice.pick(&QUEUES);
         let id = self.judge.some_id(ticket.client, &mut self.dice);
-        let note = Payload { encoding: Encoding::Json, bytes: b"[\"note\"]" };
+        let long = [b'7'; 400];
+        let bytes = if self.dice.percent(30) { &long[..] } else { b"[\"note\"]" };
+        let note = Payload { encoding: Encoding::Json, bytes };
         let mut names = StringList::default();
         names.push(queue);
         let queues = names.from(0);

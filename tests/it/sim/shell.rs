@@ -307,7 +307,7 @@ impl Shell {
             let what = known(notice.trouble);
             self.told.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();
-            assert!(notice.total <= count as u64, "{notice:?}, which came {count} times");
+            assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
         for what in [known(Trouble::TooLarge(JobId(1))), known(Trouble::UnknownRequest(0))] {
             assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");
