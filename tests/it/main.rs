@@ -8,6 +8,7 @@ mod dice;
 mod durable_sim;
 mod engine_sim;
 mod heap;
+mod http;
 mod journal;
 mod parsers;
 mod process;
