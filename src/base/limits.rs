@@ -223,6 +223,39 @@ const _: () = assert!(HTTP_TARGET_MAX < HTTP_HEAD_MAX && HTTP_HEAD_MAX <= STALLE
 const _: () = assert!(HTTP_CHUNK_LINE_MAX <= HTTP_EXTENSIONS_MAX && HTTP_BODY_RATE > 0);
 const _: () = assert!(HTTP_PIECE <= OUTPUT_HIGH_WATER, "a piece may be written at any time");
 const _: () = assert!(MAX_REQUEST_MAX + HTTP_BODY_EXTRA < u32::MAX as usize / 2);
+
+/// Bytes of the expressions of one query.
+pub const QUERY_TEXT_MAX: usize = 256 * 1024;
+
+/// How deep an expression may be nested, and a chain of `AND` or `OR` counts by its links. Twice
+/// the number of terms of a query.
+pub const QUERY_DEPTH_MAX: usize = 400;
+
+/// The longest text that a query sees or makes; a longer payload or log counts as NULL.
+pub const QUERY_VALUE_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of memory that queries take at most.
+pub const QUERY_HEAP_MAX: usize = 512 * 1024 * 1024;
+
+/// Queries that are kept ready to be run again.
+pub const QUERY_STATEMENTS: usize = 16;
+
+/// Queries that wait for their turn; further ones are refused.
+pub const QUERIES_WAITING_MAX: usize = 1024;
+
+/// Queries that are begun or ended in one pass.
+pub const QUERIES_PER_PASS: usize = 16;
+
+/// Default for how long a query may take (`--query-timeout`).
+pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// Shortest `--query-timeout`.
+pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// Longest `--query-timeout`: other queries wait meanwhile.
+pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
+
+/// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
+pub const POLL_CANDIDATES: u64 = 16;
+
 const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
 const _: () =
     assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0 && JOURNAL_SYNCS > 0);
@@ -238,6 +271,7 @@ const _: () = assert!(
     u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
     "a name of any length can be subscribed to, and offsets are 32 bits wide"
 );
+const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_MAX && QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =
     assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

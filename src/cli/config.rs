@@ -5,6 +5,7 @@
 use super::address::DoorAddress;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
+use super::query_timeout::QueryTimeout;
 use super::size::Size;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
@@ -15,6 +16,7 @@ use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What can be set. Absent means: ask the next source.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -58,6 +60,10 @@ pub(super) struct Options {
     #[serde(default, deserialize_with = "read_max_clients")]
     max_clients: Option<usize>,
 
+    /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
+    query_timeout: Option<QueryTimeout>,
+
     /// How log lines on stderr look [default: human].
     #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
     log_format: Option<Format>,
@@ -75,6 +81,7 @@ pub(super) struct Config {
     pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
+    pub(super) query_timeout: Duration,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
 }
@@ -100,6 +107,7 @@ impl Options {
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
+            query_timeout: self.query_timeout.or(fallback.query_timeout),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
         }
@@ -126,6 +134,7 @@ impl Options {
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
+            query_timeout: self.query_timeout.unwrap_or_default().0,
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
         }
@@ -178,6 +187,7 @@ mod tests {
     fn a_file_sets_everything_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
+                    query-timeout = '2s'\n\
                     log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
@@ -185,8 +195,9 @@ mod tests {
         let doors = [(Door::JobCentre, lines), (Door::Pinpriq, packets), (Door::Http, http)];
         assert_eq!(config.doors, doors);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.data, Some(PathBuf::from("d")));
-        assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
+        assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
     }
@@ -202,6 +213,7 @@ mod tests {
             "\npinpriq = true",
             "\nhttp = '11480'",
             "\nfsync = 'sometimes'",
+            "\nquery-timeout = 5",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\nlisten = ",
@@ -223,5 +235,6 @@ mod tests {
             ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
         assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
+        assert_eq!(config.query_timeout, Duration::from_secs(5));
     }
 }

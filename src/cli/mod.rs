@@ -9,6 +9,7 @@ mod fsync;
 mod journal;
 mod log;
 mod progress;
+mod query_timeout;
 mod serve;
 mod size;
 

@@ -8,6 +8,7 @@
 //! in the store has a base record, and a place without a job has none; answers that wait are kept
 //! in the order of what they wait for.
 
+use super::queries::Queries;
 use super::record;
 use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
@@ -22,6 +23,7 @@ use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
 use crate::model::reply::{Completion, JobView, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::watch::Watch;
+use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
@@ -29,6 +31,7 @@ use std::collections::VecDeque;
 pub struct Durable {
     store: Store,
     effects: Effects,
+    queries: Queries,
     /// How many of the outcomes have been shown.
     shown: usize,
     journal: Journal,
@@ -133,6 +136,7 @@ impl Durable {
         Self {
             store,
             effects,
+            queries: Queries::default(),
             shown: 0,
             journal,
             waiting: VecDeque::new(),
@@ -153,6 +157,9 @@ impl Durable {
             return;
         }
         self.store.apply(ticket, command, now, &mut self.effects);
+        if !self.effects.searches.is_empty() {
+            self.queries.take(&mut self.effects);
+        }
         let names_job =
             !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
         self.record(names_job, now);
@@ -167,6 +174,7 @@ impl Durable {
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
         self.prepare();
         self.store.forget(client, now, &mut self.effects);
+        self.queries.forget(client);
         self.record(false, now);
     }
 
@@ -178,10 +186,18 @@ impl Durable {
         }
     }
 
+    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
+        self.queries.set_helper(helper);
+    }
+
     /// Ends a pass: moves a little of what is old, hands everything to the disk, and takes in what
     /// the disk has done.
     pub(super) fn commit(&mut self, now: Now) {
         self.prepare();
+        if !self.queries.is_idle() {
+            self.queries.advance(&mut self.store, now, &mut self.effects);
+            self.record(true, now);
+        }
         self.journal.poll(now);
         while let Some(owner) = self.journal.next_to_move() {
             let slot = self.store.job_at(owner).expect("an owner is a job's place");
@@ -322,7 +338,7 @@ impl Durable {
 
     /// When something is due next, in the store or at the disk.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        if self.uncommitted {
+        if self.uncommitted || self.queries.is_due() {
             // The shell may have gone on with requests behind the commit of its pass.
             return Some(Mono(0));
         }

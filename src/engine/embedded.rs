@@ -1,11 +1,13 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
+use super::queries::Queries;
 use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
+use crate::query::Helper;
 use crate::store::{Counts, Effects, Store};
 
 /// The embedded engine.
@@ -13,19 +15,28 @@ use crate::store::{Counts, Effects, Store};
 pub struct Embedded {
     store: Store,
     effects: Effects,
+    queries: Queries,
     /// How many of the outcomes have been shown.
     shown: usize,
 }
 
 impl Embedded {
     pub(super) fn new(seed: u64) -> Self {
-        Self { store: Store::new(seed), effects: Effects::default(), shown: 0 }
+        Self {
+            store: Store::new(seed),
+            effects: Effects::default(),
+            queries: Queries::default(),
+            shown: 0,
+        }
     }
 
     #[inline(always)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
+        if !self.effects.searches.is_empty() {
+            self.queries.take(&mut self.effects);
+        }
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, _now: Now) {
@@ -36,6 +47,7 @@ impl Embedded {
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
         self.prepare();
         self.store.forget(client, now, &mut self.effects);
+        self.queries.forget(client);
     }
 
     pub(super) fn expire(&mut self, now: Now) {
@@ -45,9 +57,27 @@ impl Embedded {
         }
     }
 
+    /// Ends a pass: in memory there is nothing but queries that go on behind it.
+    pub(super) fn commit(&mut self, now: Now) {
+        if !self.queries.is_idle() {
+            self.prepare();
+            self.queries.advance(&mut self.store, now, &mut self.effects);
+        }
+    }
+
+    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
+        self.queries.set_helper(helper);
+    }
+
     #[inline]
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
+    fn next_deadline(&self) -> Option<Mono> {
         self.store.next_deadline()
+    }
+
+    /// When something is due next, in the store or among the queries.
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if self.queries.is_due() { Some(Mono(0)) } else { self.next_deadline() }
     }
 
     #[inline(always)]

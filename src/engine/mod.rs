@@ -12,9 +12,11 @@
 //!   back, to nobody.
 //! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
+//!   Queries begin and end there.
 
 mod durable;
 mod embedded;
+mod queries;
 mod record;
 
 use crate::base::time::{Mono, Now};
@@ -24,6 +26,7 @@ use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
+use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
@@ -117,6 +120,18 @@ impl Engine {
         Self::Durable(Box::new(Durable::new(restored.store, journal)))
     }
 
+    /// The same engine with somebody who evaluates queries, and makes the shell call
+    /// [`Engine::commit`] when one has ended. Without, each query is answered by
+    /// `Reply::BadQuery`.
+    #[must_use]
+    pub fn with_queries(mut self, helper: Box<dyn Helper>) -> Self {
+        match &mut self {
+            Self::Embedded(engine) => engine.set_helper(helper),
+            Self::Durable(engine) => engine.set_helper(helper),
+        }
+        self
+    }
+
     /// What went wrong so badly that nothing that must last can be answered any more.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -190,8 +205,7 @@ impl Engine {
     /// Ends a pass.
     pub fn commit(&mut self, now: Now) {
         match self {
-            // In memory there is nothing to make durable.
-            Self::Embedded(_) => {}
+            Self::Embedded(engine) => engine.commit(now),
             Self::Durable(engine) => engine.commit(now),
         }
     }
@@ -210,7 +224,7 @@ impl Engine {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         match self {
-            Self::Embedded(engine) => engine.next_deadline(),
+            Self::Embedded(engine) => engine.poll_timeout(),
             Self::Durable(engine) => engine.poll_timeout(),
         }
     }

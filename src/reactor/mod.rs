@@ -1,5 +1,5 @@
 //! F6: the reactor. The only place of the server that knows mio, sockets, clocks, signals, and in
-//! [`disk`] files and the threads that wait for them.
+//! [`disk`] files and the threads that wait for them, in [`query`] the thread that evaluates.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
 //! a pass of fixed phases; the order is the contract:
@@ -21,6 +21,7 @@ mod clock;
 pub mod disk;
 mod listener;
 mod notices;
+pub mod query;
 mod socket;
 mod wake;
 

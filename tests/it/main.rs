@@ -12,6 +12,7 @@ mod http;
 mod journal;
 mod parsers;
 mod process;
+mod query;
 mod sim;
 mod support;
 mod tidy;
