@@ -76,9 +76,6 @@ impl Profile {
             popping: *dice.pick(&[10, 40, 90]),
             watching: *dice.pick(&[0, 0, 3, 10, 40]),
         };
-        if profile.watching > 0 {
-            profile.lazy = 0;
-        }
         if dice.percent(20) {
             // Pops wait behind large jobs that come to their end, noticed at once or later.
             profile.queues = dice.between(1, 2);

@@ -20,15 +20,8 @@ pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
     catch_unwind(AssertUnwindSafe(go)).is_err()
 }
 
-/// Whether no place has two clients at a time: an engine may rely on that. And the judge of watched
-/// queues relies on what is due to end at once.
+/// Whether no place has two clients at a time: an engine may rely on that.
 fn is_possible(steps: &[Step]) -> bool {
-    let watched = steps.iter().any(|step| matches!(step, Step::Submit(_, Ask::Watch(_))));
-    let is_lazy =
-        |pair: &[Step]| matches!(pair[0], Step::Time(_)) && !matches!(pair[1], Step::Expire);
-    if watched && steps.windows(2).any(is_lazy) {
-        return false;
-    }
     let mut there: BTreeMap<u32, ClientId> = BTreeMap::new();
     steps.iter().all(|step| match step {
         Step::Submit(Ticket { client, .. }, _) | Step::Cancel(Ticket { client, .. }) => {

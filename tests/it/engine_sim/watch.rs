@@ -154,6 +154,10 @@ impl Job {
 }
 
 impl Model {
+    pub(super) fn is_watching(&self) -> bool {
+        self.watched.iter().any(Option::is_some)
+    }
+
     fn exists(&self, queue: Queue) -> bool {
         let declared = self.watched[queue].as_ref().is_some_and(|watched| watched.declared);
         queue == DEFAULT || declared || self.jobs.iter().any(|job| job.queue == queue)

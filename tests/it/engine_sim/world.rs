@@ -70,6 +70,10 @@ impl World {
             assert!(self.now.mono <= now.mono, "time runs back");
             (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
         } else {
+            let watches = matches!(step, Step::Submit(_, Ask::Watch(_)));
+            if (watches || self.model.is_watching()) && self.model.has_over() {
+                self.carry_out(&Step::Expire);
+            }
             self.carry_out(step);
         }
         self.compare_sizes();
@@ -218,6 +222,11 @@ impl World {
 }
 
 impl Model {
+    /// Whether a job is over, which the engine may know or not.
+    fn has_over(&self) -> bool {
+        self.jobs.iter().any(|job| self.is_over(job))
+    }
+
     /// The earliest and the latest moment that an engine may wish to be called at. They differ
     /// only by jobs that are over, which it may have forgotten.
     pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
