@@ -24,6 +24,8 @@ mod jobq;
 mod request;
 mod route;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub(super) use answer::write_full;
 pub use session::Session;

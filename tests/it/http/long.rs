@@ -1,7 +1,9 @@
 //! Long answers: in pieces, from one moment, and never more of them in memory than a bound.
 
 use jobcentre::base::buf::{Input, progress};
-use jobcentre::base::limits::{HTTP_PIECE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER, READ_BUDGET};
+use jobcentre::base::limits::{
+    FOUND_AT_ONCE, HTTP_PIECE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER, READ_BUDGET,
+};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
@@ -22,12 +24,20 @@ struct World {
 impl World {
     /// A server with many jobs in a queue that nobody has looked at.
     fn full() -> Self {
-        let settings = Settings { max_request: 1000, max_clients: 10 };
+        Self::with(JOBS, 0)
+    }
+
+    /// A server with so many jobs whose payloads have so many bytes and a few.
+    fn with(jobs: usize, payload: usize) -> Self {
+        let settings = Settings { max_request: 10_000, max_clients: 10 };
         let mut world =
             Self { server: Server::new(settings, Engine::in_memory(1)), now: Now::default() };
         let putter = world.open(Door::JobCentre);
-        let put = "{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{}}\n".repeat(JOBS);
-        for bytes in put.as_bytes().chunks(READ_BUDGET) {
+        let payload = "x".repeat(payload);
+        let put = format!(
+            "{{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{{\"a\":\"{payload}\"}}}}\n"
+        );
+        for bytes in put.repeat(jobs).as_bytes().chunks(READ_BUDGET) {
             world.server.handle_input(putter, bytes, world.now);
             world.pass(putter, usize::MAX);
         }
@@ -113,18 +123,22 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
 
 #[test]
 fn all_about_many_jobs_comes_in_pieces_too() {
-    let mut world = World::full();
+    let mut world = World::with(FOUND_AT_ONCE, 1000);
     let reader = world.open(Door::Http);
-    let query = "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n";
-    world.ask(reader, &format!("{query}{{\"limit\":50000}}"));
+    let query = "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n";
+    world.ask(reader, &format!("{query}{{}}"));
     let mut answer = Vec::new();
-    while world.is_busy() || answer.is_empty() {
+    loop {
         answer.extend(world.pass(reader, usize::MAX));
+        if !world.is_busy() {
+            break;
+        }
     }
     let body = body_of(&answer);
-    assert_eq!(ids(&body).len(), 50_000);
+    assert_eq!(ids(&body).len(), FOUND_AT_ONCE);
+    assert!(body.len() > 5 * HTTP_PIECE, "it is long");
     let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(json["jobs"][49_999]["events"][0][0], "job_created");
+    assert_eq!(json["jobs"][FOUND_AT_ONCE - 1]["events"][0][0], "job_created");
 }
 
 #[test]
