@@ -115,12 +115,7 @@ impl Evaluator {
         let mut found = Vec::new();
         let mut rest = work.rows.values();
         while found.len() < limit {
-            let count = {
-                let mut window = self.window.lock();
-                window.rows.clear();
-                window.rows.extend(rest.by_ref().take(WINDOW as usize).cloned());
-                u32::try_from(window.rows.len()).unwrap_or(WINDOW)
-            };
+            let count = self.window.fill(rest.by_ref());
             let mut from = 0;
             while from < count {
                 from = self.scan_window(statement, from, count, limit, &mut found)?;

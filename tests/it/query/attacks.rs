@@ -94,7 +94,7 @@ const ATTACKS: [(&str, &str); 83] = [
     ("main.j.id", "no such column"),
     ("old.id", "no such column"),
     ("sqlite_schema.sql", "no such column"),
-    ("id COLLATE foreign_one", "no such collation"),
+    ("id = 1 COLLATE foreign_one", "no such collation"),
     ("1\0 OR 1", "NUL"),
     ("1 +", ""),
     ("((1)", ""),

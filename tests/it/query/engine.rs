@@ -72,10 +72,10 @@ struct Shop {
 
 impl Shop {
     fn new(engine: Engine, disk: Option<SimDisk>) -> Self {
-        let desk = Arc::new(Mutex::new(Desk { ready: true, ..Desk::default() }));
-        let clerk = Clerk { desk: desk.clone(), evaluator: evaluator() };
+        let shared = Arc::new(Mutex::new(Desk { ready: true, ..Desk::default() }));
+        let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(clerk));
-        let mut shop = Self { engine, desk, serial: 0, disk, told: Vec::new() };
+        let mut shop = Self { engine, desk: shared, serial: 0, disk, told: Vec::new() };
         shop.ask(0, &Watch::Declare { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
@@ -117,7 +117,9 @@ impl Shop {
     fn listen(&mut self) {
         while let Some(completion) = self.engine.poll_completion() {
             let words = match completion.reply {
-                Reply::Found(rows) => rows.iter().map(|row| format!("{} ", row.id.0)).collect(),
+                Reply::Found(rows) => {
+                    rows.iter().fold(String::new(), |all, row| all + &row.id.0.to_string() + " ")
+                }
                 Reply::Row(row) => {
                     format!("{} is {}", row.id.0, String::from_utf8_lossy(&row.state))
                 }

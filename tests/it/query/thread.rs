@@ -30,7 +30,7 @@ fn wait(thread: &mut QueryThread) -> Found {
 
 #[test]
 fn it_answers() {
-    let mut thread = QueryThread::start(Duration::from_secs(600), &Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_mins(10), &Wake::default()).unwrap();
     for limit in [3, 5] {
         let even = query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]);
         thread.start(Work { limit: Some(limit), ..work(even) });
@@ -51,7 +51,7 @@ fn it_stops_what_takes_too_long() {
 
 #[test]
 fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
-    let mut thread = QueryThread::start(Duration::from_secs(60), &Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_mins(1), &Wake::default()).unwrap();
     thread.start(slow());
     // Under way in either thread, it is dropped.
     thread.stop();
@@ -69,7 +69,7 @@ fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
 
 #[test]
 fn it_stops_what_nobody_waits_for() {
-    let mut thread = QueryThread::start(Duration::from_secs(600), &Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_mins(10), &Wake::default()).unwrap();
     thread.start(slow());
     thread.stop();
     assert!(wait(&mut thread).is_err());
