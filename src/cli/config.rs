@@ -53,6 +53,11 @@ pub(super) struct Options {
     #[serde(default, deserialize_with = "read_max_clients")]
     max_clients: Option<usize>,
 
+    /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
+    /// that browsers trust [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_WORKER_CA")]
+    worker_ca: Option<PathBuf>,
+
     /// How log lines on stderr look [default: human].
     #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
     log_format: Option<Format>,
@@ -70,6 +75,7 @@ pub(super) struct Config {
     pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
+    pub(super) worker_ca: Option<PathBuf>,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
 }
@@ -94,6 +100,7 @@ impl Options {
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
+            worker_ca: self.worker_ca.or(fallback.worker_ca),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
         }
@@ -117,6 +124,7 @@ impl Options {
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
+            worker_ca: self.worker_ca,
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
         }
@@ -169,12 +177,13 @@ mod tests {
     fn a_file_sets_everything_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
-                    log-format = 'json'\nlog-level = 'warn'\n";
+                    worker-ca = 'ca.pem'\nlog-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
         assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.data, Some(PathBuf::from("d")));
+        assert_eq!(config.worker_ca, Some(PathBuf::from("ca.pem")));
         assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);

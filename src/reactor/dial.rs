@@ -180,12 +180,10 @@ impl Dial {
                 }
                 State::Connecting(stream, address, rest) => match is_connected(&stream) {
                     Ok(false) => Turn::Waits(State::Connecting(stream, address, rest)),
-                    Ok(true) if target.tls => {
-                        match Tls::begin(stream, &target.host, &trust()) {
-                            Ok(tls) => Turn::Next(State::Greeting(tls)),
-                            Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
-                        }
-                    }
+                    Ok(true) if target.tls => match Tls::begin(stream, &target.host, &trust()) {
+                        Ok(tls) => Turn::Next(State::Greeting(tls)),
+                        Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
+                    },
                     Ok(true) => Turn::Ends(Ok(Stream::Plain(stream))),
                     Err(error) => Turn::Next(State::Trying(rest, unreachable(address, &error))),
                 },
@@ -248,6 +246,7 @@ fn is_connected(stream: &TcpStream) -> io::Result<bool> {
 mod tests {
     use super::*;
     use mio::{Events, Poll};
+    use socket2::{Domain, SockAddr, Socket as Raw, Type};
     use std::net::{Ipv4Addr, TcpListener};
 
     const CLIENT: ClientId = ClientId { index: 3, generation: 9 };
@@ -258,9 +257,12 @@ mod tests {
         (listener, address)
     }
 
-    /// An address at which nobody listens.
-    fn closed() -> SocketAddr {
-        listener().1
+    /// An address at which nobody listens, as long as the socket lives.
+    fn closed() -> (Raw, SocketAddr) {
+        let socket = Raw::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        (socket, address)
     }
 
     /// What comes of a name with these addresses.
@@ -288,7 +290,8 @@ mod tests {
     #[test]
     fn the_addresses_of_a_name_are_tried_in_order() {
         let ((first, at_first), (second, at_second)) = (listener(), listener());
-        let socket = dial(vec![closed(), closed(), at_first, at_second]).unwrap();
+        let (_closed, at_closed) = closed();
+        let socket = dial(vec![at_closed, at_closed, at_first, at_second]).unwrap();
         let (_, peer) = first.accept().unwrap();
         assert_eq!(socket.stream.tcp().local_addr().unwrap(), peer);
         assert!(!socket.hung_up, "what the closed ones did is forgotten");
@@ -297,9 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn what_came_with_the_connection_is_not_forgotten() {
+        let (listener, address) = listener();
+        let mut poll = Poll::new().unwrap();
+        let mut dials = Dials::new(Wake::default());
+        let host = address.ip().to_string().into();
+        dials.begin(CLIENT, Arc::new(Target { host, port: address.port(), tls: false }));
+        assert!(dials.poll(poll.registry()).is_none(), "the system has not been asked");
+        // The peer has come and gone before the loop hears of either.
+        drop(listener.accept().unwrap());
+        let mut events = Events::with_capacity(8);
+        let (_, outcome) = loop {
+            poll.poll(&mut events, None).unwrap();
+            events.iter().for_each(|event| dials.note(CLIENT, event));
+            if let Some(outcome) = dials.poll(poll.registry()) {
+                break outcome;
+            }
+        };
+        let socket = outcome.unwrap();
+        assert!(socket.hung_up && socket.readable && socket.writable, "{socket:?}");
+    }
+
+    #[test]
     fn if_no_address_answers_the_last_one_is_named() {
-        let last = closed();
-        let why = dial(vec![closed(), last]).unwrap_err();
+        let ((_one, first), (_other, last)) = (closed(), closed());
+        let why = dial(vec![first, last]).unwrap_err();
         let ConnectError::Unreachable(why) = why else { panic!("{why:?}") };
         assert!(why.starts_with(&format!("{last}: ")), "{why}");
         let none = ConnectError::Unreachable("no address".into());

@@ -123,3 +123,65 @@ fn look_up(target: &Target) -> Found {
     }
     Ok(addresses)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: &str) -> Arc<Target> {
+        Arc::new(Target { host: host.into(), port: 80, tls: false })
+    }
+
+    fn client(index: u32) -> ClientId {
+        ClientId { index, generation: 1 }
+    }
+
+    /// A resolver without threads, and what its threads would have.
+    fn idle() -> (Resolver, Receiver<Request>, Sender<(ClientId, Found)>) {
+        let (requests, queue) = sync_channel(NAMES_MAX);
+        let (answer, answers) = channel();
+        let lanes = Some(Lanes { requests, answers });
+        (Resolver { wake: Wake::default(), lanes }, queue, answer)
+    }
+
+    #[test]
+    fn an_address_in_numbers_needs_nobody() {
+        let address = |host: &str| literal(&target(host)).map(|address| address.to_string());
+        assert_eq!(address("127.0.0.1").as_deref(), Some("127.0.0.1:80"));
+        assert_eq!(address("::1").as_deref(), Some("[::1]:80"));
+        assert_eq!(address("localhost"), None);
+        assert_eq!(address("127.1"), None);
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_its_end_is_told() {
+        let (mut resolver, queue, _answer) = idle();
+        let name = target("name");
+        let claims: Vec<_> = (0..).map_while(|i| resolver.ask(client(i), &name).ok()).collect();
+        assert_eq!(claims.len(), NAMES_MAX);
+        assert_eq!(resolver.ask(client(0), &name).unwrap_err(), ConnectError::Busy);
+        drop(queue);
+        let ConnectError::Name(why) = resolver.ask(client(0), &name).unwrap_err() else {
+            panic!("another reason");
+        };
+        assert!(why.contains("have died"), "{why}");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_passed_over() {
+        let (mut resolver, queue, answer) = idle();
+        // No name has a label of 64 bytes, so nobody has to be asked.
+        let long = target(&"x".repeat(64));
+        let dropped = resolver.ask(client(1), &long).unwrap();
+        let _kept = resolver.ask(client(2), &long).unwrap();
+        drop(dropped);
+        let lanes = resolver.lanes.take().unwrap();
+        drop(lanes.requests);
+        serve(&Mutex::new(queue), &answer, &Wake::default());
+        let (who, found) = lanes.answers.try_recv().unwrap();
+        assert_eq!(who, client(2));
+        let Err(ConnectError::Name(why)) = found else { panic!("{found:?}") };
+        assert!(why.starts_with(&format!("{}: ", long.host)), "{why}");
+        assert!(lanes.answers.try_recv().is_err(), "somebody else was answered");
+    }
+}

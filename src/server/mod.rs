@@ -12,6 +12,7 @@
 mod connection;
 mod lists;
 mod notices;
+mod outgoing;
 mod shell;
 
 use crate::base::buf::{Input, progress};
@@ -27,7 +28,7 @@ use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
-use connection::Connection;
+use connection::{Connection, Way};
 use lists::Lists;
 use notices::Notices;
 
@@ -48,6 +49,8 @@ pub struct Server {
     shared: Shared,
     connections: Slab<Connection>,
     refused: usize,
+    /// Connections to other servers, answered or not.
+    outgoing: usize,
     stopping: bool,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
@@ -86,6 +89,7 @@ impl Server {
             shared: Shared::new(settings.max_request),
             connections: Slab::default(),
             refused: 0,
+            outgoing: 0,
             stopping: false,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
@@ -108,6 +112,8 @@ impl Server {
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
+        let called = |(_, connection): &(ClientId, &Connection)| connection.way != Way::Accepted;
+        assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -308,6 +314,9 @@ impl Server {
         let Some(connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Refused) {
             self.refused -= 1;
+        }
+        if connection.way != Way::Accepted {
+            self.outgoing -= 1;
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));

@@ -4,3 +4,4 @@
 pub mod json;
 pub mod lines;
 pub mod packets;
+pub mod url;

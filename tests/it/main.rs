@@ -9,6 +9,7 @@ mod durable_sim;
 mod engine_sim;
 mod heap;
 mod journal;
+mod outgoing;
 mod parsers;
 mod process;
 mod sim;
