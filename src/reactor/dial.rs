@@ -2,8 +2,8 @@
 //! after the other, hands shaken.
 //!
 //! Each ends in exactly one outcome, unless it is called off before; then nothing that still comes
-//! for it finds anybody. An event only marks a dial as ready; [`Dials::poll`] does the rest, once in
-//! each pass. How long a dial may take is not known here.
+//! for it finds anybody. An event only marks a dial as ready; [`Dials::poll`] does the rest, once
+//! in each pass. How long a dial may take is not known here.
 
 use super::listener::watch_for_death;
 use super::resolve::{self, Claim, Found, Resolver};

@@ -11,6 +11,11 @@ impl<C: Core> Reactor<C> {
     pub(super) fn dial(&mut self) {
         while let Some((client, outcome)) = self.dials.poll(self.poll.registry()) {
             match outcome {
+                Ok(_) if !self.sockets.has_room(client) => {
+                    // The core has given its place away since it was begun, and is about to say
+                    // that it is called off.
+                    debug!("a connection to another server came too late");
+                }
                 Ok(socket) => {
                     let hung_up = socket.hung_up;
                     self.sockets.insert(client, socket);

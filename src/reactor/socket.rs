@@ -115,6 +115,11 @@ impl Sockets {
         }
     }
 
+    /// Whether the place of a client is free.
+    pub(super) fn has_room(&self, client: ClientId) -> bool {
+        self.places.get(client.index as usize).is_none_or(Option::is_none)
+    }
+
     /// Closes a socket.
     pub(super) fn remove(&mut self, client: ClientId) {
         if self.get_mut(client).is_some() {

@@ -3,6 +3,7 @@
 mod caller;
 mod peers;
 
+use crate::support::{Program, Server, TempDir};
 use caller::{Calls, Event, target};
 use jobcentre::model::core::{Action, ConnectError};
 use jobcentre::model::id::ClientId;
@@ -138,15 +139,18 @@ fn a_peer_that_resets_is_noticed() {
     for tls in [false, true] {
         let identity = tls.then(|| authority.identity(HOST, YEAR));
         let (address, thread) = peer(move |mut stream| {
-            if let Some(identity) = identity {
-                identity.greet(&mut stream).unwrap();
-            }
             // Nothing is said before there is a connection.
-            stream.read_exact(&mut [0; 1]).unwrap();
+            if let Some(identity) = identity {
+                let mut secure = identity.secure(stream);
+                secure.read_exact(&mut [0; 1]).unwrap();
+                stream = secure.sock;
+            } else {
+                stream.read_exact(&mut [0; 1]).unwrap();
+            }
             reset(stream);
         });
         let mut calls = Calls::default();
-        let client = calls.call(target(HOST, address, tls), b"");
+        let client = calls.call(target(HOST, address, tls), b"!");
         calls
             .run(Some(authority.trust()), |calls| calls.get(client).events.contains(&Event::Reset));
         thread.join().unwrap();
@@ -291,6 +295,30 @@ fn a_call_can_be_called_off_in_the_middle_of_a_handshake() {
     let end = thread.join().unwrap();
     assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
     assert!(calls.table.get(first).is_none());
+}
+
+#[test]
+fn a_server_starts_only_with_sound_authorities() {
+    let dir = TempDir::new("worker-ca");
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(dir.path()).unwrap();
+    let sound = Authority::new().pem();
+    std::fs::write(path("sound.pem"), sound.repeat(2)).unwrap();
+    std::fs::write(path("empty.pem"), "").unwrap();
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(path("damaged.pem"), [&sound, damaged].concat()).unwrap();
+    for (name, why) in [
+        ("none.pem", "cannot be read: "),
+        ("empty.pem", "holds no certificate"),
+        ("damaged.pem", "certificate 2 is not sound: "),
+    ] {
+        let output = Program::output(&["serve", "--listen", ":0", "--worker-ca", &path(name)], &[]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("--worker-ca {}: {why}", path(name))), "{text}");
+    }
+    let server = Server::start(&["--worker-ca", &path("sound.pem")]);
+    server.connect().settle();
 }
 
 #[test]
