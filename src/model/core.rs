@@ -80,8 +80,8 @@ impl fmt::Display for ConnectError {
     }
 }
 
-/// What a shell is to do to a connection. It closes for good only what it is told to close, or what
-/// it has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
+/// What a shell is to do to a connection. It closes for good only what it is told to close, or
+/// what it has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Connect this client, which the core has just made, to another server.
