@@ -55,8 +55,8 @@ pub struct Target {
     pub tls: bool,
 }
 
-/// Why there is no connection to a [`Target`]. Each kind but the first carries what the system says;
-/// displays as a sentence without its end.
+/// Why there is no connection to a [`Target`]. Each kind but the first carries what the system
+/// says; displays as a sentence without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// Very many names are being looked up.

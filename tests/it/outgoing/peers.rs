@@ -23,6 +23,8 @@ pub(super) fn peer<T: Send + 'static>(
 ) -> (SocketAddr, JoinHandle<T>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
+    // So little room that whoever sends much has to wait.
+    SockRef::from(&listener).set_recv_buffer_size(16 * 1024).unwrap();
     let thread = thread::spawn(move || {
         let stream = listener.accept().unwrap().0;
         stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
