@@ -11,6 +11,7 @@ use peers::{Authority, Identity, Secure, closed_port, peer, reset};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 const HOST: &str = "127.0.0.1";
 const YEAR: i32 = 3000;
@@ -83,24 +84,34 @@ fn bytes_go_both_ways_through_tls() {
 }
 
 #[test]
-fn what_was_sent_before_a_close_arrives() {
+fn what_was_sent_to_a_slow_peer_before_a_close_arrives() {
     let authority = Authority::new();
     let identity = authority.identity("localhost", YEAR);
+    let (go, wait) = channel();
     let (address, thread) = peer(move |stream| {
         let (mut stream, mut heard) = (identity.secure(stream), Vec::new());
         stream.write_all(b"go").unwrap();
+        wait.recv().unwrap();
         stream.read_to_end(&mut heard).map(|_| heard)
     });
-    let (mut calls, words) = (Calls::default(), content(1_000_000));
+    // More than the system takes for a peer that does not read.
+    let (mut calls, words) = (Calls { restless: true, ..Calls::default() }, content(16_000_000));
     let client = calls.call(target("localhost", address, true), &words);
+    let (mut left, mut held_up) = (words.len(), false);
     calls.run(Some(authority.trust()), |calls| {
         // Unread bytes would make the system reset the connection.
-        let sent = calls.get(client).output.is_empty() && calls.get(client).received == b"go";
-        if sent {
+        let heard = calls.get(client).received == b"go";
+        let before = std::mem::replace(&mut left, calls.get(client).output.len());
+        if heard && left == before && !held_up {
+            held_up = true;
+            go.send(()).unwrap();
+        }
+        if left == 0 {
             calls.close(client);
         }
-        sent
+        left == 0
     });
+    assert!(held_up, "the system has taken all at once");
     // Not an error: the peer was told farewell.
     assert!(thread.join().unwrap().unwrap() == words, "something is missing");
 }
