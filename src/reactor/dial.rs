@@ -27,7 +27,7 @@ pub(super) type Outcome = Result<Socket, ConnectError>;
 /// All dials under way.
 #[derive(Debug)]
 pub(super) struct Dials {
-    dials: HashMap<ClientId, Dial>,
+    under_way: HashMap<ClientId, Dial>,
     /// Those that may be able to go on.
     ready: Vec<ClientId>,
     resolver: Resolver,
@@ -76,7 +76,7 @@ fn unreachable(address: SocketAddr, error: &io::Error) -> ConnectError {
 impl Dials {
     pub(super) fn new(wake: Wake) -> Self {
         let resolver = Resolver::new(wake);
-        Self { dials: HashMap::new(), ready: Vec::new(), resolver, trust: None }
+        Self { under_way: HashMap::new(), ready: Vec::new(), resolver, trust: None }
     }
 
     /// Whom connections by TLS trust; without this, the usual authorities.
@@ -100,12 +100,12 @@ impl Dials {
         if !matches!(dial.state, State::Resolving { .. }) {
             self.ready.push(client);
         }
-        self.dials.insert(client, dial);
+        self.under_way.insert(client, dial);
     }
 
     /// Calls one off, if it is under way.
     pub(super) fn cancel(&mut self, client: ClientId) {
-        self.dials.remove(&client);
+        self.under_way.remove(&client);
     }
 
     /// Whether [`Dials::poll`] has something to do even if nothing happens.
@@ -115,7 +115,7 @@ impl Dials {
 
     /// Something has happened to the socket of one.
     pub(super) fn note(&mut self, client: ClientId, event: &Event) {
-        if let Some(dial) = self.dials.get_mut(&client) {
+        if let Some(dial) = self.under_way.get_mut(&client) {
             dial.hung_up |= event.is_read_closed() || event.is_error();
             self.ready.push(client);
         }
@@ -123,7 +123,7 @@ impl Dials {
 
     /// Lets all go on that can, until one ends.
     pub(super) fn poll(&mut self, registry: &Registry) -> Option<(ClientId, Outcome)> {
-        if self.dials.is_empty() {
+        if self.under_way.is_empty() {
             self.ready.clear();
             return None;
         }
@@ -131,11 +131,11 @@ impl Dials {
             self.handle_found(client, found);
         }
         while let Some(client) = self.ready.pop() {
-            let Some(dial) = self.dials.remove(&client) else { continue };
+            let Some(dial) = self.under_way.remove(&client) else { continue };
             let trust = &mut self.trust;
             match dial.go_on(client, registry, || trust.get_or_insert_default().clone()) {
                 Step::Waits(dial) => {
-                    self.dials.insert(client, dial);
+                    self.under_way.insert(client, dial);
                 }
                 Step::Ends(outcome) => return Some((client, outcome)),
             }
@@ -144,7 +144,7 @@ impl Dials {
     }
 
     fn handle_found(&mut self, client: ClientId, found: Found) {
-        let Some(dial) = self.dials.get_mut(&client) else { return };
+        let Some(dial) = self.under_way.get_mut(&client) else { return };
         dial.state = match found {
             Ok(addresses) => State::trying(addresses),
             Err(why) => State::Over(why),
@@ -276,7 +276,7 @@ mod tests {
         loop {
             if let Some((client, outcome)) = dials.poll(poll.registry()) {
                 assert_eq!(client, CLIENT);
-                assert!(dials.dials.is_empty());
+                assert!(dials.under_way.is_empty());
                 return outcome;
             }
             poll.poll(&mut events, None).unwrap();

@@ -80,7 +80,7 @@ impl Resolver {
     }
 
     /// An answer, if there is one.
-    pub(super) fn poll(&mut self) -> Option<(ClientId, Found)> {
+    pub(super) fn poll(&self) -> Option<(ClientId, Found)> {
         self.lanes.as_ref()?.answers.try_recv().ok()
     }
 }

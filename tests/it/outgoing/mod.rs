@@ -359,7 +359,9 @@ fn many_calls_share_a_loop() {
         }
         let over = said.iter().all(|&(client, _)| calls.get(client).received.len() == ROUNDS);
         if over {
-            said.iter().for_each(|&(client, _)| calls.close(client));
+            for &(client, _) in &said {
+                calls.close(client);
+            }
         }
         over
     });
