@@ -91,6 +91,27 @@ pub const EVENTS_PER_PASS: usize = 1024;
 /// Connections asked for by peers but not yet accepted, kept by the kernel.
 pub const LISTEN_BACKLOG: i32 = 4096;
 
+/// Connections to other servers at one time, those that are not yet connected included.
+pub const OUTGOING_MAX: usize = 1024;
+
+/// How long another server has to accept a connection, to be found and to prove who it is.
+pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Names of other servers that wait to be looked up.
+pub const NAMES_MAX: usize = 1024;
+
+/// How many names are looked up at a time.
+pub const RESOLVERS: usize = 4;
+
+/// Addresses of one name that are tried.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Bytes that another server may spend on proving who it is: certificates are the most of it.
+pub const HANDSHAKE_MAX: usize = 256 * 1024;
+
+/// Bytes that are encrypted at a time: what fits into one record.
+pub const TLS_PIECE: usize = 16 * 1024;
+
 /// Queues without jobs and waiters that are remembered, so that a queue which is empty for a moment
 /// is not made anew for each job.
 pub const IDLE_QUEUES: usize = 1024;
@@ -296,6 +317,7 @@ const _: () = assert!(
     "a name of any length can be subscribed to, and offsets are 32 bits wide"
 );
 const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_MAX && QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
+const _: () = assert!(OUTGOING_MAX <= NAMES_MAX, "each can have its name looked up");
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =
     assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

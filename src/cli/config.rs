@@ -63,6 +63,10 @@ pub(super) struct Options {
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
     query_timeout: Option<QueryTimeout>,
+    /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
+    /// that browsers trust [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_WORKER_CA")]
+    worker_ca: Option<PathBuf>,
 
     /// How log lines on stderr look [default: human].
     #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
@@ -82,6 +86,7 @@ pub(super) struct Config {
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
     pub(super) query_timeout: Duration,
+    pub(super) worker_ca: Option<PathBuf>,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
 }
@@ -108,6 +113,7 @@ impl Options {
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             query_timeout: self.query_timeout.or(fallback.query_timeout),
+            worker_ca: self.worker_ca.or(fallback.worker_ca),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
         }
@@ -135,6 +141,7 @@ impl Options {
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             query_timeout: self.query_timeout.unwrap_or_default().0,
+            worker_ca: self.worker_ca,
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
         }
@@ -188,7 +195,7 @@ mod tests {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     query-timeout = '2s'\n\
-                    log-format = 'json'\nlog-level = 'warn'\n";
+                    worker-ca = 'ca.pem'\nlog-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
             ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
@@ -197,6 +204,7 @@ mod tests {
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.data, Some(PathBuf::from("d")));
+        assert_eq!(config.worker_ca, Some(PathBuf::from("ca.pem")));
         assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);

@@ -4,12 +4,12 @@ use super::config::{Config, Options};
 use super::{complain, data, files, log};
 use crate::engine::Engine;
 use crate::reactor::query::QueryThread;
-use crate::reactor::{Clock, Ending, Reactor, Wake};
+use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
 use crate::server::{Server, Settings};
 use clap::Args;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::{error, info, warn};
 
@@ -59,6 +59,7 @@ impl Serve {
 }
 
 fn serve(config: &Config) -> io::Result<Ending> {
+    let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let max_clients = files::make_room(config.max_clients);
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
@@ -73,6 +74,9 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let engine = engine.with_queries(Box::new(queries));
     let server = Server::new(settings, engine);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
+    if let Some(trust) = trust {
+        reactor.set_trust(trust);
+    }
     info!(
         version = env!("CARGO_PKG_VERSION"),
         max_clients,
@@ -84,6 +88,15 @@ fn serve(config: &Config) -> io::Result<Ending> {
         data::sum_up(&status);
     }
     Ok(ending)
+}
+
+/// Trust in the authorities of `--worker-ca`.
+fn read_trust(path: &Path) -> io::Result<Trust> {
+    let wrong =
+        |kind, why: String| io::Error::new(kind, format!("--worker-ca {}: {why}", path.display()));
+    let pem = std::fs::read(path)
+        .map_err(|error| wrong(error.kind(), format!("cannot be read: {error}")))?;
+    Trust::with(&pem).map_err(|why| wrong(io::ErrorKind::InvalidData, why))
 }
 
 fn report(ending: Ending) {

@@ -4,6 +4,7 @@ use crate::base::strings::Strings;
 use crate::model::id::JobId;
 use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
 use crate::model::watch::Watch;
+use crate::model::work::Work;
 
 /// One request, in the words of the store. Every command gets exactly one completion.
 ///
@@ -131,6 +132,8 @@ pub enum Command<'a> {
     },
     /// Something about a watched queue: see [`Watch`].
     Watch(&'a Watch<'a>),
+    /// Something about work that is followed to a result: see [`Work`].
+    Work(&'a Work<'a>),
 }
 
 /// How long a take waits when there is no job.

@@ -4,9 +4,16 @@
 //! benches another. One pass goes: inputs and ends of connections, [`Core::finish_pass`], then
 //! [`Core::poll_touched`] until it is dry, and for each of those the output, then
 //! [`Core::poll_notice`] and [`Core::poll_action`] until they are dry.
+//!
+//! A core may also call other servers: it names a client of its own making in [`Action::Connect`],
+//! and the shell answers once, by [`Core::handle_connected`] or [`Core::handle_connect_failed`].
+//! From then on that client is like any other. Until then nothing is read or sent for it, and the
+//! core calls it off by [`Action::Close`]; how long to wait is the core's affair.
 
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
+use std::fmt;
+use std::sync::Arc;
 
 /// By which protocol a connection comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +58,49 @@ impl Door {
     }
 }
 
-/// What a shell is to do to a connection. It closes for good only what it is told to close, or what
-/// it has reported by [`Core::handle_reset`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Another server that a core calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Its name, or its address in numbers; of IPv6 without brackets.
+    pub host: Box<str>,
+    /// Its port.
+    pub port: u16,
+    /// Whether it is spoken to by TLS, its certificate being for `host`.
+    pub tls: bool,
+}
+
+/// Why there is no connection to a [`Target`]. Each kind but the first carries what the system
+/// says; displays as a sentence without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Very many names are being looked up.
+    Busy,
+    /// Its name leads to no address.
+    Name(Box<str>),
+    /// None of its addresses answers; this is about the last of them.
+    Unreachable(Box<str>),
+    /// It answers, but does not prove who it is, or cannot speak TLS.
+    Tls(Box<str>),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("too many names are being looked up at the moment"),
+            Self::Name(why) => write!(f, "the name cannot be resolved: {why}"),
+            Self::Unreachable(why) => write!(f, "no connection: {why}"),
+            Self::Tls(why) => write!(f, "no secure connection: {why}"),
+        }
+    }
+}
+
+/// What a shell is to do to a connection. It closes for good only what it is told to close, or
+/// what it has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Close it and forget it.
+    /// Connect this client, which the core has just made, to another server.
+    Connect(ClientId, Arc<Target>),
+    /// Close it and forget it, or stop connecting it.
     Close(ClientId),
     /// Tell the peer that nothing more will be sent; go on reading.
     ShutdownWrite(ClientId),
@@ -109,8 +154,15 @@ pub trait Core {
     /// The connection is gone without farewell, and the shell has closed it.
     fn handle_reset(&mut self, client: ClientId, now: Now);
 
+    /// A client that the core wanted to be connected is.
+    fn handle_connected(&mut self, _client: ClientId, _now: Now) {}
+
+    /// A client that the core wanted to be connected cannot be, and the shell has forgotten it.
+    fn handle_connect_failed(&mut self, _client: ClientId, _why: &ConnectError, _now: Now) {}
+
     /// Serve what was received, then end: each connection counts as ended by its peer once the
-    /// shell has handed over what had arrived.
+    /// shell has handed over what had arrived. Those that are not yet connected are the core's to
+    /// close.
     fn handle_stop(&mut self, now: Now);
 
     /// Ends the pass: what is due, what is durable, what can go on.

@@ -15,3 +15,4 @@ pub mod reply;
 pub mod row;
 pub mod snapshot;
 pub mod watch;
+pub mod work;

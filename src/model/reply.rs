@@ -6,6 +6,7 @@ use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
+use crate::model::work::{Constraint, Progress, WorkerId};
 use std::sync::Arc;
 
 /// A reply on its way to the session that asked.
@@ -26,6 +27,13 @@ pub enum Reply<'a> {
     Cancelled,
     /// A part of a census.
     Census(&'a Page),
+    /// The constraint of this name.
+    Constraint(&'a Constraint),
+    /// Jobs are held back as was asked.
+    Constrained {
+        /// Whether there was no constraint of the name before.
+        new: bool,
+    },
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
     /// It is done.
@@ -37,18 +45,27 @@ pub enum Reply<'a> {
         /// Whether there are more, so that the queue is still there.
         more: bool,
     },
+    /// There is no such job any more, but there was one.
+    Gone,
     /// These jobs match, in their order.
     Found(Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
     Kicked(u32),
+    /// There is no such constraint.
+    NoConstraint,
     /// There is no such job, or none ready.
     NoJob,
     /// There is no such queue.
     NoQueue,
-    /// The jobs of the queue are being taken stock of: ask again in the next pass.
+    /// There is no such worker.
+    NoWorker,
+    /// The jobs of the queue are being taken stock of: ask again in the next pass. Or: the job has
+    /// not come to its end in the time that was given.
     NotYet,
+    /// This is how the job is going.
+    Progress(Box<Progress<'a>>),
     /// Here are the jobs; they are gone from the store. The first one was selected, the others have
     /// its key, newest first.
     Packets(&'a [Packet]),
@@ -71,6 +88,8 @@ pub enum Reply<'a> {
     Rows(Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
+    /// The worker is on the list.
+    Worker(WorkerId),
     /// A pop would have selected this job, which is too large for it; it stays.
     TooLarge(JobId),
 }
@@ -125,4 +144,6 @@ pub enum Refusal {
     QueueExists,
     /// The log of the job takes no more events.
     LogFull,
+    /// Somebody works on the job, or it has come to its end: it cannot be cancelled.
+    TooLate(JobId),
 }

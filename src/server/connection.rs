@@ -7,6 +7,17 @@ use crate::model::core::{Door, Trouble};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
 
+/// How a connection came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A client has come.
+    Accepted,
+    /// Another server is being called. A deadline is armed, and nothing is read or sent.
+    Connecting,
+    /// Another server was called and has answered.
+    Called,
+}
+
 /// A connection as the server sees it: no socket.
 #[expect(
     clippy::struct_excessive_bools,
@@ -17,6 +28,7 @@ pub(super) struct Connection {
     /// By which it came in.
     pub(super) door: Door,
     pub(super) session: Session,
+    pub(super) way: Way,
     /// What was received and not yet taken by the session.
     pub(super) input: InBuf,
     /// What is to be sent.
@@ -46,6 +58,7 @@ impl Connection {
         Self {
             door,
             session,
+            way: Way::Accepted,
             input: InBuf::default(),
             output: OutBuf::default(),
             deadline: Timer::NONE,
@@ -81,6 +94,9 @@ impl Connection {
     pub(super) fn check_invariants(&self) {
         assert!(self.peer_closed || !self.eof, "the end was seen before the close");
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
+        let connecting = self.way == Way::Connecting;
+        assert!(!connecting || !self.deadline.is_none(), "nobody ends a call that nobody answers");
+        assert!(!connecting || !self.peer_closed, "a call that has ended goes on");
         let room = self.output.len() <= OUTPUT_HIGH_WATER;
         assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
         let put_off = self.session.wants_turn() && room && !self.resumed;

@@ -13,6 +13,7 @@ mod connection;
 mod figures;
 mod lists;
 mod notices;
+mod outgoing;
 mod patience;
 mod shell;
 
@@ -31,7 +32,7 @@ use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
-use connection::Connection;
+use connection::{Connection, Way};
 use figures::Counters;
 use lists::Lists;
 use notices::Notices;
@@ -53,6 +54,8 @@ pub struct Server {
     shared: Shared,
     connections: Slab<Connection>,
     refused: usize,
+    /// Connections to other servers, answered or not.
+    outgoing: usize,
     stopping: bool,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
@@ -95,6 +98,7 @@ impl Server {
             shared: Shared::new(settings.max_request),
             connections: Slab::default(),
             refused: 0,
+            outgoing: 0,
             stopping: false,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
@@ -124,10 +128,14 @@ impl Server {
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
-        let open = |connection: &Connection| !matches!(connection.session, Session::Refused);
+        let open = |connection: &Connection| {
+            connection.way == Way::Accepted && !matches!(connection.session, Session::Refused)
+        };
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
         let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
+        let called = |(_, connection): &(ClientId, &Connection)| connection.way != Way::Accepted;
+        assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -348,8 +356,10 @@ impl Server {
         let Some(connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Refused) {
             self.refused -= 1;
-        } else {
+        } else if connection.way == Way::Accepted {
             self.counters.doors[connection.door.number()].open -= 1;
+        } else {
+            self.outgoing -= 1;
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));

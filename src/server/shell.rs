@@ -1,17 +1,18 @@
 //! What a shell calls: connections come, speak, close and go, and passes end.
 
 use super::Server;
-use super::connection::Connection;
+use super::connection::{Connection, Way};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER, REFUSED_MAX, STALLED_INPUT_MAX};
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Action, Core, Door, Notice};
+use crate::model::core::{Action, ConnectError, Core, Door, Notice};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
 impl Core for Server {
     fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
-        let full = self.connections.len() - self.refused >= self.settings.max_clients;
+        let clients = self.connections.len() - self.refused - self.outgoing;
+        let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.doors[door.number()];
         if self.stopping || (full && self.refused >= REFUSED_MAX) {
             counters.refused += 1;
@@ -119,11 +120,24 @@ impl Core for Server {
         self.end(client, now, false);
     }
 
+    fn handle_connected(&mut self, client: ClientId, _now: Now) {
+        self.connected(client);
+    }
+
+    fn handle_connect_failed(&mut self, client: ClientId, _why: &ConnectError, now: Now) {
+        self.end(client, now, false);
+    }
+
     fn handle_stop(&mut self, now: Now) {
         self.stopping = true;
-        let clients: Vec<ClientId> = self.connections.iter().map(|(client, _)| client).collect();
-        for client in clients {
-            self.handle_peer_closed(client, now);
+        let ways = |(client, connection): (ClientId, &Connection)| (client, connection.way);
+        let clients: Vec<(ClientId, Way)> = self.connections.iter().map(ways).collect();
+        for (client, way) in clients {
+            match way {
+                // There is nothing that the shell could hand over before the end.
+                Way::Connecting => self.end(client, now, true),
+                Way::Accepted | Way::Called => self.handle_peer_closed(client, now),
+            }
         }
     }
 

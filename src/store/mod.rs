@@ -267,6 +267,7 @@ impl Store {
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
             Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
+            Command::Work(_) => unreachable!("the store's part comes with its branch"),
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }

@@ -5,3 +5,4 @@ pub mod http;
 pub mod json;
 pub mod lines;
 pub mod packets;
+pub mod url;

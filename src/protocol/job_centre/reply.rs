@@ -86,7 +86,9 @@ fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        Refusal::QueueExists | Refusal::LogFull => unreachable!("nobody asks for this here"),
+        Refusal::QueueExists | Refusal::LogFull | Refusal::TooLate(_) => {
+            unreachable!("nobody asks for this here")
+        }
     }
 }
 

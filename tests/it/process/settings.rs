@@ -221,6 +221,7 @@ fn help_and_version_tell_what_there_is() {
         let variable = name.replace('-', "_").to_uppercase();
         assert!(text.contains(&format!("JOBCENTRE_{variable}")), "{text}");
     }
+    assert!(text.contains("--worker-ca") && text.contains("JOBCENTRE_WORKER_CA"), "{text}");
     let output = Program::output(&["--version"], &[]);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8(output.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));

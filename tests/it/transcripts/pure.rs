@@ -88,7 +88,9 @@ impl Pure {
                 write(&mut self.server, &mut self.peers, client, self.now);
             }
             while let Some(action) = self.server.poll_action() {
-                let (Action::Close(client) | Action::ShutdownWrite(client)) = action;
+                let (Action::Close(client) | Action::ShutdownWrite(client)) = action else {
+                    panic!("nobody is called: {action:?}");
+                };
                 let peer = named(&mut self.peers, client).expect("the server knows its clients");
                 peer.ended = true;
                 if action == Action::Close(client) {

@@ -176,6 +176,7 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::HeldByAnother(_)
         | Refusal::NotHeld(_)
         | Refusal::LeaseOver(_)
-        | Refusal::NotBuried(_) => unreachable!("nobody asks for this here"),
+        | Refusal::NotBuried(_)
+        | Refusal::TooLate(_) => unreachable!("nobody asks for this here"),
     }
 }

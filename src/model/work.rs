@@ -1,0 +1,234 @@
+//! What a door asks whose jobs are followed to a result, and whose workers are called by the server
+//! (`protocols/lightjq.md`): workers that outlive their connections, waiting for the end of a job,
+//! results that are fetched, constraints.
+
+use crate::base::strings::Strings;
+use crate::model::id::JobId;
+use crate::model::job::{Lease, Payload, Status};
+use crate::model::reply::Sight;
+
+/// A worker that was enlisted: unique for the life of the data, rising.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u64);
+
+/// A question or an order about work that is followed to a result.
+#[derive(Clone, Copy, Debug)]
+pub enum Work<'a> {
+    /// Put a worker on the list. Answered by `Reply::Worker`. It takes nothing before
+    /// [`Work::Serve`].
+    Enlist(Worker<'a>),
+    /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
+    /// `Reply::NoWorker`.
+    Dismiss {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// The asking client acts for this worker from now on: it holds what the worker holds. Answered
+    /// by `Reply::Done` or `Reply::NoWorker`. When the worker is dismissed, all that the client
+    /// waits for is cancelled.
+    Serve {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// Hand the most urgent ready job of those that were put with `Terms::followed`, whatever
+    /// their queues, to the client. Answered as `Command::Take` that waits forever.
+    TakeAny,
+    /// Wait until the client does not hold this job any more, for whatever reason: its place is
+    /// free. Answered by `Reply::Done`, at once if that is so.
+    Mind {
+        /// The job.
+        id: JobId,
+        /// Under which lease it was handed out.
+        lease: Lease,
+    },
+    /// A job that the client could not have worked on goes back as if it had never been handed
+    /// out: no try of it is spent. Answered like a release.
+    GiveBack {
+        /// The job.
+        id: JobId,
+        /// Under which lease.
+        lease: Lease,
+        /// Do not offer it to this worker again.
+        never_again: bool,
+    },
+    /// A worker tells what came of a job that it holds. Answered by `Reply::Done` or by
+    /// `Reply::NoJob` when it does not hold it (any more).
+    Report {
+        /// Who tells.
+        worker: WorkerId,
+        /// Of which job.
+        id: JobId,
+        /// What came of it.
+        report: Report<'a>,
+    },
+    /// How a job is going. A kept result that is to be fetched once goes with the answer. Answered
+    /// by `Reply::Progress`, `Reply::Gone` for a job that was once, or `Reply::NoJob`.
+    Follow {
+        /// The job.
+        id: JobId,
+    },
+    /// The same once it is finished or has failed for good, or after so many milliseconds: then
+    /// `Reply::NotYet`.
+    Await {
+        /// The job.
+        id: JobId,
+        /// How long to wait at most.
+        wait_ms: u64,
+    },
+    /// Remove a job that nobody works on and that has not ended. Answered by `Reply::Done`,
+    /// `Reply::Gone`, `Reply::NoJob`, or `Refusal::TooLate`.
+    Cancel {
+        /// The job.
+        id: JobId,
+    },
+    /// Hold jobs back from now on, in place of the constraint of the same name. Answered by
+    /// `Reply::Constrained`.
+    Constrain(&'a Constraint),
+    /// No longer. Answered by `Reply::Done` or `Reply::NoConstraint`.
+    Free {
+        /// The constraint's name.
+        name: &'a str,
+    },
+    /// What a constraint says. Answered by `Reply::Constraint` or `Reply::NoConstraint`.
+    Constraint {
+        /// Its name.
+        name: &'a str,
+    },
+}
+
+/// A worker as it presents itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Worker<'a> {
+    /// A name for people.
+    pub name: &'a str,
+    /// Where it listens.
+    pub url: &'a str,
+    /// How many jobs it takes at a time.
+    pub max_jobs: u32,
+    /// The queues that it works on; `None`: whatever was put with `Terms::followed`.
+    pub queues: Option<Strings<'a>>,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report<'a> {
+    /// It is done.
+    Success {
+        /// What came of it.
+        result: Payload<'a>,
+    },
+    /// It has failed.
+    Failure {
+        /// Whether it is worth another try.
+        retry: bool,
+        /// What went wrong, for programs.
+        error: Payload<'a>,
+        /// What went wrong, for people.
+        message: &'a str,
+    },
+}
+
+/// How a job is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// Everything about it; its result, or what went wrong last, included.
+    pub sight: Sight<'a>,
+    /// Who works on it.
+    pub worker: Option<WorkerId>,
+    /// What went wrong last, for people.
+    pub message: Option<&'a str>,
+}
+
+impl Progress<'_> {
+    /// The word for it.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        match self.sight.status {
+            Status::Held => "running",
+            Status::Kept => "done",
+            Status::Buried => "error",
+            Status::Ready | Status::Aside | Status::Delayed if self.sight.retries > 0 => "retrying",
+            Status::Ready | Status::Aside | Status::Delayed => "queued",
+        }
+    }
+}
+
+/// Which jobs may run, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constraint {
+    /// Its name.
+    pub name: Box<str>,
+    /// Which jobs it is about: all of these hold.
+    pub matcher: Vec<Condition>,
+    /// How many of them run at a time.
+    pub max_running: Option<u32>,
+    /// How many of them are started in a time.
+    pub rate: Option<Rate>,
+    /// Both count for each value at this path of its own.
+    pub per: Option<Path>,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// So many jobs...
+    pub count: u32,
+    /// ... in so many milliseconds.
+    pub period_ms: u64,
+    /// How many may start at once after a rest.
+    pub burst: u32,
+}
+
+/// One condition of a matcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Of what.
+    pub path: Path,
+    /// How it is compared.
+    pub op: Compare,
+    /// With what; more than one only for [`Compare::In`].
+    pub values: Vec<Scalar>,
+}
+
+/// What a condition looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// The name of the job's queue.
+    Name,
+    /// A place in its payload, by keys from the outside in.
+    Argument(Vec<Box<str>>),
+}
+
+/// A value that can be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// Nothing there, or nil.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Integer(i128),
+    /// A number with a fraction, by its bits; never NaN.
+    Float(u64),
+    /// A text; of a name, `*` stands for any text.
+    Text(Box<str>),
+}
+
+/// How a condition compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `in`
+    In,
+}
