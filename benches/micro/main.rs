@@ -12,6 +12,7 @@ mod ends;
 mod heap;
 mod journal;
 mod json;
+mod queries;
 mod replies;
 mod waiters;
 

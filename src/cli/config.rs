@@ -197,7 +197,7 @@ mod tests {
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.data, Some(PathBuf::from("d")));
-        assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
+        assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
     }

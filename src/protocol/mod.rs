@@ -5,8 +5,8 @@
 //! engine gives them; a session sends them in the order of its requests. A session may also have a
 //! command of its own to submit ([`Session::owes_command`]), and [`Session::poll_command`] returns
 //! it before anything from the input; or something to do in a turn of its own
-//! ([`Session::wants_turn`]), or a limit to its patience ([`Session::deadline`]). Protocols know the
-//! model and the codecs, never the store, the engine or each other.
+//! ([`Session::wants_turn`]), or a limit to its patience ([`Session::deadline`]). Protocols know
+//! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
 pub mod job_centre;

@@ -55,6 +55,7 @@ enum Body {
 }
 
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
+const _: () = assert!(size_of::<Option<Job>>() == 64, "a place costs no more than its job");
 
 /// No slot and no place: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;

@@ -144,16 +144,18 @@ impl Store {
     /// An event of its life has been allowed to happen to a job. O(log n).
     #[inline(never)]
     pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
-        let what = match (event, self.jobs[slot].status) {
+        let job = &self.jobs[slot];
+        let what = match (event, job.status) {
             (life::Event::Release, _) => Happening::Aborted,
             (life::Event::Fail { .. }, _) => Happening::Failed,
             (life::Event::Kick, _) => Happening::Kicked,
             (life::Event::Due, Status::Held) => Happening::Expired,
-            (life::Event::Due, Status::Delayed) => Happening::Due,
-            // The step says it, or the job is gone.
-            (life::Event::Due | life::Event::Finish | life::Event::Bury, _)
-            // Nobody else can tell.
-            | (life::Event::Touch, _) => return,
+            (life::Event::Due, Status::Delayed) if !job.is_over(now) => Happening::Due,
+            // The step says it, or the job is gone; of a touch nobody else can tell.
+            (
+                life::Event::Due | life::Event::Finish | life::Event::Bury | life::Event::Touch,
+                _,
+            ) => return,
         };
         self.happen(slot, what, now, fx);
     }

@@ -9,6 +9,7 @@ mod durable_sim;
 mod engine_sim;
 mod figures;
 mod heap;
+mod http;
 mod journal;
 mod parsers;
 mod process;

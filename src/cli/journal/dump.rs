@@ -181,8 +181,10 @@ fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::event::{Event, Happening};
     use crate::model::id::JobId;
     use crate::model::job::Retry;
+    use crate::model::snapshot::History;
 
     const ORIGIN: Origin = Origin { epoch: 2, offset: 64, sequence: 9 };
 
@@ -233,6 +235,32 @@ mod tests {
              \"expires\":\"2023-11-14T22:13:20.123Z\",\"state\":\"waiting\"}"
         );
         assert_eq!(line(&Record::Gone(JobId(3))), r#"gone "id":3}"#);
+    }
+
+    #[test]
+    fn the_record_of_a_job_is_shown() {
+        let event = |what, at| Event { what, at };
+        let note = event(Happening::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
+        assert_eq!(
+            line(&Record::Event(JobId(3), 2, note.clone())),
+            r#"event "id":3,"version":2,"events":[["user_event",{"event":[1, 2],"timestamp":"1700000000"}]]}"#
+        );
+        let events = EventLog::default().with(event(Happening::Created, 5)).with(note);
+        let history = History { state: b"\"A\"", modified: 1_700_000_000, version: 2, events };
+        let job = Snapshot { history: Some(history), ..fresh(Encoding::Json, b"{}") };
+        let shown = line(&Record::Job(job));
+        let (front, events) = shown.split_once(",\"events\":").unwrap();
+        assert_eq!(
+            front,
+            "job \"id\":7,\"queue\":\"q\",\"pri\":-5,\"job\":{},\"state\":\"waiting\",\
+             \"user_state\":\"A\",\"modified\":1700000000,\"version\":2"
+        );
+        assert!(events.starts_with(r#"[["job_created",{"timestamp":"5"}],["user_event","#));
+        let queue = Record::Queue(JobId(9), b"\xffq");
+        assert_eq!(
+            line(&queue),
+            "queue \"id\":9,\"queue\":\"\u{fffd}q\",\"queue_base64\":\"/3E=\"}"
+        );
     }
 
     #[test]

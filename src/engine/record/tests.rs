@@ -109,6 +109,16 @@ fn records_come_back_and_their_parts_are_no_records() {
     }
 }
 
+/// What a journal from before there were records of jobs holds.
+#[test]
+fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
+    let Record::Job(plain) = some_records().remove(0) else { panic!() };
+    let mut bytes = Vec::new();
+    write(&Record::Job(plain.clone()), NOW, &mut bytes);
+    assert_eq!(bytes, [1, 1, 1 << 3, 1, b'q', 1, 2, b'{', b'}']);
+    assert_eq!(read(&bytes, NOW), Ok(Record::Job(plain)));
+}
+
 #[test]
 fn moments_are_kept_on_the_wall_clock() {
     let record = Record::State(JobId(1), State { stage: Stage::Kept(at(500)), ..FRESH });

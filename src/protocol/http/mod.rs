@@ -27,6 +27,8 @@ mod openapi;
 mod request;
 mod route;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub(super) use answer::write_full;
 pub use session::Session;

@@ -1,5 +1,6 @@
 //! What clients were told, and what may have happened besides.
 
+use super::records::Records;
 use crate::dice::Dice;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
@@ -8,12 +9,23 @@ use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Status, Terms};
 use jobcentre::model::reply::{JobView, Refusal, Reply};
+use jobcentre::model::row::Row;
+use jobcentre::model::watch::{QueueSize, Watch};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a client has asked for and was not told yet.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Put(Vec<u8>),
+    /// By the door whose answer is the job's row.
+    PutRow(Vec<u8>),
+    /// Something whose answer is the job's row.
+    Row(JobId),
+    /// Something whose answer is some job's row, or those of many.
+    Rows,
+    /// That a queue be declared or dropped.
+    Queue(&'static [u8]),
     Take,
     Pop(&'static [u8]),
     End(JobId),
@@ -53,6 +65,10 @@ pub(super) struct Seen {
     popped: u64,
     disk_full: u64,
     drained: u64,
+    pub(super) rows: u64,
+    pub(super) rows_with_more: u64,
+    pub(super) declared: u64,
+    pub(super) undeclared: u64,
 }
 
 impl Seen {
@@ -66,6 +82,10 @@ impl Seen {
         self.popped += more.popped;
         self.disk_full += more.disk_full;
         self.drained += more.drained;
+        self.rows += more.rows;
+        self.rows_with_more += more.rows_with_more;
+        self.declared += more.declared;
+        self.undeclared += more.undeclared;
     }
 
     pub(super) fn assert_everything(&self) {
@@ -80,9 +100,20 @@ impl Seen {
             self.popped,
             self.disk_full,
             self.drained,
+            self.rows,
+            self.rows_with_more,
+            self.declared,
+            self.undeclared,
         ];
         assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
     }
+}
+
+/// An answer about records.
+enum Found {
+    Row(Arc<Row>),
+    Queues(Vec<QueueSize>),
+    Nothing,
 }
 
 /// The judge. Jobs are known by what they carry, which is different for each.
@@ -92,6 +123,7 @@ pub(super) struct Judge {
     ids: BTreeMap<u64, Vec<u8>>,
     asked: BTreeMap<Ticket, Asked>,
     held: Vec<(ClientId, JobId)>,
+    records: Records,
     pub(super) seen: Seen,
 }
 
@@ -127,8 +159,21 @@ impl Judge {
         self.asked.insert(ticket, Asked::Put(payload.bytes.to_vec()));
     }
 
+    pub(super) fn ask_put_row(&mut self, ticket: Ticket, queue: &'static [u8], bytes: &[u8]) {
+        self.ask_put(ticket, queue, Payload { encoding: Encoding::Json, bytes }, None);
+        self.asked.insert(ticket, Asked::PutRow(bytes.to_vec()));
+    }
+
+    /// The queue of a job that somebody was told of.
+    pub(super) fn queue_of(&mut self, id: JobId) -> Option<&'static [u8]> {
+        self.known(id).map(|known| known.queue)
+    }
+
     pub(super) fn ask(&mut self, ticket: Ticket, asked: Asked) {
-        if let Asked::End(id) | Asked::Finish(id) | Asked::Change(id, _) = asked
+        if let Asked::Queue(name) = asked {
+            self.records.ask(name);
+        }
+        if let Asked::End(id) | Asked::Finish(id) | Asked::Change(id, _) | Asked::Row(id) = asked
             && let Some(known) = self.known(id)
         {
             known.changes += 1;
@@ -175,11 +220,33 @@ impl Judge {
                 self.seen.disk_full += 1;
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
             }
+            (Asked::PutRow(bytes), Reply::Row(row)) => {
+                self.identify(row.id, &bytes);
+                assert_eq!(*row.payload, *bytes);
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
+                self.records.told(row);
+            }
+            (Asked::PutRow(bytes), Reply::NoQueue | Reply::Refused(Refusal::DiskFull)) => {
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+            }
+            (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
+            (Asked::Rows, Reply::Row(row)) => self.records.told(row),
+            (Asked::Rows, Reply::Rows(rows)) => {
+                rows.values().for_each(|row| self.records.told(row));
+            }
+            (Asked::Row(id), reply) => {
+                if let Reply::Row(row) = reply {
+                    self.records.told(row);
+                }
+                self.told_end(id, reply, false);
+            }
             (Asked::Take, Reply::Job(job)) => {
                 self.check_job(job);
                 self.held.push((ticket.client, job.id));
             }
-            (Asked::Take | Asked::Pop(_), Reply::NoJob) => {}
+            (Asked::Take | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
+            | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
+            }
             (Asked::Pop(_), Reply::Packets(packets)) => {
                 for packet in *packets {
                     self.seen.popped += 1;
@@ -215,8 +282,8 @@ impl Judge {
                 assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
                 known.ended = Fate::Certain;
             }
-            Reply::Done | Reply::Refused(_) => {}
-            Reply::NoJob => {
+            Reply::Done | Reply::Refused(_) | Reply::Row(_) | Reply::Conflict(_) => {}
+            Reply::NoJob | Reply::NoQueue => {
                 let under_way = known.changes > 0 || popping;
                 assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
             }
@@ -247,11 +314,42 @@ impl Judge {
                         known.status = None;
                     }
                 }
-                Asked::Put(_) | Asked::Take => {}
+                Asked::Put(_)
+                | Asked::PutRow(_)
+                | Asked::Row(_)
+                | Asked::Rows
+                | Asked::Queue(_)
+                | Asked::Take => {}
             }
         }
         self.jobs.values_mut().for_each(|known| known.changes = 0);
         self.held.clear();
+        self.records.end_of_life();
+    }
+
+    /// Looks at the records and the queues that came back.
+    fn examine_records(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
+        let mut serial = u32::MAX / 2;
+        let mut ask = |watch: &Watch<'_>| {
+            serial += 1;
+            engine.submit(Ticket { client, serial }, &Command::Watch(watch), now);
+            let completion = engine.poll_completion().expect("what is durable is shown at once");
+            match completion.reply {
+                Reply::Row(row) => Found::Row(row),
+                Reply::Queues { queues, next: None } => Found::Queues(queues),
+                Reply::NoJob | Reply::NoQueue => Found::Nothing,
+                other => panic!("{other:?}"),
+            }
+        };
+        for id in self.records.ids() {
+            let queue = self.records.queue_of(id).to_vec();
+            // Whether it may be missing the jobs have said.
+            if let Found::Row(row) = ask(&Watch::Show { queue: &queue, id }) {
+                self.records.came_back(&row, &mut self.seen);
+            }
+        }
+        let Found::Queues(queues) = ask(&Watch::Queues { from: 0 }) else { panic!() };
+        self.records.examine(&queues, &mut self.seen);
     }
 
     /// Looks at everything that came back.
@@ -277,6 +375,7 @@ impl Judge {
             self.seen.there += 1;
         }
         assert!(engine.poll_completion().is_none());
+        self.examine_records(engine, client, now);
         for (content, known) in &mut self.jobs {
             if found.contains(content) {
                 continue;
@@ -292,8 +391,15 @@ impl Judge {
         }
     }
 
-    /// Takes every job that is ready: each comes once.
-    pub(super) fn drain(&mut self, engine: &mut Engine, generation: u32, now: Now) {
+    /// Takes every job that is ready: each comes once. That a job with a record was taken is
+    /// written down, so the disk has to `work` before that is told.
+    pub(super) fn drain(
+        &mut self,
+        engine: &mut Engine,
+        generation: u32,
+        now: Now,
+        mut work: impl FnMut(&mut Engine),
+    ) {
         let client = ClientId { index: 98, generation };
         let mut names = StringList::default();
         for queue in super::QUEUES {
@@ -303,11 +409,23 @@ impl Judge {
         for serial in 0.. {
             let command = Command::Take { queues: names.from(0), wait: Wait::No };
             engine.submit(Ticket { client, serial }, &command, now);
-            let completion = engine.poll_completion().expect("what is durable is shown at once");
-            let Reply::Job(job) = completion.reply else { break };
-            self.check_job(&job);
-            assert!(taken.insert(job.id), "a job was handed out twice");
-            self.seen.drained += 1;
+            let mut more = self.told_drained(engine, &mut taken);
+            if more.is_none() {
+                work(engine);
+                more = self.told_drained(engine, &mut taken);
+            }
+            if !more.expect("it is answered when it is durable") {
+                break;
+            }
         }
+    }
+
+    /// Whether a job was handed out, if that is told.
+    fn told_drained(&mut self, engine: &mut Engine, taken: &mut BTreeSet<JobId>) -> Option<bool> {
+        let Reply::Job(job) = engine.poll_completion()?.reply else { return Some(false) };
+        self.check_job(&job);
+        assert!(taken.insert(job.id), "a job was handed out twice");
+        self.seen.drained += 1;
+        Some(true)
     }
 }

@@ -6,6 +6,8 @@
 //! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
 
 mod judge;
+mod records;
+mod watch;
 
 use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
@@ -34,6 +36,8 @@ struct World {
     /// Clients get new keys in each life.
     generation: u32,
     jobs_put: u64,
+    /// Whether queues are watched.
+    watching: bool,
 }
 
 fn recover(world: &World) -> Engine {
@@ -67,6 +71,7 @@ impl World {
             serial: 0,
             generation: 0,
             jobs_put: 0,
+            watching: dice.percent(60),
             dice,
         }
     }
@@ -165,6 +170,9 @@ impl World {
         let mut names = StringList::default();
         names.push(queue);
         let queues = names.from(0);
+        if self.watching && self.dice.percent(40) {
+            return self.watch(engine, ticket, queue, id);
+        }
         let (command, asked) = match self.dice.below(20) {
             0..=6 => return self.put(engine, ticket, queue),
             7..=9 => (Command::Take { queues, wait: Wait::No }, Asked::Take),
@@ -232,7 +240,15 @@ fn what_clients_were_told_survives_every_end() {
             world.generation += 1;
             let mut engine = recover(&world);
             world.judge.examine(&mut engine, world.generation, world.now);
-            world.judge.drain(&mut engine, world.generation, world.now);
+            world.disk.platter.lock().unwrap().capacity = u64::MAX;
+            let (disk, now) = (world.disk.clone(), world.now);
+            world.judge.drain(&mut engine, world.generation, now, |engine| {
+                for _ in 0..20 {
+                    engine.commit(now);
+                    disk.work(10);
+                }
+                engine.commit(now);
+            });
             world.judge.seen
         }));
     }

@@ -3,6 +3,7 @@
 use super::model::{Job, Model, Waiter};
 use super::words::{Ask, Load, QUEUES, Queue, Said};
 use jobcentre::model::command::Wait;
+use jobcentre::model::event::Happening;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Lease, Status, Terms, Turn, Urgency};
 use jobcentre::model::reply::Refusal;
@@ -28,6 +29,7 @@ impl Model {
             Ask::Kick(id) => self.kick(ticket, id),
             Ask::KickQueue { queue, limit } => self.kick_queue(ticket, queue, limit),
             Ask::Look(id) => self.look(ticket, id),
+            Ask::Watch(ref question) => self.watch(ticket, question),
             Ask::Release(id, lease)
             | Ask::Touch(id, lease)
             | Ask::Finish(id, lease, _)
@@ -56,9 +58,25 @@ impl Model {
         load: Load,
         terms: Option<Terms>,
     ) {
+        let id = self.add(queue, urgency, turn, load, terms);
+        self.say(ticket, Said::Put(id));
+        if terms.is_none_or(|terms| terms.delay_ms == 0) {
+            self.go_back(id);
+            self.serve(&[queue]);
+        }
+    }
+
+    /// A new job, as if it were delayed.
+    pub(super) fn add(
+        &mut self,
+        queue: Queue,
+        urgency: Urgency<'static>,
+        turn: Turn,
+        load: Load,
+        terms: Option<Terms>,
+    ) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        self.say(ticket, Said::Put(id));
         let Terms { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
         // A life that would last until the end of time is one without limit.
         let ttl_end = self.end_of(ttl_ms).filter(|end| end.0 < u64::MAX);
@@ -79,12 +97,12 @@ impl Model {
             ttl_end,
             due,
             buried: 0,
+            created: self.created(),
+            record: None,
             doubtful: false,
         });
-        if delay_end.is_none() {
-            self.go_back(id);
-            self.serve(&[queue]);
-        }
+        self.record_new(id);
+        id
     }
 
     fn take(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
@@ -213,7 +231,10 @@ impl Model {
         let job = self.job(id);
         let (queue, terms) = (job.queue, job.terms());
         match *ask {
-            Ask::Release(..) => self.go_back(id),
+            Ask::Release(..) => {
+                self.happen(id, Happening::Aborted);
+                self.go_back(id);
+            }
             Ask::Touch(..) => {
                 if let Some(end) = self.end_of(terms.lease_ms) {
                     self.job(id).due = self.arm(Some(end));
@@ -226,10 +247,12 @@ impl Model {
                     let job = self.job(id);
                     (job.status, job.holder, job.due) = (Status::Kept, None, due);
                     job.result = Some(result.clone());
+                    self.happen(id, Happening::Finished);
                 }
             },
             Ask::Fail { retry, ref error, .. } => {
                 job.result = Some(error.clone());
+                self.happen(id, Happening::Failed);
                 self.fail(id, retry);
             }
             Ask::Bury(..) => self.bury(id),
@@ -254,6 +277,7 @@ impl Model {
                 let queue = job.queue;
                 self.say(ticket, Said::Done);
                 self.job(id.0).retries = 0;
+                self.happen(id.0, Happening::Kicked);
                 self.go_back(id.0);
                 self.serve(&[queue]);
             }
@@ -269,6 +293,7 @@ impl Model {
         self.say(ticket, Said::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
             self.job(id).retries = 0;
+            self.happen(id, Happening::Kicked);
         }
         self.come_back(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
     }
@@ -315,6 +340,9 @@ impl Model {
         let held: Vec<u64> = held.map(|job| job.id).collect();
         if held.len() > 1 {
             self.see("forget: several jobs go back");
+        }
+        for &id in &held {
+            self.happen(id, Happening::Abandoned);
         }
         self.come_back(&held);
         self.notice();

@@ -14,6 +14,7 @@ mod order;
 
 mod script;
 mod shrink;
+mod watch;
 mod words;
 mod world;
 
@@ -33,11 +34,11 @@ const SEEDS: u64 = 300;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-const WANTED: [&str; 71] = [
+const WANTED: [&str; 107] = [
+    "back: too late",
     "backoff: longer",
     "backoff: none",
     "backoff: shorter",
-    "back: too late",
     "cancel",
     "choice: served later",
     "command: bury",
@@ -70,6 +71,17 @@ const WANTED: [&str; 71] = [
     "group: one",
     "group: several",
     "group: with one aside",
+    "job_abandoned",
+    "job_aborted",
+    "job_buried",
+    "job_due",
+    "job_expired",
+    "job_failed",
+    "job_finished",
+    "job_kicked",
+    "job_retried",
+    "job_state_advanced",
+    "job_taken",
     "join: one more queue",
     "join: served at once",
     "join: stood there already",
@@ -79,17 +91,30 @@ const WANTED: [&str; 71] = [
     "over: deleted",
     "over: kicked",
     "over: looked at",
+    "record: of a job at work",
+    "record: of another job",
     "reply: cancelled",
+    "reply: conflict",
     "reply: done",
+    "reply: dropped",
+    "reply: dropped nothing",
+    "reply: found",
+    "reply: found nothing",
     "reply: held by another",
     "reply: job",
     "reply: kicked",
     "reply: lease over",
     "reply: no job",
+    "reply: no queue",
     "reply: not buried",
     "reply: not held",
     "reply: packets",
     "reply: put",
+    "reply: queue",
+    "reply: queue exists",
+    "reply: queues",
+    "reply: row",
+    "reply: rows",
     "reply: seen aside",
     "reply: seen buried",
     "reply: seen delayed",
@@ -105,6 +130,18 @@ const WANTED: [&str; 71] = [
     "too large: given to a take, past pops",
     "too large: gone before waiting pops",
     "too large: taken before waiting pops",
+    "user_event",
+    "watch: advance",
+    "watch: declare",
+    "watch: delete",
+    "watch: drop",
+    "watch: find",
+    "watch: list",
+    "watch: note",
+    "watch: poll",
+    "watch: put",
+    "watch: queues",
+    "watch: show",
 ];
 
 /// One run.

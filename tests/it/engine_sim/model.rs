@@ -10,9 +10,11 @@
 //! the engine choose.
 
 use super::order::{backoff, compare, leaves_before};
+use super::watch::{Record, Watched};
 use super::words::{Load, QUEUES, Queue, Replies, Said, View};
 use crate::seeds::Seen;
 use jobcentre::base::time::Mono;
+use jobcentre::model::event::Happening;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::{Retry, Status, Terms, Turn, Urgency};
 use std::collections::BTreeMap;
@@ -43,6 +45,9 @@ pub(super) struct Job {
     pub(super) due: Option<Due>,
     /// When it was buried, among all that were.
     pub(super) buried: u64,
+    /// When it was put, in seconds of the wall clock.
+    pub(super) created: u64,
+    pub(super) record: Option<Record>,
     /// It is over, and the engine may have forgotten it.
     pub(super) doubtful: bool,
 }
@@ -81,6 +86,10 @@ pub(super) struct Model {
     /// The highest id given out.
     pub(super) last_id: u64,
     pub(super) now: Mono,
+    /// Milliseconds of the wall clock.
+    pub(super) wall: u64,
+    /// What is known of the queues that are watched.
+    pub(super) watched: [Option<Watched>; QUEUES.len()],
     /// What has been said since it was last taken.
     pub(super) said: Replies,
     /// What became of jobs whose backoff is a matter of chance: the end of their delay, or `None`
@@ -135,6 +144,7 @@ impl Model {
 
     pub(super) fn gone(&mut self, id: u64) {
         self.jobs.retain(|job| job.id != id);
+        self.end_watches();
     }
 
     /// Whether the time to live has passed of a job.
@@ -267,6 +277,7 @@ impl Model {
         job.lease += u32::from(job.terms.is_some());
         (job.status, job.holder, job.due) = (Status::Held, Some(ticket.client), due);
         let view = job.view();
+        self.happen(id, Happening::Taken { by: Some(ticket.client) });
         self.say(ticket, Said::Job(view));
     }
 
@@ -292,6 +303,7 @@ impl Model {
         let ids: Vec<u64> = group.iter().map(|job| job.id).collect();
         let aside = group.iter().any(|job| job.status == Status::Aside);
         self.jobs.retain(|job| !ids.contains(&job.id));
+        self.end_watches();
         self.see(if packets.len() > 1 { "group: several" } else { "group: one" });
         if aside {
             self.see("group: with one aside");
@@ -319,6 +331,7 @@ impl Model {
         let (due, buried) = (self.arm(end), self.tick());
         let job = self.job(id);
         (job.status, job.holder, job.due, job.buried) = (Status::Buried, None, due, buried);
+        self.happen(id, Happening::Buried);
     }
 
     /// A failure: the job is tried again, at once or later, or buried. Serves nobody.
@@ -330,6 +343,8 @@ impl Model {
             return self.bury(id);
         };
         job.retries += 1;
+        self.happen(id, Happening::Retried);
+        let job = self.job(id);
         let (number, ttl_end) = (job.retries, job.ttl_end);
         let Some(end) = self.end_of_backoff(id, &policy, number) else {
             self.see("backoff: none");
@@ -418,15 +433,18 @@ impl Model {
             }
             Status::Delayed => {
                 self.see(if retries > 0 { "end: backoff" } else { "end: delay" });
+                self.happen(id, Happening::Due);
                 self.go_back(id);
             }
             Status::Held if fails => {
+                self.happen(id, Happening::Expired);
                 self.fail(id, true);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
                 self.see(if buried { "end: lease, buried" } else { "end: lease, retried" });
             }
             Status::Held => {
                 self.see("end: lease, back");
+                self.happen(id, Happening::Expired);
                 self.go_back(id);
             }
             Status::Kept => {
@@ -458,22 +476,5 @@ impl Model {
     pub(super) fn is_in_front(&self, job: &Job) -> bool {
         let top = self.top(job.queue).filter(|top| top.id != job.id);
         job.status == Status::Ready && top.is_none_or(|top| leaves_before(job, top))
-    }
-
-    /// The earliest and the latest moment that an engine may wish to be called at. They differ
-    /// only by jobs that are over, which it may have forgotten.
-    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
-        let waits = || self.waiters.iter().filter_map(|waiter| waiter.due);
-        let jobs = self.jobs.iter().filter_map(|job| job.due);
-        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
-        let earliest = waits().chain(jobs).min();
-        let latest = waits().chain(certain).min();
-        (earliest.map(|due| due.at), latest.map(|due| due.at))
-    }
-
-    /// How many jobs an engine may have, at least and at most.
-    pub(super) fn count(&self) -> (usize, usize) {
-        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
-        (self.jobs.len() - over, self.jobs.len())
     }
 }

@@ -1,6 +1,7 @@
 //! What the simulated clients come up with: random commands, mostly about things that are there.
 
 use super::model::{Job, Model};
+use super::watch::{Question, STATES};
 use super::words::{Ask, Load, QUEUES, Queue, Text, URGENCIES};
 use crate::dice::Dice;
 use jobcentre::model::command::Wait;
@@ -35,6 +36,8 @@ pub(super) struct Profile {
     large: usize,
     waiting: usize,
     popping: usize,
+    /// How many commands are about watched queues.
+    watching: usize,
 }
 
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
@@ -71,6 +74,7 @@ impl Profile {
             large: *dice.pick(&[0, 0, 5, 30, 60]),
             waiting: *dice.pick(&[10, 50, 90]),
             popping: *dice.pick(&[10, 40, 90]),
+            watching: *dice.pick(&[0, 0, 3, 10, 40]),
         };
         if dice.percent(20) {
             // Pops wait behind large jobs that come to their end, noticed at once or later.
@@ -80,6 +84,7 @@ impl Profile {
             (profile.waiting, profile.popping) = (90, 95);
             (profile.moving, profile.crowd) = (10, 40);
             profile.lazy = *dice.pick(&[0, 90]);
+            profile.watching = 0;
         }
         profile
     }
@@ -88,6 +93,9 @@ impl Profile {
     pub(super) fn ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
         let live = |job: &&Job| !matches!(job.status, Status::Kept | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
+        if dice.percent(self.watching) {
+            return Ask::Watch(self.question(dice, client, model));
+        }
         if dice.percent(self.putting) {
             return match dice.below(3) {
                 _ if !crowded => self.put(dice),
@@ -111,6 +119,35 @@ impl Profile {
             51..57 => Ask::Kick(one_in(dice, client, model, Status::Buried)),
             57..67 => Ask::Look(an_id(dice, client, model)),
             _ => work(dice, client, model),
+        }
+    }
+
+    fn question(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Question {
+        let queue = self.a_queue(dice);
+        let id = an_id(dice, client, model);
+        // Mostly of the right queue.
+        let queue = match model.find(id.0) {
+            Some(job) if dice.percent(90) => job.queue,
+            _ => queue,
+        };
+        let [old, new] = [dice.below(STATES.len()), dice.below(STATES.len())];
+        let state = dice.percent(70).then_some(old);
+        let event = Text::new(format!("[{}]", dice.below(1_000)).as_bytes());
+        match dice.below(40) {
+            0..2 => Question::Queues,
+            2..5 => Question::Declare(self.a_queue(dice)),
+            5 => Question::Drop(queue),
+            6..10 => Question::List(queue),
+            10..14 => {
+                let limit = *dice.pick(&[None, None, Some(0), Some(1), Some(3), Some(u64::MAX)]);
+                Question::Find { queue, state, limit }
+            }
+            14..20 => Question::Poll { queue, state, new },
+            20..25 => Question::Put { queue, text: event, state: new },
+            25..29 => Question::Show(queue, id),
+            29..31 => Question::Delete(queue, id),
+            31..36 => Question::Advance { queue, id, old, new },
+            _ => Question::Note { queue, id, event },
         }
     }
 

@@ -1,12 +1,14 @@
 //! What is asked of an engine and what it says, as values that can be kept: the model's own
 //! commands and replies borrow.
 
+use super::watch::Question;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Mono;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::job::{Encoding, Lease, Payload, Status, Terms, Turn, Urgency};
 use jobcentre::model::reply::{JobView, Refusal, Reply};
+use jobcentre::model::row::Row;
 use std::fmt;
 use std::rc::Rc;
 
@@ -14,8 +16,14 @@ use std::rc::Rc;
 pub(super) type Queue = usize;
 
 /// The names of all queues there are.
-pub(super) const QUEUES: [&[u8]; 5] =
-    [b"a", b"", b"\xff\x00", b"ab", b"a name that is longer than those of the other queues"];
+pub(super) const QUEUES: [&[u8]; 6] = [
+    b"a",
+    b"",
+    b"\xff\x00",
+    b"ab",
+    b"a name that is longer than those of the other queues",
+    b"default",
+];
 
 /// All urgencies there are.
 pub(super) const URGENCIES: [Urgency<'static>; 12] = [
@@ -40,6 +48,10 @@ pub(super) struct Text(Rc<[u8]>);
 impl Text {
     pub(super) fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     pub(super) fn len(&self) -> usize {
@@ -101,6 +113,7 @@ pub(super) enum Ask {
     Kick(JobId),
     KickQueue { queue: Queue, limit: u32 },
     Look(JobId),
+    Watch(Question),
 }
 
 impl Ask {
@@ -113,6 +126,9 @@ impl Ask {
             }
         }
         let queues = names.from(0);
+        if let Self::Watch(question) = self {
+            return question.with_watch(|watch| submit(&Command::Watch(watch)));
+        }
         let command = match *self {
             Self::Put { queue, urgency, turn, ref load, ref terms } => Command::Put {
                 queue: QUEUES[queue],
@@ -138,6 +154,7 @@ impl Ask {
             Self::Kick(id) => Command::Kick { id },
             Self::KickQueue { queue, limit } => Command::KickQueue { queue: QUEUES[queue], limit },
             Self::Look(id) => Command::Look { id },
+            Self::Watch(_) => unreachable!("submitted already"),
         };
         submit(&command);
     }
@@ -151,6 +168,7 @@ impl Ask {
             | Self::Join { .. }
             | Self::Leave { .. }
             | Self::KickQueue { .. } => None,
+            Self::Watch(question) => question.id_mut(),
             Self::Delete(id)
             | Self::Release(id, _)
             | Self::Touch(id, _)
@@ -178,8 +196,15 @@ impl Ask {
             Self::Kick(..) => "command: kick",
             Self::KickQueue { .. } => "command: kick queue",
             Self::Look(..) => "command: look",
+            Self::Watch(question) => question.name(),
         }
     }
+}
+
+/// # Panics
+/// If there is no such queue.
+fn number_of(name: &[u8]) -> Queue {
+    QUEUES.iter().position(|known| *known == name).unwrap()
 }
 
 /// A job as clients see it.
@@ -198,7 +223,7 @@ impl View {
     fn of(view: &JobView<'_>) -> Self {
         Self {
             id: view.id.0,
-            queue: QUEUES.iter().position(|name| *name == view.queue).unwrap(),
+            queue: number_of(view.queue),
             urgency: *URGENCIES.iter().find(|known| **known == view.urgency).unwrap(),
             load: Load::of(view.payload),
             lease: view.lease.0,
@@ -210,14 +235,22 @@ impl View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Cancelled,
+    Conflict(Text),
     Done,
+    Dropped(u32),
+    Found(Vec<Row>),
     Job(View),
     Kicked(u32),
     NoJob,
+    NoQueue,
     /// Of each packet the length of the key, and its bytes.
     Packets(Vec<(u16, Text)>),
     Put(u64),
+    Queue(Queue),
+    Queues(Vec<(Queue, u32)>),
     Refused(Refusal),
+    Row(Box<Row>),
+    Rows(Vec<Row>),
     Seen {
         view: View,
         status: Status,
@@ -250,14 +283,37 @@ impl Said {
                 result: sight.result.map(Load::of),
             },
             Reply::TooLarge(id) => Self::TooLarge(id.0),
-            _ => unreachable!("nobody watches here"),
+            Reply::Conflict(ref state) => Self::Conflict(Text::new(state)),
+            Reply::Dropped { jobs, more: false } => Self::Dropped(jobs),
+            Reply::Found(ref rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
+            Reply::NoQueue => Self::NoQueue,
+            Reply::Queue(name) => Self::Queue(number_of(name)),
+            Reply::Queues { ref queues, next: None } => {
+                let sizes = queues.iter().map(|queue| (number_of(&queue.name), queue.jobs));
+                let mut sizes: Vec<_> = sizes.collect();
+                sizes.sort_unstable();
+                Self::Queues(sizes)
+            }
+            Reply::Row(ref row) => Self::Row(Box::new((**row).clone())),
+            Reply::Rows(ref rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
+            ref other => panic!("so few jobs are answered by {other:?}"),
         }
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Cancelled => "reply: cancelled",
+            Self::Conflict(..) => "reply: conflict",
             Self::Done => "reply: done",
+            Self::Dropped(0) => "reply: dropped nothing",
+            Self::Dropped(..) => "reply: dropped",
+            Self::Found(rows) if rows.is_empty() => "reply: found nothing",
+            Self::Found(..) => "reply: found",
+            Self::NoQueue => "reply: no queue",
+            Self::Queue(..) => "reply: queue",
+            Self::Queues(..) => "reply: queues",
+            Self::Row(..) => "reply: row",
+            Self::Rows(..) => "reply: rows",
             Self::Job(..) => "reply: job",
             Self::Kicked(..) => "reply: kicked",
             Self::NoJob => "reply: no job",
@@ -268,7 +324,8 @@ impl Said {
             Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
             Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",
             Self::Refused(Refusal::NotBuried(..)) => "reply: not buried",
-            Self::Refused(Refusal::QueueExists | Refusal::LogFull) => "reply: watched",
+            Self::Refused(Refusal::QueueExists) => "reply: queue exists",
+            Self::Refused(Refusal::LogFull) => "reply: log full",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",

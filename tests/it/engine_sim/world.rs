@@ -68,8 +68,12 @@ impl World {
     pub(super) fn step(&mut self, step: &Step) {
         if let Step::Time(now) = *step {
             assert!(self.now.mono <= now.mono, "time runs back");
-            (self.now, self.model.now) = (now, now.mono);
+            (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
         } else {
+            let watches = matches!(step, Step::Submit(_, Ask::Watch(_)));
+            if (watches || self.model.is_watching()) && self.model.has_over() {
+                self.carry_out(&Step::Expire);
+            }
             self.carry_out(step);
         }
         self.compare_sizes();
@@ -214,5 +218,29 @@ impl World {
             never(earliest) <= never(timeout) && never(timeout) <= never(latest),
             "the engine wants to be called at {timeout:?}: expected {earliest:?} to {latest:?}"
         );
+    }
+}
+
+impl Model {
+    /// Whether a job is over, which the engine may know or not.
+    fn has_over(&self) -> bool {
+        self.jobs.iter().any(|job| self.is_over(job))
+    }
+
+    /// The earliest and the latest moment that an engine may wish to be called at. They differ
+    /// only by jobs that are over, which it may have forgotten.
+    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
+        let waits = || self.waiters.iter().filter_map(|waiter| waiter.due);
+        let jobs = self.jobs.iter().filter_map(|job| job.due);
+        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
+        let earliest = waits().chain(jobs).min();
+        let latest = waits().chain(certain).min();
+        (earliest.map(|due| due.at), latest.map(|due| due.at))
+    }
+
+    /// How many jobs an engine may have, at least and at most.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
+        (self.jobs.len() - over, self.jobs.len())
     }
 }

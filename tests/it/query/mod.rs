@@ -11,8 +11,37 @@ use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
-use jobcentre::query::{Evaluator, Fault, Work};
+use jobcentre::query::{Evaluator, Fault, Found, Helper, Work};
 use std::sync::Arc;
+
+/// A helper that has each query evaluated as soon as it is asked about.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    work: Option<Work>,
+    evaluator: Evaluator,
+}
+
+impl Prompt {
+    pub(crate) fn new() -> Self {
+        Self { work: None, evaluator: evaluator() }
+    }
+}
+
+impl Helper for Prompt {
+    fn start(&mut self, work: Work) {
+        assert!(self.work.replace(work).is_none(), "one at a time");
+    }
+
+    fn poll(&mut self) -> Option<Found> {
+        let found = self.evaluator.run(&self.work.take()?);
+        Some(found.map(Arc::from).map_err(|fault| match fault {
+            Fault::Bad(why) => why,
+            Fault::Stopped => unreachable!("nobody stops it"),
+        }))
+    }
+
+    fn stop(&mut self) {}
+}
 
 /// A row with these texts of JSON.
 fn row(id: u64, payload: &str, state: &str) -> Row {

@@ -30,7 +30,7 @@ fn wait(thread: &mut QueryThread) -> Found {
 
 #[test]
 fn it_answers() {
-    let mut thread = QueryThread::start(Duration::from_secs(600), Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_secs(600), &Wake::default()).unwrap();
     for limit in [3, 5] {
         let even = query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]);
         thread.start(Work { limit: Some(limit), ..work(even) });
@@ -41,17 +41,37 @@ fn it_answers() {
 
 #[test]
 fn it_stops_what_takes_too_long() {
-    let mut thread = QueryThread::start(Duration::from_millis(50), Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_millis(50), &Wake::default()).unwrap();
     thread.start(slow());
     let why = "the query took longer than 50ms (--query-timeout) and was stopped";
     assert_eq!(wait(&mut thread), Err(why.to_owned()));
+    assert_eq!(thread.timed_out(), 1);
     thread.start(work(query([])));
     assert_eq!(wait(&mut thread).map(|found| found.len()), Ok(20_000));
 }
 
 #[test]
+fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
+    let mut thread = QueryThread::start(Duration::from_secs(60), &Wake::default()).unwrap();
+    thread.start(slow());
+    // Under way in either thread, it is dropped.
+    thread.stop();
+    assert!(wait(&mut thread).is_err());
+    assert_eq!(thread.timed_out(), 0);
+    let mut thread = QueryThread::start(Duration::from_millis(4), &Wake::default()).unwrap();
+    for _ in 0..20 {
+        // Some end in the first thread and some in the second, and some in neither.
+        thread.start(work(query([(text("id % 2"), Op::Is, text("0"))])));
+        match wait(&mut thread) {
+            Ok(found) => assert_eq!(found.len(), 10_000),
+            Err(why) => assert!(why.contains("4ms (--query-timeout)"), "{why}"),
+        }
+    }
+}
+
+#[test]
 fn it_stops_what_nobody_waits_for() {
-    let mut thread = QueryThread::start(Duration::from_secs(600), Wake::default()).unwrap();
+    let mut thread = QueryThread::start(Duration::from_secs(600), &Wake::default()).unwrap();
     thread.start(slow());
     thread.stop();
     assert!(wait(&mut thread).is_err());

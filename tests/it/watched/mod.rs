@@ -4,6 +4,7 @@
 //! many jobs, full logs, names by chance, pages of queues.
 
 mod limits;
+mod searches;
 mod shop;
 
 use jobcentre::model::event::Happening;

@@ -54,7 +54,10 @@ impl Shop {
                 told = Some(tell(&completion.reply));
             }
         }
-        self.engine.check_invariants();
+        // Everything is looked at: of many commands after some of them.
+        if self.serial < 300 || self.serial.is_multiple_of(64) {
+            self.engine.check_invariants();
+        }
         told.expect("it is answered")
     }
 

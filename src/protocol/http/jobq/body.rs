@@ -142,9 +142,9 @@ fn term(text: &str, number: usize) -> Result<Term, Problem> {
     let bad = |what: &str| Problem::new(400, format!("member 'query', term {number}: {what}"));
     let triple = json::elements(text).unwrap_or_default();
     let [op, left, right] = triple[..] else { return Err(bad("give [OP, EXPR, EXPR]")) };
-    let op = string(op).and_then(|name| Op::from_name(&name)).ok_or_else(|| {
-        bad("OP is one of \"IS\", \"IS NOT\", \"LIKE\", \"=\", \"!=\", \"<\", \"<=\", \">\", \">=\"")
-    })?;
+    let op = string(op)
+        .and_then(|name| Op::from_name(&name))
+        .ok_or_else(|| bad("OP is one of IS, IS NOT, LIKE, =, !=, <, <=, >, >="))?;
     let expr = |text: &str| {
         expression(text).ok_or_else(|| {
             bad("EXPR is a string, a number, true, false or null, and text without half characters")
