@@ -373,8 +373,7 @@ mod tests {
         let number = prop_oneof![
             (-99..100_i32).prop_map(|n| n.to_string()),
             (-99..100_i32, 0..4_usize).prop_map(|(n, zeros)| format!("{n}.{}0", "0".repeat(zeros))),
-            (-99..100_i32, 0..4_u32)
-                .prop_map(|(n, e)| format!("{n}{}e-{e}", "0".repeat(e as usize))),
+            (1..100_i32, 0..4_u32).prop_map(|(n, e)| format!("{n}{}e-{e}", "0".repeat(e as usize))),
         ];
         let string = prop_oneof![
             "[a-c]{0,2}".prop_map(|s| format!("\"{s}\"")),
