@@ -66,6 +66,7 @@ impl Store {
         } else {
             Claim::Holder
         };
+        let recorded = !job.is_plain() && job.is_recorded();
         match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
@@ -79,7 +80,7 @@ impl Store {
                     fx.note(Change::State(JobSlot(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
-                if !self.jobs[slot].is_plain() {
+                if recorded {
                     self.tell_event(slot, wish.event, now, fx);
                 }
                 self.go(slot, step, now, fx);
@@ -93,10 +94,12 @@ impl Store {
         if let Some(extra) = job.extra_mut() {
             extra.timer = Timer::NONE;
         }
-        let queue = job.queue;
+        let (queue, recorded) = (job.queue, job.is_recorded());
         match step(job, Event::Due, Claim::Clock) {
             Ok(step) => {
-                self.tell_event(slot, Event::Due, now, fx);
+                if recorded {
+                    self.tell_event(slot, Event::Due, now, fx);
+                }
                 self.go_anywhere(slot, step, now, fx);
             }
             Err(_) => unreachable!("whatever has a deadline can come to it"),
@@ -129,7 +132,9 @@ impl Store {
         self.withdraw(slot);
         if step != Step::End {
             fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-            self.tell_step(slot, step, now, fx);
+            if self.jobs[slot].is_recorded() {
+                self.tell_step(slot, step, now, fx);
+            }
         }
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
@@ -189,7 +194,9 @@ impl Store {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
                 fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-                self.happen(slot, Happening::Kicked, now, fx);
+                if self.jobs[slot].is_recorded() {
+                    self.happen(slot, Happening::Kicked, now, fx);
+                }
                 kicked.push(slot);
             }
         }
@@ -220,7 +227,8 @@ impl Store {
                 drop(self.remove(slot, fx));
                 return false;
             }
-            self.enqueue(slot, now);
+            self.jobs[slot].ready_since(now);
+            self.enqueue(slot);
             true
         });
         if awaited {
@@ -244,17 +252,17 @@ impl Store {
     /// O(log n).
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        let job = &self.jobs[slot];
+        let job = &mut self.jobs[slot];
+        job.ready_since(now);
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
         if plain && queue.waiters.is_empty() {
-            return self.enqueue(slot, now);
+            return self.enqueue(slot);
         }
         if plain
             && queue.ready.is_empty()
             && let Some(waiter) = self.waiters.first_take(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);
-            self.jobs[slot].ready_since(now);
             return self.hand_out(slot, ticket, now, fx);
         }
         self.make_ready_slowly(slot, now, fx);
@@ -263,18 +271,19 @@ impl Store {
     /// The same for jobs that are not plain, and where pops wait.
     #[inline(never)]
     pub(super) fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        if self.jobs[slot].is_over(now) {
+        let job = &mut self.jobs[slot];
+        if job.is_over(now) {
             return drop(self.remove(slot, fx));
         }
-        self.enqueue(slot, now);
+        job.ready_since(now);
+        self.enqueue(slot);
         self.serve(self.jobs[slot].queue, now, fx);
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, slot: u32, now: Now) {
+    pub(super) fn enqueue(&mut self, slot: u32) {
         let job = &mut self.jobs[slot];
-        job.ready_since(now);
         let queue = job.queue;
         if job.is_plain() {
             job.status = Status::Ready;

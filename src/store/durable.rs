@@ -228,7 +228,10 @@ impl Store {
             job.set_result(result);
         }
         match state.stage {
-            Stage::Waiting => self.enqueue(slot, now),
+            Stage::Waiting => {
+                job.ready_since(now);
+                self.enqueue(slot);
+            }
             Stage::Delayed(at) => {
                 job.status = Status::Delayed;
                 self.arm(slot, at);
