@@ -227,8 +227,7 @@ impl Store {
                 drop(self.remove(slot, fx));
                 return false;
             }
-            self.jobs[slot].ready_since(now);
-            self.enqueue(slot);
+            self.enqueue(slot, now);
             true
         });
         if awaited {
@@ -252,17 +251,17 @@ impl Store {
     /// O(log n).
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        let job = &mut self.jobs[slot];
-        job.ready_since(now);
+        let job = &self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
         if plain && queue.waiters.is_empty() {
-            return self.enqueue(slot);
+            return self.enqueue(slot, now);
         }
         if plain
             && queue.ready.is_empty()
             && let Some(waiter) = self.waiters.first_take(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);
+            self.jobs[slot].ready_since(now);
             return self.hand_out(slot, ticket, now, fx);
         }
         self.make_ready_slowly(slot, now, fx);
@@ -271,19 +270,18 @@ impl Store {
     /// The same for jobs that are not plain, and where pops wait.
     #[inline(never)]
     pub(super) fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        let job = &mut self.jobs[slot];
-        if job.is_over(now) {
+        if self.jobs[slot].is_over(now) {
             return drop(self.remove(slot, fx));
         }
-        job.ready_since(now);
-        self.enqueue(slot);
+        self.enqueue(slot, now);
         self.serve(self.jobs[slot].queue, now, fx);
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
     #[inline(always)]
-    pub(super) fn enqueue(&mut self, slot: u32) {
+    pub(super) fn enqueue(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
+        job.ready_since(now);
         let queue = job.queue;
         if job.is_plain() {
             job.status = Status::Ready;

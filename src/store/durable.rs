@@ -228,10 +228,7 @@ impl Store {
             job.set_result(result);
         }
         match state.stage {
-            Stage::Waiting => {
-                job.ready_since(now);
-                self.enqueue(slot);
-            }
+            Stage::Waiting => self.enqueue(slot, now),
             Stage::Delayed(at) => {
                 job.status = Status::Delayed;
                 self.arm(slot, at);

@@ -354,10 +354,10 @@ impl Store {
         if record.watch.is_some() {
             self.end_watch_if_gone(queue);
         }
-        if !awaited {
-            self.queues.leave_if_idle(queue);
-        } else {
+        if awaited {
             self.serve(queue, now, fx);
+        } else {
+            self.queues.leave_if_idle(queue);
         }
     }
 
