@@ -256,7 +256,7 @@ impl Store {
     /// O(log n).
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        let job = &self.jobs[slot];
+        let job = &mut self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
         if plain && queue.waiters.is_empty() {
             return self.enqueue(slot, now);
@@ -265,8 +265,8 @@ impl Store {
             && queue.ready.is_empty()
             && let Some(waiter) = self.waiters.first_take(queue.waiters)
         {
+            job.ready_since(now);
             let (_, ticket) = self.end_wait(waiter);
-            self.jobs[slot].ready_since(now);
             return self.hand_out(slot, ticket, now, fx);
         }
         self.make_ready_slowly(slot, now, fx);
