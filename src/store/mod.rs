@@ -55,6 +55,7 @@ use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
 use queues::Queues;
+use records::NO_STATE;
 use std::collections::BTreeMap;
 use waiters::Waiters;
 pub use watch::Watched;
@@ -150,18 +151,24 @@ impl Effects {
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.changes.clear();
-        if !self.watched.is_empty() || !self.events.is_empty() {
-            self.clear_watched();
-        }
         if !self.popped.is_empty() {
             self.popped.clear();
             self.popped.shrink_to(POPPED_KEPT);
+        }
+        if !self.watched.is_empty() {
+            self.clear_watched();
         }
     }
 
     #[cold]
     fn clear_watched(&mut self) {
         self.watched.clear();
+    }
+
+    /// Forgets the changes, once they are written down.
+    #[inline]
+    pub fn clear_changes(&mut self) {
+        self.changes.clear();
         self.events.clear();
     }
 }
@@ -299,37 +306,22 @@ impl Store {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
         let queue = self.queues.find_or_add(queue);
-        let slot = if self.queues[queue].watch.is_some() {
-            self.add_recorded(queue, urgency, turn, payload, now)
-        } else {
-            self.add(queue, urgency, turn, payload, now)
-        };
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
+        self.ids.insert(id, slot);
+        let record = &mut self.queues[queue];
+        record.jobs += 1;
+        if record.watch.is_some() {
+            self.record_put(slot, payload.bytes, NO_STATE, now);
+        }
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
             None => self.make_ready(slot, now, fx),
             Some(terms) => self.begin(slot, terms, now, fx),
         }
-    }
-
-    /// A new job that is nowhere yet. O(1).
-    #[inline(always)]
-    fn add(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.totals.note(Deed::Put);
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
-        self.ids.insert(id, slot);
-        self.queues[queue].jobs += 1;
-        slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
@@ -364,13 +356,14 @@ impl Store {
         fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
+        let awaited = !record.waiters.is_empty();
         if record.watch.is_some() {
             self.end_watch_if_gone(queue);
         }
-        if self.queues[queue].waiters.is_empty() {
-            self.queues.leave_if_idle(queue);
-        } else {
+        if awaited {
             self.serve(queue, now, fx);
+        } else {
+            self.queues.leave_if_idle(queue);
         }
     }
 
@@ -406,7 +399,9 @@ impl Store {
         while let Some(slot) = self.holders.first_job(client) {
             self.withdraw(slot);
             self.totals.note(Deed::Abandoned);
-            self.happen(slot, event::Happening::Abandoned, now, fx);
+            if self.jobs[slot].is_recorded() {
+                self.happen(slot, event::Happening::Abandoned, now, fx);
+            }
             returned.push(slot);
         }
         self.holders.end(client);

@@ -4,7 +4,7 @@
 //! watched from the first question that names it until it no longer exists.
 
 use super::jobs::Job;
-use super::records::{DEFAULT, NO_STATE};
+use super::records::DEFAULT;
 use super::watch::{Watched, has_room};
 use super::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
 use crate::base::limits::{
@@ -266,7 +266,13 @@ impl Store {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
-        let slot = self.add(queue, Urgency::Number(0), Turn::OldestFirst, content, now);
+        let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
+        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
+        self.ids.insert(id, slot);
+        self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
         fx.tell(ticket, Watched::Row(row));
         self.note_put(slot, fx);
@@ -411,21 +417,5 @@ impl Store {
         }
         let next = (place < end).then_some(place);
         fx.tell(ticket, Watched::Queues { queues, next });
-    }
-
-    /// A new job of another door in a watched queue. O(log n).
-    #[inline(never)]
-    pub(super) fn add_recorded(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let content = Payload { bytes: b"", ..payload };
-        let slot = self.add(queue, urgency, turn, content, now);
-        self.record_put(slot, payload.bytes, NO_STATE, now);
-        slot
     }
 }
