@@ -1,5 +1,6 @@
 //! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
 
+use super::census::deed;
 use super::jobs::Job;
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
@@ -71,8 +72,7 @@ impl Store {
         match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
-                self.count_event(wish.event);
-                let job = &mut self.jobs[slot];
+                self.totals.note(deed(wish.event));
                 if let Some(note) = wish.note
                     && step != Step::End
                 {
@@ -198,10 +198,10 @@ impl Store {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
                 fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-                self.totals.note(Deed::Kicked);
                 if self.jobs[slot].is_recorded() {
                     self.happen(slot, Happening::Kicked, now, fx);
                 }
+                self.totals.note(Deed::Kicked);
                 kicked.push(slot);
             }
         }
@@ -256,7 +256,7 @@ impl Store {
     /// O(log n).
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        let job = &mut self.jobs[slot];
+        let job = &self.jobs[slot];
         let (queue, plain) = (&self.queues[job.queue], job.is_plain());
         if plain && queue.waiters.is_empty() {
             return self.enqueue(slot, now);
@@ -265,8 +265,8 @@ impl Store {
             && queue.ready.is_empty()
             && let Some(waiter) = self.waiters.first_take(queue.waiters)
         {
-            job.ready_since(now);
             let (_, ticket) = self.end_wait(waiter);
+            self.jobs[slot].ready_since(now);
             return self.hand_out(slot, ticket, now, fx);
         }
         self.make_ready_slowly(slot, now, fx);

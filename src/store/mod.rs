@@ -311,6 +311,7 @@ impl Store {
         }
         let id = self.next_id;
         self.next_id += 1;
+        self.totals.note(Deed::Put);
         let queue = self.queues.find_or_add(queue);
         self.totals.note(Deed::Put);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));

@@ -208,7 +208,6 @@ impl Store {
     pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.status = Status::Held;
-        self.totals.note(Deed::Taken);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_plain() {
             job.count_lease();

@@ -268,6 +268,7 @@ impl Store {
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
         let id = self.next_id;
         self.next_id += 1;
+        self.totals.note(Deed::Put);
         let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
         self.totals.note(Deed::Put);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
