@@ -282,7 +282,7 @@ impl Durable {
             };
             self.last = stamp;
         }
-        self.effects.changes.clear();
+        self.effects.clear_changes();
         self.journal.part();
         self.keep_back(if recorded || names_job { self.last } else { 0 }, now);
     }

@@ -40,7 +40,7 @@ pub struct QueryThread {
     timeout: Duration,
     /// When the query under way is over.
     over: Mono,
-    /// How many queries were stopped because they took too long.
+    /// Queries that have taken too long.
     timed_out: u64,
 }
 
@@ -213,25 +213,25 @@ impl Helper for QueryThread {
             Some(Done::Late(_)) => return Some(Err("the query was stopped".to_owned())),
             None => {}
         }
-        match self.late.poll()? {
-            Done::Found(found) => Some(found),
+        Some(match self.late.poll()? {
+            Done::Found(found) => found,
             Done::Late(_) => {
                 self.timed_out += u64::from(!self.late.is_dropped());
-                Some(Err(format!(
+                Err(format!(
                     "the query took longer than {} (--query-timeout) and was stopped",
                     humantime::format_duration(self.timeout)
-                )))
+                ))
             }
-        }
-    }
-
-    fn timed_out(&self) -> u64 {
-        self.timed_out
+        })
     }
 
     fn stop(&mut self) {
         self.idle.stop();
         self.late.stop();
+    }
+
+    fn timed_out(&self) -> u64 {
+        self.timed_out
     }
 }
 

@@ -79,25 +79,29 @@ impl Store {
     #[must_use]
     pub fn figures(&self) -> StoreFigures {
         let counts = self.counts();
+        let mut totals = self.totals.clone();
+        // Each job that is handed out or popped has been ready before, and was noted there.
+        let popped = totals.deeds[Deed::Popped as usize];
+        totals.deeds[Deed::Taken as usize] = totals.ready_ms.count() - popped;
         StoreFigures {
             jobs: counts.jobs as u64,
             queues: counts.queues as u64,
             waiters: counts.waiters as u64,
-            totals: self.totals.clone(),
+            totals,
         }
     }
+}
 
-    /// Counts what a client has asked for and got.
-    #[inline]
-    pub(super) fn count_event(&mut self, event: Event) {
-        self.totals.note(match event {
-            Event::Release => Deed::Released,
-            Event::Touch => Deed::Touched,
-            Event::Finish => Deed::Finished,
-            Event::Fail { .. } => Deed::Failed,
-            Event::Bury => Deed::Buried,
-            Event::Kick => Deed::Kicked,
-            Event::Due => Deed::Due,
-        });
+/// What it is called where it is counted.
+#[inline(always)]
+pub(super) fn deed(event: Event) -> Deed {
+    match event {
+        Event::Release => Deed::Released,
+        Event::Touch => Deed::Touched,
+        Event::Finish => Deed::Finished,
+        Event::Fail { .. } => Deed::Failed,
+        Event::Bury => Deed::Buried,
+        Event::Kick => Deed::Kicked,
+        Event::Due => Deed::Due,
     }
 }

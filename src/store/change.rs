@@ -1,5 +1,6 @@
 //! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
 
+use super::census::deed;
 use super::jobs::Job;
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
@@ -67,11 +68,11 @@ impl Store {
         } else {
             Claim::Holder
         };
+        let recorded = !job.is_plain() && job.is_recorded();
         match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
-                self.count_event(wish.event);
-                let job = &mut self.jobs[slot];
+                self.totals.note(deed(wish.event));
                 if let Some(note) = wish.note
                     && step != Step::End
                 {
@@ -82,7 +83,7 @@ impl Store {
                     fx.note(Change::State(JobSlot(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
-                if !self.jobs[slot].is_plain() {
+                if recorded {
                     self.tell_event(slot, wish.event, now, fx);
                 }
                 self.go(slot, step, now, fx);
@@ -96,11 +97,13 @@ impl Store {
         if let Some(extra) = job.extra_mut() {
             extra.timer = Timer::NONE;
         }
-        let queue = job.queue;
+        let (queue, recorded) = (job.queue, job.is_recorded());
         self.totals.note(Deed::Due);
         match step(job, Event::Due, Claim::Clock) {
             Ok(step) => {
-                self.tell_event(slot, Event::Due, now, fx);
+                if recorded {
+                    self.tell_event(slot, Event::Due, now, fx);
+                }
                 self.go_anywhere(slot, step, now, fx);
             }
             Err(_) => unreachable!("whatever has a deadline can come to it"),
@@ -133,7 +136,9 @@ impl Store {
         self.withdraw(slot);
         if step != Step::End {
             fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-            self.tell_step(slot, step, now, fx);
+            if self.jobs[slot].is_recorded() {
+                self.tell_step(slot, step, now, fx);
+            }
         }
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
@@ -193,7 +198,9 @@ impl Store {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
                 fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-                self.happen(slot, Happening::Kicked, now, fx);
+                if self.jobs[slot].is_recorded() {
+                    self.happen(slot, Happening::Kicked, now, fx);
+                }
                 self.totals.note(Deed::Kicked);
                 kicked.push(slot);
             }

@@ -59,12 +59,13 @@ impl Store {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
-            assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             if self.is_declaration(slot) {
+                assert!(job.id >= self.first_hidden_id, "a declaration has a job's id");
                 assert_eq!(self.declared.get(&job.id), Some(&slot), "a declaration is not known");
                 assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
                 continue;
             }
+            assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }

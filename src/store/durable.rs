@@ -176,7 +176,7 @@ impl Store {
 
     /// Brings back that a queue was declared. O(log q).
     pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobSlot {
-        self.next_id = self.next_id.max(id.0 + 1);
+        self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.declared.get(&id.0).copied();
         JobSlot(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }

@@ -71,6 +71,7 @@ impl Extra {
     }
 
     /// The row of a job that has a record.
+    #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         match &self.content {
             Content::Own(_) => None,

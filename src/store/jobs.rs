@@ -94,7 +94,7 @@ impl Job {
             turn,
             encoding: payload.encoding,
             created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
-            since: milliseconds(now),
+            since: 0,
         }
     }
 
@@ -280,7 +280,14 @@ impl Job {
         milliseconds(now).wrapping_sub(self.since)
     }
 
+    /// Whether it has a record.
+    #[inline]
+    pub(super) fn is_recorded(&self) -> bool {
+        self.row().is_some()
+    }
+
     /// Its row, if it has a record.
+    #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         self.extra()?.row()
     }

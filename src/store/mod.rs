@@ -55,6 +55,7 @@ use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
 use queues::Queues;
+use records::NO_STATE;
 use std::collections::BTreeMap;
 use waiters::Waiters;
 pub use watch::Watched;
@@ -150,18 +151,24 @@ impl Effects {
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.changes.clear();
-        if !self.watched.is_empty() || !self.events.is_empty() {
-            self.clear_watched();
-        }
         if !self.popped.is_empty() {
             self.popped.clear();
             self.popped.shrink_to(POPPED_KEPT);
+        }
+        if !self.watched.is_empty() {
+            self.clear_watched();
         }
     }
 
     #[cold]
     fn clear_watched(&mut self) {
         self.watched.clear();
+    }
+
+    /// Forgets the changes, once they are written down.
+    #[inline]
+    pub fn clear_changes(&mut self) {
+        self.changes.clear();
         self.events.clear();
     }
 }
@@ -213,6 +220,9 @@ pub struct Store {
     declared: BTreeMap<u64, u32>,
     rng: Rng,
     next_id: u64,
+    /// Ids from this one on belong to places that are no jobs: nobody can name them, and they are
+    /// given out downwards.
+    first_hidden_id: u64,
     totals: Totals,
     /// Jobs that come back at the end of a client. Reused.
     returned: Vec<u32>,
@@ -234,6 +244,7 @@ impl Store {
             declared: BTreeMap::new(),
             rng: Rng::new(seed),
             next_id: 1,
+            first_hidden_id: JOB_ID_END,
             totals: Totals::default(),
             returned: Vec::new(),
         }
@@ -296,41 +307,27 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
         let queue = self.queues.find_or_add(queue);
-        let slot = if self.queues[queue].watch.is_some() {
-            self.add_recorded(queue, urgency, turn, payload, now)
-        } else {
-            self.add(queue, urgency, turn, payload, now)
-        };
+        self.totals.note(Deed::Put);
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
+        self.ids.insert(id, slot);
+        let record = &mut self.queues[queue];
+        record.jobs += 1;
+        if record.watch.is_some() {
+            self.record_put(slot, payload.bytes, NO_STATE, now);
+        }
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
             None => self.make_ready(slot, now, fx),
             Some(terms) => self.begin(slot, terms, now, fx),
         }
-    }
-
-    /// A new job that is nowhere yet. O(1).
-    #[inline(always)]
-    fn add(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.totals.note(Deed::Put);
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
-        self.ids.insert(id, slot);
-        self.queues[queue].jobs += 1;
-        slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
@@ -365,13 +362,14 @@ impl Store {
         fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
+        let awaited = !record.waiters.is_empty();
         if record.watch.is_some() {
             self.end_watch_if_gone(queue);
         }
-        if self.queues[queue].waiters.is_empty() {
-            self.queues.leave_if_idle(queue);
-        } else {
+        if awaited {
             self.serve(queue, now, fx);
+        } else {
+            self.queues.leave_if_idle(queue);
         }
     }
 
@@ -407,7 +405,9 @@ impl Store {
         while let Some(slot) = self.holders.first_job(client) {
             self.withdraw(slot);
             self.totals.note(Deed::Abandoned);
-            self.happen(slot, event::Happening::Abandoned, now, fx);
+            if self.jobs[slot].is_recorded() {
+                self.happen(slot, event::Happening::Abandoned, now, fx);
+            }
             returned.push(slot);
         }
         self.holders.end(client);

@@ -117,12 +117,10 @@ impl Store {
         self.make_record(slot, None, NO_STATE, at)
     }
 
-    /// Something has happened to a job: that is noted if it has a record. O(log n).
-    #[inline(never)]
+    /// Something has happened to a job that has a record. O(log n).
+    #[cold]
     pub(super) fn happen(&mut self, slot: u32, what: Happening, now: Now, fx: &mut Effects) {
-        if self.jobs[slot].row().is_some() {
-            self.append(slot, what, now, fx);
-        }
+        self.append(slot, what, now, fx);
     }
 
     /// Notes what has happened to a job that has a record; returns its new row. O(log n).
@@ -141,8 +139,8 @@ impl Store {
         self.replace_row(slot, next)
     }
 
-    /// An event of its life has been allowed to happen to a job. O(log n).
-    #[inline(never)]
+    /// An event of its life has been allowed to happen to a job that has a record. O(log n).
+    #[cold]
     pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let what = match (event, job.status) {
@@ -160,7 +158,8 @@ impl Store {
         self.happen(slot, what, now, fx);
     }
 
-    /// A job takes this step of its life. O(log n).
+    /// A job that has a record takes this step of its life. O(log n).
+    #[cold]
     pub(super) fn tell_step(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         let what = match step {
             Step::Retry => Happening::Retried,
@@ -200,7 +199,7 @@ impl Store {
     }
 
     /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
-    #[inline(never)]
+    #[cold]
     pub(super) fn record_put(
         &mut self,
         slot: u32,

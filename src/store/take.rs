@@ -208,12 +208,14 @@ impl Store {
     pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.status = Status::Held;
-        self.totals.note(Deed::Taken);
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
         if !job.is_plain() {
             job.count_lease();
+            let recorded = job.is_recorded();
             self.begin_lease(slot, now);
-            self.happen(slot, Happening::Taken { by: Some(ticket.client) }, now, fx);
+            if recorded {
+                self.happen(slot, Happening::Taken { by: Some(ticket.client) }, now, fx);
+            }
         }
         self.holders.link(ticket.client, slot, &mut self.jobs);
         fx.answer(ticket, Outcome::Job(JobSlot(slot)));

@@ -4,11 +4,11 @@
 //! watched from the first question that names it until it no longer exists.
 
 use super::jobs::Job;
-use super::records::{DEFAULT, NO_STATE};
+use super::records::DEFAULT;
 use super::watch::{Watched, has_room};
 use super::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
 use crate::base::limits::{
-    DROPPED_AT_ONCE, FOUND_AT_ONCE, JOB_ID_END, QUEUE_NAMES_AT_ONCE, QUEUES_AT_ONCE, STOCK_PLACES,
+    DROPPED_AT_ONCE, FOUND_AT_ONCE, QUEUE_NAMES_AT_ONCE, QUEUES_AT_ONCE, STOCK_PLACES,
 };
 use crate::base::time::Now;
 use crate::model::event::Happening;
@@ -262,11 +262,18 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
-        let slot = self.add(queue, Urgency::Number(0), Turn::OldestFirst, content, now);
+        let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
+        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        self.totals.note(Deed::Put);
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
+        self.ids.insert(id, slot);
+        self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
         fx.tell(ticket, Watched::Row(row));
         self.note_put(slot, fx);
@@ -348,7 +355,7 @@ impl Store {
 
     /// Lets a queue exist without jobs. O(name).
     fn declare(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let name: Box<[u8]> = match name {
@@ -364,8 +371,8 @@ impl Store {
         if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
             return fx.answer(ticket, Outcome::Refused(Refusal::QueueExists));
         }
-        let id = JobId(self.next_id);
-        self.next_id += 1;
+        self.first_hidden_id -= 1;
+        let id = JobId(self.first_hidden_id);
         let slot = self.add_declaration(id, &name);
         fx.note(Change::Put(JobSlot(slot), id));
         fx.tell(ticket, Watched::Queue(name));
@@ -411,21 +418,5 @@ impl Store {
         }
         let next = (place < end).then_some(place);
         fx.tell(ticket, Watched::Queues { queues, next });
-    }
-
-    /// A new job of another door in a watched queue. O(log n).
-    #[inline(never)]
-    pub(super) fn add_recorded(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let content = Payload { bytes: b"", ..payload };
-        let slot = self.add(queue, urgency, turn, content, now);
-        self.record_put(slot, payload.bytes, NO_STATE, now);
-        slot
     }
 }

@@ -243,7 +243,8 @@ mod tests {
         let note = event(Happening::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
         assert_eq!(
             line(&Record::Event(JobId(3), 2, note.clone())),
-            r#"event "id":3,"version":2,"events":[["user_event",{"event":[1, 2],"timestamp":"1700000000"}]]}"#
+            "event \"id\":3,\"version\":2,\"events\":[[\"user_event\",\
+             {\"event\":[1, 2],\"timestamp\":\"1700000000\"}]]}"
         );
         let events = EventLog::default().with(event(Happening::Created, 5)).with(note);
         let history = History { state: b"\"A\"", modified: 1_700_000_000, version: 2, events };

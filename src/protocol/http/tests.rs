@@ -56,6 +56,7 @@ impl Client {
 fn words(watch: &Watch<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     match watch {
+        Watch::Census(census) => format!("census {census:?}"),
         Watch::Queues { from } => format!("queues {from}"),
         Watch::Declare { queue } => format!("declare {:?}", queue.map(text)),
         Watch::Drop { queue } => format!("drop {}", text(queue)),

@@ -355,8 +355,6 @@ impl Model {
             let refusal = jobcentre::model::reply::Refusal::QueueExists;
             return self.say(ticket, Said::Refused(refusal));
         }
-        // Its place among the jobs takes an id.
-        self.last_id += 1;
         self.watched[queue] = Some(Watched { declared: true, last: 0 });
         self.say(ticket, Said::Queue(queue));
     }

@@ -45,6 +45,7 @@ fn it_stops_what_takes_too_long() {
     thread.start(slow());
     let why = "the query took longer than 50ms (--query-timeout) and was stopped";
     assert_eq!(wait(&mut thread), Err(why.to_owned()));
+    assert_eq!(thread.timed_out(), 1);
     thread.start(work(query([])));
     assert_eq!(wait(&mut thread).map(|found| found.len()), Ok(20_000));
 }
@@ -56,6 +57,7 @@ fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
     // Under way in either thread, it is dropped.
     thread.stop();
     assert!(wait(&mut thread).is_err());
+    assert_eq!(thread.timed_out(), 0);
     let mut thread = QueryThread::start(Duration::from_millis(4), &Wake::default()).unwrap();
     for _ in 0..20 {
         // Some end in the first thread and some in the second, and some in neither.

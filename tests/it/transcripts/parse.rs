@@ -140,13 +140,11 @@ fn step_in_requests(text: &str) -> Option<What> {
     if let Some(request) = text.strip_prefix("? ") {
         let mut words = request.splitn(3, ' ');
         let (method, target) = (words.next()?, words.next()?);
-        let mut bytes = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
-        match words.next() {
-            Some(body) => {
-                bytes += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-            }
-            None => bytes += "\r\n",
-        }
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+        let bytes = match words.next() {
+            Some(body) => format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
+            None => format!("{head}\r\n"),
+        };
         return Some(What::Send { bytes: bytes.into_bytes(), last: false });
     }
     if let Some(answer) = text.strip_prefix("= ") {

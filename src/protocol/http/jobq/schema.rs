@@ -6,7 +6,7 @@
 use super::Operation;
 use crate::base::limits::JOB_ID_END;
 use crate::model::query::Op;
-use crate::protocol::http::openapi::{Description, Shapes};
+use crate::protocol::http::openapi::{Answer, Description, Shapes};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -294,6 +294,12 @@ pub(in crate::protocol::http) fn describe(
         }
     };
     let mut answers = vec![first];
+    refusals(operation, default, shapes, &mut answers);
+    Description { summary, body, answers }
+}
+
+/// What the store may say instead.
+fn refusals(operation: Operation, default: bool, shapes: &mut Shapes, answers: &mut Vec<Answer>) {
     let no_queue = !default && !matches!(operation, Operation::Queues | Operation::Declare);
     let no_job = match operation {
         Operation::Poll => Some("No job matches, or there is no such queue"),
@@ -322,5 +328,4 @@ pub(in crate::protocol::http) fn describe(
         _ => None,
     };
     answers.extend(no_space.map(|when| shapes.error(507, when)));
-    Description { summary, body, answers }
 }

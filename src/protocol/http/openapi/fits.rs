@@ -1,7 +1,7 @@
 //! Whether a value has the shape that a schema says: the part of JSON Schema that the document
 //! uses. A word that is not known here is refused, so that nothing is passed over.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Says what does not fit, and where.
 pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<(), String> {
@@ -30,26 +30,7 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
             "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
             "minItems" => value.as_array().map(|items| items.len() as u64) >= says.as_u64(),
             "maxItems" => value.as_array().map(|items| items.len() as u64) <= says.as_u64(),
-            "oneOf" => {
-                let options = says.as_array().unwrap().iter();
-                options.filter(|option| fits(option, value, document).is_ok()).count() == 1
-            }
-            "prefixItems" => {
-                let pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
-                pairs
-                    .map(|(schema, item)| fits(schema, item, document))
-                    .collect::<Result<(), _>>()?;
-                true
-            }
-            "items" => match says {
-                // With a largest number of items there are none beyond the first ones.
-                Value::Bool(false) => words.contains_key("maxItems"),
-                schema => {
-                    let items = value.as_array().ok_or("no array")?.iter();
-                    items.map(|item| fits(schema, item, document)).collect::<Result<(), _>>()?;
-                    true
-                }
-            },
+            "oneOf" | "prefixItems" | "items" => fits_inside(word, words, value, document)?,
             "required" => {
                 let mut names = says.as_array().unwrap().iter();
                 names.all(|name| value.get(name.as_str().unwrap()).is_some())
@@ -75,6 +56,37 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The words that look at parts of a value.
+fn fits_inside(
+    word: &str,
+    words: &Map<String, Value>,
+    value: &Value,
+    document: &Value,
+) -> Result<bool, String> {
+    let says = &words[word];
+    Ok(match word {
+        "oneOf" => {
+            let options = says.as_array().unwrap().iter();
+            options.filter(|option| fits(option, value, document).is_ok()).count() == 1
+        }
+        "prefixItems" => {
+            let pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
+            pairs.map(|(schema, item)| fits(schema, item, document)).collect::<Result<(), _>>()?;
+            true
+        }
+        "items" => match says {
+            // With a largest number of items there are none beyond the first ones.
+            Value::Bool(false) => words.contains_key("maxItems"),
+            schema => {
+                let items = value.as_array().ok_or("no array")?.iter();
+                items.map(|item| fits(schema, item, document)).collect::<Result<(), _>>()?;
+                true
+            }
+        },
+        _ => unreachable!("not one of them"),
+    })
 }
 
 fn is_kind(kind: &Value, value: &Value) -> bool {

@@ -308,3 +308,13 @@ fn the_members_of_a_body_are_those_that_are_read() {
         assert_eq!(required, listed, "{}", route.name);
     }
 }
+
+#[test]
+fn the_document_is_this() {
+    let text = document().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/openapi.json"));
+    let expected: Value = serde_json::from_str(expected).unwrap();
+    let now = serde_json::to_string_pretty(&document).unwrap();
+    assert!(document == expected, "this is the document now:\n{now}");
+}
