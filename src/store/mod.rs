@@ -314,7 +314,6 @@ impl Store {
         self.next_id += 1;
         self.totals.note(Deed::Put);
         let queue = self.queues.find_or_add(queue);
-        self.totals.note(Deed::Put);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
         self.ids.insert(id, slot);
         let record = &mut self.queues[queue];

@@ -270,7 +270,6 @@ impl Store {
         self.next_id += 1;
         self.totals.note(Deed::Put);
         let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
-        self.totals.note(Deed::Put);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
