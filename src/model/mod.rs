@@ -9,6 +9,7 @@ pub mod core;
 pub mod event;
 pub mod id;
 pub mod job;
+pub mod owned;
 pub mod query;
 pub mod reply;
 pub mod row;

@@ -258,7 +258,7 @@ impl Job {
         self.extra()?.digits.as_deref()
     }
 
-    fn work(&self) -> Option<&Work> {
+    pub(super) fn work(&self) -> Option<&Work> {
         self.extra()?.work.as_deref()
     }
 
@@ -320,10 +320,12 @@ impl Job {
 
     /// Notes what came of it.
     pub(super) fn set_result(&mut self, result: Payload<'_>) {
-        self.work_mut().result = Some((result.encoding, result.bytes.into()));
+        let work = self.work_mut();
+        work.result = Some((result.encoding, result.bytes.into()));
+        work.message = None;
     }
 
-    fn work_mut(&mut self) -> &mut Work {
+    pub(super) fn work_mut(&mut self) -> &mut Work {
         self.enrich().work.get_or_insert_default()
     }
 

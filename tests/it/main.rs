@@ -16,3 +16,4 @@ mod support;
 mod tidy;
 mod transcripts;
 mod watched;
+mod work;
