@@ -169,6 +169,18 @@ pub const QUEUES_AT_ONCE: usize = 256;
 /// .. and bytes of their names, of which the last one may be longer.
 pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
 
+/// Workers on the list at one time.
+pub const WORKERS_MAX: usize = 10_000;
+
+/// Workers that a job can be refused by before that is forgotten; then it rests first.
+pub const REFUSERS_MAX: usize = 16;
+
+/// Different sets of workers that ready jobs of one queue can be refused by, for the same.
+pub const SHELVES_MAX: usize = 64;
+
+/// How long a job rests whose refusals are forgotten.
+pub const REFUSED_REST: Duration = Duration::from_secs(10);
+
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 

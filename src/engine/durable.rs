@@ -22,10 +22,12 @@ use crate::journal::{
 use crate::model::command::Command;
 use crate::model::figures::{Figures, JournalFigures};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
-use crate::model::reply::{Completion, JobView, Refusal, Reply};
+use crate::model::job::Packet;
+use crate::model::owned::{OwnedJob, OwnedProgress};
+use crate::model::reply::{Completion, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::watch::Watch;
+use crate::model::work::Work;
 use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
@@ -68,47 +70,8 @@ enum Answer {
     Outcome(Outcome),
     Job(Box<OwnedJob>),
     Packets(Vec<Packet>),
+    Progress(Box<OwnedProgress>),
     Watched(Box<Watched>),
-}
-
-struct OwnedJob {
-    id: JobId,
-    queue: Box<[u8]>,
-    digits: Option<Box<str>>,
-    number: i64,
-    encoding: Encoding,
-    bytes: Box<[u8]>,
-    lease: Lease,
-}
-
-impl OwnedJob {
-    fn new(job: &JobView<'_>) -> Self {
-        let (number, digits) = match job.urgency {
-            Urgency::Number(number) => (number, None),
-            Urgency::Beyond(digits) => (0, Some(digits.into())),
-            Urgency::Never => unreachable!("no take selects a job without urgency"),
-        };
-        Self {
-            id: job.id,
-            queue: job.queue.into(),
-            digits,
-            number,
-            encoding: job.payload.encoding,
-            bytes: job.payload.bytes.into(),
-            lease: job.lease,
-        }
-    }
-
-    fn view(&self) -> JobView<'_> {
-        let number = Urgency::Number(self.number);
-        JobView {
-            id: self.id,
-            queue: &self.queue,
-            urgency: self.digits.as_deref().map_or(number, Urgency::Beyond),
-            payload: Payload { encoding: self.encoding, bytes: &self.bytes },
-            lease: self.lease,
-        }
-    }
 }
 
 /// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
@@ -126,6 +89,10 @@ fn growth(command: &Command<'_>) -> Option<usize> {
             Watch::Note { event, .. } => Some(event.len()),
             _ => None,
         },
+        Command::Work(Work::Enlist(worker)) => {
+            let names = worker.queues.into_iter().flatten().map(|name| name.len() + 5);
+            Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
+        }
         _ => None,
     }
 }
@@ -175,8 +142,13 @@ impl Durable {
         if !self.effects.searches.is_empty() {
             self.queries.take(&mut self.effects);
         }
-        let names_job =
-            !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
+        let names_job = !matches!(
+            command,
+            Command::Put { .. }
+                | Command::Take { .. }
+                | Command::Pop { .. }
+                | Command::Work(Work::TakeAny)
+        );
         self.record(names_job, now);
     }
 
@@ -310,6 +282,12 @@ impl Durable {
                 Outcome::Watched(number) => {
                     Answer::Watched(Box::new(self.effects.watched[number as usize].clone()))
                 }
+                Outcome::Progress(slot) => {
+                    Answer::Progress(Box::new(OwnedProgress::new(&self.store.progress(slot))))
+                }
+                Outcome::Fetched(number) => {
+                    Answer::Progress(Box::new(self.effects.fetched[number as usize].clone()))
+                }
                 other => Answer::Outcome(other),
             };
             // Those behind one that waits longer wait with it: a batch or two at most.
@@ -350,6 +328,7 @@ impl Durable {
             let reply = match &waiting.answer {
                 Answer::Job(job) => Reply::Job(job.view()),
                 Answer::Packets(packets) => Reply::Packets(packets),
+                Answer::Progress(progress) => Reply::Progress(Box::new(progress.view())),
                 Answer::Watched(answer) => answer.reply(),
                 Answer::Outcome(outcome) => show(*outcome, &self.store, &self.effects),
             };
@@ -395,6 +374,10 @@ impl Durable {
         figures.journal = Some(journal_figures(&self.journal.status()));
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
     }
@@ -404,8 +387,8 @@ impl Durable {
         self.store.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
-        let Counts { jobs, declared, .. } = self.store.counts();
-        assert_eq!(owners, jobs + declared, "jobs and their base records differ");
+        let Counts { jobs, declared, workers, .. } = self.store.counts();
+        assert_eq!(owners, jobs + declared + workers, "jobs and their base records differ");
     }
 
     /// Before each call: what the last one brought about has been shown.
@@ -469,10 +452,14 @@ pub(super) fn restore(
             store.restore_event(id, version, event);
             Ok(Note::Nothing)
         }
+        Ok(Record::Worker(id, worker)) => {
+            Ok(Note::Base(store.restore_worker(id, &worker).number()))
+        }
         Ok(Record::Queue(id, name)) => Ok(Note::Base(store.restore_queue(id, name).number())),
         Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;
+    store.settle(now);
     store.skip_ids(JobId(report.mark));
     Ok((store, recovered, report))
 }

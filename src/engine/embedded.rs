@@ -88,6 +88,10 @@ impl Embedded {
         Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
     }

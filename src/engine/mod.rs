@@ -6,8 +6,8 @@
 //!   which.
 //! - After each call that changes something, completions are polled until there are none: they
 //!   borrow what they show from the engine, and are good until the next call.
-//! - [`Engine::cancel`] makes a waiting take complete as `Reply::Cancelled`, unless its job is
-//!   already on the way.
+//! - [`Engine::cancel`] makes a waiting take, or a wait for news of a job, complete as
+//!   `Reply::Cancelled`, unless its answer is already on the way.
 //! - [`Engine::forget`] ends a client: what it held is ready again. A ticket of it may still come
 //!   back, to nobody.
 //! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
@@ -24,9 +24,11 @@ use crate::journal::disk::{Disk, Files};
 use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
 use crate::model::figures::Figures;
-use crate::model::id::{ClientId, Ticket};
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::Lease;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
+use crate::model::work::{Worker, WorkerId};
 use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
@@ -82,13 +84,25 @@ fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'
         Outcome::Refused(refusal) => Reply::Refused(refusal),
         Outcome::Seen(slot) => Reply::Seen(Box::new(store.sight(slot))),
         Outcome::TooLarge(id) => Reply::TooLarge(id),
-        Outcome::Watched(number) => show_watched(number, effects),
+        _ => show_rare(outcome, store, effects),
     }
 }
 
 #[cold]
-fn show_watched(number: u32, effects: &Effects) -> Reply<'_> {
-    effects.watched[number as usize].reply()
+fn show_rare<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+    match outcome {
+        Outcome::Fetched(number) => {
+            Reply::Progress(Box::new(effects.fetched[number as usize].view()))
+        }
+        Outcome::Gone => Reply::Gone,
+        Outcome::NoConstraint => Reply::NoConstraint,
+        Outcome::NoWorker => Reply::NoWorker,
+        Outcome::NotYet => Reply::NotYet,
+        Outcome::Progress(slot) => Reply::Progress(Box::new(store.progress(slot))),
+        Outcome::Watched(number) => effects.watched[number as usize].reply(),
+        Outcome::Worker(id) => Reply::Worker(id),
+        _ => unreachable!("these are frequent"),
+    }
 }
 
 impl Engine {
@@ -235,6 +249,25 @@ impl Engine {
         match self {
             Self::Embedded(engine) => engine.figures(figures),
             Self::Durable(engine) => engine.figures(figures),
+        }
+    }
+
+    /// The workers on the list, in the order in which they were enlisted. O(workers).
+    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.store().workers()
+    }
+
+    /// The jobs that a worker holds, and under which leases: what whoever serves it after a restart
+    /// has to know. O(jobs).
+    #[must_use]
+    pub fn held_by(&self, worker: WorkerId) -> Vec<(JobId, Lease)> {
+        self.store().held_by(worker)
+    }
+
+    fn store(&self) -> &Store {
+        match self {
+            Self::Embedded(engine) => engine.store(),
+            Self::Durable(engine) => engine.store(),
         }
     }
 

@@ -3,7 +3,8 @@
 use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
-use crate::model::job::{Payload, Terms, Turn, Urgency};
+use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
+use crate::model::work::WorkerId;
 
 /// What an entry of a journal says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,13 +13,28 @@ pub enum Record<'a> {
     Job(Snapshot<'a>),
     /// A job has changed.
     State(JobId, State<'a>),
-    /// A job is gone, or a queue is not declared any more.
+    /// A job is gone, a queue is not declared any more, or a worker not on the list.
     Gone(JobId),
     /// Something has happened to a job that has a record, or was put before and has one now; which
     /// of its rows showed it first.
     Event(JobId, u64, Event),
     /// A queue of this name was declared. The id is no job's.
     Queue(JobId, &'a [u8]),
+    /// A worker was enlisted. Its number is no job's id.
+    Worker(WorkerId, Enlisted<'a>),
+}
+
+/// A worker as it was enlisted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enlisted<'a> {
+    /// A name for people.
+    pub name: &'a str,
+    /// Where it listens.
+    pub url: &'a str,
+    /// How many jobs it takes at a time.
+    pub max_jobs: u32,
+    /// The queues that it works on, if it named any.
+    pub queues: Option<Vec<&'a [u8]>>,
 }
 
 /// A whole job. What a connection merely held is waiting again after a restart.
@@ -66,13 +82,24 @@ pub struct State<'a> {
     pub retries: u32,
     /// Its result, or what went wrong last.
     pub result: Option<Payload<'a>>,
+    /// What went wrong last, for people.
+    pub message: Option<&'a str>,
 }
 
 /// What a job is doing, as far as that outlives its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits in its queue, or was being worked on.
+    /// It waits in its queue, or was being worked on by somebody who does not outlive the server.
     Waiting,
+    /// A worker of the list works on it.
+    Running {
+        /// Which.
+        worker: WorkerId,
+        /// When its lease is over, if that is limited.
+        until: Option<Mono>,
+        /// Under which lease.
+        lease: Lease,
+    },
     /// It waits for this moment.
     Delayed(Mono),
     /// It is finished; its result is kept until then.

@@ -7,6 +7,7 @@ use crate::model::event::write_events;
 use crate::model::job::Encoding;
 use crate::model::row::Row;
 use crate::wire::json::push_packet;
+use crate::wire::msgpack::push_json;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Error, Result};
@@ -142,6 +143,11 @@ fn payload(row: &Row) -> Cell {
     match row.encoding {
         Encoding::Json | Encoding::JsonLine if row.payload.trim_ascii() == b"null" => Cell::Null,
         Encoding::Json | Encoding::JsonLine => text(&row.payload),
+        Encoding::MsgPack => {
+            let mut made = Vec::new();
+            push_json(&mut made, &row.payload);
+            Cell::Made(made)
+        }
         Encoding::Packet { key_len } => {
             let mut made = Vec::new();
             push_packet(&mut made, key_len, &row.payload);

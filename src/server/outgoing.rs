@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn session() -> Session {
-        Session::new(Door::JobCentre)
+        Session::new(Door::JobCentre, Now::default())
     }
 
     fn begin(server: &mut Server, now: Now) -> ClientId {

@@ -4,6 +4,7 @@ use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::job::{Encoding, Lease, Terms};
 use crate::model::row::Row;
+use crate::model::work::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,14 @@ pub(super) struct Work {
     pub(super) terms: Terms,
     pub(super) retries: u32,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
+    /// What went wrong last, for people.
+    pub(super) message: Option<Box<str>>,
+    /// Who works on it, if that is a worker of the list.
+    pub(super) worker: Option<WorkerId>,
+    /// Its position among all followed jobs that are ready.
+    pub(super) anywhere: u32,
+    /// The workers that it is not offered to, in rising order.
+    pub(super) refused_by: Vec<WorkerId>,
 }
 
 const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");
@@ -88,8 +97,9 @@ impl Extra {
             self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
         }
         self.counts_leases = true;
-        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms } = *terms;
-        if lease_ms > 0 || retry.is_some() || keep_ms > 0 || bury_ms > 0 {
+        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms, .. } = *terms;
+        let lasting = lease_ms > 0 || keep_ms > 0 || bury_ms > 0;
+        if lasting || retry.is_some() || terms.followed || terms.fetch_once {
             self.work = Some(Box::new(Work { terms: *terms, ..Work::default() }));
         }
     }

@@ -209,7 +209,7 @@ impl Job {
     pub(super) fn key(&self) -> Option<&[u8]> {
         match self.encoding {
             Encoding::Packet { key_len } => Some(&self.payload().bytes[..usize::from(key_len)]),
-            Encoding::Json | Encoding::JsonLine => None,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Job {
     pub(super) fn into_packet(self) -> Packet {
         let key_len = match self.encoding {
             Encoding::Packet { key_len } => key_len,
-            Encoding::Json | Encoding::JsonLine => 0,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => 0,
         };
         let bytes = match self.body {
             Body::Plain(payload) => payload,
@@ -259,7 +259,7 @@ impl Job {
         self.extra()?.digits.as_deref()
     }
 
-    fn work(&self) -> Option<&Work> {
+    pub(super) fn work(&self) -> Option<&Work> {
         self.extra()?.work.as_deref()
     }
 
@@ -329,10 +329,12 @@ impl Job {
 
     /// Notes what came of it.
     pub(super) fn set_result(&mut self, result: Payload<'_>) {
-        self.work_mut().result = Some((result.encoding, result.bytes.into()));
+        let work = self.work_mut();
+        work.result = Some((result.encoding, result.bytes.into()));
+        work.message = None;
     }
 
-    fn work_mut(&mut self) -> &mut Work {
+    pub(super) fn work_mut(&mut self) -> &mut Work {
         self.enrich().work.get_or_insert_default()
     }
 

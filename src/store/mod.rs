@@ -18,12 +18,16 @@
 //! a take meets it at the top of its queue, whichever comes first: a take pays O(log n + log d) for
 //! each of those that it meets, and nobody pays for it again.
 
+mod anywhere;
 mod buried;
 mod census;
 mod change;
 mod check;
+mod check_work;
 mod durable;
+mod effects;
 mod extra;
+mod follow;
 mod groups;
 mod holders;
 mod ids;
@@ -32,10 +36,14 @@ mod life;
 mod queues;
 mod records;
 mod retry;
+mod shelves;
 mod take;
+mod vigils;
 mod waiters;
 mod watch;
 mod watched;
+mod work;
+mod workers;
 
 use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::JOB_ID_END;
@@ -45,10 +53,12 @@ use crate::model::command::Command;
 use crate::model::event;
 use crate::model::figures::{Deed, Totals};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
+use crate::model::job::{Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
+use anywhere::Anywhere;
 use change::Wish;
 pub use durable::Change;
+pub use effects::{Effects, Outcome};
 use groups::Groups;
 use holders::Holders;
 use ids::Ids;
@@ -57,121 +67,15 @@ use life::Event;
 use queues::Queues;
 use records::NO_STATE;
 use std::collections::BTreeMap;
+use vigils::Vigils;
 use waiters::Waiters;
 pub use watch::Watched;
 pub use watched::Search;
+use workers::Workers;
 
 /// The place of a job in the store: valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobSlot(u32);
-
-/// What became of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A take was called off.
-    Cancelled,
-    /// It is done.
-    Done,
-    /// The client holds this job now: see [`Store::view`].
-    Job(JobSlot),
-    /// So many buried jobs were kicked.
-    Kicked(u32),
-    /// There is no such job, or none ready.
-    NoJob,
-    /// These are [`Effects::popped`], from `first` on.
-    Packets {
-        /// The number of the first.
-        first: u32,
-        /// How many.
-        count: u32,
-    },
-    /// The job is in its queue, or will be.
-    Put(JobId),
-    /// Nothing has changed.
-    Refused(Refusal),
-    /// Here it is: see [`Store::sight`].
-    Seen(JobSlot),
-    /// A pop cannot carry this job.
-    TooLarge(JobId),
-    /// This one of [`Effects::watched`].
-    Watched(u32),
-}
-
-/// What commands brought about, in order. Reused: whoever applies commands shows and clears it.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Requests that are answered, the caller's own or those of clients that waited.
-    pub outcomes: Vec<(Ticket, Outcome)>,
-    /// What was popped: of the outcomes' jobs those that are gone from the store.
-    pub popped: Vec<Packet>,
-    /// What questions about watched queues are answered.
-    pub watched: Vec<Watched>,
-    /// Questions that are not answered yet.
-    pub searches: Vec<Search>,
-    /// The events of [`Change::Event`], each with the version of the job's row after it.
-    pub events: Vec<(u64, event::Event)>,
-    /// What has to outlive a restart, in order, if that is asked for.
-    pub changes: Vec<Change>,
-    /// Whether it is.
-    pub keeps_changes: bool,
-}
-
-impl Effects {
-    #[inline]
-    fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.outcomes.push((ticket, outcome));
-    }
-
-    #[inline]
-    fn note(&mut self, change: Change) {
-        if self.keeps_changes {
-            self.changes.push(change);
-        }
-    }
-
-    /// Answers a question about a watched queue.
-    pub fn tell(&mut self, ticket: Ticket, answer: Watched) {
-        // Proof: one call answers less than it applies to, which slots of 32 bits number.
-        let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
-        self.watched.push(answer);
-        self.answer(ticket, Outcome::Watched(number));
-    }
-
-    /// Notes an event of a job, which has this version now.
-    fn happened(&mut self, slot: JobSlot, id: JobId, version: u64, event: event::Event) {
-        if self.keeps_changes {
-            let number = u32::try_from(self.events.len()).expect("jobs and their events are fewer");
-            self.events.push((version, event));
-            self.changes.push(Change::Event(slot, id, number));
-        }
-    }
-
-    /// Forgets everything that was shown; searches stay until somebody takes them. O(packets).
-    #[inline]
-    pub fn clear(&mut self) {
-        self.outcomes.clear();
-        self.changes.clear();
-        if !self.popped.is_empty() {
-            self.popped.clear();
-            self.popped.shrink_to(POPPED_KEPT);
-        }
-        if !self.watched.is_empty() {
-            self.clear_watched();
-        }
-    }
-
-    #[cold]
-    fn clear_watched(&mut self) {
-        self.watched.clear();
-    }
-
-    /// Forgets the changes, once they are written down.
-    #[inline]
-    pub fn clear_changes(&mut self) {
-        self.changes.clear();
-        self.events.clear();
-    }
-}
 
 /// What is due at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +84,8 @@ enum Due {
     Job(u32),
     /// The end of the patience of this waiter.
     Wait(u32),
+    /// The end of this vigil.
+    Vigil(u32),
 }
 
 /// Sizes of the store, for tests and statistics. O(1).
@@ -189,10 +95,14 @@ pub struct Counts {
     pub jobs: usize,
     /// Queues that were declared.
     pub declared: usize,
+    /// Workers on the list.
+    pub workers: usize,
     /// Queues that exist, idle ones included.
     pub queues: usize,
     /// Takes that wait.
     pub waiters: usize,
+    /// Who waits for news of a job.
+    pub vigils: usize,
     /// Deadlines that are armed.
     pub deadlines: usize,
 }
@@ -202,9 +112,6 @@ const JOBS_MAX: usize = u32::MAX as usize - 1;
 
 /// Places for returned jobs that are kept for the next client's end.
 const RETURNED_KEPT: usize = 4096;
-
-/// Places for popped packets that are kept for the next pop.
-const POPPED_KEPT: usize = 1024;
 
 /// The store.
 #[derive(Debug)]
@@ -218,6 +125,11 @@ pub struct Store {
     deadlines: Deadlines<Due>,
     /// The places of declarations of queues, by their ids.
     declared: BTreeMap<u64, u32>,
+    workers: Workers,
+    anywhere: Anywhere,
+    vigils: Vigils,
+    /// Answers to vigils that have ended in this call.
+    told: Vec<(Ticket, Outcome)>,
     rng: Rng,
     next_id: u64,
     /// Ids from this one on belong to places that are no jobs: nobody can name them, and they are
@@ -242,6 +154,10 @@ impl Store {
             groups: Groups::new(seed),
             deadlines: Deadlines::default(),
             declared: BTreeMap::new(),
+            workers: Workers::default(),
+            anywhere: Anywhere::default(),
+            vigils: Vigils::default(),
+            told: Vec::new(),
             rng: Rng::new(seed),
             next_id: 1,
             first_hidden_id: JOB_ID_END,
@@ -265,6 +181,9 @@ impl Store {
             }
             _ => self.apply_rare(ticket, command, now, fx),
         }
+        if !self.told.is_empty() {
+            self.tell_vigils(fx);
+        }
     }
 
     #[inline(never)]
@@ -278,7 +197,7 @@ impl Store {
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
             Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
-            Command::Work(_) => unreachable!("the store's part comes with its branch"),
+            Command::Work(work) => return self.work(ticket, work, now, fx),
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
@@ -385,11 +304,14 @@ impl Store {
         self.first_left(queue, now, fx);
     }
 
-    /// Calls off one take if it still waits, and then answers it. O(queues it waits on + takes of
-    /// its client that wait).
+    /// Calls off one take, or one wait for news of a job, if it still waits, and then answers it.
+    /// O(queues it waits on + takes of its client that wait).
     pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
         if let Some(waiter) = self.holders.waiter(ticket, &self.waiters) {
             self.end_wait(waiter);
+            fx.answer(ticket, Outcome::Cancelled);
+        } else if let Some(vigil) = self.vigils.find(ticket) {
+            self.end_vigil(vigil);
             fx.answer(ticket, Outcome::Cancelled);
         }
     }
@@ -400,8 +322,15 @@ impl Store {
         while let Some(waiter) = self.holders.first_waiter(client) {
             self.end_wait(waiter);
         }
+        while let Some(vigil) = self.vigils.first_of(client) {
+            self.end_vigil(vigil);
+        }
+        if let Some(place) = self.holders.worker_of(client) {
+            self.quit(client, place);
+        }
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
+            self.leave_worker(slot, fx);
             self.withdraw(slot);
             self.totals.note(Deed::Abandoned);
             if self.jobs[slot].is_recorded() {
@@ -411,12 +340,13 @@ impl Store {
         }
         self.holders.end(client);
         self.bring_back(returned, now, fx);
+        self.tell_vigils(fx);
     }
 
     /// Handles up to `limit` things that are due, the earliest first. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         for _ in 0..limit {
-            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { return };
+            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Wait(waiter) => {
@@ -424,7 +354,14 @@ impl Store {
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
+                Due::Vigil(vigil) => {
+                    let ticket = self.vigils.end(vigil).ticket;
+                    fx.answer(ticket, Outcome::NotYet);
+                }
             }
+        }
+        if !self.told.is_empty() {
+            self.tell_vigils(fx);
         }
     }
 
@@ -466,7 +403,9 @@ impl Store {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            jobs: self.jobs.len() - self.declared.len(),
+            jobs: self.jobs.len() - self.declared.len() - self.workers.len(),
+            workers: self.workers.len(),
+            vigils: self.vigils.len(),
             declared: self.declared.len(),
             queues: self.queues.len(),
             waiters: self.waiters.len(),

@@ -5,6 +5,7 @@
 //! names used once leave nothing behind.
 
 use super::buried::Buried;
+use super::shelves::Shelves;
 use super::waiters::Lines;
 use super::watch::Stock;
 use crate::base::heap::Heap;
@@ -25,6 +26,8 @@ pub(super) struct Queue {
     hash: u64,
     /// Jobs that wait to be taken.
     pub(super) ready: Heap,
+    /// Those of them that some workers are not offered, if there are any.
+    pub(super) shelves: Option<Box<Shelves>>,
     /// Takes that wait for a job.
     pub(super) waiters: Lines,
     /// Jobs that were put away.
@@ -104,6 +107,7 @@ impl Queues {
             name: name.into(),
             hash,
             ready: Heap::default(),
+            shelves: None,
             waiters: Lines::default(),
             buried: Buried::default(),
             mortals: 0,

@@ -4,6 +4,7 @@
 //! a new row. All jobs of a watched queue have one, except those that were there before it was
 //! watched and have not been taken stock of.
 
+use super::jobs::NONE;
 use super::life::{self, Step};
 use super::watch::{Stock, next_row};
 use super::{Change, Effects, JobSlot, Store};
@@ -59,7 +60,8 @@ impl Store {
 
     /// Whether this place has the declaration of a queue and no job.
     pub(super) fn is_declaration(&self, slot: u32) -> bool {
-        let stock = self.queues[self.jobs[slot].queue].watch.as_ref();
+        let job = &self.jobs[slot];
+        let stock = (job.queue != NONE).then(|| self.queues[job.queue].watch.as_ref()).flatten();
         stock.is_some_and(|stock| stock.declared == Some(slot))
     }
 

@@ -217,7 +217,9 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> bool {
-        self.advance_any(ticket, candidates.iter(), state, now, fx)
+        let found = self.advance_any(ticket, candidates.iter(), state, now, fx);
+        self.tell_vigils(fx);
+        found
     }
 
     fn advance_any<'a>(
@@ -250,6 +252,7 @@ impl Store {
             None => Watch::Find { queue, query, limit: search.limit },
         };
         self.watch(search.ticket, &watch, now, fx);
+        self.tell_vigils(fx);
     }
 
     /// Adds a job with a state. O(log n).

@@ -3,6 +3,10 @@
 
 pub mod http;
 pub mod json;
+mod leaf;
 pub mod lines;
+pub mod msgpack;
 pub mod packets;
 pub mod url;
+
+pub use leaf::Leaf;

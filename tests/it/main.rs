@@ -21,3 +21,4 @@ mod support;
 mod tidy;
 mod transcripts;
 mod watched;
+mod work;

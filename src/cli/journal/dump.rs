@@ -4,8 +4,9 @@ use crate::base::time::Mono;
 use crate::journal::Origin;
 use crate::model::event::{EventLog, write_events};
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
 use crate::wire::json::{push_number, push_string};
+use crate::wire::msgpack::push_json;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -19,6 +20,7 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Gone(_) => "gone",
         Record::Event(..) => "event",
         Record::Queue(..) => "queue",
+        Record::Worker(..) => "worker",
     };
     text(out, "{\"record\":\"");
     text(out, kind);
@@ -41,6 +43,10 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Queue(id, name) => {
             number(out, "id", id.0);
             push_queue(name, out);
+        }
+        Record::Worker(id, worker) => {
+            number(out, "id", id.0);
+            push_worker(worker, out);
         }
     }
     text(out, "}\n");
@@ -106,6 +112,22 @@ fn push_queue(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+fn push_worker(worker: &Enlisted<'_>, out: &mut Vec<u8>) {
+    for (name, value) in [("name", worker.name), ("url", worker.url)] {
+        member(out, name);
+        push_string(out, value.as_bytes());
+    }
+    number(out, "max_jobs", worker.max_jobs.into());
+    if let Some(queues) = &worker.queues {
+        text(out, ",\"queues\":[");
+        for (place, name) in queues.iter().enumerate() {
+            text(out, if place == 0 { "" } else { "," });
+            push_string(out, name);
+        }
+        text(out, "]");
+    }
+}
+
 fn push_events(events: &EventLog, out: &mut Vec<u8>) {
     let mut written = Vec::new();
     write_events(events, &mut written);
@@ -134,11 +156,18 @@ fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
         number(out, "jitter_percent", retry.jitter_percent.into());
         text(out, "}");
     }
+    for (name, set) in [("followed", terms.followed), ("fetch_once", terms.fetch_once)] {
+        if set {
+            member(out, name);
+            text(out, "true");
+        }
+    }
 }
 
 fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     let (name, until) = match state.stage {
         Stage::Waiting => ("waiting", None),
+        Stage::Running { until, .. } => ("running", until),
         Stage::Delayed(at) => ("delayed", Some(at)),
         Stage::Kept(at) => ("kept", Some(at)),
         Stage::Buried(at) => ("buried", at),
@@ -148,11 +177,19 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     if let Some(at) = until {
         moment(out, "until", at);
     }
+    if let Stage::Running { worker, lease, .. } = state.stage {
+        number(out, "worker", worker.0);
+        number(out, "lease", lease.0.into());
+    }
     if state.retries > 0 {
         number(out, "retries", state.retries.into());
     }
     if let Some(result) = state.result {
         push_payload("result", result, out);
+    }
+    if let Some(message) = state.message {
+        member(out, "message");
+        push_string(out, message.as_bytes());
     }
 }
 
@@ -160,6 +197,7 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
 fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
     member(out, name);
     match payload.encoding {
+        Encoding::MsgPack => push_json(out, payload.bytes),
         Encoding::Json | Encoding::JsonLine => push_text_of_json(payload.bytes, out),
         Encoding::Packet { key_len } => {
             let (key, packet) = payload.bytes.split_at(usize::from(key_len));
@@ -209,7 +247,7 @@ mod tests {
             payload: Payload { encoding, bytes },
             terms: None,
             expires: None,
-            state: State { stage: Stage::Waiting, retries: 0, result: None },
+            state: State { stage: Stage::Waiting, retries: 0, result: None, message: None },
             history: None,
         }
     }
@@ -233,6 +271,11 @@ mod tests {
             "job \"id\":7,\"queue\":\"\u{fffd}\",\"queue_base64\":\"/w==\",\"pri\":null,\
              \"turn\":\"newest-first\",\"job\":{\"key\":\"AA==\",\"payload\":\"/w==\"},\
              \"expires\":\"2023-11-14T22:13:20.123Z\",\"state\":\"waiting\"}"
+        );
+        let map = fresh(Encoding::MsgPack, b"\x81\xa1n\xcb\x3f\xf8\0\0\0\0\0\0");
+        assert_eq!(
+            line(&Record::Job(map)),
+            r#"job "id":7,"queue":"q","pri":-5,"job":{"n":1.5},"state":"waiting"}"#
         );
         assert_eq!(line(&Record::Gone(JobId(3))), r#"gone "id":3}"#);
     }
@@ -279,13 +322,13 @@ mod tests {
         );
         let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
         // The end of time is a moment like any other.
-        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result };
+        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result, message: None };
         assert_eq!(
             line(&Record::State(JobId(3), state)),
             "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
              \"retries\":2,\"result\":[1]}"
         );
-        let state = State { stage: Stage::Buried(None), retries: 0, result: None };
+        let state = State { stage: Stage::Buried(None), retries: 0, result: None, message: None };
         assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
     }
 }

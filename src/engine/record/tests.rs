@@ -36,7 +36,7 @@ fn some_records() -> Vec<Record<'static>> {
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state = State { stage: Stage::Delayed(at(9)), retries: 3, result };
+    let state = State { stage: Stage::Delayed(at(9)), retries: 3, result, message: None };
     let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Urgency::Number);
     let beyond = Urgency::Beyond("18446744073709551616");
     let mut records: Vec<Record<'_>> = numbers
@@ -56,7 +56,7 @@ fn some_records() -> Vec<Record<'static>> {
     for stage in
         [Stage::Waiting, Stage::Kept(at(0)), Stage::Buried(None), Stage::Buried(Some(at(5)))]
     {
-        let state = State { stage, retries: u32::MAX, result: Some(packet) };
+        let state = State { stage, retries: u32::MAX, result: Some(packet), message: None };
         records.push(Record::State(JobId(7), state));
     }
     records.push(Record::Gone(JobId(300)));

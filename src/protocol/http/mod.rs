@@ -22,6 +22,7 @@
 mod answer;
 mod health;
 mod jobq;
+pub mod lightjq;
 mod metrics;
 mod openapi;
 mod request;

@@ -3,6 +3,7 @@
 use crate::model::job::{Encoding, Urgency};
 use crate::model::reply::{JobView, Refusal, Reply};
 use crate::wire::json::{push_number, push_packet, push_string};
+use crate::wire::msgpack::push_json;
 use memchr::memchr;
 use std::fmt::Display;
 
@@ -37,6 +38,7 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     match job.payload.encoding {
         Encoding::Json => push_in_line(job.payload.bytes, out),
         Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
+        Encoding::MsgPack => push_json(out, job.payload.bytes),
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
@@ -116,15 +118,34 @@ mod tests {
     use crate::model::id::JobId;
     use crate::model::job::{Lease, Payload};
 
-    #[test]
-    fn line_ends_of_other_doors_become_spaces() {
-        let payload = Payload { encoding: Encoding::Json, bytes: b"{\n \"a\":\n1\n}" };
+    fn line(encoding: Encoding, bytes: &[u8]) -> String {
+        let payload = Payload { encoding, bytes };
         let urgency = Urgency::Number(-7);
         let view = JobView { id: JobId(5), queue: b"q\n\"", urgency, payload, lease: Lease(0) };
         let mut out = Vec::new();
         write(&Reply::Job(view), &mut out);
-        let expected: &[u8] =
-            br#"{"status":"ok","id":5,"job":{  "a": 1 },"pri":-7,"queue":"q\n\""}"#;
-        assert_eq!(out.strip_suffix(b"\n"), Some(expected));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn line_ends_of_other_doors_become_spaces() {
+        let line = line(Encoding::Json, b"{\n \"a\":\n1\n}");
+        let expected = r#"{"status":"ok","id":5,"job":{  "a": 1 },"pri":-7,"queue":"q\n\""}"#;
+        assert_eq!(line.strip_suffix('\n'), Some(expected));
+    }
+
+    #[test]
+    fn messagepack_of_other_doors_becomes_json() {
+        for (bytes, shown) in [
+            (&b"\x82\xa1a\xa1\n\x01\xc4\x01\xff"[..], r#"{"a":"\n","1":"/w=="}"#),
+            (b"\xc0", "null"),
+            // Nobody has checked it: still a line.
+            (b"\xc1\n", "\"wQo=\""),
+        ] {
+            let expected =
+                format!(r#"{{"status":"ok","id":5,"job":{shown},"pri":-7,"queue":"q\n\""}}"#);
+            let line = line(Encoding::MsgPack, bytes);
+            assert_eq!(line.strip_suffix('\n'), Some(&expected[..]));
+        }
     }
 }

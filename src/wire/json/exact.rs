@@ -51,13 +51,13 @@ fn object<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&RawValu
     let (text, first) = begin(bytes)?;
     if first != b'{' {
         let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
-        whole.map_err(|error| syntax(&error))?;
+        whole.map_err(|error| syntax(text, &error))?;
         return Err(JsonError::NotObject(kind(first)));
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let object = ObjectVisitor::<F, N>(PhantomData);
-    let raw = json.deserialize_map(object).map_err(|error| syntax(&error))?;
-    json.end().map_err(|error| syntax(&error))?;
+    let raw = json.deserialize_map(object).map_err(|error| syntax(text, &error))?;
+    json.end().map_err(|error| syntax(text, &error))?;
     Ok(raw)
 }
 
@@ -76,7 +76,7 @@ pub fn members<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&st
 /// Says why `bytes` are no JSON value.
 pub fn value(bytes: &[u8]) -> Result<&str, JsonError> {
     let (text, _) = begin(bytes)?;
-    let raw: &RawValue = serde_json::from_str(text).map_err(|error| syntax(&error))?;
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| syntax(text, &error))?;
     Ok(raw.get())
 }
 
@@ -85,6 +85,11 @@ pub fn value(bytes: &[u8]) -> Result<&str, JsonError> {
 pub fn elements(text: &str) -> Option<Vec<&str>> {
     let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
     Some(elements.into_iter().map(RawValue::get).collect())
+}
+
+/// Whether `bytes` are one JSON value.
+pub(super) fn check(bytes: &[u8]) -> Result<(), JsonError> {
+    value(bytes).map(|_| ())
 }
 
 fn kind(first: u8) -> &'static str {
@@ -97,10 +102,12 @@ fn kind(first: u8) -> &'static str {
     }
 }
 
-fn syntax(error: &serde_json::Error) -> JsonError {
-    let text = error.to_string();
-    let what = text.split(" at line ").next().unwrap_or_default().to_owned();
-    JsonError::Syntax { what, column: error.column() }
+fn syntax(text: &str, error: &serde_json::Error) -> JsonError {
+    let sentence = error.to_string();
+    let what = sentence.split(" at line ").next().unwrap_or_default().to_owned();
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(str::len).sum();
+    JsonError::Syntax { what, column: before + error.column() }
 }
 
 /// A value, or where its unescaped text has been put.

@@ -185,7 +185,7 @@ impl Profile {
             max_ms,
             jitter_percent: *dice.pick(&[0, 0, 1, 25, 50, 100]),
         });
-        Terms { delay_ms, ttl_ms, lease_ms, retry, keep_ms, bury_ms }
+        Terms { delay_ms, ttl_ms, lease_ms, retry, keep_ms, bury_ms, ..Terms::default() }
     }
 
     fn wait(&self, dice: &mut Dice) -> Wait {

@@ -86,7 +86,7 @@ impl Load {
     pub(super) fn key(&self) -> Option<&[u8]> {
         match self.encoding {
             Encoding::Packet { key_len } => Some(&self.text.0[..usize::from(key_len)]),
-            Encoding::Json | Encoding::JsonLine => None,
+            Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => None,
         }
     }
 

@@ -1,0 +1,169 @@
+//! What the master answers.
+
+use super::fields::{Field, Kind, Map, Problem, integer, text, word};
+use super::job::COUNT;
+use super::{job_id, push_payload, worker_id};
+use crate::model::id::JobId;
+use crate::model::job::{Payload, Status as Doing};
+use crate::model::work::{Progress, WorkerId};
+use crate::wire::msgpack::{Raw, push_integer, push_map, push_nil, push_text};
+use std::fmt::Display;
+
+/// The values of `status`.
+pub const STATUSES: [&str; 5] = ["queued", "running", "retrying", "error", "done"];
+
+/// The fields of the answer to `POST /job`.
+pub static JOB_ACCEPTED: [Field; 1] = [Field::must("job_id", Kind::Id, "The job's id.")];
+
+/// The fields of the answer to `POST /worker`.
+pub static WORKER_ACCEPTED: [Field; 1] = [Field::must("worker_id", Kind::Id, "The worker's id.")];
+
+/// The fields of the answer to whatever could not be done.
+pub static ERROR: [Field; 1] = [Field::must("error", Kind::Text, "What is wrong: a sentence.")];
+
+/// The fields of the answer to `GET /job/{job_id}`.
+pub static STATUS: [Field; 6] = [
+    Field::must("status", Kind::Word(&STATUSES), "How the job is going."),
+    Field::may("worker_id", Kind::Id, "Who works on it."),
+    Field::may("result", Kind::Any, "What came of it, once it is done."),
+    Field::may("error", Kind::Any, "What went wrong last, for programs."),
+    Field::may("message", Kind::Text, "What went wrong last, for people."),
+    Field::must("retry_count", COUNT, "How many retries were decided."),
+];
+
+/// How a job is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status<'a> {
+    /// One of [`STATUSES`].
+    pub status: &'a str,
+    /// Who works on it.
+    pub worker: Option<WorkerId>,
+    /// What came of it.
+    pub result: Option<Payload<'a>>,
+    /// What went wrong last, for programs.
+    pub error: Option<Payload<'a>>,
+    /// What went wrong last, for people.
+    pub message: Option<&'a str>,
+    /// How many retries were decided.
+    pub retry_count: u32,
+}
+
+impl<'a> Status<'a> {
+    /// Of a job that the store tells about.
+    #[must_use]
+    pub fn of(progress: &Progress<'a>) -> Self {
+        let sight = &progress.sight;
+        let (status, done) = (progress.status(), sight.status == Doing::Kept);
+        Self {
+            status,
+            worker: progress.worker,
+            result: sight.result.filter(|_| done),
+            error: sight.result.filter(|_| !done),
+            message: progress.message.filter(|_| !done),
+            retry_count: sight.retries,
+        }
+    }
+
+    /// Reads an answer; `None` is a job that is over and whose result is gone. O(bytes).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(bytes: &'a [u8]) -> Result<Option<Self>, Problem> {
+        if bytes == Raw::NIL.bytes() {
+            return Ok(None);
+        }
+        let map = Map::read(bytes, &STATUS)?;
+        Ok(Some(Self {
+            status: map.must("status", word)?,
+            worker: map.may("worker_id", |value, _| worker_id(value.text()?.as_bytes()))?,
+            result: map.may_any("result"),
+            error: map.may_any("error"),
+            message: map.may("message", text)?,
+            retry_count: map.must("retry_count", integer)?,
+        }))
+    }
+
+    /// Writes an answer. O(bytes).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let there = [
+            self.worker.is_some(),
+            self.result.is_some(),
+            self.error.is_some(),
+            self.message.is_some(),
+        ];
+        push_map(out, 2 + there.map(u32::from).iter().sum::<u32>());
+        push_text(out, "status");
+        push_text(out, self.status);
+        if let Some(worker) = self.worker {
+            push_text(out, "worker_id");
+            push_text(out, &worker.0.to_string());
+        }
+        for (name, payload) in [("result", self.result), ("error", self.error)] {
+            if let Some(payload) = payload {
+                push_text(out, name);
+                push_payload(out, payload);
+            }
+        }
+        if let Some(message) = self.message {
+            push_text(out, "message");
+            push_text(out, message);
+        }
+        push_text(out, "retry_count");
+        push_integer(out, self.retry_count);
+    }
+}
+
+/// Writes the answer about a job that is over and whose result is gone.
+pub fn write_gone(out: &mut Vec<u8>) {
+    push_nil(out);
+}
+
+fn write_one(out: &mut Vec<u8>, name: &str, value: &str) {
+    push_map(out, 1);
+    push_text(out, name);
+    push_text(out, value);
+}
+
+/// Writes the answer to `POST /job`.
+pub fn write_job_accepted(id: JobId, out: &mut Vec<u8>) {
+    write_one(out, "job_id", &id.0.to_string());
+}
+
+/// Reads the answer to `POST /job`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_job_accepted(bytes: &[u8]) -> Result<JobId, Problem> {
+    let map = Map::read(bytes, &JOB_ACCEPTED)?;
+    map.must("job_id", |value, _| {
+        Some(job_id(value.text()?.as_bytes())).filter(|&id| id != JobId::NEVER)
+    })
+}
+
+/// Writes the answer to `POST /worker`.
+pub fn write_worker_accepted(id: WorkerId, out: &mut Vec<u8>) {
+    write_one(out, "worker_id", &id.0.to_string());
+}
+
+/// Reads the answer to `POST /worker`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_worker_accepted(bytes: &[u8]) -> Result<WorkerId, Problem> {
+    let map = Map::read(bytes, &WORKER_ACCEPTED)?;
+    map.must("worker_id", |value, _| worker_id(value.text()?.as_bytes()))
+}
+
+/// Writes an answer that says what is wrong.
+#[cold]
+pub fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
+    write_one(out, "error", &error.to_string());
+}
+
+/// Reads an answer that says what is wrong.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_error(bytes: &[u8]) -> Result<&str, Problem> {
+    Map::read(bytes, &ERROR)?.must("error", text)
+}

@@ -1,0 +1,153 @@
+//! What came of a run (`POST /done`).
+
+use super::fields::{Field, Kind, Map, Problem, at, flag, text, word};
+use super::{job_id, moment, push_payload};
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Payload};
+use crate::model::work::Report;
+use crate::wire::msgpack::{Raw, push_bool, push_map, push_text};
+
+/// The values of `type`.
+pub const TYPES: [&str; 2] = ["success", "failure"];
+
+/// The values of `reason`.
+pub const REASONS: [&str; 2] = ["other", "timeout"];
+
+const JOB_ID: Field = Field::must("job_id", Kind::Id, "Which job.");
+const TYPE: Field = Field::must("type", Kind::Word(&TYPES), "What came of it.");
+const FINISHED_AT: Field = Field::may("finished_at", Kind::Moment, "When it ended; absent: now.");
+
+/// The fields of a success.
+pub static DONE: [Field; 4] =
+    [JOB_ID, TYPE, FINISHED_AT, Field::or("result", Kind::Any, "null", "What came of it.")];
+
+/// The fields of a failure.
+pub static FAILURE: [Field; 7] = [
+    JOB_ID,
+    TYPE,
+    FINISHED_AT,
+    Field::must("reason", Kind::Word(&REASONS), "Whether it took too long."),
+    Field::must("should_retry", Kind::Bool, "Whether it is worth another try."),
+    Field::or("error", Kind::Any, "null", "What went wrong, for programs."),
+    Field::must("message", Kind::Text, "What went wrong, for people."),
+];
+
+/// What a worker tells about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done<'a> {
+    /// Which job.
+    pub job_id: JobId,
+    /// When it ended, in milliseconds since 1970; `None`: now.
+    pub finished_at: Option<i64>,
+    /// What came of it.
+    pub outcome: Outcome<'a>,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// It is done.
+    Success {
+        /// What came of it.
+        result: Payload<'a>,
+    },
+    /// It has failed.
+    Failure {
+        /// Why.
+        reason: Reason,
+        /// Whether it is worth another try.
+        should_retry: bool,
+        /// What went wrong, for programs.
+        error: Payload<'a>,
+        /// What went wrong, for people.
+        message: &'a str,
+    },
+}
+
+/// Why a run has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It took too long.
+    Timeout,
+    /// Anything else.
+    Other,
+}
+
+/// A value that says nothing.
+const NIL: Payload<'static> = Payload { encoding: Encoding::MsgPack, bytes: Raw::NIL.bytes() };
+
+impl<'a> Done<'a> {
+    /// Reads a body. O(bytes).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+        let map = Map::read(bytes, &DONE)?;
+        let id = map.must("job_id", text)?;
+        let kind = map.must("type", word)?;
+        let finished_at = map.may("finished_at", at)?;
+        let outcome = if kind == TYPES[0] {
+            Outcome::Success { result: map.may_any("result").unwrap_or(NIL) }
+        } else {
+            failure(bytes)?
+        };
+        Ok(Self { job_id: job_id(id.as_bytes()), finished_at, outcome })
+    }
+
+    /// What the store is told.
+    #[must_use]
+    pub fn report(&self) -> Report<'a> {
+        match self.outcome {
+            Outcome::Success { result } => Report::Success { result },
+            Outcome::Failure { reason: _, should_retry, error, message } => {
+                Report::Failure { retry: should_retry, error, message }
+            }
+        }
+    }
+
+    /// Writes a body. O(bytes).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fields = match self.outcome {
+            Outcome::Success { .. } => 3,
+            Outcome::Failure { .. } => 6,
+        };
+        push_map(out, fields + u32::from(self.finished_at.is_some()));
+        push_text(out, "job_id");
+        push_text(out, &self.job_id.0.to_string());
+        if let Some(ms) = self.finished_at {
+            push_text(out, "finished_at");
+            push_text(out, &moment::format(ms));
+        }
+        push_text(out, "type");
+        match self.outcome {
+            Outcome::Success { result } => {
+                push_text(out, TYPES[0]);
+                push_text(out, "result");
+                push_payload(out, result);
+            }
+            Outcome::Failure { reason, should_retry, error, message } => {
+                push_text(out, TYPES[1]);
+                push_text(out, "reason");
+                push_text(out, REASONS[usize::from(reason == Reason::Timeout)]);
+                push_text(out, "should_retry");
+                push_bool(out, should_retry);
+                push_text(out, "error");
+                push_payload(out, error);
+                push_text(out, "message");
+                push_text(out, message);
+            }
+        }
+    }
+}
+
+fn failure(bytes: &[u8]) -> Result<Outcome<'_>, Problem> {
+    let map = Map::read(bytes, &FAILURE)?;
+    let reason =
+        if map.must("reason", word)? == REASONS[1] { Reason::Timeout } else { Reason::Other };
+    Ok(Outcome::Failure {
+        reason,
+        should_retry: map.must("should_retry", flag)?,
+        error: map.may_any("error").unwrap_or(NIL),
+        message: map.must("message", text)?,
+    })
+}

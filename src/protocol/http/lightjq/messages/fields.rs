@@ -1,0 +1,327 @@
+//! Tables of fields, and maps that are read by them.
+
+use super::moment;
+use crate::model::job::{Encoding, Payload};
+use crate::wire::json::JsonError;
+use crate::wire::msgpack::{Error, Raw, Token, push_float, push_integer, read_map};
+use std::borrow::Cow;
+use std::fmt;
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it must be there.
+    pub need: Need,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any value.
+    Any,
+    /// A truth value.
+    Bool,
+    /// An id: a decimal number as a string.
+    Id,
+    /// An integer from the least on; beyond the greatest it counts as that, or is wrong.
+    Integer {
+        /// The least.
+        min: i64,
+        /// The greatest.
+        max: i64,
+        /// Whether what is greater is wrong.
+        strict: bool,
+    },
+    /// Another message.
+    Map(&'static [Field]),
+    /// Conditions: `[path, operator, value]` each.
+    Matcher,
+    /// A moment in ISO 8601, as a string; without an offset it is UTC.
+    Moment,
+    /// A path into a job, as a string.
+    Path,
+    /// A number of seconds above 0, with or without a fraction.
+    Seconds,
+    /// A string.
+    Text,
+    /// An array of at least one string.
+    Texts,
+    /// The URL of an HTTP server, as a string.
+    Url,
+    /// One of these strings.
+    Word(&'static [&'static str]),
+}
+
+/// Whether a field must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It must.
+    Must,
+    /// It may be left out.
+    May,
+    /// It may be left out and is then this, as JSON.
+    Default(&'static str),
+}
+
+impl Field {
+    pub(super) const fn must(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, need: Need::Must, about }
+    }
+
+    pub(super) const fn may(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, need: Need::May, about }
+    }
+
+    pub(super) const fn or(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self { name, kind, need: Need::Default(default), about }
+    }
+}
+
+/// `a`, `b` or `c`.
+fn write_words(words: &[&str], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (number, word) in words.iter().enumerate() {
+        f.write_str(match words.len() - number {
+            _ if number == 0 => "",
+            1 => " or ",
+            _ => ", ",
+        })?;
+        write!(f, "'{word}'")?;
+    }
+    Ok(())
+}
+
+/// What it must be.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Any => f.write_str("any value"),
+            Self::Bool => f.write_str("true or false"),
+            Self::Id => f.write_str("an id, which is a string"),
+            Self::Integer { min, max, strict: true } => {
+                write!(f, "an integer from {min} to {max}")
+            }
+            Self::Integer { min, max: _, strict: false } => {
+                write!(f, "an integer, at least {min}")
+            }
+            Self::Map(_) => f.write_str("a map"),
+            Self::Matcher => f.write_str("an array of conditions, [path, operator, value] each"),
+            Self::Moment => {
+                f.write_str("a moment in ISO 8601, such as '2026-02-28T23:59:59.5+09:00'")
+            }
+            Self::Path => f.write_str("'name' or a path such as 'argument.user.id'"),
+            Self::Seconds => f.write_str("a number of seconds greater than 0"),
+            Self::Text => f.write_str("a string"),
+            Self::Texts => f.write_str("an array of at least one string"),
+            Self::Url => f.write_str("a URL such as 'http://host:port'"),
+            Self::Word(words) => write_words(words, f),
+        }
+    }
+}
+
+/// Why a body is not the message that it should be: a sentence without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is no MessagePack map.
+    Body(Error),
+    /// It is no JSON.
+    Json(JsonError),
+    /// A field is not there.
+    Missing {
+        /// Which.
+        field: Cow<'static, str>,
+        /// What it must be.
+        wanted: Kind,
+    },
+    /// A field holds something else than it should.
+    Wrong {
+        /// Which.
+        field: Cow<'static, str>,
+        /// What it must be.
+        wanted: Kind,
+    },
+    /// A field is wrong in another way.
+    Not {
+        /// Which.
+        field: Cow<'static, str>,
+        /// What is wrong with it: a sentence that goes on from its name.
+        what: Cow<'static, str>,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(error) => write!(f, "the body {error}"),
+            Self::Json(error) => write!(f, "the body {error}"),
+            Self::Missing { field, wanted } => {
+                write!(f, "field '{field}' is missing: it must be {wanted}")
+            }
+            Self::Wrong { field, wanted } => write!(f, "field '{field}' must be {wanted}"),
+            Self::Not { field, what } => write!(f, "field '{field}' {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A map whose fields are known, and where it is part of another one the name of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Map<'a, const N: usize> {
+    fields: &'static [Field; N],
+    values: [Option<Raw<'a>>; N],
+    within: Option<&'static str>,
+}
+
+impl<'a, const N: usize> Map<'a, N> {
+    /// O(bytes).
+    pub(super) fn read(bytes: &'a [u8], fields: &'static [Field; N]) -> Result<Self, Problem> {
+        let mut values = [None; N];
+        let number = |name: &[u8]| fields.iter().position(|field| field.name.as_bytes() == name);
+        read_map(bytes, number, &mut values).map_err(Problem::Body)?;
+        Ok(Self { fields, values, within: None })
+    }
+
+    /// A map that is a field of another one.
+    pub(super) fn read_within(
+        map: Raw<'a>,
+        fields: &'static [Field; N],
+        name: &'static str,
+    ) -> Result<Self, Problem> {
+        match Self::read(map.bytes(), fields) {
+            Ok(read) => Ok(Self { within: Some(name), ..read }),
+            Err(_) => Err(Problem::Wrong { field: name.into(), wanted: Kind::Map(fields) }),
+        }
+    }
+
+    fn number(&self, name: &str) -> usize {
+        let number = self.fields.iter().position(|field| field.name == name);
+        number.expect("every field that is asked for is in the table of its message")
+    }
+
+    fn full_name(&self, name: &'static str) -> Cow<'static, str> {
+        match self.within {
+            None => Cow::Borrowed(name),
+            Some(within) => Cow::Owned(format!("{within}.{name}")),
+        }
+    }
+
+    pub(super) fn get(&self, name: &'static str) -> Option<Raw<'a>> {
+        self.values[self.number(name)]
+    }
+
+    #[cold]
+    pub(super) fn missing(&self, name: &'static str) -> Problem {
+        let wanted = self.fields[self.number(name)].kind;
+        Problem::Missing { field: self.full_name(name), wanted }
+    }
+
+    #[cold]
+    pub(super) fn wrong(&self, name: &'static str) -> Problem {
+        let wanted = self.fields[self.number(name)].kind;
+        Problem::Wrong { field: self.full_name(name), wanted }
+    }
+
+    /// What a field that must be there holds.
+    pub(super) fn must<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
+    ) -> Result<T, Problem> {
+        self.may(name, read)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Whatever a field holds that must be there.
+    pub(super) fn must_any(&self, name: &'static str) -> Result<Payload<'a>, Problem> {
+        self.may_any(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// Whatever a field holds, if it is there.
+    pub(super) fn may_any(&self, name: &'static str) -> Option<Payload<'a>> {
+        let payload = |raw: Raw<'a>| Payload { encoding: Encoding::MsgPack, bytes: raw.bytes() };
+        self.get(name).map(payload)
+    }
+
+    /// What a field holds, if it is there.
+    pub(super) fn may<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        let number = self.number(name);
+        match self.values[number] {
+            None => Ok(None),
+            Some(value) => match read(value, self.fields[number].kind) {
+                None => Err(self.wrong(name)),
+                found => Ok(found),
+            },
+        }
+    }
+}
+
+pub(super) fn text(value: Raw<'_>, _: Kind) -> Option<&str> {
+    value.text()
+}
+
+pub(super) fn word(value: Raw<'_>, kind: Kind) -> Option<&str> {
+    let text = value.text()?;
+    matches!(kind, Kind::Word(words) if words.contains(&text)).then_some(text)
+}
+
+pub(super) fn flag(value: Raw<'_>, _: Kind) -> Option<bool> {
+    match value.token() {
+        Token::Bool(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// An integer of a kind whose bounds fit the type.
+pub(super) fn integer<T: TryFrom<i64>>(value: Raw<'_>, kind: Kind) -> Option<T> {
+    let (Token::Integer(number), Kind::Integer { min, max, strict }) = (value.token(), kind) else {
+        return None;
+    };
+    let number = match i64::try_from(number) {
+        Ok(number) if number <= max => number,
+        _ if number < 0 || strict => return None,
+        _ => max,
+    };
+    if number < min { None } else { T::try_from(number).ok() }
+}
+
+/// Milliseconds, at least one; what is too long for 64 bits is as good as for ever.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is above 0")]
+pub(super) fn seconds(value: Raw<'_>, _: Kind) -> Option<u64> {
+    match value.token() {
+        Token::Integer(number) if number > 0 => {
+            Some(u64::try_from(number * 1_000).unwrap_or(u64::MAX))
+        }
+        Token::Float(number) if number > 0.0 && number.is_finite() => {
+            Some(((number * 1_000.0).round() as u64).max(1))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn at(value: Raw<'_>, _: Kind) -> Option<i64> {
+    moment::parse(value.text()?)
+}
+
+/// Writes milliseconds as seconds, with a fraction where there is one.
+#[allow(clippy::cast_precision_loss, reason = "exact for 60,000 years")]
+pub(super) fn push_seconds(out: &mut Vec<u8>, ms: u64) {
+    if ms.is_multiple_of(1_000) {
+        push_integer(out, ms / 1_000);
+    } else {
+        push_float(out, ms as f64 / 1_000.0);
+    }
+}

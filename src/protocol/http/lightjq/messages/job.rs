@@ -1,0 +1,133 @@
+//! Jobs on their way in (`POST /job`) and on their way to a worker (`POST {url}/worker-job`).
+
+use super::fields::{Field, Kind, Map, Problem, flag, integer, push_seconds, seconds, text};
+use super::push_payload;
+use crate::model::job::Payload;
+use crate::wire::msgpack::{push_bool, push_integer, push_map, push_text};
+
+/// An integer that may be any of 32 bits.
+const SIGNED: Kind = Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64, strict: true };
+/// An integer that is not negative; what is too large is as good as the largest.
+pub(super) const COUNT: Kind = Kind::Integer { min: 0, max: u32::MAX as i64, strict: false };
+
+/// The fields of `POST /job`.
+pub static JOB: [Field; 6] = [
+    Field::must("name", Kind::Text, "What is to be done: the queue's name."),
+    Field::must("argument", Kind::Any, "What it is to be done with."),
+    Field::or("priority", SIGNED, "0", "Smaller is more urgent."),
+    Field::or("max_retry", COUNT, "10", "How often a failed job is tried again."),
+    Field::or("keep_result", Kind::Bool, "false", "Whether the result is kept until fetched."),
+    Field::or("timeout", Kind::Seconds, "30", "How long a worker may take."),
+];
+
+/// The fields of `POST {url}/worker-job`.
+pub static WORKER_JOB: [Field; 4] = [
+    Field::must("id", Kind::Id, "The job's id, for the report."),
+    Field::must("name", Kind::Text, "What is to be done."),
+    Field::must("argument", Kind::Any, "What it is to be done with."),
+    Field::may("timeout", Kind::Seconds, "How long the worker may take; absent: any time."),
+];
+
+/// A job as a pusher puts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewJob<'a> {
+    /// What is to be done.
+    pub name: &'a str,
+    /// What it is to be done with.
+    pub argument: Payload<'a>,
+    /// Smaller is more urgent.
+    pub priority: i32,
+    /// How often a failed job is tried again.
+    pub max_retry: u32,
+    /// Whether the result is kept.
+    pub keep_result: bool,
+    /// How long a worker may take, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+impl<'a> NewJob<'a> {
+    /// A job for which nothing is asked.
+    #[must_use]
+    pub fn new(name: &'a str, argument: Payload<'a>) -> Self {
+        let (max_retry, timeout_ms) = (10, 30_000);
+        Self { name, argument, priority: 0, max_retry, keep_result: false, timeout_ms }
+    }
+
+    /// Reads a body. O(bytes).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+        let map = Map::read(bytes, &JOB)?;
+        let plain = Self::new(map.must("name", text)?, map.must_any("argument")?);
+        Ok(Self {
+            priority: map.may("priority", integer)?.unwrap_or(plain.priority),
+            max_retry: map.may("max_retry", integer)?.unwrap_or(plain.max_retry),
+            keep_result: map.may("keep_result", flag)?.unwrap_or(plain.keep_result),
+            timeout_ms: map.may("timeout", seconds)?.unwrap_or(plain.timeout_ms),
+            ..plain
+        })
+    }
+
+    /// Writes a body. O(bytes).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_map(out, 6);
+        push_text(out, "name");
+        push_text(out, self.name);
+        push_text(out, "argument");
+        push_payload(out, self.argument);
+        push_text(out, "priority");
+        push_integer(out, self.priority);
+        push_text(out, "max_retry");
+        push_integer(out, self.max_retry);
+        push_text(out, "keep_result");
+        push_bool(out, self.keep_result);
+        push_text(out, "timeout");
+        push_seconds(out, self.timeout_ms);
+    }
+}
+
+/// A job as a worker is asked to work on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerJob<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// What is to be done.
+    pub name: &'a str,
+    /// What it is to be done with.
+    pub argument: Payload<'a>,
+    /// How long it may take, in milliseconds; `None`: any time. A job of another door may have been
+    /// put so.
+    pub timeout_ms: Option<u64>,
+}
+
+impl<'a> WorkerJob<'a> {
+    /// Reads a body. O(bytes).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+        let map = Map::read(bytes, &WORKER_JOB)?;
+        Ok(Self {
+            id: map.must("id", text)?,
+            name: map.must("name", text)?,
+            argument: map.must_any("argument")?,
+            timeout_ms: map.may("timeout", seconds)?,
+        })
+    }
+
+    /// Writes a body. O(bytes).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_map(out, 3 + u32::from(self.timeout_ms.is_some()));
+        push_text(out, "id");
+        push_text(out, self.id);
+        push_text(out, "name");
+        push_text(out, self.name);
+        push_text(out, "argument");
+        push_payload(out, self.argument);
+        if let Some(timeout_ms) = self.timeout_ms {
+            push_text(out, "timeout");
+            push_seconds(out, timeout_ms);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Workers that present themselves (`POST /worker`).
+
+use super::fields::{Field, Kind, Map, Problem, integer, text};
+use super::url::Url;
+use crate::base::strings::StringList;
+use crate::model::work::Worker;
+use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
+
+const PLACES: Kind = Kind::Integer { min: 1, max: u32::MAX as i64, strict: false };
+
+/// The fields of `POST /worker`.
+pub static WORKER: [Field; 4] = [
+    Field::must("name", Kind::Text, "A name for people."),
+    Field::must("max_jobs", PLACES, "How many jobs it takes at a time."),
+    Field::must("url", Kind::Url, "Where it listens; '/worker-job' is put behind it."),
+    Field::may("jobs", Kind::Texts, "The names of the jobs that it takes; absent: all."),
+];
+
+/// Reads a body. The names of the jobs go to `names`. O(bytes).
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
+    let map = Map::read(bytes, &WORKER)?;
+    let name = map.must("name", text)?;
+    let max_jobs = map.must("max_jobs", integer)?;
+    let url = map.must("url", text)?;
+    Url::parse(url).map_err(|what| Problem::Not { field: "url".into(), what: what.into() })?;
+    names.clear();
+    let mut queues = None;
+    if let Some(jobs) = map.get("jobs") {
+        for job in jobs.elements() {
+            let Some(job) = job.text() else { return Err(map.wrong("jobs")) };
+            names.push(job.as_bytes());
+        }
+        if names.is_empty() {
+            return Err(map.wrong("jobs"));
+        }
+        queues = Some(names.from(0));
+    }
+    Ok(Worker { name, url, max_jobs, queues })
+}
+
+/// Writes a body; a queue's name that is not UTF-8 is left out: it cannot be said. O(bytes).
+pub fn write_worker(worker: &Worker<'_>, out: &mut Vec<u8>) {
+    push_map(out, 3 + u32::from(worker.queues.is_some()));
+    push_text(out, "name");
+    push_text(out, worker.name);
+    push_text(out, "max_jobs");
+    push_integer(out, worker.max_jobs);
+    push_text(out, "url");
+    push_text(out, worker.url);
+    if let Some(queues) = worker.queues {
+        let names = || queues.into_iter().filter_map(|name| std::str::from_utf8(name).ok());
+        push_text(out, "jobs");
+        push_array(out, u32::try_from(names().count()).expect("a list's places are of 32 bits"));
+        for name in names() {
+            push_text(out, name);
+        }
+    }
+}

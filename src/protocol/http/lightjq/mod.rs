@@ -1,0 +1,3 @@
+//! LightJQ (`protocols/lightjq.md`): pushers and workers over HTTP.
+
+pub mod messages;
