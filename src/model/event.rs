@@ -115,15 +115,17 @@ impl EventLog {
         self.newest.as_ref().map(|entry| &entry.event)
     }
 
+    /// All events, newest first. O(1) each.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Event> {
+        let entries =
+            std::iter::successors(self.newest.as_deref(), |entry| entry.before.newest.as_deref());
+        entries.map(|entry| &entry.event)
+    }
+
     /// All events, oldest first. O(events), and as many pointers of memory.
     #[must_use]
     pub fn oldest_first(&self) -> Vec<&Event> {
-        let mut events = Vec::with_capacity(self.len());
-        let mut log = self;
-        while let Some(entry) = &log.newest {
-            events.push(&entry.event);
-            log = &entry.before;
-        }
+        let mut events: Vec<_> = self.newest_first().collect();
         events.reverse();
         events
     }
@@ -138,11 +140,8 @@ pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
     out.push(b'[');
     let mut few = [None; FEW];
     if let Some(few) = few.get_mut(..log.len()) {
-        let mut log = log;
-        for place in few.iter_mut().rev() {
-            let Some(entry) = &log.newest else { break };
-            *place = Some(&entry.event);
-            log = &entry.before;
+        for (place, event) in few.iter_mut().rev().zip(log.newest_first()) {
+            *place = Some(event);
         }
         few.iter().flatten().for_each(|event| write_event(event, out));
     } else {

@@ -144,8 +144,7 @@ impl Evaluator {
             }
             Place::At(row, _) => {
                 let is_found = progress.found.last().is_some_and(|last| last.key() == row);
-                progress.from =
-                    if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
+                progress.from = if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
             }
         }
         Err(bad(&error))

@@ -8,8 +8,8 @@
 
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
-use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
 use super::Stop;
+use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
 use crate::base::limits::QUERY_VALUE_MAX;
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
@@ -28,7 +28,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows that are looked at together: as many reads that miss the cache overlap.
-const WINDOW: usize = 32;
+const WINDOW: usize = 64;
 
 /// A text of this size is worth a question whether to go on.
 const LARGE: usize = 64 * 1024;
