@@ -112,22 +112,25 @@ impl QueryThread {
         }
     }
 
-    /// Gives the task to the first lane or the second, which is started if need be.
-    fn begin(&mut self, late: bool, task: Task, deadline: Mono) {
-        let started = match if late { self.late.take() } else { self.idle.take() } {
-            Some(lane) => Ok(lane),
-            None if late => Lane::start("query-late", &self.clock, &self.wake, take_small_share),
-            None => Lane::start("query", &self.clock, &self.wake, wait_for_idle),
-        };
-        match started {
-            Ok(lane) => {
-                lane.begin(task, deadline);
-                *(if late { &mut self.late } else { &mut self.idle }) = Some(lane);
+    /// Gives the task to the first thread or the second, which is started if need be.
+    fn begin(&mut self, second: bool, task: Task, deadline: Mono) {
+        let place = if second { &mut self.late } else { &mut self.idle };
+        if place.is_none() {
+            let started = if second {
+                Lane::start("query-late", &self.clock, &self.wake, take_small_share)
+            } else {
+                Lane::start("query", &self.clock, &self.wake, wait_for_idle)
+            };
+            match started {
+                Ok(lane) => *place = Some(lane),
+                Err(error) => {
+                    self.failed = Some(format!("the query has no thread to run in: {error}"));
+                    self.wake.wake();
+                }
             }
-            Err(error) => {
-                self.failed = Some(format!("the query cannot be evaluated: no thread: {error}"));
-                self.wake.wake();
-            }
+        }
+        if let Some(lane) = place {
+            lane.begin(task, deadline);
         }
     }
 }
