@@ -173,9 +173,8 @@ struct Term(Value);
 
 impl PartialSchema for Term {
     fn schema() -> RefOr<Schema> {
-        let op = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(Op::ALL.map(|op| op.name())));
+        let op =
+            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(Op::ALL.map(Op::name)));
         let kinds = [Type::String, Type::Number, Type::Boolean, Type::Null];
         let side = Object::with_type(SchemaType::from_iter(kinds));
         let about = "A comparison, [OP, EXPR, EXPR]. A string is an SQLite expression over the \

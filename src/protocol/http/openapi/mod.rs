@@ -1,5 +1,6 @@
-//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types that
-//! bodies and answers have, so that it cannot say anything else. `tests` hold it against sessions.
+//! What can be asked, as an `OpenAPI` 3.1 document: made of the table of routes and of the types
+//! that bodies and answers have, so that it cannot say anything else. `tests` hold it against
+//! sessions.
 
 mod common;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use utoipa::openapi::{
 };
 
 /// What an answer carries.
+#[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
 pub(super) enum Content {
     /// JSON of this shape.
     Json(RefOr<Schema>),
