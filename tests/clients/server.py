@@ -1,5 +1,6 @@
 """The real server as a child process, and plain clients of its doors."""
 
+import atexit
 import json
 import os
 import queue
@@ -17,6 +18,8 @@ class Server:
     def __init__(self, binary, data=None, arguments=()):
         self.binary, self.data, self.arguments = binary, data, list(arguments)
         self.log = []
+        # A test that fails does not stop its server.
+        atexit.register(lambda: self.process.kill())
         self.start()
 
     def start(self):
