@@ -127,9 +127,14 @@ struct Find {
     /// Terms that must all hold.
     #[serde(default)]
     query: Vec<Term>,
-    /// How many jobs at most.
-    #[schema(minimum = 0, nullable = false, required = false)]
+    #[schema(schema_with = any_count, required = false)]
     limit: Option<u64>,
+}
+
+/// A whole number of any size: what is beyond all counting is no limit.
+fn any_count() -> Object {
+    let count = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0_u64));
+    count.description(Some("How many jobs at most.")).build()
 }
 
 /// Which job is wanted, and its new state.

@@ -5,6 +5,7 @@
 mod common;
 #[cfg(test)]
 mod fits;
+mod links;
 #[cfg(test)]
 mod tests;
 
@@ -173,7 +174,12 @@ fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
             }
         };
         let content = ContentBuilder::new().schema(Some(schema)).build();
-        let response = ResponseBuilder::new().description(answer.when).content(kind, content);
+        let mut response = ResponseBuilder::new().description(answer.when).content(kind, content);
+        if answer.status < 300 {
+            for (name, link) in links::links(route) {
+                response = response.link(name, link);
+            }
+        }
         operation = operation.response(answer.status.to_string(), response.build());
     }
     operation.build()
