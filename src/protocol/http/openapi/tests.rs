@@ -330,10 +330,11 @@ fn answers_lead_to_what_can_be_asked_next() {
         .into_iter()
         .chain(["append_default_event".to_owned()])
         .map(|name| (name.clone(), link(&name, json!({"id": id}))));
-    assert_eq!(links("create_default_job", "200"), Value::from_iter(expected));
+    assert_eq!(links("create_default_job", "200"), expected.collect::<Value>());
     let expected = ["delete_queue", "list_jobs", "query_jobs", "poll_job", "create_job"]
+        .into_iter()
         .map(|name| (name.to_owned(), link(name, json!({"queue": id}))));
-    assert_eq!(links("create_queue", "201"), Value::from_iter(expected));
+    assert_eq!(links("create_queue", "201"), expected.collect::<Value>());
     assert_eq!(links("show_job", "200"), Value::Null);
 }
 
