@@ -67,6 +67,10 @@ pub(crate) enum Metric {
     MemoryAfter,
     /// The latter over the former.
     RecoveryMemory,
+    /// Queries a second, back to back.
+    Queries,
+    /// Polls a second that got a job.
+    Polls,
 }
 
 impl Metric {
@@ -106,6 +110,8 @@ impl Metric {
             Self::MemoryBefore => "memory before the stop, MiB",
             Self::MemoryAfter => "memory after the start, MiB",
             Self::RecoveryMemory => "memory after / before",
+            Self::Queries => "queries a second",
+            Self::Polls => "polls a second",
         }
     }
 

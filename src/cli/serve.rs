@@ -70,7 +70,7 @@ fn serve(config: &Config) -> io::Result<Ending> {
         info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
         Engine::in_memory(entropy)
     };
-    let queries = QueryThread::start(config.query_timeout, &wake)?;
+    let queries = QueryThread::new(config.query_timeout, &wake);
     let engine = engine.with_queries(Box::new(queries));
     let server = Server::new(settings, engine);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;

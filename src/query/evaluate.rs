@@ -1,8 +1,9 @@
-//! The evaluator: one statement over one window of rows after the other.
+//! The evaluator: one statement over one snapshot after the other.
 
 use super::check::{Checker, allow, explain, open};
-use super::rows::{COLUMNS, Shared, WINDOW};
-use super::{Fault, Stop, Work, allowed, like, rows, texts};
+use super::rows::COLUMNS;
+use super::table::{self, Place, Shared};
+use super::{Fault, Progress, Stop, Work, allowed, like, texts};
 use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS};
 use crate::model::query::Query;
 use crate::model::row::Row;
@@ -10,6 +11,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{CachedStatement, Connection, Error, ErrorCode};
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Instructions of SQLite between two questions whether to stop: few, because a single one may call
@@ -20,7 +22,7 @@ const QUESTIONS: i32 = 100;
 pub struct Evaluator {
     connection: Connection,
     checker: Checker,
-    window: Shared,
+    scan: Shared,
     stop: Stop,
     /// What checks begin with.
     bare: String,
@@ -32,7 +34,7 @@ pub struct Evaluator {
 
 impl fmt::Debug for Evaluator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Evaluator").field("window", &self.window).finish_non_exhaustive()
+        f.debug_struct("Evaluator").field("scan", &self.scan).finish_non_exhaustive()
     }
 }
 
@@ -50,13 +52,9 @@ impl Evaluator {
         let limit = i64::try_from(QUERY_HEAP_MAX).unwrap_or(i64::MAX);
         // Of the process; nobody else uses SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
-        connection.execute_batch("CREATE TABLE numbers(n INTEGER PRIMARY KEY)")?;
-        for number in 0..WINDOW {
-            connection.execute("INSERT INTO numbers VALUES (?1)", [number])?;
-        }
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
-        let window = Shared::default();
-        rows::register(&connection, &window, &stop)?;
+        let scan = Shared::new();
+        table::register(&connection, &scan, &stop)?;
         like::register(&connection, &stop)?;
         texts::register(&connection)?;
         let asked = Arc::clone(&stop);
@@ -65,10 +63,10 @@ impl Evaluator {
         Ok(Self {
             connection,
             checker: Checker::new()?,
-            window,
+            scan,
             stop,
             bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),
-            head: format!("SELECT \"#\" FROM {COLUMNS} WHERE \"#\" BETWEEN ?1 AND ?2"),
+            head: format!("SELECT \"#\" FROM {COLUMNS} WHERE TRUE"),
             known: VecDeque::new(),
         })
     }
@@ -78,14 +76,30 @@ impl Evaluator {
     /// # Errors
     /// If the query is wrong, or is stopped.
     pub fn run(&mut self, work: &Work) -> Result<Vec<Arc<Row>>, Fault> {
+        let mut progress = Progress::default();
+        self.go_on(work, &mut progress)?;
+        Ok(progress.found)
+    }
+
+    /// Goes on with `work` where `progress` ends, to its end. Whoever has stopped it may go on
+    /// later, with another evaluator if they like: only the row at which it was stopped is looked
+    /// at again. O(rows that are left), and what their values cost.
+    ///
+    /// # Errors
+    /// If the query is wrong, or is stopped.
+    pub fn go_on(&mut self, work: &Work, progress: &mut Progress) -> Result<(), Fault> {
+        let limit = limit_of(work);
         if work.query.terms.is_empty() {
-            return Ok(work.rows.values().take(limit_of(work)).cloned().collect());
+            progress.found = work.rows.values().take(limit).cloned().collect();
+            return Ok(());
         }
         let result = self.compile(&work.query).and_then(|sql| {
             let mut statement = self.connection.prepare_cached(&sql).map_err(|e| bad(&e))?;
-            self.scan(&mut statement, work)
+            while progress.found.len() < limit
+                && !self.scan(&mut statement, work, limit, progress)?
+            {}
+            Ok(())
         });
-        self.window.lock().rows.clear();
         match result {
             Err(_) if (self.stop)() => Err(Fault::Stopped),
             result => result,
@@ -98,7 +112,7 @@ impl Evaluator {
             return Ok(Arc::clone(sql));
         }
         let compiled = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
-        let sql: Arc<str> = format!("{compiled} ORDER BY \"#\"").into();
+        let sql: Arc<str> = compiled.into();
         if self.known.len() == QUERY_STATEMENTS {
             self.known.pop_front();
         }
@@ -106,61 +120,46 @@ impl Evaluator {
         Ok(sql)
     }
 
+    /// Goes on to the end, or behind a row that SQLite stumbles over; says whether this is the end.
     fn scan(
         &self,
         statement: &mut CachedStatement<'_>,
         work: &Work,
-    ) -> Result<Vec<Arc<Row>>, Fault> {
-        let limit = limit_of(work);
-        let mut found = Vec::new();
-        let mut rest = work.rows.values();
-        while found.len() < limit {
-            let count = self.window.fill(rest.by_ref());
-            let mut from = 0;
-            while from < count {
-                from = self.scan_window(statement, from, count, limit, &mut found)?;
-            }
-            if count < WINDOW {
-                break;
-            }
-        }
-        Ok(found)
-    }
-
-    /// Goes on in the window from row number `from`, to its end or behind a row that SQLite
-    /// stumbles over; says where to go on.
-    fn scan_window(
-        &self,
-        statement: &mut CachedStatement<'_>,
-        from: u32,
-        count: u32,
         limit: usize,
-        found: &mut Vec<Arc<Row>>,
-    ) -> Result<u32, Fault> {
-        self.window.lock().asked = None;
-        let mut last = None;
-        let mut numbers = statement.query([from, count - 1]).map_err(|e| bad(&e))?;
-        loop {
-            match numbers.next() {
-                Ok(Some(row)) => {
-                    let number: u32 = row.get(0).map_err(|e| bad(&e))?;
-                    found.push(Arc::clone(&self.window.lock().rows[number as usize]));
-                    if found.len() >= limit {
-                        return Ok(count);
-                    }
-                    last = Some(number);
-                }
-                Ok(None) => return Ok(count),
-                Err(error) if is_malformed(&error) => {
-                    // A row that was not asked for has nothing to do with it: the query has.
-                    let asked =
-                        self.window.lock().asked.filter(|&row| last.is_none_or(|l| row > l));
-                    return asked.map(|row| row + 1).ok_or_else(|| bad(&error));
-                }
-                Err(error) => return Err(bad(&error)),
+        progress: &mut Progress,
+    ) -> Result<bool, Fault> {
+        self.scan.begin(work.rows.clone(), progress.from);
+        let result = step(statement, limit - progress.found.len());
+        let scan = self.scan.end();
+        progress.found.extend(scan.found);
+        let Err(error) = result else { return Ok(true) };
+        match scan.place {
+            Place::Nowhere => {}
+            // It was stopped with nothing left to do.
+            Place::End => return Ok(true),
+            // A row that was not asked for has nothing to do with it: the query has.
+            Place::At(row, true) if is_malformed(&error) => {
+                progress.from = Bound::Excluded(row);
+                return Ok(false);
+            }
+            Place::At(row, _) => {
+                let is_found = progress.found.last().is_some_and(|last| last.key() == row);
+                progress.from = if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
             }
         }
+        Err(bad(&error))
     }
+}
+
+/// Runs to the end or until so many rows are found. They are not handed out here, but by the
+/// cursor, which is closed when this ends.
+fn step(statement: &mut CachedStatement<'_>, limit: usize) -> Result<(), Error> {
+    let mut rows = statement.query([])?;
+    let mut found = 0;
+    while found < limit && rows.next()?.is_some() {
+        found += 1;
+    }
+    Ok(())
 }
 
 fn limit_of(work: &Work) -> usize {
@@ -183,11 +182,8 @@ fn bad(error: &Error) -> Fault {
 fn may_evaluate(context: AuthContext<'_>) -> Authorization {
     allow(match context.action {
         AuthAction::Select => true,
-        AuthAction::Read { table_name, .. } => ["numbers", "j", ""].contains(&table_name),
-        // An expression that calls the rows' functions by itself does not pass its check.
-        AuthAction::Function { function_name } => {
-            function_name.starts_with("row_") || allowed::is_allowed(function_name)
-        }
+        AuthAction::Read { table_name, .. } => ["snapshot", "j", ""].contains(&table_name),
+        AuthAction::Function { function_name } => allowed::is_allowed(function_name),
         _ => false,
     })
 }

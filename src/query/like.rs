@@ -7,10 +7,10 @@
 use super::Stop;
 use super::rows::stopped;
 use super::texts::{PURE, Writer, char_len, continues};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use rusqlite::functions::Context;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Comparisons between two questions whether to stop.
@@ -29,8 +29,8 @@ enum Item {
 #[derive(Debug, Default)]
 struct Piece {
     items: Vec<Item>,
-    /// The bytes, if there is nothing else.
-    plain: Option<Vec<u8>>,
+    /// What looks for the bytes, if there is nothing else.
+    plain: Option<Finder<'static>>,
 }
 
 /// A pattern, read.
@@ -41,44 +41,64 @@ struct Pattern {
     never: bool,
 }
 
+/// What one call of the function leaves for the next.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The pattern that was read last.
+    last: Option<(Vec<u8>, Option<Vec<u8>>, Pattern)>,
+    /// Memory for a text in lower case.
+    folded: Vec<u8>,
+}
+
 /// Puts the function in the place of SQLite's own.
 pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
     let writer = Writer::new()?;
-    let (own, asked) = (writer.clone(), Arc::clone(stop));
-    connection.create_scalar_function("like", 2, PURE, move |context| {
-        if context.get_raw(0) == ValueRef::Null {
-            return Ok(None);
-        }
-        // Read once, if it is the same for all rows.
-        let read = |value: ValueRef<'_>| -> Result<Pattern> {
-            Ok(Pattern::read(up_to_nul(&own.text(value)?.unwrap_or_default()), None))
-        };
-        let pattern = context.get_or_create_aux(0, read)?;
-        compare(context, &pattern, &own, &asked)
-    })?;
-    let asked = Arc::clone(stop);
-    connection.create_scalar_function("like", 3, PURE, move |context| {
-        let text = |number| writer.text(context.get_raw(number));
-        let (Some(pattern), Some(escape)) = (text(0)?, text(2)?) else { return Ok(None) };
-        let escape = up_to_nul(&escape);
-        if escape.is_empty() || char_len(escape) != escape.len() {
-            let why = "ESCAPE expression must be a single character";
-            return Err(Error::UserFunctionError(why.into()));
-        }
-        let pattern = Pattern::read(up_to_nul(&pattern), Some(escape));
-        compare(context, &pattern, &writer, &asked)
-    })
+    for arguments in [2, 3] {
+        let (writer, stop) = (writer.clone(), Arc::clone(stop));
+        // A function is not called while it runs.
+        let kept = RefCell::new(Kept::default());
+        connection.create_scalar_function("like", arguments, PURE, move |context| {
+            like(context, &writer, &stop, &mut kept.borrow_mut())
+        })?;
+    }
+    Ok(())
 }
 
-fn compare(
+fn like(
     context: &Context<'_>,
-    pattern: &Pattern,
     writer: &Writer,
     stop: &Stop,
+    kept: &mut Kept,
 ) -> Result<Option<bool>> {
-    let Some(text) = writer.text(context.get_raw(1))? else { return Ok(None) };
-    let text = up_to_nul(&text).to_ascii_lowercase();
-    pattern.matches(&text, stop).map(Some)
+    let text = |number| writer.text(context.get_raw(number));
+    let Some(pattern) = text(0)? else { return Ok(None) };
+    let escape = match context.len() {
+        3 => match text(2)? {
+            Some(escape) => Some(escape),
+            None => return Ok(None),
+        },
+        _ => None,
+    };
+    let escape = escape.as_deref().map(up_to_nul);
+    if escape.is_some_and(|escape| escape.is_empty() || char_len(escape) != escape.len()) {
+        let why = "ESCAPE expression must be a single character";
+        return Err(Error::UserFunctionError(why.into()));
+    }
+    let Some(text) = text(1)? else { return Ok(None) };
+    let text = up_to_nul(&text);
+    kept.folded.clear();
+    kept.folded.extend_from_slice(text);
+    kept.folded.make_ascii_lowercase();
+    let same = |(last, its, _): &&(Vec<u8>, Option<Vec<u8>>, Pattern)| {
+        **last == *pattern && its.as_deref() == escape
+    };
+    if let Some((_, _, read)) = kept.last.as_ref().filter(same) {
+        return read.matches(&kept.folded, stop).map(Some);
+    }
+    let read = Pattern::read(up_to_nul(&pattern), escape);
+    let result = read.matches(&kept.folded, stop).map(Some);
+    kept.last = Some((pattern.into_owned(), escape.map(<[u8]>::to_vec), read));
+    result
 }
 
 /// SQLite ends texts there when it compares them.
@@ -134,7 +154,8 @@ impl Piece {
             Item::Byte(byte) => Some(*byte),
             Item::Any => None,
         };
-        self.plain = self.items.iter().map(byte).collect();
+        let plain: Option<Vec<u8>> = self.items.iter().map(byte).collect();
+        self.plain = plain.map(|plain| Finder::new(&plain).into_owned());
         self
     }
 
@@ -154,7 +175,8 @@ impl Piece {
     /// Where its first occurrence from this place on ends.
     fn find(&self, text: &[u8], mut at: usize, stop: &Stop) -> Result<Option<usize>> {
         if let Some(plain) = &self.plain {
-            return Ok(memmem::find(&text[at..], plain).map(|found| at + found + plain.len()));
+            let found = plain.find(&text[at..]);
+            return Ok(found.map(|found| at + found + plain.needle().len()));
         }
         let mut steps = 0;
         while at < text.len() {
@@ -176,7 +198,7 @@ impl Piece {
     /// Whether `text` ends with it.
     fn ends(&self, text: &[u8]) -> bool {
         if let Some(plain) = &self.plain {
-            return text.ends_with(plain);
+            return text.ends_with(plain.needle());
         }
         let begins = |item: &&Item| !matches!(item, Item::Byte(byte) if continues(*byte));
         let mut left = self.items.iter().filter(begins).count();

@@ -2,13 +2,14 @@
 //!
 //! [`Evaluator`] checks and evaluates, and blocks for as long as that takes; [`Helper`] is how an
 //! engine has it done elsewhere while it goes on. There is no file, thread or clock here: whoever
-//! runs an evaluator hands in when it is to stop.
+//! runs an evaluator hands in when it is to stop. (SQLite has a clock, which an expression reads by
+//! `datetime('now')` and its like: the time is that of the evaluation, not of the snapshot.)
 //!
 //! What always holds:
 //! - Only an expression over the columns of a job is evaluated. Two prepares of SQLite's own decide
 //!   (`check`), never a search for words.
-//! - A query cannot change, open or keep anything: the connection that evaluates has one table of
-//!   bare numbers, and an authorizer lets it read that and call functions from a list.
+//! - A query cannot change, open or keep anything: the connection that evaluates has no table
+//!   but the snapshot, and an authorizer lets it read that and call functions from a list.
 //! - Every function on the list takes time linear in the length of its arguments, or asks now and
 //!   then whether to stop; so a query ends soon after it is to.
 //! - A column that a query does not use is not made.
@@ -24,11 +25,13 @@ mod check;
 mod evaluate;
 mod like;
 mod rows;
+mod table;
 mod texts;
 
 use crate::model::query::Query;
-use crate::model::row::{Row, Rows};
+use crate::model::row::{Row, RowKey, Rows};
 use std::fmt::Debug;
+use std::ops::Bound;
 use std::sync::Arc;
 
 pub use evaluate::Evaluator;
@@ -49,6 +52,21 @@ pub struct Work {
 
 /// The rows that match, in their order, or a sentence that says what is wrong with the query.
 pub type Found = Result<Arc<[Arc<Row>]>, String>;
+
+/// How far a query has got.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The rows that match, in their order, of those in front of `from`.
+    pub found: Vec<Arc<Row>>,
+    /// Where to go on.
+    from: Bound<RowKey>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { found: Vec::new(), from: Bound::Unbounded }
+    }
+}
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,16 +2,17 @@
 //!
 //! A query begins in a thread that runs only when nobody else wants its processor (Linux:
 //! `SCHED_IDLE`), because the loop may share it. On a machine that is busy all the time it might
-//! come to nothing there; so after a quarter of its time it begins anew in a thread that has a
-//! share of its own, though a small one.
+//! come to nothing there; so after a quarter of its time it goes on, where it was, in a thread that
+//! has a share of its own, though a small one. (A thread of the first kind cannot become one of the
+//! second: Linux asks for a privilege.)
 //!
-//! The threads watch the clock by themselves, and let go of a query that takes too long, that
-//! nobody waits for, or that is under way when the server ends. They are woken by a query and wake
-//! the loop with the result.
+//! Each thread starts when there is something for it to do. The threads watch the clock by
+//! themselves, and let go of a query that takes too long, that nobody waits for, or that is under
+//! way when the server ends. They are woken by a query and wake the loop with the result.
 
 use super::{Clock, Wake};
 use crate::base::time::Mono;
-use crate::query::{Evaluator, Fault, Found, Helper, Stop, Work};
+use crate::query::{Evaluator, Fault, Found, Helper, Progress, Stop, Work};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,14 +35,17 @@ const SMALL_SHARE: u8 = 25;
 /// The threads of queries. Dropping it stops the query under way and ends them.
 #[derive(Debug)]
 pub struct QueryThread {
-    idle: Lane,
-    late: Lane,
+    idle: Option<Lane>,
+    late: Option<Lane>,
     clock: SharedClock,
+    wake: Wake,
     timeout: Duration,
     /// When the query under way is over.
     over: Mono,
     /// Queries that have taken too long.
     timed_out: u64,
+    /// Why the query that was begun last is not under way, if its thread could not be started.
+    failed: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,10 +60,17 @@ impl SharedClock {
 /// One thread.
 #[derive(Debug)]
 struct Lane {
-    work: Option<Sender<Work>>,
+    work: Option<Sender<Task>>,
     done: Receiver<Done>,
     watch: Arc<Watch>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A query with what was found already.
+#[derive(Debug)]
+struct Task {
+    work: Work,
+    progress: Progress,
 }
 
 /// What came of a query in a lane.
@@ -67,7 +78,7 @@ struct Lane {
 enum Done {
     Found(Found),
     /// Its time there is over.
-    Late(Work),
+    Late(Task),
 }
 
 /// When the query under way in a lane is to stop.
@@ -88,18 +99,42 @@ impl Watch {
 }
 
 impl QueryThread {
-    /// Starts the threads. A query may take so long; each result is announced by `wake`.
-    ///
-    /// # Errors
-    /// If a thread or SQLite cannot be started.
-    pub fn start(timeout: Duration, wake: &Wake) -> io::Result<Self> {
-        let clock = SharedClock(Arc::new(Mutex::new(Clock::start())));
-        let idle = Lane::start("query", &clock, wake, wait_for_idle)?;
-        let late = Lane::start("query-late", &clock, wake, || {
-            let share = ThreadPriority::try_from(SMALL_SHARE).unwrap_or(ThreadPriority::Min);
-            set_current_thread_priority(share)
-        })?;
-        Ok(Self { idle, late, clock, timeout, over: Mono(0), timed_out: 0 })
+    /// Threads that start with the first query. One may take so long; each result is announced by
+    /// `wake`.
+    #[must_use]
+    pub fn new(timeout: Duration, wake: &Wake) -> Self {
+        Self {
+            idle: None,
+            late: None,
+            clock: SharedClock(Arc::new(Mutex::new(Clock::start()))),
+            wake: wake.clone(),
+            timeout,
+            over: Mono(0),
+            timed_out: 0,
+            failed: None,
+        }
+    }
+
+    /// Gives the task to the first thread or the second, which is started if need be.
+    fn begin(&mut self, second: bool, task: Task, deadline: Mono) {
+        let place = if second { &mut self.late } else { &mut self.idle };
+        if place.is_none() {
+            let started = if second {
+                Lane::start("query-late", &self.clock, &self.wake, take_small_share)
+            } else {
+                Lane::start("query", &self.clock, &self.wake, wait_for_idle)
+            };
+            match started {
+                Ok(lane) => *place = Some(lane),
+                Err(error) => {
+                    self.failed = Some(format!("the query has no thread to run in: {error}"));
+                    self.wake.wake();
+                }
+            }
+        }
+        if let Some(lane) = place {
+            lane.begin(task, deadline);
+        }
     }
 }
 
@@ -117,7 +152,6 @@ impl Lane {
         });
         let own = Arc::clone(&watch);
         let stop: Stop = Arc::new(move || own.is_over());
-        let evaluator = Evaluator::new(stop).map_err(io::Error::other)?;
         let (work, queries) = channel();
         let (results, done) = channel();
         let wake = wake.clone();
@@ -126,7 +160,7 @@ impl Lane {
             if let Err(error) = give_way() {
                 debug!(?error, "queries run with the priority of everything else");
             }
-            serve(evaluator, &queries, |done| {
+            serve(stop, &queries, |done| {
                 // Nobody listens once the helper is dropped.
                 let _ = results.send(done);
                 wake.wake();
@@ -135,10 +169,10 @@ impl Lane {
         Ok(Self { work: Some(work), done, watch, thread: Some(thread) })
     }
 
-    fn begin(&self, work: Work, deadline: Mono) {
+    fn begin(&self, task: Task, deadline: Mono) {
         self.watch.dropped.store(false, Ordering::Relaxed);
         self.watch.deadline.store(deadline.0, Ordering::Relaxed);
-        let sent = self.work.as_ref().map(|queries| queries.send(work));
+        let sent = self.work.as_ref().map(|queries| queries.send(task));
         assert!(matches!(sent, Some(Ok(()))), "a thread of queries has died");
     }
 
@@ -160,20 +194,30 @@ impl Lane {
 }
 
 /// Evaluates what comes, until there are no more senders.
-fn serve(mut evaluator: Evaluator, queries: &Receiver<Work>, give: impl Fn(Done)) {
-    while let Ok(work) = queries.recv() {
-        let found = match evaluator.run(&work) {
-            Ok(rows) => Ok(Arc::from(rows)),
+fn serve(stop: Stop, queries: &Receiver<Task>, give: impl Fn(Done)) {
+    let mut evaluator = Evaluator::new(stop);
+    while let Ok(mut task) = queries.recv() {
+        let result = match &mut evaluator {
+            Ok(evaluator) => evaluator.go_on(&task.work, &mut task.progress),
+            Err(why) => Err(Fault::Bad(why.clone())),
+        };
+        let found = match result {
+            Ok(()) => Ok(Arc::from(task.progress.found)),
             Err(Fault::Bad(why)) => Err(why),
             Err(Fault::Stopped) => {
-                give(Done::Late(work));
+                give(Done::Late(task));
                 continue;
             }
         };
         // Before the result is known, so that the loop never frees a snapshot that has grown old.
-        drop(work);
+        drop(task.work);
         give(Done::Found(found));
     }
+}
+
+fn take_small_share() -> Result<(), Error> {
+    let share = ThreadPriority::try_from(SMALL_SHARE).unwrap_or(ThreadPriority::Min);
+    set_current_thread_priority(share)
 }
 
 /// Lets everybody else go first, as far as the system has a word for that.
@@ -199,24 +243,30 @@ impl Helper for QueryThread {
     fn start(&mut self, work: Work) {
         let now = self.clock.now();
         self.over = now.after(self.timeout);
-        self.idle.begin(work, now.after(self.timeout / PATIENCE));
+        let task = Task { work, progress: Progress::default() };
+        self.begin(false, task, now.after(self.timeout / PATIENCE));
     }
 
     fn poll(&mut self) -> Option<Found> {
-        match self.idle.poll() {
+        if let Some(why) = self.failed.take() {
+            return Some(Err(why));
+        }
+        let idle = self.idle.as_ref()?;
+        match idle.poll() {
             Some(Done::Found(found)) => return Some(found),
-            Some(Done::Late(work)) if !self.idle.is_dropped() => {
-                self.late.begin(work, self.over);
-                return None;
+            Some(Done::Late(task)) if !idle.is_dropped() => {
+                self.begin(true, task, self.over);
+                return self.failed.take().map(Err);
             }
             // Nobody reads this.
             Some(Done::Late(_)) => return Some(Err("the query was stopped".to_owned())),
             None => {}
         }
-        Some(match self.late.poll()? {
+        let late = self.late.as_ref()?;
+        Some(match late.poll()? {
             Done::Found(found) => found,
             Done::Late(_) => {
-                self.timed_out += u64::from(!self.late.is_dropped());
+                self.timed_out += u64::from(!late.is_dropped());
                 Err(format!(
                     "the query took longer than {} (--query-timeout) and was stopped",
                     humantime::format_duration(self.timeout)
@@ -226,8 +276,9 @@ impl Helper for QueryThread {
     }
 
     fn stop(&mut self) {
-        self.idle.stop();
-        self.late.stop();
+        for lane in [&self.idle, &self.late].into_iter().flatten() {
+            lane.stop();
+        }
     }
 
     fn timed_out(&self) -> u64 {

@@ -172,7 +172,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
     while let Some(found) = memchr(b'\n', &unread[from..]) {
         let at = from + found;
         if at >= HTTP_HEAD_MAX {
-            return Err(HEAD_TOO_LONG);
+            return Err(too_long(unread));
         }
         if unread[at - 1] != b'\r' {
             return Err(Fault::bad("a line of the head does not end with CR LF"));
@@ -184,11 +184,17 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
         from = at + 1;
     }
     if unread.len() > HTTP_HEAD_MAX {
-        let begun = memchr(b'\n', unread).is_some();
-        return Err(if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG });
+        return Err(too_long(unread));
     }
     input.set_scanned(unread.len());
     Ok(None)
+}
+
+/// What is too long about a head that does not end where it has to, however it came.
+#[cold]
+fn too_long(unread: &[u8]) -> Fault {
+    let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX]).is_some();
+    if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
 }
 
 /// Whether a method or the name of a field may hold this byte.

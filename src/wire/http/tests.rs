@@ -185,6 +185,7 @@ fn everything_has_a_limit() {
     let fixed = with(0, 0).len();
     assert_eq!(ended(&with(HTTP_TARGET_MAX - 1, 0)), [None; 2]);
     assert_eq!(ended(&with(HTTP_TARGET_MAX, 0)), [Some(414); 2]);
+    assert_eq!(ended(&with(HTTP_HEAD_MAX, 0)), [Some(414); 2]);
     assert_eq!(ended(&with(0, HTTP_HEAD_MAX - fixed)), [None; 2]);
     assert_eq!(ended(&with(0, HTTP_HEAD_MAX - fixed + 1)), [Some(431); 2]);
     assert_eq!(ended(&b"x".repeat(HTTP_HEAD_MAX + 1)), [Some(414); 2]);

@@ -3,8 +3,9 @@
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op};
-use jobcentre::query::Work;
+use jobcentre::query::{Evaluator, Fault, Progress, Work};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
 fn the_originals_examples_run_as_they_stand() {
@@ -114,4 +115,40 @@ fn a_wrong_query_is_wrong_over_no_rows_as_well() {
     assert!(run(&mut evaluator(), &snapshot([]), &wrong).is_err());
     let right = query([(text("id"), Op::Is, Expr::Null)]);
     assert_eq!(run(&mut evaluator(), &snapshot([]), &right), Ok(vec![]));
+}
+
+#[test]
+fn what_was_stopped_goes_on_where_it_was() {
+    // Every seventh row is one that SQLite stumbles over.
+    let deep = format!("{}{}", "[".repeat(1500), "]".repeat(1500));
+    let payload = |id: u64| if id.is_multiple_of(7) { deep.clone() } else { format!("[{id}]") };
+    let rows = snapshot((0..2000).map(|id| row(id, &payload(id), "null")));
+    let even = query([(text("json_extract(payload, '$[0]') % 2"), Op::Is, text("0"))]);
+    let whole = run(&mut evaluator(), &rows, &even).unwrap();
+    assert_eq!(whole.len(), 2000 / 2 - 2000_usize.div_ceil(14));
+    let left = Arc::new(AtomicU64::new(0));
+    let mut evaluators = [(); 2].map(|()| {
+        let left = Arc::clone(&left);
+        let stop = move || {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_err()
+        };
+        Evaluator::new(Arc::new(stop)).unwrap()
+    });
+    for (questions, limit) in [(1, None), (2, Some(900)), (3, Some(100)), (17, None)] {
+        let work = Work { rows: rows.clone(), query: Arc::clone(&even), limit };
+        let (mut progress, mut stops) = (Progress::default(), 0);
+        loop {
+            left.store(questions, Ordering::Relaxed);
+            match evaluators[stops % 2].go_on(&work, &mut progress) {
+                Ok(()) => break,
+                Err(Fault::Stopped) => stops += 1,
+                Err(Fault::Bad(why)) => panic!("{why}"),
+            }
+        }
+        assert!(stops > 3, "it was stopped {stops} times");
+        let found: Vec<_> = progress.found.iter().map(|row| row.id.0).collect();
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
+        assert_eq!(found, whole[..limit.min(whole.len())], "{questions}");
+    }
 }

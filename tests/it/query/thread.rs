@@ -30,7 +30,7 @@ fn wait(thread: &mut QueryThread) -> Found {
 
 #[test]
 fn it_answers() {
-    let mut thread = QueryThread::start(Duration::from_mins(10), &Wake::default()).unwrap();
+    let mut thread = QueryThread::new(Duration::from_mins(10), &Wake::default());
     for limit in [3, 5] {
         let even = query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]);
         thread.start(Work { limit: Some(limit), ..work(even) });
@@ -41,7 +41,7 @@ fn it_answers() {
 
 #[test]
 fn it_stops_what_takes_too_long() {
-    let mut thread = QueryThread::start(Duration::from_millis(50), &Wake::default()).unwrap();
+    let mut thread = QueryThread::new(Duration::from_millis(50), &Wake::default());
     thread.start(slow());
     let why = "the query took longer than 50ms (--query-timeout) and was stopped";
     assert_eq!(wait(&mut thread), Err(why.to_owned()));
@@ -51,14 +51,14 @@ fn it_stops_what_takes_too_long() {
 }
 
 #[test]
-fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
-    let mut thread = QueryThread::start(Duration::from_mins(1), &Wake::default()).unwrap();
+fn what_takes_longer_than_a_quarter_of_its_time_goes_on_elsewhere() {
+    let mut thread = QueryThread::new(Duration::from_mins(1), &Wake::default());
     thread.start(slow());
     // Under way in either thread, it is dropped.
     thread.stop();
     assert!(wait(&mut thread).is_err());
     assert_eq!(thread.timed_out(), 0);
-    let mut thread = QueryThread::start(Duration::from_millis(4), &Wake::default()).unwrap();
+    let mut thread = QueryThread::new(Duration::from_millis(4), &Wake::default());
     for _ in 0..20 {
         // Some end in the first thread and some in the second, and some in neither.
         thread.start(work(query([(text("id % 2"), Op::Is, text("0"))])));
@@ -71,7 +71,7 @@ fn what_takes_longer_than_a_quarter_of_its_time_begins_anew() {
 
 #[test]
 fn it_stops_what_nobody_waits_for() {
-    let mut thread = QueryThread::start(Duration::from_mins(10), &Wake::default()).unwrap();
+    let mut thread = QueryThread::new(Duration::from_mins(10), &Wake::default());
     thread.start(slow());
     thread.stop();
     assert!(wait(&mut thread).is_err());

@@ -127,9 +127,14 @@ struct Find {
     /// Terms that must all hold.
     #[serde(default)]
     query: Vec<Term>,
-    /// How many jobs at most.
-    #[schema(minimum = 0, nullable = false, required = false)]
+    #[schema(schema_with = any_count, required = false)]
     limit: Option<u64>,
+}
+
+/// A whole number of any size: what is beyond all counting is no limit.
+fn any_count() -> Object {
+    let count = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0_u64));
+    count.description(Some("How many jobs at most.")).build()
 }
 
 /// Which job is wanted, and its new state.
@@ -173,9 +178,8 @@ struct Term(Value);
 
 impl PartialSchema for Term {
     fn schema() -> RefOr<Schema> {
-        let op = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(Op::ALL.map(|op| op.name())));
+        let op =
+            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(Op::ALL.map(Op::name)));
         let kinds = [Type::String, Type::Number, Type::Boolean, Type::Null];
         let side = Object::with_type(SchemaType::from_iter(kinds));
         let about = "A comparison, [OP, EXPR, EXPR]. A string is an SQLite expression over the \

@@ -14,7 +14,7 @@ use crate::model::figures::{Census, Counted, Page, Tally};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// The media type of the text: OpenMetrics, which is what Prometheus has made of its own.
+/// The media type of the text: `OpenMetrics`, which is what Prometheus has made of its own.
 pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) fn describe() -> Description {
@@ -28,10 +28,13 @@ pub(super) fn describe() -> Description {
 pub(super) struct Gather {
     part: Census,
     /// The largest queues so far, the smallest of them first.
-    largest: BinaryHeap<Reverse<(u32, u64, Box<[u8]>)>>,
+    largest: BinaryHeap<Reverse<Ranked>>,
     found: Found,
     numbers: HashMap<u64, usize>,
 }
+
+/// Jobs, number and name of a queue.
+type Ranked = (u32, u64, Box<[u8]>);
 
 /// What a census has brought.
 #[derive(Debug, Default)]

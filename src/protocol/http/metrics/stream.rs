@@ -39,7 +39,7 @@ impl Long for Stream {
         };
         let end = (self.written + FIGURES_AT_ONCE).min(self.queues.len());
         let range = self.written..end;
-        write(Queues { family, queues: Arc::clone(&self.queues), range }, self.written == 0, text);
+        write(Queues { family, all: Arc::clone(&self.queues), range }, self.written == 0, text);
         self.written = end;
         if end == self.queues.len() {
             self.family += 1;

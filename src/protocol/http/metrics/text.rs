@@ -11,7 +11,7 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use std::fmt::Error;
+use std::fmt::{Error, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -48,33 +48,33 @@ impl Writer<'_> {
     fn begin(
         &mut self,
         name: &str,
-        unit: Option<Unit>,
+        unit: Option<&Unit>,
         help: &str,
         kind: MetricType,
         fill: impl FnOnce(MetricEncoder<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        fill(self.0.encode_descriptor(name, help, unit.as_ref(), kind)?)
+        fill(self.0.encode_descriptor(name, help, unit, kind)?)
     }
 
     fn gauge(
         &mut self,
         name: &str,
-        unit: Option<Unit>,
+        unit: Option<&Unit>,
         help: &str,
-        value: impl EncodeGaugeValue,
+        value: &impl EncodeGaugeValue,
     ) -> Result<(), Error> {
-        self.begin(name, unit, help, MetricType::Gauge, |mut metric| metric.encode_gauge(&value))
+        self.begin(name, unit, help, MetricType::Gauge, |mut metric| metric.encode_gauge(value))
     }
 
     fn counter(
         &mut self,
         name: &str,
-        unit: Option<Unit>,
+        unit: Option<&Unit>,
         help: &str,
-        value: impl EncodeCounterValue,
+        value: &impl EncodeCounterValue,
     ) -> Result<(), Error> {
         self.begin(name, unit, help, MetricType::Counter, |mut metric| {
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            metric.encode_counter::<NoLabelSet, _, u64>(value, None)
         })
     }
 
@@ -95,7 +95,7 @@ impl Writer<'_> {
     fn counters<'l>(
         &mut self,
         name: &str,
-        unit: Option<Unit>,
+        unit: Option<&Unit>,
         help: &str,
         values: impl Iterator<Item = (Label<'l>, u64)>,
     ) -> Result<(), Error> {
@@ -116,14 +116,20 @@ impl Writer<'_> {
         (sum, classes): (u64, impl Iterator<Item = (Option<u64>, u64)>),
         per_second: u64,
     ) -> Result<(), Error> {
-        let seconds = |value: u64| value as f64 / per_second as f64;
+        let seconds = |value: u64| quotient(value, per_second);
         let buckets: Vec<(f64, u64)> =
             classes.map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
-        self.begin(name, Some(Unit::Seconds), help, MetricType::Histogram, |mut metric| {
+        self.begin(name, Some(&Unit::Seconds), help, MetricType::Histogram, |mut metric| {
             metric.encode_histogram::<NoLabelSet>(seconds(sum), count, &buckets, None)
         })
     }
+}
+
+/// `value` in a larger unit.
+#[expect(clippy::cast_precision_loss, reason = "15 digits are enough to look at")]
+fn quotient(value: u64, per_unit: u64) -> f64 {
+    value as f64 / per_unit as f64
 }
 
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -154,10 +160,10 @@ impl Collector for General {
 impl General {
     fn encode_store(&self, out: &mut Writer<'_>) -> Result<(), Error> {
         let store = &self.figures.store;
-        out.gauge("jobs", None, "Jobs in whatever state.", store.jobs)?;
+        out.gauge("jobs", None, "Jobs in whatever state.", &store.jobs)?;
         let help = "Queues that are remembered, idle ones included.";
-        out.gauge("queues", None, help, store.queues)?;
-        out.gauge("waiters", None, "Takes that wait for a job.", store.waiters)?;
+        out.gauge("queues", None, help, &store.queues)?;
+        out.gauge("waiters", None, "Takes that wait for a job.", &store.waiters)?;
         let deeds = Deed::ALL.iter().zip(store.totals.deeds);
         let help = "What has happened to jobs since the start, by what it was.";
         let deeds = deeds.map(|(deed, count)| ([("event", deed.name())], count));
@@ -173,14 +179,14 @@ impl General {
         out.times("command", help, answered, NANOSECONDS)?;
         let help = "Queues that have no figures of their own: those with the fewest jobs when \
             there are more than 1,000, and those with names of more than 256 bytes.";
-        out.gauge("other_queues", None, help, self.other_queues)?;
+        out.gauge("other_queues", None, help, &self.other_queues)?;
         let help = "Jobs of queues that have no figures of their own, and of those that came \
             while jobs were counted, by what they are doing.";
         let others = states(&self.others).map(|(state, count)| ([("state", state)], count));
         out.gauges("other_queue_jobs", help, others.into_iter())?;
         let help = "Age of the oldest ready job of these queues; 0 if there is none.";
-        let age = f64::from(self.others.oldest_ms) / MILLISECONDS as f64;
-        out.gauge("other_queue_oldest_ready", Some(Unit::Seconds), help, age)
+        let age = quotient(u64::from(self.others.oldest_ms), MILLISECONDS);
+        out.gauge("other_queue_oldest_ready", Some(&Unit::Seconds), help, &age)
     }
 
     fn encode_doors(&self, out: &mut Writer<'_>) -> Result<(), Error> {
@@ -196,9 +202,9 @@ impl General {
         let help = "Connections refused because there was no place, by door.";
         out.counters("connections_refused", None, help, by(|door| door.refused))?;
         let help = "Bytes received, by door.";
-        out.counters("received", Some(Unit::Bytes), help, by(|door| door.bytes_in))?;
+        out.counters("received", Some(&Unit::Bytes), help, by(|door| door.bytes_in))?;
         let help = "Bytes sent, by door.";
-        out.counters("sent", Some(Unit::Bytes), help, by(|door| door.bytes_out))
+        out.counters("sent", Some(&Unit::Bytes), help, by(|door| door.bytes_out))
     }
 
     fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {
@@ -206,22 +212,22 @@ impl General {
         let help = "How long passes of the loop took, from the wake-up to the last write.";
         out.times("loop_pass", help, nanoseconds(&passes.took_ns), NANOSECONDS)?;
         let help = "The longest pass since the start.";
-        let longest = passes.longest_ns as f64 / NANOSECONDS as f64;
-        out.gauge("loop_longest_pass", Some(Unit::Seconds), help, longest)?;
+        let longest = quotient(passes.longest_ns, NANOSECONDS);
+        out.gauge("loop_longest_pass", Some(&Unit::Seconds), help, &longest)?;
         let help = "Which part of the time the loop was busy: over the last 10 seconds or more.";
-        let busy = passes.busy_millionths as f64 / 1e6;
-        out.gauge("loop_utilisation_ratio", None, help, busy)?;
+        let busy = quotient(passes.busy_millionths, 1_000_000);
+        out.gauge("loop_utilisation_ratio", None, help, &busy)?;
         if let Some(resident) = self.figures.resident_bytes {
             let help = "Resident memory, looked at every 10 seconds at most.";
-            out.gauge("resident_memory", Some(Unit::Bytes), help, resident)?;
+            out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
         }
         let queries = &self.figures.queries;
-        out.gauge("queries_waiting", None, "Queries that wait for their turn.", queries.waiting)?;
-        out.counter("queries", None, "Queries whose evaluation was begun.", queries.begun)?;
+        out.gauge("queries_waiting", None, "Queries that wait for their turn.", &queries.waiting)?;
+        out.counter("queries", None, "Queries whose evaluation was begun.", &queries.begun)?;
         let help = "Queries that ended with an error, those that took too long included.";
-        out.counter("queries_failed", None, help, queries.failed)?;
+        out.counter("queries_failed", None, help, &queries.failed)?;
         let help = "Queries that took longer than --query-timeout.";
-        out.counter("queries_timed_out", None, help, queries.timed_out)
+        out.counter("queries_timed_out", None, help, &queries.timed_out)
     }
 }
 
@@ -237,21 +243,21 @@ fn encode_journal(journal: &JournalFigures, out: &mut Writer<'_>) -> Result<(), 
     let bytes = bytes.map(|(kind, count)| ([("kind", kind)], count));
     out.gauges("journal_bytes", help, bytes.into_iter())?;
     let help = "Bytes of all files of the journal.";
-    out.gauge("journal_files", Some(Unit::Bytes), help, journal.total_bytes)?;
-    out.gauge("journal_segments", None, "Files in use or prepared.", journal.segments)?;
+    out.gauge("journal_files", Some(&Unit::Bytes), help, &journal.total_bytes)?;
+    out.gauge("journal_segments", None, "Files in use or prepared.", &journal.segments)?;
     let help = "1 if there was no space for more when it was last tried, else 0.";
-    out.gauge("journal_full", None, help, u64::from(journal.full))?;
-    out.counter("journal_batches", None, "Batches written.", journal.batches)?;
-    out.counter("journal_records", None, "Records written.", journal.records)?;
+    out.gauge("journal_full", None, help, &u64::from(journal.full))?;
+    out.counter("journal_batches", None, "Batches written.", &journal.batches)?;
+    out.counter("journal_records", None, "Records written.", &journal.records)?;
     let help = "Bytes written, compaction's share included.";
-    out.counter("journal_written", Some(Unit::Bytes), help, journal.written_bytes)?;
+    out.counter("journal_written", Some(&Unit::Bytes), help, &journal.written_bytes)?;
     let help = "Bytes of records that compaction has moved.";
-    out.counter("journal_moved", Some(Unit::Bytes), help, journal.moved_bytes)?;
+    out.counter("journal_moved", Some(&Unit::Bytes), help, &journal.moved_bytes)?;
     let help = "How long syncs took.";
     let classes = (journal.sync_ns, journal.syncs.iter().copied());
     out.times("journal_sync", help, classes, NANOSECONDS)?;
-    let worst = journal.sync_worst_ns as f64 / NANOSECONDS as f64;
-    out.gauge("journal_longest_sync", Some(Unit::Seconds), "The longest sync.", worst)
+    let worst = quotient(journal.sync_worst_ns, NANOSECONDS);
+    out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
 }
 
 /// The counts of a tally with their names.
@@ -281,13 +287,13 @@ impl Family {
 #[derive(Debug)]
 pub(super) struct Queues {
     pub(super) family: Family,
-    pub(super) queues: Arc<[Queue]>,
+    pub(super) all: Arc<[Queue]>,
     pub(super) range: Range<usize>,
 }
 
 impl Collector for Queues {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let queues = &self.queues[self.range.clone()];
+        let queues = &self.all[self.range.clone()];
         let mut out = Writer(encoder);
         match self.family {
             Family::Jobs => {
@@ -306,13 +312,13 @@ impl Collector for Queues {
             }
             Family::Oldest => {
                 let (unit, help) = (
-                    Some(Unit::Seconds),
+                    Some(&Unit::Seconds),
                     "Age of the oldest ready job of a queue, 0 if there is none: for how long it \
                      has been ready.",
                 );
                 out.begin("queue_oldest_ready", unit, help, MetricType::Gauge, |mut metric| {
                     for queue in queues {
-                        let age = f64::from(queue.tally.oldest_ms) / MILLISECONDS as f64;
+                        let age = quotient(u64::from(queue.tally.oldest_ms), MILLISECONDS);
                         let labels = [("queue", &*label(&queue.name))];
                         metric.encode_family(&labels)?.encode_gauge(&age)?;
                     }
@@ -330,7 +336,8 @@ pub(super) fn label(name: &[u8]) -> String {
     for chunk in name.utf8_chunks() {
         text.push_str(&chunk.valid().replace('\\', "\\\\"));
         for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
+            // Proof: a String takes everything.
+            write!(text, "\\x{byte:02x}").expect("text is written to memory");
         }
     }
     text

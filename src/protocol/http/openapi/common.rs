@@ -5,13 +5,14 @@ use crate::protocol::http::route::{Method, Route, Segment};
 
 /// Statuses of all operations, with when they come. Each is there for the sake of what may be wrong
 /// with the message, and of a server that is full.
-const ALL: [(u16, &str); 8] = [
+const ALL: [(u16, &str); 9] = [
     (400, "The message is no proper HTTP"),
     (408, "The request took too long to come"),
     (413, "The body is longer than the server takes (--max-request, and 64 KiB)"),
     (414, "The target is longer than 8 KiB"),
     (417, "Something else is expected than 100-continue"),
     (431, "There are too many fields, or they are too long"),
+    (501, "A Transfer-Encoding other than chunked"),
     (503, "The server already serves as many clients as it may"),
     (505, "The version is neither HTTP/1.1 nor HTTP/1.0"),
 ];

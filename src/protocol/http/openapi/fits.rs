@@ -11,7 +11,8 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
             "description" | "format" => true,
             "$ref" => {
                 let place = says.as_str().unwrap().strip_prefix('#').unwrap();
-                let target = document.pointer(place).ok_or(format!("{place} is not there"))?;
+                let target =
+                    document.pointer(place).ok_or_else(|| format!("{place} is not there"))?;
                 fits(target, value, document)?;
                 true
             }
@@ -72,16 +73,16 @@ fn fits_inside(
             options.filter(|option| fits(option, value, document).is_ok()).count() == 1
         }
         "prefixItems" => {
-            let pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
-            pairs.map(|(schema, item)| fits(schema, item, document)).collect::<Result<(), _>>()?;
+            let mut pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
+            pairs.try_for_each(|(schema, item)| fits(schema, item, document))?;
             true
         }
         "items" => match says {
             // With a largest number of items there are none beyond the first ones.
             Value::Bool(false) => words.contains_key("maxItems"),
             schema => {
-                let items = value.as_array().ok_or("no array")?.iter();
-                items.map(|item| fits(schema, item, document)).collect::<Result<(), _>>()?;
+                let mut parts = value.as_array().ok_or("no array")?.iter();
+                parts.try_for_each(|part| fits(schema, part, document))?;
                 true
             }
         },

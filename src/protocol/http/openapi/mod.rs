@@ -1,9 +1,11 @@
-//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types that
-//! bodies and answers have, so that it cannot say anything else. `tests` hold it against sessions.
+//! What can be asked, as an `OpenAPI` 3.1 document: made of the table of routes and of the types
+//! that bodies and answers have, so that it cannot say anything else. `tests` hold it against
+//! sessions.
 
 mod common;
 #[cfg(test)]
 mod fits;
+mod links;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,7 @@ use utoipa::openapi::{
 };
 
 /// What an answer carries.
+#[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
 pub(super) enum Content {
     /// JSON of this shape.
     Json(RefOr<Schema>),
@@ -171,7 +174,12 @@ fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
             }
         };
         let content = ContentBuilder::new().schema(Some(schema)).build();
-        let response = ResponseBuilder::new().description(answer.when).content(kind, content);
+        let mut response = ResponseBuilder::new().description(answer.when).content(kind, content);
+        if answer.status < 300 {
+            for (name, link) in links::links(route) {
+                response = response.link(name, link);
+            }
+        }
         operation = operation.response(answer.status.to_string(), response.build());
     }
     operation.build()

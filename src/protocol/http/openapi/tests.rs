@@ -207,6 +207,7 @@ fn faults(route: &Route) -> Vec<Vec<u8>> {
     let with = |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
     let mut bytes = vec![
         with("Transfer-Encoding: chunked\r\n") + "zz\r\n",
+        with("Transfer-Encoding: gzip\r\n"),
         with("Content-Length: 5\r\n") + "{",
         with("Content-Length: 99999999\r\n"),
         format!("{verb} {target}?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9_000)),
@@ -307,6 +308,34 @@ fn the_members_of_a_body_are_those_that_are_read() {
         let listed = listed.map(|name| name.as_str().unwrap().to_owned()).collect();
         assert_eq!(required, listed, "{}", route.name);
     }
+}
+
+#[test]
+fn answers_lead_to_what_can_be_asked_next() {
+    let document = parsed();
+    let links = |name: &str, status: &str| {
+        let route = ROUTES.iter().find(|route| route.name == name).unwrap();
+        documented(route, &document)["responses"][status]["links"].clone()
+    };
+    let (id, queue) = ("$response.body#/id", "$request.path.queue");
+    let link =
+        |name: &str, parameters: Value| json!({"operationId": name, "parameters": parameters});
+    let expected = ["show_job", "delete_job", "advance_job", "append_event"]
+        .map(|name| (name.to_owned(), link(name, json!({"id": id, "queue": queue}))));
+    for name in ["create_job", "poll_job"] {
+        assert_eq!(links(name, "200"), Value::from_iter(expected.clone()));
+    }
+    let expected = ["show", "delete", "advance"]
+        .map(|verb| format!("{verb}_default_job"))
+        .into_iter()
+        .chain(["append_default_event".to_owned()])
+        .map(|name| (name.clone(), link(&name, json!({"id": id}))));
+    assert_eq!(links("create_default_job", "200"), expected.collect::<Value>());
+    let expected = ["delete_queue", "list_jobs", "query_jobs", "poll_job", "create_job"]
+        .into_iter()
+        .map(|name| (name.to_owned(), link(name, json!({"queue": id}))));
+    assert_eq!(links("create_queue", "201"), expected.collect::<Value>());
+    assert_eq!(links("show_job", "200"), Value::Null);
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! A client of the HTTP door that says one thing at a time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(super) fn connect(address: SocketAddr) -> Result<Self, String> {
+        let connect = || {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(Self { stream: BufReader::with_capacity(1 << 16, stream) })
+        };
+        connect().map_err(|error: std::io::Error| format!("cannot connect: {error}"))
+    }
+
+    /// Posts JSON; gives status and body.
+    pub(super) fn post(&mut self, path: &str, body: &str) -> Result<(u16, String), String> {
+        let length = body.len();
+        let fields = format!("Host: jobcentre\r\nContent-Length: {length}\r\n\r\n");
+        let request = format!("POST {path} HTTP/1.1\r\n{fields}{body}");
+        let sent = self.stream.get_mut().write_all(request.as_bytes());
+        sent.map_err(|error| format!("the server took no more: {error}"))?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<(u16, String), String> {
+        let line = self.line()?;
+        let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
+        let status = status.ok_or_else(|| format!("this is no HTTP: {line}"))?;
+        let (mut length, mut chunked) = (None, false);
+        loop {
+            let line = self.line()?;
+            match line.split_once(": ") {
+                Some(("Content-Length", value)) => length = value.parse().ok(),
+                Some(("Transfer-Encoding", value)) => chunked = value == "chunked",
+                None if line.is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut body = Vec::new();
+        if chunked {
+            while self.chunk(&mut body)? {}
+        } else {
+            self.bytes(length.ok_or("an answer has no length")?, &mut body)?;
+        }
+        let body = String::from_utf8(body);
+        body.map(|body| (status, body)).map_err(|error| format!("an answer is no text: {error}"))
+    }
+
+    /// Whether there was one.
+    fn chunk(&mut self, body: &mut Vec<u8>) -> Result<bool, String> {
+        let line = self.line()?;
+        let size = usize::from_str_radix(&line, 16);
+        let size = size.map_err(|_| format!("this is no size of a chunk: {line}"))?;
+        self.bytes(size, body)?;
+        match self.line()? {
+            end if end.is_empty() => Ok(size > 0),
+            other => Err(format!("behind a chunk stands {other}")),
+        }
+    }
+
+    fn bytes(&mut self, count: usize, body: &mut Vec<u8>) -> Result<(), String> {
+        let start = body.len();
+        body.resize(start + count, 0);
+        let read = self.stream.read_exact(&mut body[start..]);
+        read.map_err(|error| format!("the server did not say all: {error}"))
+    }
+
+    /// A line of a head, without its end.
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(0) => Err("the server has closed the connection".to_owned()),
+            Ok(_) => Ok(line.trim_end().to_owned()),
+            Err(error) => Err(format!("the server did not answer: {error}")),
+        }
+    }
+}
