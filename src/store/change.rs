@@ -287,19 +287,10 @@ impl Store {
             for &slot in &returned {
                 // It may have gone with its key group; its place is nobody else's before the next
                 // command.
-                if let Some(job) = self.jobs.get(slot)
-                    && job.status == Status::Ready
-                {
-                    if job.refused_by().is_empty() {
-                        self.serve_one(job.queue, now, fx);
-                    } else {
-                        let queue = job.queue;
-                        self.serve_refused(slot, now, fx);
-                        self.first_left(queue, now, fx);
-                    }
+                if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
+                    self.serve_for(slot, now, fx);
                 }
             }
-            self.serve_anywhere(now, fx);
         }
         returned.clear();
         if returned.capacity() <= RETURNED_KEPT {

@@ -115,8 +115,16 @@ impl Question {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     declared: bool,
+    /// The id that the declaration has.
+    id: u64,
     /// When one of its jobs was changed last, in seconds.
     last: u64,
+}
+
+impl Watched {
+    pub(super) fn is_declared_as(&self, id: u64) -> bool {
+        self.declared && self.id == id
+    }
 }
 
 /// What is known of a job of a watched queue.
@@ -274,6 +282,11 @@ impl Model {
             Question::Queues | Question::Declare(_) => unreachable!("answered already"),
             Question::Drop(_) => {
                 let before = self.jobs.len();
+                let jobs = self.jobs.iter().filter(|job| job.queue == queue);
+                for id in jobs.map(|job| job.id).collect::<Vec<_>>() {
+                    self.let_go(id);
+                    self.tell_gone(id);
+                }
                 self.jobs.retain(|job| job.queue != queue);
                 self.watched[queue].as_mut().unwrap().declared = false;
                 self.end_watches();
@@ -353,7 +366,7 @@ impl Model {
         }
         // Its place among the jobs takes an id.
         self.last_id += 1;
-        self.watched[queue] = Some(Watched { declared: true, last: 0 });
+        self.watched[queue] = Some(Watched { declared: true, id: self.last_id, last: 0 });
         self.say(ticket, Said::Queue(queue));
     }
 }
