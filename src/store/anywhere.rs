@@ -279,7 +279,7 @@ impl Store {
         }
     }
 
-    /// Gives a take that has begun to wait in one more queue, which has shelves, what it finds there.
+    /// Gives a take that has begun to wait in one more queue, with shelves, what it finds there.
     pub(super) fn serve_joined(&mut self, waiter: u32, queue: u32, now: Now, fx: &mut Effects) {
         let (client, narrow) =
             (self.waiters[waiter].ticket.client, self.waiters[waiter].kind == Kind::Pop);

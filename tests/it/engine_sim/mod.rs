@@ -212,6 +212,11 @@ impl Run {
             }
             let step = self.something();
             self.step(step);
+            let is_due = |at: Mono| at <= self.world.now.mono;
+            if self.profile.lazy == 0 && self.world.model.timeout().0.is_some_and(is_due) {
+                // A job that went back too late is due at once.
+                self.step(Step::Expire);
+            }
             if number % self.profile.check == 0 {
                 self.world.engine.check_invariants();
             }
