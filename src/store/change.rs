@@ -202,7 +202,7 @@ impl Store {
 
     /// A job of a worker goes back to its queue, which has to be written down. O(1).
     #[inline(never)]
-    pub(super) fn leave_worker(&mut self, slot: u32, fx: &mut Effects) {
+    pub(super) fn leave_worker(&self, slot: u32, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
             self.note_state(slot, fx);
         }

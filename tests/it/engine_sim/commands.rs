@@ -316,10 +316,11 @@ impl Model {
     pub(super) fn come_back(&mut self, ids: &[u64]) {
         self.notice();
         let mut jobs: Vec<&Job> = ids.iter().filter_map(|&id| self.find(id)).collect();
-        jobs.sort_by(|one, other| match leaves_before(one, other) {
-            true => Ordering::Less,
-            false => Ordering::Greater,
-        });
+        jobs.sort_by(
+            |one, other| {
+                if leaves_before(one, other) { Ordering::Less } else { Ordering::Greater }
+            },
+        );
         for id in jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
             self.go_back(id);
         }

@@ -35,10 +35,10 @@ pub(super) fn labour(
 }
 
 fn a_worker(dice: &mut Dice, model: &Model) -> u64 {
-    match model.workers.is_empty() || dice.percent(5) {
-        true => dice.below(20) as u64,
-        false => dice.pick(&model.workers).id,
+    if model.workers.is_empty() || dice.percent(5) {
+        return dice.below(20) as u64;
     }
+    dice.pick(&model.workers).id
 }
 
 /// Mostly of a job that the worker holds; else late, twice, or of another one.
@@ -48,7 +48,8 @@ fn report(dice: &mut Dice, model: &Model) -> Labour {
     let some = some.filter(|_| dice.percent(85));
     let worker = some.and_then(|job| job.worker).filter(|_| dice.percent(90));
     let id = some.map(|job| job.id);
-    let id = id.unwrap_or_else(|| dice.below(model.last_id as usize + 2) as u64);
+    let last = usize::try_from(model.last_id).unwrap();
+    let id = id.unwrap_or_else(|| dice.below(last + 2) as u64);
     let severity =
         *dice.pick(&[Severity::Retry, Severity::Retry, Severity::Final, Severity::Refused]);
     Labour::Report {

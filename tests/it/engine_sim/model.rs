@@ -110,6 +110,8 @@ pub(super) struct Model {
     /// for those that are not delayed.
     pub(super) learned: BTreeMap<u64, Option<Mono>>,
     pub(super) seen: Seen,
+    /// Whatever is due ends now.
+    expiring: bool,
     /// What the engine chooses, as far as is known: whether it notices a job behind one that is
     /// over.
     pub(super) choices: Vec<bool>,
@@ -211,7 +213,9 @@ impl Model {
         let packets: Vec<_> = group.iter().map(packet).collect();
         let ids: Vec<u64> = group.iter().map(|job| job.id).collect();
         let aside = group.iter().any(|job| job.status == Status::Aside);
-        ids.iter().for_each(|&id| self.tell_gone(id));
+        for &id in &ids {
+            self.tell_gone(id);
+        }
         self.jobs.retain(|job| !ids.contains(&job.id));
         self.end_watches();
         self.see(if packets.len() > 1 { "group: several" } else { "group: one" });
@@ -283,7 +287,8 @@ impl Model {
         let Some(&learned) = self.learned.get(&id) else { panic!("job {id} was not looked at") };
         let Some(end) = learned else {
             assert!(passed || lower == self.now, "job {id} should have had to wait");
-            return None;
+            // It has waited for the end of its life, which came in its turn.
+            return (self.expiring && lower > self.now).then_some(lower);
         };
         assert!(lower <= end || ttl_end == Some(end), "job {id} waits until {end:?}: too short");
         assert!(end <= upper, "job {id} waits until {end:?} instead of {upper:?}: too long");
@@ -304,6 +309,7 @@ impl Model {
 
     /// Ends whatever is due, the earliest first.
     pub(super) fn expire(&mut self) {
+        self.expiring = true;
         loop {
             let jobs = self.jobs.iter().filter_map(|job| Some((job.due?, job.id)));
             let job = jobs.min().filter(|(due, _)| due.at <= self.now);
@@ -331,6 +337,7 @@ impl Model {
             }
         }
         (0..QUEUES.len()).for_each(|queue| self.serve(&[queue]));
+        self.expiring = false;
         self.tell();
     }
 

@@ -262,8 +262,9 @@ impl Model {
         }
         self.happen(id.0, Happening::Aborted);
         self.go_back(id.0);
-        let queue = self.find(id.0).map(|job| job.queue);
-        queue.into_iter().for_each(|queue| self.serve(&[queue]));
+        if let Some(queue) = self.find(id.0).map(|job| job.queue) {
+            self.serve(&[queue]);
+        }
     }
 
     /// The worker that holds a job is not offered it again.
