@@ -318,8 +318,8 @@ mod tests {
         assert_eq!(
             line(&Record::Job(job)),
             "job \"id\":7,\"queue\":\"q\",\"pri\":-5,\"job\":7,\"followed\":true,\
-             \"fetch_once\":true,\"state\":\"running\",\"worker\":2,\"lease\":3,\"retries\":1,\"result\":true,\
-             \"message\":\"no\\n\"}"
+             \"fetch_once\":true,\"state\":\"running\",\"worker\":2,\"lease\":3,\"retries\":1,\
+             \"result\":true,\"message\":\"no\\n\"}"
         );
         let queues = Some(vec![&b"a"[..], b"\xff"]);
         let worker = Enlisted { name: "w", url: "http://w", max_jobs: 4, queues };

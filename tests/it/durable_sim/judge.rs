@@ -283,12 +283,10 @@ impl Judge {
                 self.handed_out(job.id, service);
                 self.held.push((ticket.client, job.id));
             }
-            (Asked::Enlist, Reply::Worker(worker)) => self.service.worker = Some(*worker),
+            (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
-            (Asked::Enlist, Reply::Refused(Refusal::DiskFull))
-            | (Asked::Nothing, Reply::Done | Reply::Cancelled)
-            | (Asked::Take(_), Reply::Cancelled)
+            (Asked::Take(_), Reply::Cancelled)
             | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
             | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
             }
@@ -353,10 +351,11 @@ impl Judge {
                 }
                 Asked::Follow(id) if self.known(id).is_none_or(|known| !known.fetch_once) => {}
                 Asked::End(id) | Asked::Finish(id) | Asked::Report(id, _) | Asked::Follow(id) => {
-                    if let Some(known) = self.known(id)
-                        && known.ended == Fate::No
-                    {
-                        (known.ended, known.status) = (Fate::Possible, None);
+                    if let Some(known) = self.known(id) {
+                        known.status = None;
+                        if known.ended == Fate::No {
+                            known.ended = Fate::Possible;
+                        }
                     }
                 }
                 Asked::Change(id, _) => {

@@ -7,7 +7,7 @@ use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Status};
-use jobcentre::model::reply::Reply;
+use jobcentre::model::reply::{Refusal, Reply};
 use jobcentre::model::work::{Report, Work, Worker, WorkerId};
 
 /// Who acts for the one worker that there is.
@@ -17,6 +17,19 @@ pub(super) struct Service {
     pub(super) client: Option<ClientId>,
     /// Which service it is: it ends with its client, and then all that the worker held goes back.
     number: u32,
+}
+
+impl Service {
+    /// What came of enlisting a worker, of which the first counts, or of acting for it.
+    pub(super) fn told(&mut self, reply: &Reply<'_>) {
+        match reply {
+            Reply::Worker(worker) => {
+                self.worker.get_or_insert(*worker);
+            }
+            Reply::Done | Reply::Refused(Refusal::DiskFull) => {}
+            other => panic!("a worker was answered by {other:?}"),
+        }
+    }
 }
 
 impl World {
