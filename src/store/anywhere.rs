@@ -174,6 +174,27 @@ impl Store {
         self.serve_anywhere(now, fx);
     }
 
+    /// One of several jobs that have become ready together serves one waiter at most: whoever waits
+    /// for it, or in its place for the first of its queue. As [`Store::serve_with`] otherwise.
+    pub(super) fn serve_for(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        let queue = self.jobs[slot].queue;
+        if !self.jobs[slot].refused_by().is_empty() {
+            self.serve_refused(slot, now, fx);
+            return self.first_left(queue, now, fx);
+        }
+        self.serve_one(queue, now, fx);
+        // Behind another one in its queue, and the first of all followed ones: those before it were
+        // here before.
+        if let Some(job) = self.jobs.get(slot)
+            && job.status == Status::Ready
+            && job.is_followed()
+            && let Some(waiter) = self.waiters.first(self.anywhere.lines, true)
+        {
+            self.give(slot, waiter, now, fx);
+            self.first_left(queue, now, fx);
+        }
+    }
+
     /// Gives followed jobs to those who wait for one until there is none of either. They wait only
     /// beside none, so that each job has been offered to its queue before.
     pub(super) fn serve_anywhere(&mut self, now: Now, fx: &mut Effects) {
@@ -258,14 +279,8 @@ impl Store {
         }
     }
 
-    /// What a take that has begun to wait in one more queue finds on the shelves there.
-    pub(super) fn serve_from_shelves(
-        &mut self,
-        waiter: u32,
-        queue: u32,
-        now: Now,
-        fx: &mut Effects,
-    ) {
+    /// Gives a take that has begun to wait in one more queue, with shelves, what it finds there.
+    pub(super) fn serve_joined(&mut self, waiter: u32, queue: u32, now: Now, fx: &mut Effects) {
         let (client, narrow) =
             (self.waiters[waiter].ticket.client, self.waiters[waiter].kind == Kind::Pop);
         if let Some(entry) = self.first_with_shelves(queue, (client, narrow), now, fx) {

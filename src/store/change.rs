@@ -211,7 +211,7 @@ impl Store {
 
     /// A job of a worker goes back to its queue, which has to be written down. O(1).
     #[inline(never)]
-    pub(super) fn leave_worker(&mut self, slot: u32, fx: &mut Effects) {
+    pub(super) fn leave_worker(&self, slot: u32, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
             self.note_state(slot, fx);
         }
@@ -299,19 +299,10 @@ impl Store {
             for &slot in &returned {
                 // It may have gone with its key group; its place is nobody else's before the next
                 // command.
-                if let Some(job) = self.jobs.get(slot)
-                    && job.status == Status::Ready
-                {
-                    if job.refused_by().is_empty() {
-                        self.serve_one(job.queue, now, fx);
-                    } else {
-                        let queue = job.queue;
-                        self.serve_refused(slot, now, fx);
-                        self.first_left(queue, now, fx);
-                    }
+                if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
+                    self.serve_for(slot, now, fx);
                 }
             }
-            self.serve_anywhere(now, fx);
         }
         returned.clear();
         if returned.capacity() <= RETURNED_KEPT {

@@ -128,13 +128,10 @@ impl Store {
         let queue = self.queues.find_or_add(queue);
         if !self.waiters.stands_in(waiter, queue) {
             self.waiters.join_at_end(waiter, queue, &mut self.queues[queue].waiters);
-            self.serve(queue, now, fx);
-            if self.queues[queue].shelves.is_some()
-                && let Some(waiter) =
-                    self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
-            {
-                self.serve_from_shelves(waiter, queue, now, fx);
+            if self.queues[queue].shelves.is_some() {
+                return self.serve_joined(waiter, queue, now, fx);
             }
+            self.serve(queue, now, fx);
         }
     }
 

@@ -48,7 +48,7 @@ impl Store {
 
     /// O(log w).
     fn enlist(&mut self, ticket: Ticket, worker: &Worker<'_>, fx: &mut Effects) {
-        let full = self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX;
+        let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
         if full || self.workers.len() >= WORKERS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }

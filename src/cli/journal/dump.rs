@@ -221,8 +221,9 @@ mod tests {
     use super::*;
     use crate::model::event::{Event, Happening};
     use crate::model::id::JobId;
-    use crate::model::job::Retry;
+    use crate::model::job::{Lease, Retry};
     use crate::model::snapshot::History;
+    use crate::model::work::WorkerId;
 
     const ORIGIN: Origin = Origin { epoch: 2, offset: 64, sequence: 9 };
 
@@ -304,6 +305,28 @@ mod tests {
         assert_eq!(
             line(&queue),
             "queue \"id\":9,\"queue\":\"\u{fffd}q\",\"queue_base64\":\"/3E=\"}"
+        );
+    }
+
+    #[test]
+    fn work_that_is_followed_is_shown() {
+        let terms = Terms { followed: true, fetch_once: true, ..Terms::default() };
+        let running = Stage::Running { worker: WorkerId(2), until: None, lease: Lease(3) };
+        let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
+        let state = State { stage: running, retries: 1, result, message: Some("no\n") };
+        let job = Snapshot { terms: Some(terms), state, ..fresh(Encoding::MsgPack, b"\x07") };
+        assert_eq!(
+            line(&Record::Job(job)),
+            "job \"id\":7,\"queue\":\"q\",\"pri\":-5,\"job\":7,\"followed\":true,\
+             \"fetch_once\":true,\"state\":\"running\",\"worker\":2,\"lease\":3,\"retries\":1,\
+             \"result\":true,\"message\":\"no\\n\"}"
+        );
+        let queues = Some(vec![&b"a"[..], b"\xff"]);
+        let worker = Enlisted { name: "w", url: "http://w", max_jobs: 4, queues };
+        assert_eq!(
+            line(&Record::Worker(WorkerId(2), worker)),
+            "worker \"id\":2,\"name\":\"w\",\"url\":\"http://w\",\"max_jobs\":4,\
+             \"queues\":[\"a\",\"\u{fffd}\"]}"
         );
     }
 

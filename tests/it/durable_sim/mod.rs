@@ -7,7 +7,9 @@
 
 mod judge;
 mod records;
+mod restart;
 mod watch;
+mod work;
 
 use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
@@ -38,6 +40,8 @@ struct World {
     jobs_put: u64,
     /// Whether queues are watched.
     watching: bool,
+    /// Whether there are workers.
+    working: bool,
 }
 
 fn recover(world: &World) -> Engine {
@@ -72,6 +76,7 @@ impl World {
             generation: 0,
             jobs_put: 0,
             watching: dice.percent(60),
+            working: dice.percent(60),
             dice,
         }
     }
@@ -175,9 +180,15 @@ impl World {
         if self.watching && self.dice.percent(40) {
             return self.watch(engine, ticket, queue, id);
         }
+        if self.working && self.dice.percent(40) {
+            return self.labour(engine, ticket, id);
+        }
         let (command, asked) = match self.dice.below(20) {
             0..=6 => return self.put(engine, ticket, queue),
-            7..=9 => (Command::Take { queues, wait: Wait::No }, Asked::Take),
+            7..=9 => {
+                let service = self.judge.service_of(ticket.client);
+                (Command::Take { queues, wait: Wait::No }, Asked::Take(service))
+            }
             10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
             11..=14 => (Command::Delete { id }, Asked::End(id)),
             15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
@@ -210,6 +221,8 @@ impl World {
             delay_ms: [0, 0, 20][self.dice.below(3)],
             retry: self.dice.percent(70).then_some(retry),
             keep_ms: [0, 100_000_000][self.dice.below(2)],
+            followed: self.working && self.dice.percent(70),
+            fetch_once: self.working && self.dice.percent(50),
             ..Terms::default()
         };
         let terms = self.dice.percent(50).then_some(terms);

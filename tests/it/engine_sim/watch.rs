@@ -278,6 +278,11 @@ impl Model {
             Question::Queues | Question::Declare(_) => unreachable!("answered already"),
             Question::Drop(_) => {
                 let before = self.jobs.len();
+                let jobs = self.jobs.iter().filter(|job| job.queue == queue);
+                for id in jobs.map(|job| job.id).collect::<Vec<_>>() {
+                    self.let_go(id);
+                    self.tell_gone(id);
+                }
                 self.jobs.retain(|job| job.queue != queue);
                 self.watched[queue].as_mut().unwrap().declared = false;
                 self.end_watches();

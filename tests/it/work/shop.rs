@@ -132,18 +132,15 @@ fn tell(completion: &Completion<'_>) -> String {
         Reply::Put(id) => format!("put {}", id.0),
         Reply::Worker(id) => format!("worker {}", id.0),
         Reply::Progress(progress) => {
-            let mut line = format!("{} of {}", progress.status(), progress.sight.job.id.0);
-            line += &format!(" retries {}", progress.sight.retries);
-            if let Some(worker) = progress.worker {
-                line += &format!(" by {}", worker.0);
-            }
-            if let Some(result) = progress.sight.result {
-                line += &format!(" result {:?}", result.bytes);
-            }
-            if let Some(message) = progress.message {
-                line += &format!(" saying {message}");
-            }
-            line
+            let mut words = vec![
+                format!("{} of {}", progress.status(), progress.sight.job.id.0),
+                format!("retries {}", progress.sight.retries),
+            ];
+            words.extend(progress.worker.map(|worker| format!("by {}", worker.0)));
+            let result = progress.sight.result.map(|result| format!("result {:?}", result.bytes));
+            words.extend(result);
+            words.extend(progress.message.map(|message| format!("saying {message}")));
+            words.join(" ")
         }
         other => format!("{other:?}"),
     };
