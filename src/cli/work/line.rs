@@ -98,17 +98,13 @@ impl Line {
         let mut bytes = Vec::new();
         loop {
             let mut input = Input::new(&self.unread);
-            let mut over = false;
-            loop {
+            let over = loop {
                 match body.next(&mut input)? {
                     Piece::Data(piece) => bytes.extend_from_slice(piece),
-                    Piece::End => over = true,
-                    Piece::Incomplete => {}
+                    Piece::End => break true,
+                    Piece::Incomplete => break false,
                 }
-                if over || input.unread().is_empty() {
-                    break;
-                }
-            }
+            };
             let left = input.unread().len();
             self.unread.drain(..self.unread.len() - left);
             if over {

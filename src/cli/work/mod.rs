@@ -98,18 +98,21 @@ fn work(plan: Plan) -> Result<(), String> {
     kept
 }
 
-/// The first signal stops the worker, the second one ends it.
+/// The first signal stops the worker, the second one kills its commands.
 fn hear_signals(desk: &Arc<Desk>) -> io::Result<()> {
     let (mut heard, signal) = UnixStream::pair()?;
     pipe::register(SIGTERM, signal.try_clone()?)?;
     pipe::register(SIGINT, signal)?;
     let desk = Arc::clone(desk);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while heard.read_exact(&mut [0]).is_ok() {
-            if desk.stop() {
-                desk.halt();
-            }
-        }
+        while heard.read_exact(&mut [0]).is_ok() && !desk.stop() {}
+        warn!("second signal: running commands are killed");
+        desk.halt();
+        // The main thread may be talking to a master that does not answer; a third signal, or some
+        // time, ends that.
+        let _ = heard.set_read_timeout(Some(2 * HALT_PATIENCE));
+        let _ = heard.read(&mut [0]);
+        std::process::exit(1);
     })?;
     Ok(())
 }

@@ -8,7 +8,8 @@ use crate::support::Program;
 use jobcentre::base::strings::StringList;
 use jobcentre::protocol::http::lightjq::messages::read_worker;
 use master::{Master, Worker};
-use std::net::TcpListener;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
 fn a_worker_introduces_itself() {
@@ -52,18 +53,19 @@ fn what_makes_no_sense_is_refused() {
     assert!(master.report().failure.is_none());
     let mut path = worker.connect();
     refused(path.ask("POST /here/worker-job", b"\xc1"), 400, "");
-    refused(worker.connect().ask("no HTTP", b""), 400, "");
+    refused(worker.connect().ask("(no) HTTP", b""), 400, "");
 }
 
 #[test]
 fn a_worker_waits_for_its_master() {
-    // Whoever has the port does not answer yet.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    drop(taken);
+    // Whoever has the port does not listen yet.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
     let worker = Worker::start(address, &[], &["cat"]);
     worker.process.wait_for_log("not registered: trying again");
-    let master = Master::on(TcpListener::bind(address).unwrap());
+    socket.listen(16).unwrap();
+    let master = Master::on(socket.into());
     master.answer("POST /worker", 503);
     master.hear("POST /worker");
     master.hear("POST /worker");
