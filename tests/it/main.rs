@@ -11,6 +11,7 @@ mod figures;
 mod heap;
 mod http;
 mod journal;
+mod kit;
 mod outgoing;
 mod parsers;
 mod process;
