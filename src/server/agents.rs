@@ -9,13 +9,14 @@
 //!   the server stops;
 //! - an agent that ends because the server stops leaves its worker the jobs that it holds.
 
-use super::Server;
 use super::connection::{Connection, Way};
+use super::{Server, hand_to_other};
 use crate::base::limits::{WORKER_TURN, WORKERS_PER_PASS};
 use crate::base::time::Now;
 use crate::model::command::{Command, Wait};
 use crate::model::core::{Door, Trouble};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::reply::Reply;
 use crate::model::work::{Work, WorkerId};
 use crate::protocol::Session;
 use crate::protocol::http::agent::{Address, Agent, Order, Wish};
@@ -194,6 +195,27 @@ impl Server {
         }
     }
 
+    /// Carries out a command of somebody who is no client of this server; answers that come at once
+    /// are shown. For tests.
+    #[doc(hidden)]
+    pub fn submit_for_test(
+        &mut self,
+        command: &Command<'_>,
+        now: Now,
+        mut see: impl FnMut(&Reply<'_>),
+    ) {
+        let nobody = ClientId { index: u32::MAX - 1, generation: 0 };
+        self.engine.submit(Ticket { client: nobody, serial: 0 }, command, now);
+        while let Some(completion) = self.engine.poll_completion() {
+            if completion.ticket.client == nobody {
+                see(&completion.reply);
+            } else {
+                hand_to_other(&mut self.connections, &mut self.lists, &completion);
+            }
+        }
+        self.deliver(None, now);
+    }
+
     pub(super) fn check_agents(&self) {
         for (&worker, &client) in &self.agents.by_worker {
             let connection = self.connections.get(client).expect("an agent is a client");
@@ -201,6 +223,8 @@ impl Server {
             assert_eq!((agent.worker(), connection.way), (worker, Way::Agent));
             assert!(!connection.touched && connection.output.is_empty(), "an agent says something");
             agent.check_invariants();
+            let held = self.engine.held_by(worker).len();
+            assert!(held <= agent.max_jobs(), "worker {worker:?} has {held} jobs");
         }
         let agents = self.connections.iter().filter(|(_, each)| each.way == Way::Agent);
         assert_eq!(agents.count(), self.agents.len(), "an agent without a worker");

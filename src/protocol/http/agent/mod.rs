@@ -444,9 +444,9 @@ impl Agent {
         assert!(dismissed || self.idle.iter().all(|line| self.lines.contains(line)));
     }
 
-    /// How many jobs the worker holds, and how many more could come at any moment.
+    /// How many jobs its worker takes at a time.
     #[must_use]
-    pub fn places(&self) -> (usize, usize) {
-        (self.runs.len(), self.standing)
+    pub fn max_jobs(&self) -> usize {
+        self.max_jobs
     }
 }
