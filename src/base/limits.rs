@@ -172,6 +172,33 @@ pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
 /// Workers on the list at one time.
 pub const WORKERS_MAX: usize = 10_000;
 
+/// How long a worker has to answer that it takes a job.
+pub const WORKER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a connection to a worker is kept without being used.
+pub const WORKER_IDLE: Duration = Duration::from_secs(15);
+
+/// Bytes of a worker's answer that are passed over for the sake of its connection.
+pub const WORKER_ANSWER_MAX: u64 = 64 * 1024;
+
+/// How long a worker rests after its first failure; twice as long after each further one in a row.
+pub const WORKER_REST: Duration = Duration::from_secs(1);
+
+/// So many failures in a row, and a worker is dropped.
+pub const WORKER_FAILURES_MAX: u32 = 5;
+
+/// Takes that stand for one worker at a time: as many jobs can come to it at once.
+pub const WORKER_TAKES_MAX: usize = 16;
+
+/// Names that a worker has said not to know, of those that it did not ask for by name; further ones
+/// it is asked about again.
+pub const UNKNOWN_NAMES_MAX: usize = 1024;
+
+/// Things that are done for one worker before the next has its turn, ..
+pub const WORKER_TURN: usize = 32;
+/// .. and for all of them in one pass.
+pub const WORKERS_PER_PASS: usize = 4096;
+
 /// Workers that a job can be refused by before that is forgotten; then it rests first.
 pub const REFUSERS_MAX: usize = 16;
 

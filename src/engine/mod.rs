@@ -252,9 +252,22 @@ impl Engine {
         }
     }
 
-    /// The workers on the list, in the order in which they were enlisted. O(workers).
-    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
-        self.store().workers()
+    /// The workers on the list with this number or a later one, in the order in which they were
+    /// enlisted. O(log workers + how many there are).
+    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.store().workers(first)
+    }
+
+    /// Whether a worker is on the list. O(log workers).
+    #[must_use]
+    pub fn is_on_list(&self, worker: WorkerId) -> bool {
+        self.store().is_on_list(worker)
+    }
+
+    /// How often the list of workers was changed: whoever has seen this number knows the list. O(1).
+    #[must_use]
+    pub fn list_changes(&self) -> u64 {
+        self.store().list_changes()
     }
 
     /// The jobs that a worker holds, and under which leases: what whoever serves it after a restart

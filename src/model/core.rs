@@ -12,6 +12,7 @@
 
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
+use crate::model::work::WorkerId;
 use std::fmt;
 use std::sync::Arc;
 
@@ -118,6 +119,8 @@ pub enum Trouble {
     /// A client has sent a byte that begins no request, so nothing behind it makes sense. It is
     /// sent away.
     UnknownRequest(u8),
+    /// A worker could not be made to take jobs, again and again. It was dropped.
+    WorkerDropped(WorkerId),
 }
 
 /// Trouble with a client, for the log. Not all of much trouble is told.
@@ -164,6 +167,12 @@ pub trait Core {
     /// shell has handed over what had arrived. Those that are not yet connected are the core's to
     /// close.
     fn handle_stop(&mut self, now: Now);
+
+    /// Whether a connection is to be heard to its own end even in a stop: it does not count as ended
+    /// by its peer before.
+    fn outlasts_stop(&self, _client: ClientId) -> bool {
+        false
+    }
 
     /// Ends the pass: what is due, what is durable, what can go on.
     fn finish_pass(&mut self, now: Now);

@@ -119,6 +119,8 @@ pub struct Sight<'a> {
     /// When its status ends by itself: end of its delay or time to live, whichever comes first, of
     /// its lease, or of its being kept.
     pub due: Option<Mono>,
+    /// For how long it is handed out at a time, in milliseconds; 0: for any time.
+    pub lease_ms: u64,
     /// How many retries were decided so far.
     pub retries: u32,
     /// Its result, or what went wrong last.

@@ -119,6 +119,10 @@ pub enum Session {
     Pinpriq(Box<pinpriq::Session>),
     /// HTTP.
     Http(Box<http::Session>),
+    /// Who acts for a worker of the list; without a peer.
+    Agent(Box<http::agent::Agent>),
+    /// A connection to such a worker.
+    Call(Box<http::agent::Call>),
     /// A client that is sent away.
     Refused,
 }
@@ -161,7 +165,8 @@ impl Session {
             Self::JobCentre(session) => session.poll_command(input, shared, out),
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Http(session) => session.poll_command(input, shared, out),
-            Self::Refused => refused::poll_command(input),
+            Self::Call(session) => session.poll_command(input, shared, out),
+            Self::Agent(_) | Self::Refused => refused::poll_command(input),
         }
     }
 
@@ -196,6 +201,14 @@ impl Session {
                 session.handle_reply(serial, reply);
                 None
             }
+            Self::Agent(session) => {
+                session.handle_reply(serial, reply);
+                None
+            }
+            Self::Call(session) => {
+                session.handle_reply(reply, out);
+                None
+            }
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
@@ -206,7 +219,7 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
-            Self::Http(_) | Self::Refused => None,
+            Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => None,
         }
     }
 
@@ -216,7 +229,7 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Http(_) | Self::Refused => None,
+            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => None,
         }
     }
 
@@ -227,7 +240,7 @@ impl Session {
     pub fn owes_command(&self) -> bool {
         match self {
             Self::Pinpriq(session) => session.owes_command(),
-            Self::JobCentre(_) | Self::Http(_) | Self::Refused => false,
+            _ => false,
         }
     }
 
@@ -238,7 +251,7 @@ impl Session {
     pub fn wants_turn(&self) -> bool {
         match self {
             Self::Http(session) => session.wants_turn(),
-            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => false,
+            _ => false,
         }
     }
 
@@ -246,7 +259,7 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Self::Http(_))
+        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_))
     }
 
     /// When its client will have been too slow, as things stand after its last turn.
@@ -254,6 +267,8 @@ impl Session {
     pub fn deadline(&self) -> Option<Mono> {
         match self {
             Self::Http(session) => session.deadline(),
+            Self::Agent(session) => session.deadline(),
+            Self::Call(session) => session.deadline(),
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
         }
     }
@@ -262,6 +277,11 @@ impl Session {
     pub fn handle_timeout(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Late {
         match self {
             Self::Http(session) => session.handle_timeout(shared, out),
+            Self::Agent(session) => {
+                session.handle_timeout();
+                Late::Spared
+            }
+            Self::Call(session) => session.handle_timeout(),
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
         }
     }
@@ -271,7 +291,7 @@ impl Session {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
-            Self::JobCentre(_) | Self::Refused => {}
+            Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {}
         }
     }
 
@@ -283,7 +303,7 @@ impl Session {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
-            Self::Refused => true,
+            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
 
@@ -295,7 +315,7 @@ impl Session {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
-            Self::Refused => true,
+            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
 }

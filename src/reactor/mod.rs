@@ -339,13 +339,13 @@ impl<C: Core> Reactor<C> {
                     let short = count < self.scratch.len() && may_drain;
                     socket.readable = !short;
                     self.core.handle_input(client, &self.scratch[..count], self.now);
-                    if short && self.stop.is_some() {
+                    if short && self.stop.is_some() && !self.core.outlasts_stop(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     socket.readable = false;
-                    if self.stop.is_some() {
+                    if self.stop.is_some() && !self.core.outlasts_stop(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }

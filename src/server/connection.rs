@@ -16,6 +16,8 @@ pub(super) enum Way {
     Connecting,
     /// Another server was called and has answered.
     Called,
+    /// There is none: the session acts for a worker. The shell is never told of it.
+    Agent,
 }
 
 /// A connection as the server sees it: no socket.
@@ -88,7 +90,17 @@ impl Connection {
 
     /// Whether the peer has got all that it will get.
     pub(super) fn is_finished(&self) -> bool {
+        if self.way == Way::Called && matches!(self.session, Session::Call(_)) {
+            // Nobody reads the rest of a request.
+            return self.eof && !self.stalled;
+        }
         self.eof && !self.stalled && self.session.is_settled() && self.output.is_empty()
+    }
+
+    /// Whether its session's deadline counts no more: another is waited for.
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        (self.peer_closed || self.over) && self.way != Way::Called
     }
 
     pub(super) fn check_invariants(&self) {
@@ -102,7 +114,7 @@ impl Connection {
         let put_off = self.session.wants_turn() && room && !self.resumed;
         assert!(!put_off, "a session has waited for its turn for long");
         assert!(!self.timed || !self.deadline.is_none(), "a session counts without a deadline");
-        assert!(!self.timed || !(self.peer_closed || self.over), "two reasons for a deadline");
+        assert!(!self.timed || !self.is_leaving(), "two reasons for a deadline");
         assert!(room || self.session.standing_take().is_none(), "a take stands above high water");
         let waits = self.session.waits_for().is_some();
         let ends = self.peer_closed || self.over;

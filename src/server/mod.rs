@@ -9,6 +9,8 @@
 //!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
+mod agents;
+mod calls;
 mod connection;
 mod figures;
 mod lists;
@@ -32,6 +34,7 @@ use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
+use agents::Agents;
 use connection::{Connection, Way};
 use figures::Counters;
 use lists::Lists;
@@ -56,6 +59,7 @@ pub struct Server {
     refused: usize,
     /// Connections to other servers, answered or not.
     outgoing: usize,
+    agents: Agents,
     stopping: bool,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
@@ -72,6 +76,14 @@ fn hand_to_other(
     let client = completion.ticket.client;
     // A late reply may find nobody any more.
     let connection = connections.get_mut(client)?;
+    match connection.way {
+        Way::Accepted | Way::Connecting => {}
+        Way::Called => lists.called.push(client),
+        Way::Agent => {
+            lists.awake.push_back(client);
+            return connection.handle_reply(completion);
+        }
+    }
     connection.output.prepare(&mut lists.pool);
     let trouble = connection.handle_reply(completion);
     if connection.session.owes_command() {
@@ -99,6 +111,7 @@ impl Server {
             connections: Slab::default(),
             refused: 0,
             outgoing: 0,
+            agents: Agents::default(),
             stopping: false,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
@@ -134,8 +147,11 @@ impl Server {
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
         let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
-        let called = |(_, connection): &(ClientId, &Connection)| connection.way != Way::Accepted;
+        let called = |(_, connection): &(ClientId, &Connection)| {
+            matches!(connection.way, Way::Connecting | Way::Called)
+        };
         assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
+        self.check_agents();
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -274,6 +290,9 @@ impl Server {
             connection.stalled = stalled && !input.unread().is_empty();
             self.lists.touch(client, connection);
             if connection.session.is_timed() {
+                if connection.way == Way::Called {
+                    self.lists.called.push(client);
+                }
                 self.watch_session(client);
             }
         }
@@ -307,7 +326,7 @@ impl Server {
             }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
-        if connection.timed && (connection.peer_closed || connection.over) {
+        if connection.timed && connection.is_leaving() {
             self.disarm(client);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
@@ -353,13 +372,14 @@ impl Server {
     /// Ends a connection: what its client holds goes back, and the shell is told to close it.
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
-        let Some(connection) = self.connections.remove(client) else { return };
+        let Some(mut connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Refused) {
             self.refused -= 1;
         } else if connection.way == Way::Accepted {
             self.counters.doors[connection.door.number()].open -= 1;
         } else {
             self.outgoing -= 1;
+            self.note_end_of_call(client, &mut connection, now);
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));

@@ -30,6 +30,11 @@ impl Server {
         Some(client)
     }
 
+    /// Whether another server can be called.
+    pub(super) fn has_room_outside(&self) -> bool {
+        self.outgoing < OUTGOING_MAX
+    }
+
     /// The other server has answered.
     pub(super) fn connected(&mut self, client: ClientId) {
         self.disarm(client);

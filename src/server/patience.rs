@@ -7,7 +7,7 @@
 use super::Server;
 use crate::base::time::Now;
 use crate::model::id::ClientId;
-use crate::protocol::Late;
+use crate::protocol::{Late, Session};
 
 impl Server {
     /// Sees to it that the deadline of a session is not missed. O(log n) if it comes before what
@@ -15,7 +15,7 @@ impl Server {
     #[inline(never)]
     pub(super) fn watch_session(&mut self, client: ClientId) {
         let Some(connection) = self.connections.get(client) else { return };
-        if connection.peer_closed || connection.over {
+        if connection.is_leaving() {
             return;
         }
         let Some(at) = connection.session.deadline() else { return };
@@ -37,6 +37,10 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
             return self.watch_session(client);
+        }
+        if let Session::Agent(agent) = &mut connection.session {
+            agent.handle_timeout();
+            return self.lists.awake.push_back(client);
         }
         connection.output.prepare(&mut self.lists.pool);
         let late = connection.session.handle_timeout(&mut self.shared, &mut connection.output);

@@ -11,7 +11,8 @@ use crate::protocol::Session;
 
 impl Core for Server {
     fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
-        let clients = self.connections.len() - self.refused - self.outgoing;
+        let others = self.refused + self.outgoing + self.agents.len();
+        let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.doors[door.number()];
         if self.stopping || (full && self.refused >= REFUSED_MAX) {
@@ -120,8 +121,9 @@ impl Core for Server {
         self.end(client, now, false);
     }
 
-    fn handle_connected(&mut self, client: ClientId, _now: Now) {
+    fn handle_connected(&mut self, client: ClientId, now: Now) {
         self.connected(client);
+        self.begin_call(client, now);
     }
 
     fn handle_connect_failed(&mut self, client: ClientId, _why: &ConnectError, now: Now) {
@@ -136,7 +138,9 @@ impl Core for Server {
             match way {
                 // There is nothing that the shell could hand over before the end.
                 Way::Connecting => self.end(client, now, true),
+                Way::Called if self.outlasts_stop(client) => self.lists.called.push(client),
                 Way::Accepted | Way::Called => self.handle_peer_closed(client, now),
+                Way::Agent => self.stop_agent(client),
             }
         }
     }
@@ -146,8 +150,10 @@ impl Core for Server {
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);
+        self.run_agents(now);
         self.engine.commit(now);
         self.deliver(None, now);
+        self.run_agents(now);
         self.run_resumed(now);
         while let Some(client) = self.lists.unsettled.pop() {
             self.settle(client, now);
@@ -186,7 +192,8 @@ impl Core for Server {
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
         // Those that have ended meanwhile want nothing: no pass is made for them.
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        if self.lists.resumed.iter().any(lives) || !self.lists.unsettled.is_empty() {
+        let due = !self.lists.unsettled.is_empty() || self.are_agents_due();
+        if due || self.lists.resumed.iter().any(lives) {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
@@ -213,6 +220,12 @@ impl Core for Server {
     }
 
     fn connections(&self) -> usize {
-        self.connections.len()
+        // The shell waits for those that have to say something before the end.
+        self.connections.len() - if self.stopping { 0 } else { self.agents.len() }
+    }
+
+    fn outlasts_stop(&self, client: ClientId) -> bool {
+        let connection = self.connections.get(client);
+        connection.is_some_and(|connection| matches!(connection.session, Session::Call(_)))
     }
 }

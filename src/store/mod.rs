@@ -394,6 +394,7 @@ impl Store {
             job: self.view(slot),
             status: job.status,
             due: timer.map(|timer| self.deadlines.moment(timer)),
+            lease_ms: job.terms().lease_ms,
             retries: job.retries(),
             result: job.result(),
         }

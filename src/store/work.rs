@@ -168,11 +168,24 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// The workers on the list, in the order in which they were enlisted. O(w).
-    pub fn workers(&self) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
-        self.workers.iter().filter_map(|(_, record)| {
+    /// The workers on the list with this number or a later one, in the order in which they were
+    /// enlisted. O(log w + how many there are).
+    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.workers.iter_from(first).filter_map(|(_, record)| {
             record.enlisted.as_ref().map(|worker| (record.id, worker.view()))
         })
+    }
+
+    /// Whether a worker is on the list. O(log w).
+    #[must_use]
+    pub fn is_on_list(&self, worker: WorkerId) -> bool {
+        self.workers.find(worker).is_some()
+    }
+
+    /// How often the list of workers was changed. O(1).
+    #[must_use]
+    pub fn list_changes(&self) -> u64 {
+        self.workers.changes()
     }
 
     /// The jobs that a worker holds, and under which leases. O(h).

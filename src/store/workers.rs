@@ -65,6 +65,8 @@ pub(super) struct Workers {
     places: PagedSlab<Record>,
     by_id: BTreeMap<WorkerId, u32>,
     enlisted: usize,
+    /// How often the list was changed.
+    changes: u64,
     /// How many have somebody who acts for them.
     served: u32,
 }
@@ -73,6 +75,11 @@ impl Workers {
     /// How many are on the list.
     pub(super) fn len(&self) -> usize {
         self.enlisted
+    }
+
+    /// How often the list was changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether somebody acts for one of them.
@@ -97,6 +104,7 @@ impl Workers {
     /// Puts a worker on the list, in place of what was known of it.
     pub(super) fn enlist(&mut self, id: WorkerId, worker: Enlisted) {
         let place = self.find_or_add(id);
+        self.changes += 1;
         if self.places[place].enlisted.replace(worker).is_none() {
             self.enlisted += 1;
         }
@@ -105,6 +113,7 @@ impl Workers {
     /// Takes a worker off the list; its record stays.
     pub(super) fn strike(&mut self, place: u32) -> Option<Enlisted> {
         let struck = self.places[place].enlisted.take();
+        self.changes += 1;
         self.enlisted -= usize::from(struck.is_some());
         struck
     }
@@ -131,7 +140,13 @@ impl Workers {
 
     /// Those on the list, in the order in which they were enlisted. O(w).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {
-        let all = self.by_id.values().map(|&place| (place, &self.places[place]));
+        self.iter_from(WorkerId(0))
+    }
+
+    /// Those on the list with this number or a later one, in the order in which they were enlisted.
+    /// O(log w + how many there are).
+    pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &Record)> {
+        let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.places[place]));
         all.filter(|(_, record)| record.enlisted.is_some())
     }
 

@@ -19,6 +19,7 @@
 //! - a long answer is made of a snapshot, a piece in a turn, and never while much is unsent;
 //! - a request that two readers could understand differently ends the connection.
 
+pub mod agent;
 mod answer;
 mod health;
 mod jobq;

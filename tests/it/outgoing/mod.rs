@@ -1,7 +1,7 @@
 //! Outgoing connections: a core that only calls others, on the real reactor, and peers in threads.
 
 mod caller;
-mod peers;
+pub(crate) mod peers;
 
 use crate::support::{Program, Server, TempDir};
 use caller::{Calls, Event, target};

@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// A peer's end of an encrypted connection.
-pub(super) type Secure = StreamOwned<ServerConnection, TcpStream>;
+pub(crate) type Secure = StreamOwned<ServerConnection, TcpStream>;
 
 /// A listener that hands its first connection to a thread.
-pub(super) fn peer<T: Send + 'static>(
+pub(crate) fn peer<T: Send + 'static>(
     serve: impl FnOnce(TcpStream) -> T + Send + 'static,
 ) -> (SocketAddr, JoinHandle<T>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -34,7 +34,7 @@ pub(super) fn peer<T: Send + 'static>(
 }
 
 /// A socket that keeps a port, at which nobody listens.
-pub(super) fn closed_port() -> (Socket, SocketAddr) {
+pub(crate) fn closed_port() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
@@ -42,26 +42,26 @@ pub(super) fn closed_port() -> (Socket, SocketAddr) {
 }
 
 /// Ends a connection so that the other side meets an error.
-pub(super) fn reset(stream: TcpStream) {
+pub(crate) fn reset(stream: TcpStream) {
     SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     drop(stream);
 }
 
 /// An authority that nobody knows yet.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
 
 /// Who a server says it is.
-pub(super) struct Identity(Arc<ServerConfig>);
+pub(crate) struct Identity(Arc<ServerConfig>);
 
 impl Authority {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::named("ours")
     }
 
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -71,7 +71,7 @@ impl Authority {
     }
 
     /// Its certificate as text.
-    pub(super) fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
         for line in STANDARD.encode(&self.certificate).as_bytes().chunks(64) {
             writeln!(text, "{}", str::from_utf8(line).unwrap()).unwrap();
@@ -81,12 +81,12 @@ impl Authority {
     }
 
     /// Trust in it.
-    pub(super) fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> Trust {
         Trust::with(self.pem().as_bytes()).unwrap()
     }
 
     /// A certificate for `name`, sound until the end of that year.
-    pub(super) fn identity(&self, name: &str, year: i32) -> Identity {
+    pub(crate) fn identity(&self, name: &str, year: i32) -> Identity {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = date_time_ymd(year, 12, 31);
         let key = KeyPair::generate().unwrap();
@@ -104,12 +104,12 @@ impl Authority {
 
 impl Identity {
     /// The peer's end of an encrypted connection; hands are shaken with the first bytes.
-    pub(super) fn secure(&self, stream: TcpStream) -> Secure {
+    pub(crate) fn secure(&self, stream: TcpStream) -> Secure {
         StreamOwned::new(ServerConnection::new(Arc::clone(&self.0)).unwrap(), stream)
     }
 
     /// Shakes hands only. The error is what the peer hears.
-    pub(super) fn greet(&self, stream: &mut TcpStream) -> std::io::Result<()> {
+    pub(crate) fn greet(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         let mut session = ServerConnection::new(Arc::clone(&self.0)).unwrap();
         while session.is_handshaking() {
             session.complete_io(stream)?;

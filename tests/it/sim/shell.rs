@@ -301,7 +301,9 @@ impl Shell {
         let known = |trouble| match trouble {
             Trouble::TooLarge(_) => "a job was too large to be popped",
             Trouble::UnknownRequest(_) => "a byte began no request",
-            Trouble::PutLost | Trouble::TooManySubscriptions => panic!("{trouble:?}"),
+            Trouble::PutLost | Trouble::TooManySubscriptions | Trouble::WorkerDropped(_) => {
+                panic!("{trouble:?}")
+            }
         };
         while let Some(notice) = self.server.poll_notice() {
             let what = known(notice.trouble);

@@ -160,7 +160,7 @@ fn another_client_takes_over_what_a_worker_holds() {
     assert_eq!(shop.report(1, 4, success(b"\x01")), "0.13:Done", "though nobody serves it");
     assert_eq!(shop.follow(4), "0.14:Gone");
     assert_eq!(shop.forget(2), "");
-    assert_eq!(shop.engine.workers().count(), 2, "a worker outlives its client");
+    assert_eq!(shop.engine.workers(WorkerId(0)).count(), 2, "a worker outlives its client");
 }
 
 #[test]
