@@ -10,7 +10,7 @@ use super::life::{Event, step};
 use super::vigils::{Aim, Vigil};
 use super::workers::Enlisted;
 use super::{Change, Due, Effects, JOBS_MAX, JobSlot, Outcome, Store};
-use crate::base::limits::{JOB_ID_END, REFUSED_REST, WORKERS_MAX};
+use crate::base::limits::{REFUSED_REST, WORKERS_MAX};
 use crate::base::time::Now;
 use crate::model::event::Happening;
 use crate::model::id::{ClientId, JobId, Ticket};
