@@ -27,7 +27,7 @@ pub enum Reply<'a> {
     /// A part of a census.
     Census(&'a Page),
     /// The job has another state, this one.
-    Conflict(Arc<[u8]>),
+    Conflict(&'a Arc<[u8]>),
     /// It is done.
     Done,
     /// So many jobs of the queue were removed.
@@ -38,7 +38,7 @@ pub enum Reply<'a> {
         more: bool,
     },
     /// These jobs match, in their order.
-    Found(Arc<[Arc<Row>]>),
+    Found(&'a Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
@@ -59,16 +59,16 @@ pub enum Reply<'a> {
     /// Some of the queues.
     Queues {
         /// Which.
-        queues: Vec<QueueSize>,
+        queues: &'a [QueueSize],
         /// Where to go on, if there are more.
         next: Option<u32>,
     },
     /// It cannot be done; nothing has changed.
     Refused(Refusal),
     /// This is the job now.
-    Row(Arc<Row>),
+    Row(&'a Arc<Row>),
     /// These are the jobs of the queue.
-    Rows(Rows),
+    Rows(&'a Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
     /// A pop would have selected this job, which is too large for it; it stays.

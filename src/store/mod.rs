@@ -151,17 +151,15 @@ impl Effects {
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.changes.clear();
-        if !self.popped.is_empty() {
-            self.popped.clear();
-            self.popped.shrink_to(POPPED_KEPT);
-        }
-        if !self.watched.is_empty() {
-            self.clear_watched();
+        if self.popped.len() | self.watched.len() != 0 {
+            self.clear_rare();
         }
     }
 
-    #[cold]
-    fn clear_watched(&mut self) {
+    #[inline(never)]
+    fn clear_rare(&mut self) {
+        self.popped.clear();
+        self.popped.shrink_to(POPPED_KEPT);
         self.watched.clear();
     }
 
