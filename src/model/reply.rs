@@ -35,7 +35,7 @@ pub enum Reply<'a> {
         new: bool,
     },
     /// The job has another state, this one.
-    Conflict(Arc<[u8]>),
+    Conflict(&'a Arc<[u8]>),
     /// It is done.
     Done,
     /// So many jobs of the queue were removed.
@@ -48,7 +48,7 @@ pub enum Reply<'a> {
     /// There is no such job any more, but there was one.
     Gone,
     /// These jobs match, in their order.
-    Found(Arc<[Arc<Row>]>),
+    Found(&'a Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
@@ -76,16 +76,16 @@ pub enum Reply<'a> {
     /// Some of the queues.
     Queues {
         /// Which.
-        queues: Vec<QueueSize>,
+        queues: &'a [QueueSize],
         /// Where to go on, if there are more.
         next: Option<u32>,
     },
     /// It cannot be done; nothing has changed.
     Refused(Refusal),
     /// This is the job now.
-    Row(Arc<Row>),
+    Row(&'a Arc<Row>),
     /// These are the jobs of the queue.
-    Rows(Rows),
+    Rows(&'a Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
     /// The worker is on the list.

@@ -32,6 +32,7 @@ use crate::model::command::Command;
 use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
+use crate::model::watch::Watch;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
 use agents::Agents;
@@ -99,6 +100,12 @@ fn hand_to_other(
         lists.unsettled.push(client);
     }
     trouble
+}
+
+/// Out of the way of those who ask often.
+#[cold]
+fn submit_watch(engine: &mut Engine, ticket: Ticket, watch: &Watch<'_>, now: Now) {
+    engine.submit(ticket, &Command::Watch(watch), now);
 }
 
 impl Server {
@@ -284,7 +291,7 @@ impl Server {
                     self.answer(client, now);
                 }
                 Step::Watch(serial, watch) => {
-                    self.engine.submit(Ticket { client, serial }, &Command::Watch(&watch), now);
+                    submit_watch(&mut self.engine, Ticket { client, serial }, &watch, now);
                     self.deliver(Some(client), now);
                 }
                 Step::Work(serial, work) => {

@@ -116,26 +116,25 @@ impl Effects {
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.changes.clear();
-        if !self.watched.is_empty() || !self.events.is_empty() || !self.fetched.is_empty() {
+        let rare = self.popped.len() | self.watched.len() | self.events.len() | self.fetched.len();
+        if rare != 0 {
             self.clear_rare();
         }
-        if !self.popped.is_empty() {
-            self.popped.clear();
-            self.popped.shrink_to(POPPED_KEPT);
-        }
+    }
+
+    #[inline(never)]
+    fn clear_rare(&mut self) {
+        self.popped.clear();
+        self.popped.shrink_to(POPPED_KEPT);
+        self.watched.clear();
+        self.fetched.clear();
+        self.events.clear();
     }
 
     /// Forgets the changes, once they are written down.
     #[inline]
     pub fn clear_changes(&mut self) {
         self.changes.clear();
-        self.events.clear();
-    }
-
-    #[cold]
-    fn clear_rare(&mut self) {
-        self.watched.clear();
-        self.fetched.clear();
         self.events.clear();
     }
 }

@@ -59,21 +59,21 @@ impl Watched {
         matches!(self, Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_))
     }
 
-    /// As a reply. O(1), or O(queues) for a list of queues.
+    /// As a reply. O(1).
     #[must_use]
     pub fn reply(&self) -> Reply<'_> {
         match self {
             Self::BadQuery(why) => Reply::BadQuery(why),
             Self::Census(page) => Reply::Census(page),
-            Self::Conflict(state) => Reply::Conflict(state.clone()),
+            Self::Conflict(state) => Reply::Conflict(state),
             &Self::Dropped { jobs, more } => Reply::Dropped { jobs, more },
-            Self::Found(rows) => Reply::Found(rows.clone()),
+            Self::Found(rows) => Reply::Found(rows),
             Self::NoQueue => Reply::NoQueue,
             Self::NotYet => Reply::NotYet,
             Self::Queue(name) => Reply::Queue(name),
-            Self::Queues { queues, next } => Reply::Queues { queues: queues.clone(), next: *next },
-            Self::Row(row) => Reply::Row(row.clone()),
-            Self::Rows(rows) => Reply::Rows(rows.clone()),
+            Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
+            Self::Row(row) => Reply::Row(row),
+            Self::Rows(rows) => Reply::Rows(rows),
         }
     }
 }

@@ -118,10 +118,9 @@ fn every_row_asks_for_what_it_says() {
 fn queues_come_in_pages() {
     let mut client = Client::new();
     let page = |names: &[&str], next| Reply::Queues {
-        queues: names
-            .iter()
-            .map(|name| QueueSize { name: name.as_bytes().into(), jobs: 2 })
-            .collect(),
+        queues: Vec::leak(
+            names.iter().map(|name| QueueSize { name: name.as_bytes().into(), jobs: 2 }).collect(),
+        ),
         next,
     };
     assert_eq!(client.turn(&request("GET", "queue", "")), "queues 0");

@@ -394,8 +394,8 @@ impl Judge {
             engine.submit(Ticket { client, serial }, &Command::Watch(watch), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             match completion.reply {
-                Reply::Row(row) => Found::Row(row),
-                Reply::Queues { queues, next: None } => Found::Queues(queues),
+                Reply::Row(row) => Found::Row(row.clone()),
+                Reply::Queues { queues, next: None } => Found::Queues(queues.to_vec()),
                 Reply::NoJob | Reply::NoQueue => Found::Nothing,
                 other => panic!("{other:?}"),
             }

@@ -327,7 +327,7 @@ impl Said {
                 sizes.sort_unstable();
                 Self::Queues(sizes)
             }
-            Reply::Row(ref row) => Self::Row(Box::new((**row).clone())),
+            Reply::Row(row) => Self::Row(Box::new((**row).clone())),
             Reply::Rows(ref rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
             ref other => panic!("so few jobs are answered by {other:?}"),
         }

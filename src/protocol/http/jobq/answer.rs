@@ -42,10 +42,10 @@ impl Outcome {
             Reply::NoQueue => Self::NoQueue,
             Reply::NotYet => Self::NotYet,
             Reply::Queue(name) => Self::Queue(name.to_vec()),
-            Reply::Queues { queues, next } => Self::Queues { queues: queues.clone(), next: *next },
+            Reply::Queues { queues, next } => Self::Queues { queues: queues.to_vec(), next: *next },
             Reply::Refused(refusal) => Self::Refused(*refusal),
             Reply::Row(row) => Self::Row(Arc::clone(row)),
-            Reply::Rows(rows) => Self::Rows(rows.clone()),
+            Reply::Rows(rows) => Self::Rows((*rows).clone()),
             _ => unreachable!("nobody asks for this here"),
         }
     }

@@ -107,6 +107,11 @@ fn row() -> Arc<Row> {
     })
 }
 
+/// What tests keep is never given back.
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
 /// All kinds of replies that a question can have, as `model::watch` says. A queue of a path without
 /// one is there.
 fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
@@ -117,11 +122,11 @@ fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
     let (name, jobs) = (Box::from(*b"q"), 3);
     let full = Reply::Refused(Refusal::Full);
     let disk_full = Reply::Refused(Refusal::DiskFull);
-    let row = Reply::Row(row);
+    let row = || Reply::Row(leak(row.clone()));
     let mut replies = match watch {
         Watch::Census(_) => return vec![Reply::Census(&NOTHING)],
         Watch::Queues { .. } => {
-            let queues = vec![QueueSize { name, jobs }];
+            let queues = leak(vec![QueueSize { name, jobs }]);
             return vec![Reply::Queues { queues, next: None }];
         }
         Watch::Declare { .. } => {
@@ -129,20 +134,20 @@ fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
             return vec![Reply::Queue(b"q"), exists, full, disk_full];
         }
         Watch::Drop { .. } => vec![Reply::Dropped { jobs, more: false }],
-        Watch::List { .. } => vec![Reply::Rows(rows)],
+        Watch::List { .. } => vec![Reply::Rows(leak(rows))],
         Watch::Find { .. } => {
             let found = rows.values().cloned().collect();
-            vec![Reply::Found(found), Reply::BadQuery("no")]
+            vec![Reply::Found(leak(found)), Reply::BadQuery("no")]
         }
-        Watch::Poll { .. } => vec![row, Reply::NoJob, Reply::BadQuery("no"), disk_full],
-        Watch::Put { .. } => vec![row, full, disk_full],
-        Watch::Show { .. } => vec![row, Reply::NoJob],
+        Watch::Poll { .. } => vec![row(), Reply::NoJob, Reply::BadQuery("no"), disk_full],
+        Watch::Put { .. } => vec![row(), full, disk_full],
+        Watch::Show { .. } => vec![row(), Reply::NoJob],
         Watch::Delete { .. } => vec![Reply::Done, Reply::NoJob],
         Watch::Advance { .. } => {
-            vec![row, Reply::NoJob, Reply::Conflict(Arc::from(*b"[1]")), disk_full]
+            vec![row(), Reply::NoJob, Reply::Conflict(leak(Arc::from(*b"[1]"))), disk_full]
         }
         Watch::Note { .. } => {
-            vec![row, Reply::NoJob, Reply::Refused(Refusal::LogFull), disk_full]
+            vec![row(), Reply::NoJob, Reply::Refused(Refusal::LogFull), disk_full]
         }
     };
     if !default {
