@@ -179,8 +179,7 @@ impl Store {
     pub(super) fn serve_for(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         if !self.jobs[slot].refused_by().is_empty() {
-            self.serve_refused(slot, now, fx);
-            return self.first_left(queue, now, fx);
+            return self.serve_refused(slot, now, fx);
         }
         self.serve_one(queue, now, fx);
         // Behind another one in its queue, and the first of all followed ones: those before it were
@@ -191,7 +190,6 @@ impl Store {
             && let Some(waiter) = self.waiters.first(self.anywhere.lines, true)
         {
             self.give(slot, waiter, now, fx);
-            self.first_left(queue, now, fx);
         }
     }
 

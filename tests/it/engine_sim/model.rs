@@ -278,7 +278,7 @@ impl Model {
         if jitter == 0 || middle == 0 {
             return (middle > 0).then(|| self.after(middle));
         }
-        let lower = self.after(middle.saturating_mul(100 - jitter) / 100);
+        let lower = self.after(middle - middle.saturating_mul(jitter) / 100);
         let upper = self.after(middle.saturating_mul(100 + jitter).div_ceil(100));
         let job = self.find(id).unwrap();
         let (ttl_end, passed) = (job.ttl_end, self.has_passed(job));

@@ -188,12 +188,14 @@ impl Profile {
         let [delay_ms, ttl_ms, lease_ms] = [duration(30), duration(40), duration(60)];
         let [keep_ms, bury_ms, first_ms, max_ms] =
             [duration(50), duration(40), duration(90), duration(90)];
+        let most_jitter = if self.working > 0 { 50 } else { 100 };
         let retry = dice.percent(60).then(|| Retry {
             limit: *dice.pick(&[0, 1, 2, 5, u32::MAX]),
             first_ms,
             factor: *dice.pick(&[0, 1, 2, 3, u32::MAX]),
             max_ms,
-            jitter_percent: *dice.pick(&[0, 0, 1, 25, 50, 100]),
+            // Chance may not decide whether a job waits at all where its end is waited for.
+            jitter_percent: (*dice.pick(&[0, 0, 1, 25, 50, 100])).min(most_jitter),
         });
         let followed = self.working > 0 && dice.percent(70);
         let fetch_once = self.working > 0 && dice.percent(50);
