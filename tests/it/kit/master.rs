@@ -86,8 +86,8 @@ impl Master {
                 // The test may be over.
                 let _ = tell.send(heard);
                 let length = body.len();
-                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
-                let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+                let first = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
+                let _ = stream.write_all(&[first.as_bytes(), &body].concat());
             }
         });
         Self { address, heard, script }
