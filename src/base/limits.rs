@@ -337,6 +337,16 @@ pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Longest `--query-timeout`: other queries wait meanwhile.
 pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
+/// Default for how long results are kept (`--result-ttl`).
+pub const RESULT_TTL_DEFAULT: Duration = Duration::from_hours(1);
+/// Shortest `--result-ttl`.
+pub const RESULT_TTL_MIN: Duration = Duration::from_millis(1);
+/// Longest `--result-ttl`.
+pub const RESULT_TTL_MAX: Duration = Duration::from_hours(24 * 365);
+
+/// How long a client that waits for the end of a job waits if it does not say (LightJQ).
+pub const POLLING_DEFAULT: Duration = Duration::from_secs(5);
+
 /// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
 pub const POLL_CANDIDATES: u64 = 16;
 

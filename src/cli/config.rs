@@ -6,6 +6,7 @@ use super::address::DoorAddress;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
 use super::query_timeout::QueryTimeout;
+use super::result_ttl::ResultTtl;
 use super::size::Size;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
@@ -32,7 +33,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     pinpriq: Option<DoorAddress>,
 
-    /// Where HTTP clients (Jobq, health) connect: HOST:PORT, :PORT or off [default:
+    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11480].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     http: Option<DoorAddress>,
@@ -63,6 +64,12 @@ pub(super) struct Options {
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
     query_timeout: Option<QueryTimeout>,
+
+    /// How long the result of a job that was put through LightJQ is kept until it is fetched, and
+    /// an error anyway (30s, 1h) [default: 1h].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_RESULT_TTL")]
+    result_ttl: Option<ResultTtl>,
+
     /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
     /// that browsers trust [default: none].
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_WORKER_CA")]
@@ -86,6 +93,7 @@ pub(super) struct Config {
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
     pub(super) query_timeout: Duration,
+    pub(super) result_ttl: Duration,
     pub(super) worker_ca: Option<PathBuf>,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
@@ -113,6 +121,7 @@ impl Options {
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
             query_timeout: self.query_timeout.or(fallback.query_timeout),
+            result_ttl: self.result_ttl.or(fallback.result_ttl),
             worker_ca: self.worker_ca.or(fallback.worker_ca),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
@@ -141,6 +150,7 @@ impl Options {
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             query_timeout: self.query_timeout.unwrap_or_default().0,
+            result_ttl: self.result_ttl.unwrap_or_default().0,
             worker_ca: self.worker_ca,
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
@@ -194,7 +204,7 @@ mod tests {
     fn a_file_sets_everything_that_flags_set() {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
-                    query-timeout = '2s'\n\
+                    query-timeout = '2s'\nresult-ttl = '30s'\n\
                     worker-ca = 'ca.pem'\nlog-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
@@ -203,6 +213,7 @@ mod tests {
         assert_eq!(config.doors, doors);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
+        assert_eq!(config.result_ttl, Duration::from_secs(30));
         assert_eq!(config.data, Some(PathBuf::from("d")));
         assert_eq!(config.worker_ca, Some(PathBuf::from("ca.pem")));
         assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
@@ -222,6 +233,7 @@ mod tests {
             "\nhttp = '11480'",
             "\nfsync = 'sometimes'",
             "\nquery-timeout = 5",
+            "\nresult-ttl = 5",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\nlisten = ",
@@ -244,5 +256,6 @@ mod tests {
         assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
         assert_eq!(config.query_timeout, Duration::from_secs(5));
+        assert_eq!(config.result_ttl, Duration::from_hours(1));
     }
 }

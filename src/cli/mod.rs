@@ -10,6 +10,7 @@ mod journal;
 mod log;
 mod progress;
 mod query_timeout;
+mod result_ttl;
 mod serve;
 mod size;
 

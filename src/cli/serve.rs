@@ -72,7 +72,7 @@ fn serve(config: &Config) -> io::Result<Ending> {
     };
     let queries = QueryThread::start(config.query_timeout, &wake)?;
     let engine = engine.with_queries(Box::new(queries));
-    let server = Server::new(settings, engine);
+    let server = Server::new(settings, engine).with_result_ttl(config.result_ttl);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
     if let Some(trust) = trust {
         reactor.set_trust(trust);

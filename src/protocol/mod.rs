@@ -15,6 +15,7 @@ mod refused;
 mod reply_line;
 
 use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::RESULT_TTL_DEFAULT;
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
@@ -23,6 +24,7 @@ use crate::model::figures::Figures;
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::model::watch::Watch;
+use crate::model::work::Work;
 use crate::wire::json::Parser;
 
 /// What sessions share: settings, and memory that is reused from request to request.
@@ -30,6 +32,8 @@ use crate::wire::json::Parser;
 pub struct Shared {
     /// The longest request, in bytes.
     pub max_request: usize,
+    /// How long results and errors of jobs are kept for whoever follows them, in milliseconds.
+    pub result_ttl_ms: u64,
     /// The JSON parser.
     pub json: Parser,
     /// Requests of Job Centre clients that were asked before.
@@ -54,6 +58,7 @@ impl Shared {
     pub fn new(max_request: usize) -> Self {
         Self {
             max_request,
+            result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
             memo: job_centre::Memo::default(),
             terms: Terms::default(),
@@ -91,6 +96,8 @@ pub enum Step<'a> {
     Figures,
     /// The same with `Command::Watch`.
     Watch(u32, Watch<'a>),
+    /// The same with `Command::Work`.
+    Work(u32, Work<'a>),
     /// It is done with its client: offer the rest, which is passed over, and send the client away
     /// once it has got all its replies.
     Finished,
@@ -213,13 +220,14 @@ impl Session {
         }
     }
 
-    /// The serial of a take that has to be called off now that the peer sends nothing more.
+    /// The serial of what waits and has to be called off now that the peer sends nothing more.
     #[must_use]
     pub fn waits_for(&self) -> Option<u32> {
         match self {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
-            Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => None,
+            Self::Http(session) => session.waits_for(),
+            Self::Agent(_) | Self::Call(_) | Self::Refused => None,
         }
     }
 

@@ -39,6 +39,7 @@ use connection::{Connection, Way};
 use figures::Counters;
 use lists::Lists;
 use notices::Notices;
+use std::time::Duration;
 
 /// What the operator decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,13 @@ impl Server {
             notices: Notices::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// The same server, which keeps the results of jobs so long for whoever follows them.
+    #[must_use]
+    pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
+        self.shared.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self
     }
 
     /// How much there is in the store.
@@ -210,6 +218,7 @@ impl Server {
                 | Step::Blocked
                 | Step::Answered
                 | Step::Watch(..)
+                | Step::Work(..)
                 | Step::Figures
                 | Step::Finished
                 | Step::Failed(_) => unreachable!("what is owed comes first"),
@@ -276,6 +285,10 @@ impl Server {
                 }
                 Step::Watch(serial, watch) => {
                     self.engine.submit(Ticket { client, serial }, &Command::Watch(&watch), now);
+                    self.deliver(Some(client), now);
+                }
+                Step::Work(serial, work) => {
+                    self.engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
                     self.deliver(Some(client), now);
                 }
                 Step::Figures => self.shared.figures = Some(self.figures()),

@@ -201,6 +201,7 @@ impl<D: Desk> Connection<D> {
                 Step::Enough
                 | Step::Figures
                 | Step::Watch(..)
+                | Step::Work(..)
                 | Step::Finished
                 | Step::Failed(_) => {
                     unreachable!("lines are answered, one by one")

@@ -1,6 +1,7 @@
-//! Writing answers: heads with what every answer has, and errors as JSON.
+//! Writing answers: heads with what every answer has, and errors.
 
 use super::Date;
+use super::lightjq::messages;
 use crate::base::time::Wall;
 use crate::wire::http::{push_field, push_field_number, push_status_line};
 use crate::wire::json::push_string;
@@ -8,6 +9,9 @@ use std::borrow::Cow;
 
 /// The media type of nearly all answers.
 pub(super) const JSON: &str = "application/json";
+
+/// The media type of the answers of LightJQ.
+pub(super) const MSGPACK: &str = "application/msgpack";
 
 /// How long the body of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +78,12 @@ pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut 
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes `{"error":..}`.
-pub(super) fn write_error(why: &str, out: &mut Vec<u8>) {
+/// Writes `{"error":..}`, in MessagePack if that is the media type of the answer, else in JSON.
+#[cold]
+pub(super) fn write_error(why: &str, kind: &str, out: &mut Vec<u8>) {
+    if kind == MSGPACK {
+        return messages::write_error(&why, out);
+    }
     out.extend_from_slice(b"{\"error\":");
     push_string(out, why.as_bytes());
     out.push(b'}');
@@ -86,10 +94,10 @@ pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     let why =
         format!("the server already serves {max_clients} clients (--max-clients): try again later");
-    write_error(&why, &mut body);
+    write_error(&why, JSON, &mut body);
     push_status_line(out, 503);
     push_field(out, "Connection", b"close");
-    push_field(out, "Content-Type", b"application/json");
+    push_field(out, "Content-Type", JSON.as_bytes());
     push_field_number(out, "Content-Length", body.len() as u64);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(&body);

@@ -49,7 +49,7 @@ trait Long: std::fmt::Debug + Send + Sync {
 /// Memory that is reused from request to request, of whatever connection.
 #[derive(Debug, Default)]
 pub(super) struct Workspace {
-    /// The name of the queue in the path of the request in hand.
+    /// The name of the queue, or of the constraint, in the path of the request in hand.
     queue: Vec<u8>,
     /// Whether the queue to be declared has a name of its own.
     named: bool,
@@ -65,6 +65,8 @@ pub(super) struct Workspace {
     /// The answer's body, or a piece of it.
     answer: Vec<u8>,
     date: Date,
+    /// What requests of LightJQ are read into.
+    lightjq: lightjq::Scratch,
 }
 
 /// Memory beyond this is given back.
@@ -78,6 +80,7 @@ impl Workspace {
                 *bytes = Vec::new();
             }
         }
+        self.lightjq.shrink();
     }
 }
 

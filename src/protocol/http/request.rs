@@ -1,8 +1,9 @@
 //! A request before it is carried out: what its head says is to be done, and its body while that is
 //! on its way.
 
-use super::answer::Problem;
-use super::route::{self, Call, Method, Miss, ROUTES};
+use super::answer::{JSON, MSGPACK, Problem};
+use super::lightjq;
+use super::route::{self, Call, Miss, Operation, ROUTES};
 use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
 use crate::base::time::Mono;
 use crate::wire::http::{Body, Expect, RequestHead};
@@ -31,19 +32,41 @@ impl Collecting {
     }
 }
 
-/// What is to be done, as far as the head tells.
-pub(super) fn judge(head: &RequestHead<'_>, queue: &mut Vec<u8>) -> Result<Call, Problem> {
-    let call = route::find(head.method, head.target, queue).map_err(explain)?;
+/// What is to be done, as far as the head tells, and the media type of the answer.
+pub(super) fn judge(
+    head: &RequestHead<'_>,
+    queue: &mut Vec<u8>,
+) -> (Result<Call, Problem>, &'static str) {
+    match route::find(head.method, head.target, queue) {
+        Ok(call) => {
+            let kind = match call.operation {
+                Operation::LightJq(operation) => lightjq::kind(operation, head),
+                _ => JSON,
+            };
+            (heed(head, call), kind)
+        }
+        Err(miss) => {
+            let kind = if route::is_of_lightjq(head.target) { MSGPACK } else { JSON };
+            (Err(explain(miss)), kind)
+        }
+    }
+}
+
+/// What else the head says about it.
+fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
     if head.expect == Expect::Unknown {
         return Err(Problem::new(417, "the only expectation known is 100-continue"));
     }
-    let posts = head.method == "POST";
+    let posts = matches!(head.method, "POST" | "PUT");
     if posts && head.framing.is_none() {
         let why = "the request has no body: send Content-Length, or chunks";
         return Err(Problem::new(411, why));
     }
     if posts && head.coded {
         return Err(Problem::new(415, "the body has a Content-Encoding: send it as it is"));
+    }
+    if let Operation::LightJq(operation) = call.operation {
+        call.details = lightjq::details(operation, head)?;
     }
     Ok(call)
 }
@@ -63,5 +86,5 @@ fn explain(miss: Miss) -> Problem {
 /// Whether the body of a request for this operation is looked at.
 pub(super) fn reads_body(call: &Call) -> bool {
     let row = ROUTES.iter().find(|route| route.operation == call.operation);
-    row.is_some_and(|route| route.method == Method::Post)
+    row.is_some_and(|route| route.method.has_body())
 }

@@ -1,6 +1,7 @@
 //! What can be asked, as a table: method, path, operation, and what the documentation calls it.
 
 use super::jobq;
+use super::lightjq::{self, Details, messages};
 use crate::model::id::JobId;
 use percent_encoding::percent_decode_str;
 
@@ -9,18 +10,25 @@ use percent_encoding::percent_decode_str;
 pub(super) enum Method {
     Get,
     Post,
+    Put,
     Delete,
 }
 
 impl Method {
-    const ALL: [Self; 3] = [Self::Get, Self::Post, Self::Delete];
+    const ALL: [Self; 4] = [Self::Get, Self::Post, Self::Put, Self::Delete];
 
     fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Put => "PUT",
             Self::Delete => "DELETE",
         }
+    }
+
+    /// Whether its requests have bodies that are looked at.
+    pub(super) fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
     }
 }
 
@@ -31,6 +39,7 @@ pub(super) enum Operation {
     Metrics,
     OpenApi,
     Jobq(jobq::Operation),
+    LightJq(lightjq::Operation),
 }
 
 /// A part of a path between slashes.
@@ -42,6 +51,10 @@ pub(super) enum Segment {
     Queue,
     /// The id of a job: a decimal number.
     Job,
+    /// What may be the id of a job: whatever is none was never given out.
+    Id,
+    /// The name of a constraint: UTF-8, percent-encoded, but not none.
+    Constraint,
 }
 
 /// One row of the table.
@@ -54,7 +67,7 @@ pub(super) struct Route {
     pub(super) name: &'static str,
 }
 
-use Segment::{Is, Job, Queue};
+use Segment::{Constraint, Id, Is, Job, Queue};
 
 const fn route(
     method: Method,
@@ -74,6 +87,15 @@ const fn jobq(
     route(method, path, Operation::Jobq(operation), name)
 }
 
+const fn lightjq(
+    method: Method,
+    path: &'static [Segment],
+    operation: lightjq::Operation,
+    name: &'static str,
+) -> Route {
+    route(method, path, Operation::LightJq(operation), name)
+}
+
 const QUEUES: &[Segment] = &[Is("api"), Is("v0"), Is("queue")];
 const QUEUE: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue];
 const JOBS: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job")];
@@ -91,10 +113,17 @@ const SHORT_JOB: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job];
 const SHORT_STATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("state")];
 const SHORT_EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("event")];
 
+// LightJQ.
+const PUSHED: &[Segment] = &[Is("job"), Id];
+const POLLING: &[Segment] = &[Is("job"), Id, Is("polling")];
+const WORKER: &[Segment] = &[Is("worker")];
+const CONSTRAINT: &[Segment] = &[Is("constraint"), Constraint];
+
 /// Everything that can be asked. No two rows have method and path in common.
-pub(super) static ROUTES: [Route; 22] = {
-    use Method::{Delete, Get, Post};
+pub(super) static ROUTES: [Route; 32] = {
+    use Method::{Delete, Get, Post, Put};
     use jobq::Operation as Jobq;
+    use lightjq::Operation as Light;
     [
         route(Get, &[Is("health")], Operation::Health, "health"),
         route(Get, &[Is("metrics")], Operation::Metrics, "metrics"),
@@ -118,6 +147,16 @@ pub(super) static ROUTES: [Route; 22] = {
         jobq(Delete, SHORT_JOB, Jobq::Delete, "delete_default_job"),
         jobq(Post, SHORT_STATE, Jobq::Advance, "advance_default_job"),
         jobq(Post, SHORT_EVENT, Jobq::Note, "append_default_event"),
+        lightjq(Post, &[Is("job")], Light::Put, "push_job"),
+        lightjq(Get, PUSHED, Light::Follow, "follow_job"),
+        lightjq(Get, POLLING, Light::Await, "await_job"),
+        lightjq(Delete, PUSHED, Light::Cancel, "cancel_job"),
+        lightjq(Post, WORKER, Light::Enlist, "enlist_worker"),
+        lightjq(Delete, WORKER, Light::Dismiss, "dismiss_worker"),
+        lightjq(Post, &[Is("done")], Light::Report, "report_job"),
+        lightjq(Get, CONSTRAINT, Light::Show, "show_constraint"),
+        lightjq(Put, CONSTRAINT, Light::Constrain, "set_constraint"),
+        lightjq(Delete, CONSTRAINT, Light::Free, "delete_constraint"),
     ]
 };
 
@@ -132,6 +171,8 @@ pub(super) struct Call {
     pub(super) job: JobId,
     /// Whether the answer is without a body.
     pub(super) to_head: bool,
+    /// What else of the head matters to the operation.
+    pub(super) details: Details,
 }
 
 /// Why a request asks for nothing.
@@ -150,11 +191,11 @@ pub(super) enum Miss {
 /// The parts of a path; no row has more.
 const SEGMENTS_MAX: usize = 8;
 
-/// Finds out what is asked and writes the name of the queue into `queue`. O(rows + target).
+/// Finds out what is asked and writes the name of the queue, or of the constraint, into `queue`.
+/// O(rows + target).
 pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Call, Miss> {
     if target == "*" {
-        let everything = ROUTES.iter().map(|route| route.method);
-        let methods = allow(everything);
+        let methods = allow(ROUTES.iter());
         return Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::NotFound });
     }
     let path = path(target)?;
@@ -169,19 +210,38 @@ pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Ca
     if !parts.iter().all(|part| is_encoded_well(part)) {
         return Err(Miss::Bad("in the path a '%' is not followed by two hexadecimal digits"));
     }
-    let asked = if method == "HEAD" { "GET" } else { method };
+    let to_head = method == "HEAD";
+    let asked = if to_head { "GET" } else { method };
     let fits = |route: &&Route| leads_to(route.path, parts);
-    match ROUTES.iter().filter(fits).find(|route| route.method.name() == asked) {
+    let is_meant =
+        |route: &&Route| route.method.name() == asked && (!to_head || answers_head(route));
+    match ROUTES.iter().filter(fits).find(is_meant) {
         Some(route) => {
             let job = capture(route.path, parts, queue)?;
-            Ok(Call { operation: route.operation, job, to_head: method == "HEAD" })
+            Ok(Call { operation: route.operation, job, to_head, details: Details::NONE })
         }
         None if !ROUTES.iter().any(|route| fits(&route)) => Err(Miss::NotFound),
         None => {
-            let methods = allow(ROUTES.iter().filter(fits).map(|route| route.method));
+            let methods = allow(ROUTES.iter().filter(fits));
             Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::Method(methods) })
         }
     }
+}
+
+/// Whether HEAD goes with this row: not where a look takes what it shows along.
+fn answers_head(route: &Route) -> bool {
+    let takes = [lightjq::Operation::Follow, lightjq::Operation::Await].map(Operation::LightJq);
+    route.method == Method::Get && !takes.contains(&route.operation)
+}
+
+/// Whether a path that leads nowhere begins as those of LightJQ do.
+#[cold]
+pub(super) fn is_of_lightjq(target: &str) -> bool {
+    let Some(first) = path(target).ok().and_then(|path| path.split('/').next()) else {
+        return false;
+    };
+    let of_lightjq = |route: &&Route| matches!(route.operation, Operation::LightJq(_));
+    ROUTES.iter().filter(of_lightjq).any(|route| leads_to(&route.path[..1], &[first]))
 }
 
 /// The path of a target, without its first slash and its query.
@@ -225,7 +285,7 @@ fn leads_to(path: &[Segment], parts: &[&str]) -> bool {
         Is(text) => {
             text == part || (part.contains('%') && percent_decode_str(part).eq(text.bytes()))
         }
-        Queue => true,
+        Queue | Id | Constraint => true,
         Job => !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()),
     };
     path.len() == parts.len() && path.iter().zip(parts).all(fits)
@@ -242,21 +302,33 @@ fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobI
             // A number with leading zeros, or beyond all ids, is no job's.
             Job if part.len() > 1 && part.starts_with('0') => {}
             Job => job = part.parse().map_or(JobId::NEVER, JobId),
+            Id => job = messages::job_id(part.as_bytes()),
+            Constraint if part.is_empty() => {
+                return Err(Miss::Bad("the name of the constraint is empty"));
+            }
+            Constraint => {
+                queue.extend(percent_decode_str(part));
+                if std::str::from_utf8(queue).is_err() {
+                    return Err(Miss::Bad("the name of the constraint is not UTF-8"));
+                }
+            }
         }
     }
-    if !path.contains(&Queue) {
+    if !path.contains(&Queue) && !path.contains(&Constraint) {
         queue.extend_from_slice(DEFAULT_QUEUE);
     }
     Ok(job)
 }
 
 /// The value of an `Allow` field.
-fn allow(methods: impl Iterator<Item = Method>) -> String {
-    let methods: Vec<Method> = methods.collect();
+fn allow(routes: impl Iterator<Item = &'static Route>) -> String {
+    let routes: Vec<&Route> = routes.collect();
     let mut names = Vec::new();
-    for method in Method::ALL.into_iter().filter(|method| methods.contains(method)) {
-        names.push(method.name());
-        if method == Method::Get {
+    for method in Method::ALL {
+        if routes.iter().any(|route| route.method == method) {
+            names.push(method.name());
+        }
+        if method == Method::Get && routes.iter().any(|route| answers_head(route)) {
             names.push("HEAD");
         }
     }
@@ -340,7 +412,9 @@ mod tests {
         assert_eq!(methods("OPTIONS", "/api/v0/queue"), "GET, HEAD, POST, OPTIONS");
         assert_eq!(methods("POST", "/api/v0/queue/q/job/1"), "GET, HEAD, DELETE, OPTIONS");
         assert_eq!(methods("GET", "/api/v0/job/create"), "POST, OPTIONS");
-        assert_eq!(methods("OPTIONS", "*"), "GET, HEAD, POST, DELETE, OPTIONS");
+        assert_eq!(methods("OPTIONS", "*"), "GET, HEAD, POST, PUT, DELETE, OPTIONS");
+        assert_eq!(methods("HEAD", "/job/1"), "GET, DELETE, OPTIONS");
+        assert_eq!(methods("POST", "/constraint/c"), "GET, HEAD, PUT, DELETE, OPTIONS");
         assert_eq!(found("OPTIONS", "/nothing"), Err(Miss::NotFound));
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct Fields<'a> {
     pub(super) expect: Expect,
     pub(super) content_type: Option<&'a [u8]>,
     pub(super) accept: Option<&'a [u8]>,
+    pub(super) worker_id: Option<&'a [u8]>,
     /// The body is compressed, or whatever else has been done to it.
     pub(super) coded: bool,
 }
@@ -50,6 +51,7 @@ impl<'a> Fields<'a> {
             }
             6 if is(name, "expect") => self.note_expectation(value),
             6 if is(name, "accept") => self.accept = Some(value),
+            9 if is(name, "worker-id") => return self.note_worker(value),
             10 if is(name, "connection") => self.note_options(value),
             12 if is(name, "content-type") => self.content_type = Some(value),
             14 if is(name, "content-length") => return self.note_length(value),
@@ -60,6 +62,13 @@ impl<'a> Fields<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn note_worker(&mut self, value: &'a [u8]) -> Result<(), Fault> {
+        match self.worker_id.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(Fault::bad("there are two Worker-Id fields")),
+        }
     }
 
     fn note_expectation(&mut self, value: &[u8]) {

@@ -48,6 +48,8 @@ pub struct RequestHead<'a> {
     pub content_type: Option<&'a [u8]>,
     /// What the client would like to get.
     pub accept: Option<&'a [u8]>,
+    /// Which worker of the server's list the client is, or says to be.
+    pub worker_id: Option<&'a [u8]>,
     /// Whether the body has a content coding (gzip and the like).
     pub coded: bool,
 }
@@ -109,6 +111,7 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
         expect: if version == Version::Http11 { fields.expect } else { Expect::Nothing },
         content_type: fields.content_type,
         accept: fields.accept,
+        worker_id: fields.worker_id,
         coded: fields.coded,
     }))
 }

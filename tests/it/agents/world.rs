@@ -236,7 +236,10 @@ impl World {
         };
         match said {
             Said::Bytes(bytes, refuses) => {
-                assert!(self.server.wants_input(line), "an answer is not wanted");
+                if !self.server.wants_input(line) {
+                    // It was hung up on at the same moment.
+                    return self.note("a worker spoke to nobody");
+                }
                 let (peer, refused) = (state.peer, refuses.is_some());
                 if let Some(refusal) = refuses {
                     self.refuse(peer, refusal);

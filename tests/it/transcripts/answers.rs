@@ -1,6 +1,24 @@
 //! Answers of HTTP, as a client reads them: by their lengths, or in chunks.
 
 use super::{World, show};
+use jobcentre::wire::msgpack::to_json;
+
+/// The same for an answer whose body is MessagePack.
+pub(super) fn check_packed(
+    status: u16,
+    json: &str,
+    world: &mut dyn World,
+    client: char,
+) -> Result<(), String> {
+    let (received, bytes) = receive(world, client)?;
+    let mut text = Vec::new();
+    let readable = bytes.is_empty() || to_json(&bytes, &mut text).is_ok();
+    let text = String::from_utf8_lossy(&text);
+    if readable && received == status && fits(json, &text) {
+        return Ok(());
+    }
+    Err(format!("expected {status} {json}\n    received {received} {text} = {}", show(&bytes)))
+}
 
 /// Receives an answer and compares it with what is expected.
 pub(super) fn check(

@@ -22,6 +22,8 @@
 //! H? POST /path {"a":1}     H sends a request with this method, target and body, if there is one
 //! H= 200 {"a":"%d"}         the next that H receives is an answer with this status and this body,
 //!                           whatever its head says; %d stands for any digits
+//! H?~ POST /path @7 {"a":1}  the same with the body in MessagePack, and the field Worker-Id: 7
+//! H=~ 200 {"a":"%d"}        the same for an answer whose body is MessagePack, shown as JSON
 //! A<|                       A has received all and finds its connection closed by the server
 //! A.                        A has nothing to receive now
 //!
@@ -128,6 +130,9 @@ fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<()
         What::Receive(Expected::Answer(status, body)) => {
             return answers::check(*status, body, world, client);
         }
+        What::Receive(Expected::Packed(status, body)) => {
+            return answers::check_packed(*status, body, world, client);
+        }
         What::Receive(Expected::Exactly(lines)) => {
             for line in lines.split(|&byte| byte == b'\n') {
                 check(&Expected::Exactly(line.to_vec()), &world.receive(client)?)?;
@@ -150,7 +155,9 @@ fn check(expected: &Expected, received: &[u8]) -> Result<(), String> {
         Expected::Bytes(bytes) | Expected::Exactly(bytes) => {
             Err(format!("expected {}\n    received {}", show(bytes), show(received)))
         }
-        Expected::Answer(..) => unreachable!("an answer is not received at once"),
+        Expected::Answer(..) | Expected::Packed(..) => {
+            unreachable!("an answer is not received at once")
+        }
         Expected::Error(text) => {
             let problem =
                 || format!("expected an error about '{text}'\n    received {}", show(received));

@@ -1,6 +1,7 @@
 //! From the text of a transcript to its steps.
 
 use jobcentre::server::Settings;
+use jobcentre::wire::msgpack::from_json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub(super) enum Expected {
     Exactly(Vec<u8>),
     /// An answer with this status and body: see [`super::answers`].
     Answer(u16, String),
+    /// The same whose body is MessagePack, which as JSON is this.
+    Packed(u16, String),
     /// A line that is an error with this in its message.
     Error(String),
 }
@@ -135,6 +138,28 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
     Some(())
 }
 
+/// A request whose body is MessagePack: `METHOD TARGET @WORKER JSON`.
+fn packed_request(text: &str) -> Option<What> {
+    let (method, rest) = text.split_once(' ')?;
+    let (target, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (worker, json) = match rest.strip_prefix('@') {
+        Some(rest) => rest.split_once(' ').unwrap_or((rest, "")),
+        None => ("", rest),
+    };
+    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+    if !worker.is_empty() {
+        head += &format!("Worker-Id: {worker}\r\n");
+    }
+    let mut body = Vec::new();
+    if !json.is_empty() {
+        from_json(json.as_bytes(), &mut body).ok()?;
+        let length = body.len();
+        head += &format!("Content-Type: application/msgpack\r\nContent-Length: {length}\r\n");
+    }
+    let bytes = [head.as_bytes(), b"\r\n", &body].concat();
+    Some(What::Send { bytes, last: false })
+}
+
 /// A step of a client that speaks HTTP.
 fn step_in_requests(text: &str) -> Option<What> {
     if let Some(request) = text.strip_prefix("? ") {
@@ -146,6 +171,13 @@ fn step_in_requests(text: &str) -> Option<What> {
             None => format!("{head}\r\n"),
         };
         return Some(What::Send { bytes: bytes.into_bytes(), last: false });
+    }
+    if let Some(request) = text.strip_prefix("?~ ") {
+        return packed_request(request);
+    }
+    if let Some(answer) = text.strip_prefix("=~ ") {
+        let (status, body) = answer.split_once(' ').unwrap_or((answer, ""));
+        return Some(What::Receive(Expected::Packed(status.parse().ok()?, body.to_owned())));
     }
     if let Some(answer) = text.strip_prefix("= ") {
         let (status, body) = answer.split_once(' ').unwrap_or((answer, ""));
@@ -334,7 +366,15 @@ fn a_client_speaks_in_requests() {
     assert_eq!(received(4), format!("Receive(Bytes({:?}))", b"c\r\n"));
     assert_eq!(received(5), "Receive(Answer(200, \"d e\"))");
     assert_eq!(received(6), "Receive(Answer(204, \"\"))");
-    for wrong in ["H? GET", "H= x", "H<~ a", "H="] {
+    let steps = parse("! door http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
+    let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
+    let head = "POST /x HTTP/1.1\r\nHost: x\r\nWorker-Id: 7\r\nContent-Type: \
+                application/msgpack\r\nContent-Length: 2\r\n\r\n";
+    assert_eq!(*bytes, [head.as_bytes(), b"\x91\x01"].concat());
+    let What::Send { bytes, last: false } = &steps[1].what else { panic!("it is sent") };
+    assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(format!("{:?}", steps[2].what), "Receive(Packed(201, \"{}\"))");
+    for wrong in ["H? GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
         parse(&format!("! door http H\n{wrong}")).unwrap_err();
     }
 }

@@ -8,7 +8,7 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
     let words = schema.as_object().ok_or("a schema is an object")?;
     for (word, says) in words {
         let ok = match word.as_str() {
-            "description" | "format" => true,
+            "description" | "format" | "default" => true,
             "$ref" => {
                 let place = says.as_str().unwrap().strip_prefix('#').unwrap();
                 let target = document.pointer(place).ok_or(format!("{place} is not there"))?;
@@ -27,6 +27,8 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
             }
             "minimum" => value.as_f64() >= says.as_f64(),
             "maximum" => value.as_f64() <= says.as_f64(),
+            "exclusiveMinimum" => value.as_f64() > says.as_f64(),
+            "maxProperties" => value.as_object().map(|map| map.len() as u64) <= says.as_u64(),
             "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
             "minItems" => value.as_array().map(|items| items.len() as u64) >= says.as_u64(),
             "maxItems" => value.as_array().map(|items| items.len() as u64) <= says.as_u64(),

@@ -1,28 +1,37 @@
-//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types that
-//! bodies and answers have, so that it cannot say anything else. `tests` hold it against sessions.
+//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types, or
+//! the tables of fields, that bodies and answers have, so that it cannot say anything else. `tests`
+//! hold it against sessions.
 
 mod common;
 #[cfg(test)]
 mod fits;
 #[cfg(test)]
+mod packed;
+#[cfg(test)]
 mod tests;
 
+use super::answer::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, jobq, metrics};
+use super::{health, jobq, lightjq, metrics};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
 use utoipa::openapi::path::{self, HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ComponentsBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{
-    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Paths, Ref, RefOr, Required,
-    ResponseBuilder, Schema,
+    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Paths, PathsBuilder, Ref, RefOr,
+    Required, Response, ResponseBuilder, Schema,
 };
 
 /// What an answer carries.
 pub(super) enum Content {
     /// JSON of this shape.
     Json(RefOr<Schema>),
+    /// MessagePack of this shape.
+    Packed(RefOr<Schema>),
+    /// Nothing at all.
+    Nothing,
     /// Text of this media type.
     Text(&'static str),
 }
@@ -65,6 +74,12 @@ impl Shapes {
         Ref::from_schema_name(T::name()).into()
     }
 
+    /// A reference to a shape that is no type.
+    pub(super) fn add(&mut self, name: &str, shape: RefOr<Schema>) -> RefOr<Schema> {
+        self.0.push((name.to_owned(), shape));
+        Ref::from_schema_name(name).into()
+    }
+
     /// An answer in JSON.
     pub(super) fn answer<T: ToSchema>(&mut self, status: u16, when: &'static str) -> Answer {
         Answer { status, when, content: Content::Json(self.of::<T>()) }
@@ -91,6 +106,8 @@ fn make() -> OpenApi {
         let operation = operation(route, &mut shapes);
         paths.add_path_operation(template(route.path), vec![method(route.method)], operation);
     }
+    let (name, item) = lightjq::webhook(&mut shapes);
+    let webhooks = PathsBuilder::new().path(name, item).build();
     let license = License::new(env!("CARGO_PKG_LICENSE"));
     let info = InfoBuilder::new()
         .title(env!("CARGO_PKG_NAME"))
@@ -98,17 +115,24 @@ fn make() -> OpenApi {
         .description(Some(ABOUT))
         .license(Some(license));
     let components = ComponentsBuilder::new().schemas_from_iter(shapes.0);
-    OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build()
+    OpenApiBuilder::new()
+        .info(info)
+        .paths(paths)
+        .webhooks(Some(webhooks))
+        .components(Some(components.build()))
+        .build()
 }
 
-const ABOUT: &str = "Job queues over HTTP and JSON. HEAD goes wherever GET does, OPTIONS goes \
-    everywhere; any other method that a path does not have is answered by 405 with Allow, and a \
-    path that is not here by 404.";
+const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
+    below /job, /worker, /done and /constraint. HEAD goes wherever GET does but below /job, where a \
+    look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
+    have is answered by 405 with Allow, and a path that is not here by 404.";
 
 fn method(method: Method) -> HttpMethod {
     match method {
         Method::Get => HttpMethod::Get,
         Method::Post => HttpMethod::Post,
+        Method::Put => HttpMethod::Put,
         Method::Delete => HttpMethod::Delete,
     }
 }
@@ -119,6 +143,8 @@ fn template(path: &[Segment]) -> String {
         Segment::Is(text) => format!("/{text}"),
         Segment::Queue => "/{queue}".to_owned(),
         Segment::Job => "/{id}".to_owned(),
+        Segment::Id => "/{job_id}".to_owned(),
+        Segment::Constraint => "/{name}".to_owned(),
     };
     path.iter().map(segment).collect()
 }
@@ -140,6 +166,7 @@ fn describe(route: &Route, shapes: &mut Shapes) -> Description {
             let default = !route.path.contains(&Segment::Queue);
             jobq::describe(operation, default, shapes)
         }
+        Operation::LightJq(operation) => lightjq::describe(operation, shapes),
     }
 }
 
@@ -154,27 +181,56 @@ fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
     for parameter in route.path.iter().filter_map(parameter) {
         operation = operation.parameter(parameter);
     }
+    if let Operation::LightJq(own) = route.operation {
+        for parameter in lightjq::parameters(own) {
+            operation = operation.parameter(parameter);
+        }
+    }
     if let Some(schema) = body {
-        let content = ContentBuilder::new().schema(Some(schema)).build();
-        let body = RequestBodyBuilder::new()
-            .content("application/json", content)
-            .required(Some(Required::True));
+        let mut body = RequestBodyBuilder::new().required(Some(Required::True));
+        for &kind in body_kinds(route) {
+            let content = ContentBuilder::new().schema(Some(schema.clone())).build();
+            body = body.content(kind, content);
+        }
         operation = operation.request_body(Some(body.build()));
     }
-    let own: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
-    let common = common::answers(route, shapes);
-    for answer in answers.into_iter().chain(common.filter(|more| !own.contains(&more.status))) {
-        let (kind, schema) = match answer.content {
-            Content::Json(schema) => ("application/json", schema),
+    for (status, response) in responses(answers, common::answers(route, shapes)) {
+        operation = operation.response(status.to_string(), response);
+    }
+    operation.build()
+}
+
+/// The media types of the bodies that a route reads.
+fn body_kinds(route: &Route) -> &'static [&'static str] {
+    match route.operation {
+        Operation::LightJq(operation) if operation.speaks_json() => &[MSGPACK, JSON],
+        Operation::LightJq(_) => &[MSGPACK],
+        _ => &[JSON],
+    }
+}
+
+/// Answers by their statuses. What an operation says of a status itself counts, and of each media
+/// type what is said first.
+fn responses(
+    own: Vec<Answer>,
+    common: impl Iterator<Item = Answer>,
+) -> impl Iterator<Item = (u16, Response)> {
+    let mut found: BTreeMap<u16, Response> = BTreeMap::new();
+    for Answer { status, when, content } in own.into_iter().chain(common) {
+        let response =
+            found.entry(status).or_insert_with(|| ResponseBuilder::new().description(when).build());
+        let (kind, schema) = match content {
+            Content::Json(schema) => (JSON, schema),
+            Content::Packed(schema) => (MSGPACK, schema),
             Content::Text(kind) => {
                 (kind, Schema::from(ObjectBuilder::new().schema_type(Type::String)).into())
             }
+            Content::Nothing => continue,
         };
-        let content = ContentBuilder::new().schema(Some(schema)).build();
-        let response = ResponseBuilder::new().description(answer.when).content(kind, content);
-        operation = operation.response(answer.status.to_string(), response.build());
+        let content = || ContentBuilder::new().schema(Some(schema)).build().into();
+        response.content.entry(kind.to_owned()).or_insert_with(content);
     }
-    operation.build()
+    found.into_iter()
 }
 
 fn parameter(segment: &Segment) -> Option<path::Parameter> {
@@ -183,6 +239,14 @@ fn parameter(segment: &Segment) -> Option<path::Parameter> {
         Segment::Queue => {
             let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
             ("queue", "The name of a queue: any bytes but none, percent-encoded", name)
+        }
+        Segment::Id => {
+            let id = ObjectBuilder::new().schema_type(Type::String);
+            ("job_id", "The id of a job; what is none was never given out", id)
+        }
+        Segment::Constraint => {
+            let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+            ("name", "The name of a constraint, percent-encoded", name)
         }
         Segment::Job => {
             let id = ObjectBuilder::new()

@@ -1,10 +1,12 @@
 //! The document against the table of routes, what sessions answer, and what they read.
 
 use super::fits::fits;
+use super::packed;
 use super::*;
 use crate::base::buf::{BufferPool, Input, OutBuf};
 use crate::base::limits::OUTPUT_HIGH_WATER;
 use crate::base::time::Now;
+use crate::model::command::Command;
 use crate::model::event::{Event, EventLog, Happening};
 use crate::model::figures::Page;
 use crate::model::id::{ClientId, JobId};
@@ -18,19 +20,20 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-fn parsed() -> Value {
+pub(super) fn parsed() -> Value {
     serde_json::from_str(document()).unwrap()
 }
 
-fn verb(route: &Route) -> &'static str {
+pub(super) fn verb(route: &Route) -> &'static str {
     match route.method {
         Method::Get => "get",
         Method::Post => "post",
+        Method::Put => "put",
         Method::Delete => "delete",
     }
 }
 
-fn documented<'a>(route: &Route, document: &'a Value) -> &'a Value {
+pub(super) fn documented<'a>(route: &Route, document: &'a Value) -> &'a Value {
     &document["paths"][template(route.path)][verb(route)]
 }
 
@@ -53,11 +56,13 @@ fn the_document_has_the_rows_of_the_table_and_no_others() {
         let named: Vec<_> = listed.iter().map(|parameter| &parameter["name"]).collect();
         let braced: Vec<_> = route.path.iter().filter_map(parameter).collect();
         let braced: Vec<_> = braced.iter().map(|parameter| json!(parameter.name)).collect();
-        assert_eq!(named, braced.iter().collect::<Vec<_>>(), "{}", route.name);
-        for parameter in listed {
+        let (within, beside) = named.split_at(braced.len().min(named.len()));
+        assert_eq!(within, braced.iter().collect::<Vec<_>>(), "{}", route.name);
+        assert_eq!(beside, packed::beside(route).iter().collect::<Vec<_>>(), "{}", route.name);
+        for parameter in &listed[..braced.len()] {
             assert_eq!((&parameter["in"], &parameter["required"]), (&json!("path"), &json!(true)));
         }
-        let posts = route.method == Method::Post;
+        let posts = route.method.has_body();
         assert_eq!(operation.get("requestBody").is_some(), posts, "{}", route.name);
     }
 }
@@ -146,13 +151,22 @@ fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
     replies
 }
 
-fn target(route: &Route) -> String {
-    template(route.path).replace("{queue}", "q").replace("{id}", "7")
+pub(super) fn target(route: &Route) -> String {
+    let path = template(route.path).replace("{queue}", "q").replace("{id}", "7");
+    path.replace("{job_id}", "7").replace("{name}", "c")
 }
 
 /// A body with every member that anybody reads.
 const BODY: &str =
     r#"{"payload":1,"state":2,"old":3,"new":4,"id":"q","query":[["IS","state",null]],"limit":5}"#;
+
+/// Requests for a route that are right.
+fn requests(route: &Route) -> Vec<Vec<u8>> {
+    match route.operation {
+        Operation::LightJq(_) => packed::requests(route),
+        _ => vec![request(route, BODY).into_bytes()],
+    }
+}
 
 fn request(route: &Route, body: &str) -> String {
     let (verb, length) = (verb(route).to_uppercase(), body.len());
@@ -181,6 +195,16 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
+            Step::Submit(serial, command) => {
+                let replies = packed::replies(&command);
+                choices = replies.len();
+                session.handle_reply(serial, &replies[choice]);
+            }
+            Step::Work(serial, work) => {
+                let replies = packed::replies(&Command::Work(&work));
+                choices = replies.len();
+                session.handle_reply(serial, &replies[choice]);
+            }
             Step::Figures => shared.figures = Some(Box::default()),
             Step::Answered | Step::Enough => {}
             Step::Hungry if out.unsent().is_empty() => {
@@ -193,18 +217,19 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
 }
 
 /// Status, media type and body of an answer in one piece.
-fn split(bytes: &[u8]) -> (String, String, Vec<u8>) {
+fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
-    let kind = head.lines().find_map(|line| line.strip_prefix("Content-Type: ")).unwrap();
-    (head[9..12].to_owned(), kind.to_owned(), bytes[end + 4..].to_vec())
+    let kind = head.lines().find_map(|line| line.strip_prefix("Content-Type: "));
+    (head[9..12].to_owned(), kind.map(str::to_owned), bytes[end + 4..].to_vec())
 }
 
 /// Requests for a route that are wrong as messages, and the answer to those that come when the
 /// server is full.
 fn faults(route: &Route) -> Vec<Vec<u8>> {
     let (verb, target) = (verb(route).to_uppercase(), target(route));
-    let with = |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+    let own = packed::fields(route);
+    let with = |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{own}{fields}\r\n");
     let mut bytes = vec![
         with("Transfer-Encoding: chunked\r\n") + "zz\r\n",
         with("Content-Length: 5\r\n") + "{",
@@ -213,11 +238,14 @@ fn faults(route: &Route) -> Vec<Vec<u8>> {
         with("Expect: more\r\nContent-Length: 0\r\n"),
         with(&"A: b\r\n".repeat(100)),
         format!("{verb} {target} HTTP/2.0\r\nHost: h\r\n\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\n\r\n"),
     ];
-    if route.method == Method::Post {
+    if route.method.has_body() {
         bytes.push(with(""));
         bytes.push(with("Content-Length: 2\r\nContent-Encoding: gzip\r\n") + "{}");
     }
+    bytes.extend(packed::faults(route));
     bytes.into_iter().map(String::into_bytes).collect()
 }
 
@@ -229,25 +257,38 @@ fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
         write_full(7, &mut full);
         let mut answers = vec![full];
         answers.extend(faults(route).iter().map(|bytes| answer(route, bytes, 0).0));
-        let good = request(route, BODY);
-        let choices = answer(route, good.as_bytes(), 0).1;
-        answers.extend((0..choices).map(|choice| answer(route, good.as_bytes(), choice).0));
+        for good in requests(route) {
+            let choices = answer(route, &good, 0).1;
+            answers.extend((0..choices).map(|choice| answer(route, &good, choice).0));
+        }
         let mut seen = BTreeSet::new();
         for bytes in answers {
             let (status, kind, body) = split(&bytes);
             let content = &documented(route, &document)["responses"][&status]["content"];
-            let schema = &content[&kind]["schema"];
-            assert!(schema.is_object(), "{} answers {status} with {kind}", route.name);
-            if kind == "application/json" {
-                let body: Value = serde_json::from_slice(&body).unwrap();
+            if let Some(kind) = &kind {
+                let schema = &content[kind]["schema"];
+                assert!(schema.is_object(), "{} answers {status} with {kind}", route.name);
+                let body = match kind.as_str() {
+                    JSON => serde_json::from_slice(&body).unwrap(),
+                    MSGPACK => packed::shown(&body),
+                    _ => json!(""),
+                };
                 if let Err(why) = fits(schema, &body, &document) {
                     panic!("{} {status} {body}: {why}", route.name);
                 }
             }
-            seen.insert(status);
+            seen.insert((status, kind));
         }
-        let listed = documented(route, &document)["responses"].as_object().unwrap();
-        assert_eq!(seen, listed.keys().cloned().collect(), "{}", route.name);
+        let mut listed = BTreeSet::new();
+        for (status, response) in documented(route, &document)["responses"].as_object().unwrap() {
+            match response["content"].as_object() {
+                None => drop(listed.insert((status.clone(), None))),
+                Some(kinds) => {
+                    listed.extend(kinds.keys().map(|kind| (status.clone(), Some(kind.clone()))));
+                }
+            }
+        }
+        assert_eq!(seen, listed, "{}", route.name);
     }
 }
 

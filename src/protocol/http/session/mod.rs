@@ -5,6 +5,7 @@ mod write;
 use super::answer::{JSON, Problem};
 use super::health::HEALTHY;
 use super::jobq::{self, Outcome, Question};
+use super::lightjq::{self, Ask, Told};
 use super::metrics::{self, Gather, OPENMETRICS};
 use super::openapi;
 use super::request::{Collecting, judge, reads_body};
@@ -49,6 +50,8 @@ enum Phase {
     Asked,
     /// The engine has answered.
     Answered(Outcome),
+    /// What is to be told is known.
+    Told(Result<Told, Problem>),
     /// The question is to be asked again.
     Again,
     /// The answer goes on.
@@ -104,6 +107,7 @@ impl Session {
             Phase::Body(_) => self.read_body(input, shared, out),
             Phase::Asked => Step::Blocked,
             Phase::Answered(_) => self.write_answer(shared, out),
+            Phase::Told(_) => self.tell(shared, out),
             Phase::Again => self.ask_again(shared),
             Phase::Streaming(_) => self.stream(shared, out),
             Phase::Figures(_) => self.write_metrics(shared, out),
@@ -135,13 +139,13 @@ impl Session {
                 return self.give_up(fault, shared, out);
             }
         };
+        let (verdict, kind) = judge(&head, &mut shared.http.queue);
         self.manner = Manner {
             close: !head.keep_alive,
             version: head.version,
             to_head: head.method == "HEAD",
-            kind: JSON,
+            kind,
         };
-        let verdict = judge(&head, &mut shared.http.queue);
         let framing = head.framing.unwrap_or(Framing::Length(0));
         let body = match Body::new(framing, body_max(shared)) {
             Ok(body) => body,
@@ -278,6 +282,7 @@ impl Session {
                 self.gather = Some(Box::default());
                 return None;
             }
+            Operation::LightJq(_) => return None,
             Operation::Jobq(operation) => operation,
         };
         match jobq::prepare(operation, body, &mut shared.http) {
@@ -297,13 +302,46 @@ impl Session {
         if self.question.is_some() || self.gather.is_some() {
             return self.ask_again(shared);
         }
-        let Operation::Jobq(operation) = call.operation else {
-            unreachable!("everything else is answered at once")
-        };
         self.open();
-        let work: &'s Workspace = &shared.http;
-        let body = body.unwrap_or(&work.body);
-        Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
+        match call.operation {
+            Operation::Jobq(operation) => {
+                let work: &'s Workspace = &shared.http;
+                let body = body.unwrap_or(&work.body);
+                Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
+            }
+            Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
+            Operation::Health | Operation::Metrics | Operation::OpenApi => {
+                unreachable!("everything else is answered at once")
+            }
+        }
+    }
+
+    fn submit_work<'s>(
+        &mut self,
+        operation: lightjq::Operation,
+        call: &Call,
+        body: Option<&'s [u8]>,
+        shared: &'s mut Shared,
+    ) -> Step<'s> {
+        let is_json = self.manner.kind == JSON;
+        let Workspace { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
+        scratch.result_ttl_ms = shared.result_ttl_ms;
+        let request = lightjq::Request {
+            operation,
+            job: call.job,
+            details: call.details,
+            name: queue,
+            body: body.unwrap_or(collected),
+            is_json,
+        };
+        match lightjq::ask(request, scratch) {
+            Ok(Ask::Command(command)) => Step::Submit(self.serial, command),
+            Ok(Ask::Work(work)) => Step::Work(self.serial, work),
+            Err(problem) => {
+                self.phase = Phase::Told(Err(problem));
+                Step::Answered
+            }
+        }
     }
 
     fn ask_again<'s>(&mut self, shared: &'s mut Shared) -> Step<'s> {
@@ -324,7 +362,12 @@ impl Session {
     pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
         assert!(serial == self.serial, "a reply to a request that is not under way");
         assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
-        self.phase = Phase::Answered(Outcome::of(reply));
+        self.phase = match self.call {
+            Some(Call { operation: Operation::LightJq(operation), job, .. }) => {
+                Phase::Told(lightjq::told(operation, job, self.manner.kind == JSON, reply))
+            }
+            _ => Phase::Answered(Outcome::of(reply)),
+        };
     }
 
     pub(in crate::protocol) fn handle_timeout(
@@ -351,9 +394,12 @@ impl Session {
                 Late::Spared
             }
             Phase::Head { begun: false } | Phase::Streaming(_) => Late::Cut,
-            Phase::Asked | Phase::Answered(_) | Phase::Again | Phase::Figures(_) | Phase::Over => {
-                Late::Spared
-            }
+            Phase::Asked
+            | Phase::Answered(_)
+            | Phase::Told(_)
+            | Phase::Again
+            | Phase::Figures(_)
+            | Phase::Over => Late::Spared,
         }
     }
 
@@ -369,7 +415,18 @@ impl Session {
     }
 
     pub(in crate::protocol) fn wants_turn(&self) -> bool {
-        matches!(self.phase, Phase::Answered(_) | Phase::Again | Phase::Streaming(_))
+        matches!(
+            self.phase,
+            Phase::Answered(_) | Phase::Told(_) | Phase::Again | Phase::Streaming(_)
+        )
+    }
+
+    /// Somebody who has gone does not wait for the end of a job.
+    pub(in crate::protocol) fn waits_for(&self) -> Option<u32> {
+        let awaits = Operation::LightJq(lightjq::Operation::Await);
+        let waits = matches!(self.phase, Phase::Asked)
+            && self.call.is_some_and(|call| call.operation == awaits);
+        waits.then_some(self.serial)
     }
 
     pub(in crate::protocol) fn wants_input(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::base::buf::OutBuf;
 use crate::base::limits::{HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE};
 use crate::protocol::http::answer::{Extent, Head, Problem, write_error, write_head};
 use crate::protocol::http::jobq::{self, Outcome, Part};
+use crate::protocol::http::lightjq::Told;
 use crate::protocol::http::metrics;
 use crate::protocol::http::route::Operation;
 use crate::protocol::{Shared, Step};
@@ -33,6 +34,22 @@ impl Session {
                 self.phase = Phase::Streaming(Box::new(stream));
                 self.stream(shared, out)
             }
+        }
+    }
+
+    /// Writes an answer of LightJQ.
+    pub(super) fn tell(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Told(Ok(Told { status: 204, .. })) => {
+                self.write_head(204, Extent::None, None, shared, out);
+                self.finish(shared)
+            }
+            Phase::Told(Ok(Told { status, body })) => {
+                shared.http.answer = body;
+                self.write_whole(status, None, shared, out)
+            }
+            Phase::Told(Err(problem)) => self.refuse(&problem, shared, out),
+            _ => unreachable!("there is something to tell"),
         }
     }
 
@@ -130,7 +147,7 @@ impl Session {
             self.write_head(204, Extent::None, allow, shared, out);
             return self.finish(shared);
         }
-        write_error(&problem.why, &mut shared.http.answer);
+        write_error(&problem.why, self.manner.kind, &mut shared.http.answer);
         self.write_whole(problem.status, allow, shared, out)
     }
 
