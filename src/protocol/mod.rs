@@ -237,7 +237,9 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => None,
+            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {
+                None
+            }
         }
     }
 

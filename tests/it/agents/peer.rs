@@ -1,8 +1,9 @@
 //! A simulated worker: what it says to each request, and when.
 
 use crate::dice::Dice;
+use jobcentre::base::time::Mono;
 use jobcentre::protocol::http::lightjq::messages::WorkerJob;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// What a worker is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +33,18 @@ impl Mood {
 /// What comes from a worker on a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
-    /// These bytes, which make the refusal of this job whole.
-    Bytes(Vec<u8>, Option<u64>),
+    /// These bytes, which may make the refusal of a job whole.
+    Bytes(Vec<u8>, Option<Refusal>),
     End,
     Reset,
+}
+
+/// A worker does not want a job.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) id: u64,
+    /// The name that it does not know, if that is why.
+    pub(super) unknown: Option<String>,
 }
 
 /// What a worker does about a request: when, in milliseconds from now, it says what.
@@ -51,8 +60,8 @@ pub(super) struct Peer {
     pub(super) mood: Mood,
     /// The queues that it asked for; none: all.
     pub(super) asked: Vec<String>,
-    /// Names of which it has said, and the server has heard, that it does not know them.
-    pub(super) unknown: BTreeSet<String>,
+    /// Names of which it has said, and the server has heard, that it does not know them, since when.
+    pub(super) unknown: BTreeMap<String, Mono>,
     pub(super) dropped: bool,
 }
 
@@ -74,16 +83,10 @@ pub(super) fn read_request(received: &mut Vec<u8>) -> Option<(u64, String)> {
 
 impl Peer {
     pub(super) fn new(id: u64, mood: Mood, asked: Vec<String>) -> Self {
-        Self { id, mood, asked, unknown: BTreeSet::new(), dropped: false }
+        Self { id, mood, asked, unknown: BTreeMap::new(), dropped: false }
     }
 
-    pub(super) fn answer(
-        &mut self,
-        id: u64,
-        name: &str,
-        dice: &mut Dice,
-        hurried: bool,
-    ) -> Script {
+    pub(super) fn answer(&mut self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
         let mut script = Script::default();
         let wrong = match self.mood {
             Mood::Good => 0,
@@ -91,7 +94,7 @@ impl Peer {
             Mood::Bad | Mood::Dead => 95,
         };
         if dice.percent(wrong) {
-            fail(&mut script, id, dice);
+            fail(&mut script, id, name, dice);
             return script;
         }
         accept(&mut script, dice);
@@ -114,9 +117,10 @@ impl Peer {
 }
 
 /// An answer in pieces, at its times.
-fn pieces(script: &mut Script, answer: &[u8], refuses: Option<u64>, dice: &mut Dice) -> usize {
+fn pieces(script: &mut Script, answer: &[u8], refuses: Option<Refusal>, dice: &mut Dice) -> usize {
     let mut ms = *dice.pick(&[0, 5, 50, 2_000]);
-    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let head =
+        answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
     let (mut from, mut refuses) = (0, refuses);
     while from < answer.len() {
         let most = answer.len() - from;
@@ -138,6 +142,12 @@ fn accept(script: &mut Script, dice: &mut Dice) {
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 50\r\n\r\nnot all",
     ];
+    if dice.percent(4) {
+        script.seen.push("an answer came twice");
+        // At once: what comes later may as well be the answer to the next request.
+        script.says.push((dice.below(50), Said::Bytes([answers[0], answers[0]].concat(), None)));
+        return;
+    }
     let number = dice.below(answers.len());
     let ms = pieces(script, answers[number], None, dice);
     if number == 4 {
@@ -146,17 +156,18 @@ fn accept(script: &mut Script, dice: &mut Dice) {
     } else if dice.percent(20) {
         script.seen.push("a kept connection was closed");
         script.says.push((ms + dice.below(2_000), Said::End));
-    } else if dice.percent(5) {
-        script.seen.push("an answer came twice");
-        script.says.push((ms, Said::Bytes(answers[0].to_vec(), None)));
     }
 }
 
-fn fail(script: &mut Script, id: u64, dice: &mut Dice) {
-    match dice.below(6) {
+fn fail(script: &mut Script, id: u64, name: &str, dice: &mut Dice) {
+    match dice.below(7) {
         0 => {
             let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad";
-            pieces(script, answer, Some(id), dice);
+            pieces(script, answer, Some(Refusal { id, unknown: None }), dice);
+        }
+        6 => {
+            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+            pieces(script, answer, Some(Refusal { id, unknown: Some(name.to_owned()) }), dice);
         }
         1 => {
             script.seen.push("another status");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SEEDS: u64 = 150;
 
-const WANTED: [&str; 17] = [
+const WANTED: [&str; 18] = [
     "a connection ended instead of an answer",
     "a connection took for ever",
     "a connection was used again",
@@ -18,6 +18,7 @@ const WANTED: [&str; 17] = [
     "a job was never reported",
     "a job was refused",
     "a kept connection was closed",
+    "a name was unknown",
     "a report came too late, or twice",
     "a success",
     "a worker could not be reached",

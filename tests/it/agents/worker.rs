@@ -105,4 +105,3 @@ fn read_request(stream: &mut impl BufRead, line: usize, number: usize) -> Option
         number,
     })
 }
-

@@ -1,9 +1,10 @@
 //! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
 //! time.
 
-use super::peer::{Mood, Peer, Said, read_request};
+use super::peer::{Mood, Peer, Refusal, Said, read_request};
 use crate::dice::Dice;
 use crate::seeds::Seen;
+use jobcentre::base::limits::CONNECT_PATIENCE;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
@@ -11,7 +12,7 @@ use jobcentre::model::command::Command;
 use jobcentre::model::core::{Action, ConnectError, Core, Trouble};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
-use jobcentre::model::reply::{Refusal, Reply};
+use jobcentre::model::reply::Reply;
 use jobcentre::model::work::{Report, Work, Worker, WorkerId};
 use jobcentre::server::{Server, Settings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,11 @@ pub(super) enum Event {
     /// A part of what a worker says, or its end.
     Says(ClientId, Said),
     /// A worker reports on a job.
-    Reports { peer: usize, id: u64, good: bool },
+    Reports {
+        peer: usize,
+        id: u64,
+        good: bool,
+    },
     Put,
     Dismiss(usize),
 }
@@ -142,8 +147,13 @@ impl World {
     }
 
     pub(super) fn put(&mut self) {
-        let retry =
-            Retry { limit: RETRIES, first_ms: 1_000, factor: 2, max_ms: 60_000, jitter_percent: 10 };
+        let retry = Retry {
+            limit: RETRIES,
+            first_ms: 1_000,
+            factor: 2,
+            max_ms: 60_000,
+            jitter_percent: 10,
+        };
         let lease_ms = if self.hurried { 3_000 } else { 10_000_000 };
         let terms = Terms {
             lease_ms,
@@ -224,20 +234,21 @@ impl World {
         let Some(state) = self.lines.get(&line) else {
             return self.note("a worker spoke to nobody");
         };
-        let peer = self.peers[state.peer].id;
         match said {
             Said::Bytes(bytes, refuses) => {
-                // A refusal costs a try if the worker still has the job when it is whole.
-                if let Some(id) = refuses
-                    && self.state(id).is_some_and(|state| state.worker == Some(peer))
-                {
-                    self.note("a job was refused");
-                    let job = self.jobs.get_mut(&id).unwrap();
-                    job.costs += 1;
-                    job.refused_by.insert(peer);
+                if !self.server.wants_input(line) {
+                    // It was hung up on at the same moment.
+                    return self.note("a worker spoke to nobody");
                 }
-                assert!(self.server.wants_input(line), "an answer is not wanted");
+                let (peer, refused) = (state.peer, refuses.is_some());
+                if let Some(refusal) = refuses {
+                    self.refuse(peer, refusal);
+                }
                 self.server.handle_input(line, &bytes, self.now);
+                if refused {
+                    // Before anything else happens to the job at the same moment.
+                    self.server.finish_pass(self.now);
+                }
             }
             Said::End => {
                 self.server.handle_peer_closed(line, self.now);
@@ -247,6 +258,22 @@ impl World {
                 self.lines.remove(&line);
                 self.server.handle_reset(line, self.now);
             }
+        }
+    }
+
+    /// A refusal is whole: it costs a try if the worker still has the job.
+    fn refuse(&mut self, peer: usize, refusal: Refusal) {
+        let Refusal { id, unknown } = refusal;
+        let worker = self.peers[peer].id;
+        if let Some(name) = unknown {
+            self.note("a name was unknown");
+            self.peers[peer].unknown.insert(name, self.now.mono);
+        }
+        if self.state(id).is_some_and(|state| state.worker == Some(worker)) {
+            self.note("a job was refused");
+            let job = self.jobs.get_mut(&id).unwrap();
+            job.costs += 1;
+            job.refused_by.insert(worker);
         }
     }
 
@@ -269,7 +296,7 @@ impl World {
         let work = Work::Report { worker: WorkerId(worker), id: JobId(id), report };
         let taken = self.work(work, |reply| match reply {
             Reply::Done => Some(true),
-            Reply::NoJob | Reply::Refused(Refusal::NotHeld(_)) => Some(false),
+            Reply::NoJob => Some(false),
             other => panic!("{other:?}"),
         });
         let holds = before.is_some_and(|state| state.worker == Some(worker));
@@ -316,7 +343,9 @@ impl World {
         assert!(!job.refused_by.contains(&worker), "job {id} is offered again to {worker}");
         let asked = &self.peers[peer].asked;
         assert!(asked.is_empty() || asked.contains(&name), "{name} was not asked for");
-        assert!(!self.peers[peer].unknown.contains(&name), "{name} is known to be unknown");
+        // A call that was begun before may come about only now.
+        let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_PATIENCE));
+        assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
         let script = self.peers[peer].answer(id, &name, &mut self.dice, self.hurried);
         for what in script.seen {
             self.note(what);

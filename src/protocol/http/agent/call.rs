@@ -19,8 +19,8 @@ use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::{Lease, Status};
 use crate::model::reply::{Reply, Sight};
-use crate::protocol::{Late, Shared, Step};
 use crate::protocol::http::lightjq::messages::WorkerJob;
+use crate::protocol::{Late, Shared, Step};
 use crate::wire::http::{
     Body, Piece, next_response, push_field, push_field_number, push_request_line,
 };

@@ -27,9 +27,7 @@ mod tests;
 pub use address::Address;
 pub use call::{Call, Errand, Verdict};
 
-use crate::base::limits::{
-    UNKNOWN_NAMES_MAX, WORKER_FAILURES_MAX, WORKER_REST, WORKER_TAKES_MAX,
-};
+use crate::base::limits::{UNKNOWN_NAMES_MAX, WORKER_FAILURES_MAX, WORKER_REST, WORKER_TAKES_MAX};
 use crate::base::strings::{StringList, Strings};
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
@@ -277,7 +275,12 @@ impl Agent {
             self.give_back(id, lease, true);
         } else {
             self.calling += 1;
-            self.agenda.push_back(Wish::Call(Errand { id, lease, round: self.round, fresh: false }));
+            self.agenda.push_back(Wish::Call(Errand {
+                id,
+                lease,
+                round: self.round,
+                fresh: false,
+            }));
         }
     }
 

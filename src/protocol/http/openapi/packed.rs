@@ -146,7 +146,7 @@ fn progress(status: Status) -> Reply<'static> {
     let (id, urgency) = (JobId(7), Urgency::Number(0));
     let job = JobView { id, queue: b"q", urgency, payload: value, lease: Lease(1) };
     let due = Some(Mono(1));
-    let sight = Sight { job, status, due, retries: 1, result: Some(value) };
+    let sight = Sight { job, status, due, lease_ms: 0, retries: 1, result: Some(value) };
     let (worker, message) = (Some(WorkerId(3)), Some("m"));
     Reply::Progress(Box::new(Progress { sight, worker, message }))
 }
