@@ -131,7 +131,7 @@ fn shop_with_a_worker() -> Shop {
 #[test]
 fn a_running_job_survives_with_its_worker_and_is_reported_once() {
     let mut shop = shop_with_a_worker();
-    let worker = format!("{:?}", shop.engine().workers().next().unwrap());
+    let worker = format!("{:?}", shop.engine().workers(WorkerId(0)).next().unwrap());
     assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
     let mut held = shop.engine().held_by(W);
     held.sort_unstable();
@@ -176,7 +176,7 @@ fn what_a_dismissed_worker_held_is_free_for_ever() {
     let mut shop = shop_with_a_worker();
     assert_eq!(shop.work(Work::Dismiss { worker: W }), ["Done"]);
     shop.restart();
-    assert_eq!(shop.engine().workers().count(), 0);
+    assert_eq!(shop.engine().workers(WorkerId(0)).count(), 0);
     assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
     assert_eq!(shop.tell(Work::Serve { worker: W }), ["NoWorker"]);
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
