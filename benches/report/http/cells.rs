@@ -43,8 +43,8 @@ fn http(depth: usize, sizes: &Sizes) -> Cell {
     );
     cell.compared = vec![Metric::Throughput, Metric::Cpu];
     cell.note = Some(
-        "each GET reads another job of those that were posted before (`jobcentre bench drain`); the \
-         echo sends back the lines of puts of jobs of the same size",
+        "each GET reads another job of those that were posted before (`jobcentre bench drain`); \
+         the echo sends back the lines of puts of jobs of the same size",
     );
     cell
 }

@@ -80,7 +80,8 @@ pub(crate) fn beside_queries(
     let rate = queries.as_ref().map_or(0.0, |queries| float(queries.count) / queries.seconds);
     sample.values.insert(Metric::Queries, rate);
     sample.raw["queries"] = queries.map_or(Value::Null, |queries| {
-        json!({ "count": queries.count, "seconds": queries.seconds, "longest_ms": queries.longest_ms })
+        let Queries { count, seconds, longest_ms } = queries;
+        json!({ "count": count, "seconds": seconds, "longest_ms": longest_ms })
     });
     Ok(sample)
 }
