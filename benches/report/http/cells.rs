@@ -63,7 +63,7 @@ fn queries(sizes: &Sizes) -> Cell {
             "clients of Job Centre at half load, 64 connections, beside queries over {} jobs",
             short(sizes.queried)
         ),
-        entries: vec![entry(JobCentre.name(), true), entry(NO_QUERIES, false)],
+        entries: vec![entry(NO_QUERIES, false), entry(JobCentre.name(), true)],
         columns: vec![
             Metric::Throughput,
             Metric::Share,

@@ -62,8 +62,10 @@ pub(crate) fn beside_queries(
             return Err(format!("a job was not put: {answer}"));
         }
     }
-    // One without load: it must be right before it is measured beside anything.
-    query(&mut client)?;
+    if with_queries {
+        // One without load: it must be right before it is measured beside anything.
+        query(&mut client)?;
+    }
     let ended = AtomicBool::new(false);
     let (raw, queries) = std::thread::scope(|scope| {
         let querying = with_queries.then(|| scope.spawn(|| query_until(&mut client, &ended)));
