@@ -273,8 +273,8 @@ impl Bench {
         }
         if !self.dialect.takes() || self.dialect == Dialect::Redis {
             return Err(
-                "wait: an echo has no jobs to wait for, a Redis script cannot wait, and a request of \
-                        health or jobq does not"
+                "wait: an echo has no jobs to wait for, a Redis script cannot wait, and health \
+                 and jobq have no request that does"
                     .to_owned(),
             );
         }
