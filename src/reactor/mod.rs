@@ -242,6 +242,12 @@ impl<C: Core> Reactor<C> {
         }
         let client = socket::client(token);
         let Some(socket) = self.sockets.get_mut(client) else { return };
+        if socket.ended && event.is_error() {
+            // Nobody reads here any more, so no read would say that the peer is gone for good.
+            debug!("connection lost behind its end");
+            self.sockets.remove(client);
+            return self.core.handle_reset(client, self.now);
+        }
         let hung_up = event.is_read_closed() || event.is_error();
         socket.readable |= event.is_readable() || hung_up;
         if (event.is_writable() || event.is_error()) && !socket.writable {
@@ -307,6 +313,7 @@ impl<C: Core> Reactor<C> {
             match socket.stream.read(&mut self.scratch) {
                 Ok(0) => {
                     socket.readable = false;
+                    socket.ended = true;
                     self.core.handle_eof(client, self.now);
                 }
                 Ok(count) => {

@@ -18,6 +18,8 @@ pub(super) struct Socket {
     pub(super) writable: bool,
     /// The peer has shut down its sending side, or the connection is broken.
     pub(super) hung_up: bool,
+    /// All that the peer has sent is read, and there will be no more.
+    pub(super) ended: bool,
     /// It is on the run list.
     pub(super) queued: bool,
 }
@@ -25,7 +27,14 @@ pub(super) struct Socket {
 impl Socket {
     /// A fresh connection: it can surely be written, and reading will be announced.
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, readable: false, writable: true, hung_up: false, queued: false }
+        Self {
+            stream,
+            readable: false,
+            writable: true,
+            hung_up: false,
+            ended: false,
+            queued: false,
+        }
     }
 }
 
