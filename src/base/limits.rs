@@ -315,7 +315,15 @@ pub const QUERY_TEXT_MAX: usize = 256 * 1024;
 /// the number of terms of a query.
 pub const QUERY_DEPTH_MAX: usize = 400;
 
-/// The longest text that a query sees or makes; a longer payload or log counts as NULL.
+/// Functions that one query may call, each place in its text counted: what they do for one row may
+/// have to end before anybody asks whether to go on.
+pub const QUERY_CALLS_MAX: usize = 1000;
+
+/// Bytes of the longest text that a query sees or makes, unless requests may be so long that it has
+/// to be more; a longer payload or log counts as NULL.
+pub const QUERY_VALUE_DEFAULT: usize = 4 * 1024 * 1024;
+
+/// The same, however long requests may be.
 pub const QUERY_VALUE_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of memory that queries take at most.
@@ -365,7 +373,10 @@ const _: () = assert!(
     u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
     "a name of any length can be subscribed to, and offsets are 32 bits wide"
 );
-const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_MAX && QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
+const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_DEFAULT);
+const _: () = assert!(QUERY_VALUE_DEFAULT >= 2 * MAX_REQUEST_DEFAULT, "what is put can be found");
+const _: () = assert!(QUERY_VALUE_DEFAULT <= QUERY_VALUE_MAX);
+const _: () = assert!(QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
 const _: () = assert!(OUTGOING_MAX <= NAMES_MAX, "each can have its name looked up");
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =

@@ -3,6 +3,7 @@
 use super::config::{Config, Options};
 use super::{complain, data, files, log};
 use crate::engine::Engine;
+use crate::query::value_max;
 use crate::reactor::query::QueryThread;
 use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
 use crate::server::{Server, Settings};
@@ -70,7 +71,7 @@ fn serve(config: &Config) -> io::Result<Ending> {
         info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
         Engine::in_memory(entropy)
     };
-    let queries = QueryThread::new(config.query_timeout, &wake);
+    let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
     let engine = engine.with_queries(Box::new(queries));
     let server = Server::new(settings, engine).with_result_ttl(config.result_ttl);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;

@@ -341,11 +341,12 @@ impl Durable {
 
     /// When something is due next, in the store or at the disk.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        if self.uncommitted || self.queries.is_due() {
+        if self.uncommitted {
             // The shell may have gone on with requests behind the commit of its pass.
             return Some(Mono(0));
         }
-        [self.store.next_deadline(), self.journal.poll_timeout()].into_iter().flatten().min()
+        let (store, journal) = (self.store.next_deadline(), self.journal.poll_timeout());
+        [store, journal, self.queries.poll_timeout()].into_iter().flatten().min()
     }
 
     /// What went wrong with the disk: nothing is answered any more that would have to last.

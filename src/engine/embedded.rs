@@ -78,7 +78,7 @@ impl Embedded {
     /// When something is due next, in the store or among the queries.
     #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        if self.queries.is_due() { Some(Mono(0)) } else { self.next_deadline() }
+        [self.next_deadline(), self.queries.poll_timeout()].into_iter().flatten().min()
     }
 
     #[inline(always)]

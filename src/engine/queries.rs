@@ -2,12 +2,13 @@
 //! their coming.
 //!
 //! The store hands a search out, it is evaluated elsewhere over a snapshot, and what was found goes
-//! back to the store. Invariants: each search ends exactly once, unless its client does; its
+//! back to the store; if its time is over the helper says so, and may not be free for the next one
+//! for a while. Invariants: each search ends exactly once, unless its client does; its
 //! snapshot is of the moment at which the evaluation begins, so that polls behind each other see
 //! what those before them have done.
 
 use crate::base::limits::{POLL_CANDIDATES, QUERIES_PER_PASS, QUERIES_WAITING_MAX};
-use crate::base::time::Now;
+use crate::base::time::{Mono, Now};
 use crate::model::figures::QueryFigures;
 use crate::model::id::ClientId;
 use crate::model::row::Rows;
@@ -21,20 +22,12 @@ pub(super) struct Queries {
     helper: Option<Box<dyn Helper>>,
     /// Without their rows.
     waiting: VecDeque<Search>,
-    running: Running,
+    /// What the helper evaluates.
+    running: Option<Box<Search>>,
+    /// The helper was not free when it was asked last. It wakes the loop when it is.
+    blocked: bool,
     begun: u64,
     failed: u64,
-}
-
-/// What the helper does.
-#[derive(Debug, Default)]
-enum Running {
-    #[default]
-    Nothing,
-    /// It evaluates this one.
-    Search(Box<Search>),
-    /// It evaluates something that nobody waits for any more.
-    Forgotten,
 }
 
 impl Queries {
@@ -46,13 +39,16 @@ impl Queries {
     /// Whether there is nothing to do or to wait for.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.running, Running::Nothing) && self.waiting.is_empty()
+        self.running.is_none() && self.waiting.is_empty()
     }
 
-    /// Whether [`Queries::advance`] would do something without the helper's having ended anything.
+    /// When [`Queries::advance`] would do something without the helper's having ended anything.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        matches!(self.running, Running::Nothing) && !self.waiting.is_empty()
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if self.running.is_some() {
+            return self.helper.as_ref()?.poll_timeout();
+        }
+        (!self.waiting.is_empty() && !self.blocked).then_some(Mono(0))
     }
 
     /// Puts the searches that a command has made at the end of the line. Those that cannot wait are
@@ -75,13 +71,10 @@ impl Queries {
     /// Nobody waits for the searches of this client any more. O(searches that wait).
     pub(super) fn forget(&mut self, client: ClientId) {
         self.waiting.retain(|search| search.ticket.client != client);
-        if let Running::Search(search) = &self.running
-            && search.ticket.client == client
+        if self.running.take_if(|search| search.ticket.client == client).is_some()
+            && let Some(helper) = &mut self.helper
         {
-            self.running = Running::Forgotten;
-            if let Some(helper) = &mut self.helper {
-                helper.stop();
-            }
+            helper.stop();
         }
     }
 
@@ -90,11 +83,15 @@ impl Queries {
     pub(super) fn advance(&mut self, store: &mut Store, now: Now, fx: &mut Effects) {
         for _ in 0..QUERIES_PER_PASS {
             self.dispatch(store, now, fx);
-            let Some(found) = self.poll() else { return };
+            if self.running.is_none() {
+                return;
+            }
+            let Some(found) = self.helper.as_mut().and_then(|helper| helper.poll(now.mono)) else {
+                return;
+            };
             self.failed += u64::from(found.is_err());
-            match std::mem::take(&mut self.running) {
-                Running::Search(search) => self.settle(*search, found, store, now, fx),
-                Running::Nothing | Running::Forgotten => {}
+            if let Some(search) = self.running.take() {
+                self.settle(*search, found, store, now, fx);
             }
         }
     }
@@ -109,18 +106,13 @@ impl Queries {
         }
     }
 
-    fn poll(&mut self) -> Option<Found> {
-        match self.running {
-            Running::Nothing => None,
-            Running::Search(_) | Running::Forgotten => self.helper.as_mut()?.poll(),
-        }
-    }
-
-    /// Begins with the next search, if none is under way.
+    /// Begins with the next search, if none is under way and the helper is free.
     fn dispatch(&mut self, store: &mut Store, now: Now, fx: &mut Effects) {
         let Some(helper) = &mut self.helper else { return };
+        self.blocked = self.running.is_none() && !helper.is_free();
         // Each that turns out to need no search was in the line: it is bounded as the line is.
-        while matches!(self.running, Running::Nothing)
+        while self.running.is_none()
+            && !self.blocked
             && let Some(search) = self.waiting.pop_front()
         {
             store.search_again(&search, now, fx);
@@ -128,9 +120,9 @@ impl Queries {
                 let rows = std::mem::take(&mut search.rows);
                 let limit =
                     if search.poll.is_some() { Some(POLL_CANDIDATES) } else { search.limit };
-                helper.start(Work { rows, query: search.query.clone(), limit });
+                helper.start(Work { rows, query: search.query.clone(), limit }, now.mono);
                 self.begun += 1;
-                self.running = Running::Search(Box::new(search));
+                self.running = Some(Box::new(search));
             }
         }
     }

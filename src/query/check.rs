@@ -7,12 +7,14 @@
 
 use super::Fault;
 use super::allowed::is_allowed;
-use crate::base::limits::{QUERY_DEPTH_MAX, QUERY_TEXT_MAX, QUERY_VALUE_MAX};
+use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX};
 use crate::model::query::{Expr, Query};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The table that checks are prepared for. It never exists.
 const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, events TEXT, \
@@ -26,13 +28,24 @@ const ARGUMENTS: i32 = 50;
 
 /// The connection that checks are prepared on, and never run.
 #[derive(Debug)]
-pub(super) struct Checker(Connection);
+pub(super) struct Checker {
+    connection: Connection,
+    /// Calls of functions in what was prepared.
+    calls: Arc<AtomicUsize>,
+}
 
 impl Checker {
-    pub(super) fn new() -> Result<Self, Error> {
-        let mut connection = open()?;
-        connection.authorizer(Some(may_check))?;
-        Ok(Self(connection))
+    pub(super) fn new(value_max: usize) -> Result<Self, Error> {
+        let mut connection = open(value_max)?;
+        let calls = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&calls);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if matches!(context.action, AuthAction::Function { .. }) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            may_check(context)
+        }))?;
+        Ok(Self { connection, calls })
     }
 
     /// The statement that selects what matches: `bare` is its beginning up to `WHERE` for checks,
@@ -55,6 +68,7 @@ impl Checker {
             let (terms, max) = (query.terms.len(), QUERY_DEPTH_MAX / 2);
             return Err(Fault::Bad(format!("the query has {terms} terms, {max} are possible")));
         }
+        self.calls.store(0, Ordering::Relaxed);
         let mut sql = head.to_owned();
         for (number, term) in query.terms.iter().enumerate() {
             let side = |name, expr| {
@@ -69,6 +83,11 @@ impl Checker {
             sql.push_str(" (\n");
             sql.push_str(&right);
             sql.push_str("\n)");
+        }
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls > QUERY_CALLS_MAX {
+            let why = format!("the query calls {calls} functions, {QUERY_CALLS_MAX} are possible");
+            return Err(Fault::Bad(why));
         }
         Ok(sql)
     }
@@ -98,7 +117,7 @@ impl Checker {
                     connection.prepare(&sql).map(drop).map_err(|error| explain(&error))
                 };
                 prepare(evaluator, format!("{bare}\n{text}\n"))?;
-                prepare(&self.0, format!("{CHECKED}{text}\n))"))?;
+                prepare(&self.connection, format!("{CHECKED}{text}\n))"))?;
                 Ok(text.to_string())
             }
         }
@@ -112,8 +131,8 @@ fn length(expr: &Expr) -> usize {
     }
 }
 
-/// A connection to nothing, with everything off that can be.
-pub(super) fn open() -> Result<Connection, Error> {
+/// A connection to nothing, with everything off that can be. No text is longer than `value_max`.
+pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
     let connection = Connection::open_in_memory()?;
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
@@ -128,7 +147,7 @@ pub(super) fn open() -> Result<Connection, Error> {
     }
     let number = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
     for (limit, max) in [
-        (Limit::SQLITE_LIMIT_LENGTH, number(QUERY_VALUE_MAX)),
+        (Limit::SQLITE_LIMIT_LENGTH, number(value_max)),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX) + FRAME),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, number(QUERY_DEPTH_MAX)),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS),

@@ -4,7 +4,7 @@ use super::check::{Checker, allow, explain, open};
 use super::rows::COLUMNS;
 use super::table::{self, Place, Shared};
 use super::{Fault, Progress, Stop, Work, allowed, like, texts};
-use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS};
+use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
 use crate::model::query::Query;
 use crate::model::row::Row;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -15,8 +15,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Instructions of SQLite between two questions whether to stop: few, because a single one may call
-/// a function on a long text.
-const QUESTIONS: i32 = 100;
+/// a function on a long text. It asks only where it jumps back, so at most once in a row.
+const QUESTIONS: i32 = 8;
 
 /// Checks queries and evaluates them, in the thread of its caller.
 pub struct Evaluator {
@@ -39,30 +39,38 @@ impl fmt::Debug for Evaluator {
 }
 
 impl Evaluator {
-    /// An evaluator that asks `stop` whether to go on.
+    /// An evaluator that asks `stop` whether to go on, for texts of the usual length.
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
     pub fn new(stop: Stop) -> Result<Self, String> {
-        Self::set_up(stop).map_err(|error| format!("cannot set up SQLite: {error}"))
+        Self::with_value_max(stop, QUERY_VALUE_DEFAULT)
     }
 
-    fn set_up(stop: Stop) -> Result<Self, Error> {
-        let mut connection = open()?;
+    /// The same, for texts of up to `value_max` bytes ([`value_max`](super::value_max)).
+    ///
+    /// # Errors
+    /// If SQLite cannot be set up, in a sentence.
+    pub fn with_value_max(stop: Stop, value_max: usize) -> Result<Self, String> {
+        Self::set_up(stop, value_max).map_err(|error| format!("cannot set up SQLite: {error}"))
+    }
+
+    fn set_up(stop: Stop, value_max: usize) -> Result<Self, Error> {
+        let mut connection = open(value_max)?;
         let limit = i64::try_from(QUERY_HEAP_MAX).unwrap_or(i64::MAX);
         // Of the process; nobody else uses SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
         let scan = Shared::new();
-        table::register(&connection, &scan, &stop)?;
+        table::register(&connection, &scan, &stop, value_max)?;
         like::register(&connection, &stop)?;
-        texts::register(&connection)?;
+        texts::register(&connection, &stop, value_max)?;
         let asked = Arc::clone(&stop);
         connection.progress_handler(QUESTIONS, Some(move || asked()))?;
         connection.authorizer(Some(may_evaluate))?;
         Ok(Self {
             connection,
-            checker: Checker::new()?,
+            checker: Checker::new(value_max)?,
             scan,
             stop,
             bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),

@@ -10,7 +10,6 @@
 
 use super::Stop;
 use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
-use crate::base::limits::QUERY_VALUE_MAX;
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
 use imbl::shared_ptr::DefaultSharedPtr;
@@ -31,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const WINDOW: usize = 64;
 
 /// A text of this size is worth a question whether to go on.
-const LARGE: usize = 64 * 1024;
+pub(super) const LARGE: usize = 64 * 1024;
 
 /// What a cursor is to do, and what it has done.
 #[derive(Debug)]
@@ -86,10 +85,17 @@ impl Scan {
     }
 }
 
-/// Gives `connection` the table `snapshot`, which shows what `shared` says.
-pub(super) fn register(connection: &Connection, shared: &Shared, stop: &Stop) -> Result<()> {
+/// Gives `connection` the table `snapshot`, which shows what `shared` says; texts up to `value_max`
+/// bytes.
+pub(super) fn register(
+    connection: &Connection,
+    shared: &Shared,
+    stop: &Stop,
+    value_max: usize,
+) -> Result<()> {
     const MODULE: &Module<'static, Table> = &Module::eponymous_only_module();
-    connection.create_module(c"snapshot", MODULE, Some((shared.clone(), Arc::clone(stop))))?;
+    let aux = (shared.clone(), Arc::clone(stop), value_max);
+    connection.create_module(c"snapshot", MODULE, Some(aux))?;
     // The table is made now, before anything is forbidden.
     connection.prepare(&format!("SELECT 1 FROM {COLUMNS}")).map(drop)
 }
@@ -99,11 +105,12 @@ struct Table {
     base: sqlite3_vtab,
     shared: Shared,
     stop: Stop,
+    value_max: usize,
 }
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTab<'_> for Table {
-    type Aux = (Shared, Stop);
+    type Aux = (Shared, Stop, usize);
     type Cursor = Cursor;
 
     fn connect(
@@ -114,8 +121,8 @@ unsafe impl VTab<'_> for Table {
         _: &[u8],
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
-        let Some((shared, stop)) = aux.cloned() else { return Err(stopped()) };
-        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stop }))
+        let Some((shared, stop, value_max)) = aux.cloned() else { return Err(stopped()) };
+        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stop, value_max }))
     }
 
     /// There is one way to go: over all rows.
@@ -130,6 +137,7 @@ unsafe impl VTab<'_> for Table {
             base: sqlite3_vtab_cursor::default(),
             shared: self.shared.clone(),
             stop: Arc::clone(&self.stop),
+            value_max: self.value_max,
             walk: None,
             ordinal: 0,
             asked: Cell::new(false),
@@ -144,6 +152,7 @@ struct Cursor {
     base: sqlite3_vtab_cursor,
     shared: Shared,
     stop: Stop,
+    value_max: usize,
     walk: Option<Walk>,
     ordinal: i64,
     /// Whether a column of this row was.
@@ -194,7 +203,7 @@ unsafe impl VTabCursor for Cursor {
             if text.len() > LARGE && (self.stop)() {
                 return Err(stopped());
             }
-            if text.len() > QUERY_VALUE_MAX {
+            if text.len() > self.value_max {
                 value = ValueRef::Null;
             }
         }

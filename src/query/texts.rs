@@ -1,20 +1,44 @@
-//! Functions of SQLite on texts that take time quadratic in their arguments there, made anew:
-//! `instr`, `replace`, and `trim`, `ltrim`, `rtrim` with a set of characters. Results are the same.
-//! O(text) each.
+//! Functions of SQLite on texts, made anew; results are the same.
+//!
+//! `instr`, `replace`, and `trim`, `ltrim`, `rtrim` with a set of characters take time quadratic in
+//! their arguments there. Here: O(text) each.
+//!
+//! Those of [`MAKERS`] make long texts out of little or nothing, and many of them may stand in one
+//! expression: SQLite would not ask in between whether to go on. Here each call does, and none is
+//! taken for a constant, so that each use of a long text is a call. The work is SQLite's own, by a
+//! connection of its own: what they give is what they are asked for rarely.
 
-use crate::base::limits::QUERY_VALUE_MAX;
+use super::Stop;
+use super::check::explain;
+use super::rows::stopped;
+use super::table::LARGE;
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags, SqlFnArg};
+use rusqlite::limits::Limit;
 use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, Error, Result};
+use rusqlite::{Connection, Error, Result, params_from_iter};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The flags of functions that are what they seem.
 pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8
     .union(FunctionFlags::SQLITE_DETERMINISTIC)
     .union(FunctionFlags::SQLITE_INNOCUOUS);
+
+/// Functions that make long texts out of little, and how many arguments they have.
+const MAKERS: [(&str, i32); 6] = [
+    ("format", -1),
+    ("hex", 1),
+    ("printf", -1),
+    ("quote", 1),
+    ("unistr_quote", 1),
+    ("zeroblob", 1),
+];
+
+/// The flags of functions that are not taken for constants.
+const MAKING: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_INNOCUOUS);
 
 /// Values as texts, just as SQLite writes them.
 #[derive(Clone, Debug)]
@@ -25,6 +49,10 @@ impl Writer {
         Ok(Self(Arc::new(Mutex::new(Connection::open_in_memory()?))))
     }
 
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An argument as text; `None` is NULL.
     pub(super) fn text<'a>(&self, value: ValueRef<'a>) -> Result<Option<Cow<'a, [u8]>>> {
         Ok(Some(match value {
@@ -32,7 +60,7 @@ impl Writer {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Cow::Borrowed(bytes),
             ValueRef::Integer(number) => Cow::Owned(number.to_string().into_bytes()),
             ValueRef::Real(number) => {
-                let connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let connection = self.lock();
                 let mut statement = connection.prepare_cached("SELECT CAST(?1 AS TEXT)")?;
                 let text: String = statement.query_row([number], |row| row.get(0))?;
                 Cow::Owned(text.into_bytes())
@@ -58,13 +86,23 @@ impl ToSql for Output {
     }
 }
 
-/// Puts the functions in the places of SQLite's own.
-pub(super) fn register(connection: &Connection) -> Result<()> {
+/// Puts the functions in the places of SQLite's own. No text is longer than `value_max`.
+pub(super) fn register(connection: &Connection, stop: &Stop, value_max: usize) -> Result<()> {
     let writer = Writer::new()?;
+    let limit = i32::try_from(value_max).unwrap_or(i32::MAX);
+    writer.lock().set_limit(Limit::SQLITE_LIMIT_LENGTH, limit)?;
     let own = writer.clone();
     connection.create_scalar_function("instr", 2, PURE, move |context| instr(context, &own))?;
-    let own = writer.clone();
-    connection.create_scalar_function("replace", 3, PURE, move |context| replace(context, &own))?;
+    let (own, ask) = (writer.clone(), Arc::clone(stop));
+    connection.create_scalar_function("replace", 3, PURE, move |context| {
+        replace(context, &own, &ask, value_max)
+    })?;
+    for (name, arguments) in MAKERS {
+        let (own, ask) = (writer.clone(), Arc::clone(stop));
+        connection.create_scalar_function(name, arguments, MAKING, move |context| {
+            make(context, name, &own, &ask)
+        })?;
+    }
     for (name, front, back) in
         [("trim", true, true), ("ltrim", true, false), ("rtrim", false, true)]
     {
@@ -88,7 +126,37 @@ fn instr(context: &Context<'_>, writer: &Writer) -> Result<Option<i64>> {
     Ok(i64::try_from(text[..at].iter().filter(begins).count() + 1).ok())
 }
 
-fn replace(context: &Context<'_>, writer: &Writer) -> Result<Output> {
+/// What SQLite's function of this name gives.
+fn make(context: &Context<'_>, name: &str, writer: &Writer, stop: &Stop) -> Result<Output> {
+    if stop() {
+        return Err(stopped());
+    }
+    let mut sql = format!("SELECT {name}(");
+    for number in 1..=context.len() {
+        let comma = if number > 1 { "," } else { "" };
+        // Nothing is wrong with a text that grows.
+        let _ = write!(sql, "{comma}?{number}");
+    }
+    sql.push(')');
+    let arguments = (0..context.len()).map(|at| ToSqlOutput::Borrowed(context.get_raw(at)));
+    let connection = writer.lock();
+    let mut statement = connection.prepare_cached(&sql)?;
+    let result = statement.query_row(params_from_iter(arguments), |row| {
+        Ok(match row.get_ref(0)? {
+            // It may be no UTF-8.
+            ValueRef::Text(text) => Output::Text(text.to_vec()),
+            other => Output::New(other.try_into()?),
+        })
+    });
+    result.map_err(|error| Error::UserFunctionError(explain(&error).into()))
+}
+
+fn replace(
+    context: &Context<'_>,
+    writer: &Writer,
+    stop: &Stop,
+    value_max: usize,
+) -> Result<Output> {
     let text = |number| writer.text(context.get_raw(number));
     let (Some(whole), Some(old), Some(new)) = (text(0)?, text(1)?, text(2)?) else {
         return Ok(Output::New(Value::Null));
@@ -97,10 +165,17 @@ fn replace(context: &Context<'_>, writer: &Writer) -> Result<Output> {
         return Ok(Output::Argument(context.get_arg(0)));
     }
     let mut out = Vec::with_capacity(whole.len());
+    let mut asked = 0;
     let mut from = 0;
     for at in memmem::find_iter(&whole, &old) {
-        if out.len() + (at - from) + new.len() > QUERY_VALUE_MAX {
+        if out.len() + (at - from) + new.len() > value_max {
             return Err(Error::UserFunctionError("string or blob too big".into()));
+        }
+        if out.len() - asked > LARGE {
+            asked = out.len();
+            if stop() {
+                return Err(stopped());
+            }
         }
         out.extend_from_slice(&whole[from..at]);
         out.extend_from_slice(&new);

@@ -261,6 +261,12 @@ impl<C: Core> Reactor<C> {
         let Some(socket) = self.sockets.get_mut(client) else {
             return self.dials.note(client, event);
         };
+        if socket.ended && event.is_error() {
+            // Nobody reads here any more, so no read would say that the peer is gone for good.
+            debug!("connection lost behind its end");
+            self.sockets.remove(client);
+            return self.core.handle_reset(client, self.now);
+        }
         let hung_up = event.is_read_closed() || event.is_error();
         socket.readable |= event.is_readable() || hung_up;
         if (event.is_writable() || event.is_error()) && !socket.writable {
@@ -330,6 +336,7 @@ impl<C: Core> Reactor<C> {
             match read {
                 Ok(0) => {
                     socket.readable = false;
+                    socket.ended = true;
                     self.core.handle_eof(client, self.now);
                 }
                 Ok(count) => {

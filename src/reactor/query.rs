@@ -4,20 +4,25 @@
 //! `SCHED_IDLE`), because the loop may share it. On a machine that is busy all the time it might
 //! come to nothing there; so after a quarter of its time it goes on, where it was, in a thread that
 //! has a share of its own, though a small one. (A thread of the first kind cannot become one of the
-//! second: Linux asks for a privilege.)
+//! second: Linux asks for a privilege.) If the first thread has not even noticed that by half of
+//! the time, the second begins anew.
 //!
-//! Each thread starts when there is something for it to do. The threads watch the clock by
-//! themselves, and let go of a query that takes too long, that nobody waits for, or that is under
-//! way when the server ends. They are woken by a query and wake the loop with the result.
+//! The loop keeps the time: the threads have no clock, they look at a word that the loop sets. What
+//! always holds: a query is answered when its time is over, whatever its thread does; a thread has
+//! one query at a time, and lets go of one that nobody waits for as soon as it looks at the word;
+//! the next query is started when the second thread has nothing to do, and if the first is still
+//! held up, in the second.
+//!
+//! Each thread starts when there is something for it to do. They are woken by a query and wake the
+//! loop with the result.
 
-use super::{Clock, Wake};
+use super::Wake;
 use crate::base::time::Mono;
 use crate::query::{Evaluator, Fault, Found, Helper, Progress, Stop, Work};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thread_priority::{Error, ThreadPriority, set_current_thread_priority};
@@ -26,7 +31,8 @@ use tracing::debug;
 /// SQLite's parser takes its memory from there, and some of its functions recurse.
 const STACK: usize = 8 * 1024 * 1024;
 
-/// The part of its time after which a query is not left to idle processors any more.
+/// The part of its time after which a query is not left to idle processors any more; after twice
+/// that it is begun anew if it could not be taken from there.
 const PATIENCE: u32 = 4;
 
 /// Of 100: nice 10 on Linux, about a tenth of the share of the loop.
@@ -35,41 +41,62 @@ const SMALL_SHARE: u8 = 25;
 /// The threads of queries. Dropping it stops the query under way and ends them.
 #[derive(Debug)]
 pub struct QueryThread {
-    idle: Option<Lane>,
-    late: Option<Lane>,
-    clock: SharedClock,
-    wake: Wake,
+    idle: Lane,
+    late: Lane,
     timeout: Duration,
-    /// When the query under way is over.
-    over: Mono,
+    /// The query that is to be answered.
+    query: Option<UnderWay>,
     /// Queries that have taken too long.
     timed_out: u64,
-    /// Why the query that was begun last is not under way, if its thread could not be started.
-    failed: Option<String>,
 }
 
-#[derive(Clone, Debug)]
-struct SharedClock(Arc<Mutex<Clock>>);
-
-impl SharedClock {
-    fn now(&self) -> Mono {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).sample().mono
-    }
+/// A query that is to be answered.
+#[derive(Debug)]
+struct UnderWay {
+    place: Place,
+    /// When it is time for its next place.
+    next: Mono,
+    /// When its time is over.
+    over: Mono,
+    /// Whoever evaluates it owns it, so that the loop never frees a snapshot that has grown old.
+    work: Weak<Work>,
 }
 
-/// One thread.
+/// Where a query is evaluated.
+#[derive(Debug)]
+enum Place {
+    Idle,
+    /// There, but it was told to give it back.
+    Leaving,
+    Late,
+    /// Nowhere: why its thread could not be started.
+    Failed(String),
+}
+
+/// One thread, once there was something for it to do.
 #[derive(Debug)]
 struct Lane {
-    work: Option<Sender<Task>>,
+    name: &'static str,
+    give_way: fn() -> Result<(), Error>,
+    wake: Wake,
+    value_max: usize,
+    running: Option<Running>,
+    /// It has a task, or has not said yet that it has none any more.
+    busy: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    word: Arc<Word>,
+    work: Sender<Task>,
     done: Receiver<Done>,
-    watch: Arc<Watch>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 /// A query with what was found already.
 #[derive(Debug)]
 struct Task {
-    work: Work,
+    work: Arc<Work>,
     progress: Progress,
 }
 
@@ -77,141 +104,265 @@ struct Task {
 #[derive(Debug)]
 enum Done {
     Found(Found),
-    /// Its time there is over.
-    Late(Task),
+    /// It is given back.
+    Left(Task),
+    /// It was let go of.
+    Dropped,
 }
 
-/// When the query under way in a lane is to stop.
-#[derive(Debug)]
-struct Watch {
-    clock: SharedClock,
-    /// In nanoseconds of the clock.
-    deadline: AtomicU64,
-    /// Nobody wants the result.
-    dropped: AtomicBool,
-}
+/// What the loop tells a lane about its task.
+#[derive(Debug, Default)]
+struct Word(AtomicU8);
 
-impl Watch {
-    fn is_over(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed)
-            || self.clock.now().0 >= self.deadline.load(Ordering::Relaxed)
+impl Word {
+    const GO_ON: u8 = 0;
+    const GIVE_BACK: u8 = 1;
+    const DROP: u8 = 2;
+
+    fn say(&self, word: u8) {
+        self.0.store(word, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 impl QueryThread {
-    /// Threads that start with the first query. One may take so long; each result is announced by
-    /// `wake`.
+    /// Threads that start with the first query. One may take so long, and see and make texts of so
+    /// many bytes; each result is announced by `wake`.
     #[must_use]
-    pub fn new(timeout: Duration, wake: &Wake) -> Self {
-        Self {
-            idle: None,
-            late: None,
-            clock: SharedClock(Arc::new(Mutex::new(Clock::start()))),
+    pub fn new(timeout: Duration, value_max: usize, wake: &Wake) -> Self {
+        let lane = |name, give_way| Lane {
+            name,
+            give_way,
             wake: wake.clone(),
+            value_max,
+            running: None,
+            busy: false,
+        };
+        Self {
+            idle: lane("query", wait_for_idle),
+            late: lane("query-late", take_small_share),
             timeout,
-            over: Mono(0),
+            query: None,
             timed_out: 0,
-            failed: None,
         }
     }
 
-    /// Gives the task to the first thread or the second, which is started if need be.
-    fn begin(&mut self, second: bool, task: Task, deadline: Mono) {
-        let place = if second { &mut self.late } else { &mut self.idle };
-        if place.is_none() {
-            let started = if second {
-                Lane::start("query-late", &self.clock, &self.wake, take_small_share)
-            } else {
-                Lane::start("query", &self.clock, &self.wake, wait_for_idle)
-            };
-            match started {
-                Ok(lane) => *place = Some(lane),
-                Err(error) => {
-                    self.failed = Some(format!("the query has no thread to run in: {error}"));
-                    self.wake.wake();
-                }
+    /// Takes in what the lanes have done. What is there already is an answer, even a late one.
+    fn take_in(&mut self) -> Option<Found> {
+        let mut answer = None;
+        if let Some(done) = self.idle.poll() {
+            let wanted =
+                matches!(self.query, Some(UnderWay { place: Place::Idle | Place::Leaving, .. }));
+            match done {
+                Done::Found(found) if wanted => answer = Some(found),
+                Done::Left(task) if wanted => self.go_on_late(task),
+                // It is freed there.
+                Done::Left(task) => self.idle.discard(task),
+                Done::Found(_) | Done::Dropped => {}
             }
         }
-        if let Some(lane) = place {
-            lane.begin(task, deadline);
+        if let Some(done) = self.late.poll() {
+            let wanted = matches!(self.query, Some(UnderWay { place: Place::Late, .. }));
+            match done {
+                Done::Found(found) if wanted => answer = Some(found),
+                Done::Left(task) => self.late.discard(task),
+                Done::Found(_) | Done::Dropped => {}
+            }
+        }
+        if answer.is_some() {
+            self.query = None;
+        }
+        answer
+    }
+
+    /// The query under way goes on in the second thread, which has nothing to do.
+    fn go_on_late(&mut self, task: Task) {
+        let Some(query) = &mut self.query else { return };
+        query.next = query.over;
+        query.place = match self.late.begin(task) {
+            Ok(()) => Place::Late,
+            Err(error) => Place::Failed(no_thread(&error)),
+        };
+    }
+
+    /// Moves the query under way if it is time to.
+    fn move_on(&mut self, now: Mono) {
+        let Some(query) = self.query.as_mut().filter(|query| now >= query.next) else { return };
+        match query.place {
+            Place::Idle => {
+                self.idle.say(Word::GIVE_BACK);
+                query.place = Place::Leaving;
+                query.next = now.after(self.timeout / PATIENCE);
+            }
+            Place::Leaving => {
+                query.next = query.over;
+                // If it is gone it has just ended.
+                if let Some(work) = query.work.upgrade() {
+                    self.idle.say(Word::DROP);
+                    self.go_on_late(Task { work, progress: Progress::default() });
+                }
+            }
+            Place::Late | Place::Failed(_) => query.next = query.over,
         }
     }
 }
 
+fn no_thread(error: &io::Error) -> String {
+    format!("the query has no thread to run in: {error}")
+}
+
+impl Helper for QueryThread {
+    fn start(&mut self, work: Work, now: Mono) {
+        let over = now.after(self.timeout);
+        let work = Arc::new(work);
+        let weak = Arc::downgrade(&work);
+        let task = Task { work, progress: Progress::default() };
+        let (lane, place, next) = if self.idle.busy {
+            (&mut self.late, Place::Late, over)
+        } else {
+            (&mut self.idle, Place::Idle, now.after(self.timeout / PATIENCE))
+        };
+        let place =
+            lane.begin(task).map_or_else(|error| Place::Failed(no_thread(&error)), |()| place);
+        self.query = Some(UnderWay { place, next, over, work: weak });
+    }
+
+    fn poll(&mut self, now: Mono) -> Option<Found> {
+        if let Some(found) = self.take_in() {
+            return Some(found);
+        }
+        self.move_on(now);
+        let query = self.query.as_mut()?;
+        if let Place::Failed(why) = &mut query.place {
+            let why = std::mem::take(why);
+            self.query = None;
+            return Some(Err(why));
+        }
+        if now < query.over {
+            return None;
+        }
+        self.stop();
+        self.timed_out += 1;
+        Some(Err(format!(
+            "the query took longer than {} (--query-timeout) and was stopped",
+            humantime::format_duration(self.timeout)
+        )))
+    }
+
+    fn stop(&mut self) {
+        self.query = None;
+        self.idle.say(Word::DROP);
+        self.late.say(Word::DROP);
+    }
+
+    fn is_free(&mut self) -> bool {
+        if self.query.is_none() {
+            self.take_in();
+        }
+        self.query.is_none() && !self.late.busy
+    }
+
+    fn poll_timeout(&self) -> Option<Mono> {
+        let query = self.query.as_ref()?;
+        match query.place {
+            Place::Failed(_) => Some(Mono(0)),
+            _ => Some(query.next.min(query.over)),
+        }
+    }
+
+    fn timed_out(&self) -> u64 {
+        self.timed_out
+    }
+}
+
 impl Lane {
-    fn start(
-        name: &str,
-        clock: &SharedClock,
-        wake: &Wake,
-        give_way: impl FnOnce() -> Result<(), Error> + Send + 'static,
-    ) -> io::Result<Self> {
-        let watch = Arc::new(Watch {
-            clock: clock.clone(),
-            deadline: AtomicU64::new(u64::MAX),
-            dropped: AtomicBool::new(false),
-        });
-        let own = Arc::clone(&watch);
-        let stop: Stop = Arc::new(move || own.is_over());
+    /// Gives the thread, which has nothing to do and is started if need be, something to do.
+    fn begin(&mut self, task: Task) -> io::Result<()> {
+        assert!(!self.busy, "one query at a time");
+        let running = match self.running.take() {
+            Some(running) => running,
+            None => self.start()?,
+        };
+        running.word.say(Word::GO_ON);
+        assert!(running.work.send(task).is_ok(), "a thread of queries has died");
+        self.running = Some(running);
+        self.busy = true;
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<Running> {
+        let word = Arc::<Word>::default();
+        let (own, wake) = (Arc::clone(&word), self.wake.clone());
+        let (give_way, value_max) = (self.give_way, self.value_max);
         let (work, queries) = channel();
         let (results, done) = channel();
-        let wake = wake.clone();
-        let builder = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+        let builder = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK);
         let thread = builder.spawn(move || {
             if let Err(error) = give_way() {
                 debug!(?error, "queries run with the priority of everything else");
             }
-            serve(stop, &queries, |done| {
+            serve(&own, value_max, &queries, |done| {
                 // Nobody listens once the helper is dropped.
                 let _ = results.send(done);
                 wake.wake();
             });
         })?;
-        Ok(Self { work: Some(work), done, watch, thread: Some(thread) })
+        Ok(Running { word, work, done, thread })
     }
 
-    fn begin(&self, task: Task, deadline: Mono) {
-        self.watch.dropped.store(false, Ordering::Relaxed);
-        self.watch.deadline.store(deadline.0, Ordering::Relaxed);
-        let sent = self.work.as_ref().map(|queries| queries.send(task));
-        assert!(matches!(sent, Some(Ok(()))), "a thread of queries has died");
+    /// Has a task that was given back and that nobody waits for freed where it came from.
+    fn discard(&mut self, task: Task) {
+        if let Some(running) = &self.running {
+            running.word.say(Word::DROP);
+            assert!(running.work.send(task).is_ok(), "a thread of queries has died");
+            self.busy = true;
+        }
     }
 
-    fn poll(&self) -> Option<Done> {
-        match self.done.try_recv() {
-            Ok(done) => Some(done),
+    fn poll(&mut self) -> Option<Done> {
+        match self.running.as_ref()?.done.try_recv() {
+            Ok(done) => {
+                self.busy = false;
+                Some(done)
+            }
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => panic!("a thread of queries has died"),
         }
     }
 
-    fn stop(&self) {
-        self.watch.dropped.store(true, Ordering::Relaxed);
-    }
-
-    fn is_dropped(&self) -> bool {
-        self.watch.dropped.load(Ordering::Relaxed)
+    fn say(&self, word: u8) {
+        if let Some(running) = &self.running {
+            running.word.say(word);
+        }
     }
 }
 
 /// Evaluates what comes, until there are no more senders.
-fn serve(stop: Stop, queries: &Receiver<Task>, give: impl Fn(Done)) {
-    let mut evaluator = Evaluator::new(stop);
+fn serve(word: &Arc<Word>, value_max: usize, queries: &Receiver<Task>, give: impl Fn(Done)) {
+    let own = Arc::clone(word);
+    let stop: Stop = Arc::new(move || own.get() != Word::GO_ON);
+    let mut evaluator = Evaluator::with_value_max(stop, value_max);
     while let Ok(mut task) = queries.recv() {
         let result = match &mut evaluator {
+            _ if word.get() == Word::DROP => Err(Fault::Stopped),
             Ok(evaluator) => evaluator.go_on(&task.work, &mut task.progress),
             Err(why) => Err(Fault::Bad(why.clone())),
         };
-        let found = match result {
-            Ok(()) => Ok(Arc::from(task.progress.found)),
-            Err(Fault::Bad(why)) => Err(why),
-            Err(Fault::Stopped) => {
-                give(Done::Late(task));
+        let done = match result {
+            Err(Fault::Stopped) if word.get() == Word::GIVE_BACK => {
+                give(Done::Left(task));
                 continue;
             }
+            Ok(()) => Done::Found(Ok(Arc::from(task.progress.found))),
+            Err(Fault::Bad(why)) => Done::Found(Err(why)),
+            Err(Fault::Stopped) => Done::Dropped,
         };
         // Before the result is known, so that the loop never frees a snapshot that has grown old.
         drop(task.work);
-        give(Done::Found(found));
+        give(done);
     }
 }
 
@@ -239,58 +390,11 @@ fn wait_for_idle() -> Result<(), Error> {
     set_current_thread_priority(ThreadPriority::Min)
 }
 
-impl Helper for QueryThread {
-    fn start(&mut self, work: Work) {
-        let now = self.clock.now();
-        self.over = now.after(self.timeout);
-        let task = Task { work, progress: Progress::default() };
-        self.begin(false, task, now.after(self.timeout / PATIENCE));
-    }
-
-    fn poll(&mut self) -> Option<Found> {
-        if let Some(why) = self.failed.take() {
-            return Some(Err(why));
-        }
-        let idle = self.idle.as_ref()?;
-        match idle.poll() {
-            Some(Done::Found(found)) => return Some(found),
-            Some(Done::Late(task)) if !idle.is_dropped() => {
-                self.begin(true, task, self.over);
-                return self.failed.take().map(Err);
-            }
-            // Nobody reads this.
-            Some(Done::Late(_)) => return Some(Err("the query was stopped".to_owned())),
-            None => {}
-        }
-        let late = self.late.as_ref()?;
-        Some(match late.poll()? {
-            Done::Found(found) => found,
-            Done::Late(_) => {
-                self.timed_out += u64::from(!late.is_dropped());
-                Err(format!(
-                    "the query took longer than {} (--query-timeout) and was stopped",
-                    humantime::format_duration(self.timeout)
-                ))
-            }
-        })
-    }
-
-    fn stop(&mut self) {
-        for lane in [&self.idle, &self.late].into_iter().flatten() {
-            lane.stop();
-        }
-    }
-
-    fn timed_out(&self) -> u64 {
-        self.timed_out
-    }
-}
-
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.work = None;
-        self.stop();
-        if let Some(thread) = self.thread.take() {
+        self.say(Word::DROP);
+        if let Some(Running { work, thread, .. }) = self.running.take() {
+            drop(work);
             // If it has panicked it has said so.
             let _ = thread.join();
         }

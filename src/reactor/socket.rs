@@ -74,6 +74,8 @@ pub(super) struct Socket {
     pub(super) writable: bool,
     /// The peer has shut down its sending side, or the connection is broken.
     pub(super) hung_up: bool,
+    /// All that the peer has sent is read, and there will be no more.
+    pub(super) ended: bool,
     /// It is on the run list.
     pub(super) queued: bool,
 }
@@ -82,13 +84,20 @@ impl Socket {
     /// A fresh connection: it can surely be written, and reading will be announced.
     pub(super) fn new(stream: TcpStream) -> Self {
         let stream = Stream::Plain(stream);
-        Self { stream, readable: false, writable: true, hung_up: false, queued: false }
+        Self {
+            stream,
+            readable: false,
+            writable: true,
+            hung_up: false,
+            ended: false,
+            queued: false,
+        }
     }
 
     /// A connection whose events went to a dial before: whatever there is to read has been
     /// announced already.
     pub(super) fn connected(stream: Stream, hung_up: bool) -> Self {
-        Self { stream, readable: true, writable: true, hung_up, queued: false }
+        Self { stream, readable: true, writable: true, hung_up, ended: false, queued: false }
     }
 }
 

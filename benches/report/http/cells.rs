@@ -43,8 +43,8 @@ fn http(depth: usize, sizes: &Sizes) -> Cell {
     );
     cell.compared = vec![Metric::Throughput, Metric::Cpu];
     cell.note = Some(
-        "each GET reads another job of those that were posted before (`jobcentre bench drain`); the \
-         echo sends back the lines of puts of jobs of the same size",
+        "each GET reads another job of those that were posted before (`jobcentre bench drain`); \
+         the echo sends back the lines of puts of jobs of the same size",
     );
     cell
 }
@@ -63,7 +63,7 @@ fn queries(sizes: &Sizes) -> Cell {
             "clients of Job Centre at half load, 64 connections, beside queries over {} jobs",
             short(sizes.queried)
         ),
-        entries: vec![entry(JobCentre.name(), true), entry(NO_QUERIES, false)],
+        entries: vec![entry(NO_QUERIES, false), entry(JobCentre.name(), true)],
         columns: vec![
             Metric::Throughput,
             Metric::Share,

@@ -62,8 +62,10 @@ pub(crate) fn beside_queries(
             return Err(format!("a job was not put: {answer}"));
         }
     }
-    // One without load: it must be right before it is measured beside anything.
-    query(&mut client)?;
+    if with_queries {
+        // One without load: it must be right before it is measured beside anything.
+        query(&mut client)?;
+    }
     let ended = AtomicBool::new(false);
     let (raw, queries) = std::thread::scope(|scope| {
         let querying = with_queries.then(|| scope.spawn(|| query_until(&mut client, &ended)));
@@ -80,7 +82,8 @@ pub(crate) fn beside_queries(
     let rate = queries.as_ref().map_or(0.0, |queries| float(queries.count) / queries.seconds);
     sample.values.insert(Metric::Queries, rate);
     sample.raw["queries"] = queries.map_or(Value::Null, |queries| {
-        json!({ "count": queries.count, "seconds": queries.seconds, "longest_ms": queries.longest_ms })
+        let Queries { count, seconds, longest_ms } = queries;
+        json!({ "count": count, "seconds": seconds, "longest_ms": longest_ms })
     });
     Ok(sample)
 }

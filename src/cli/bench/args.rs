@@ -273,8 +273,8 @@ impl Bench {
         }
         if !self.dialect.takes() || self.dialect == Dialect::Redis {
             return Err(
-                "wait: an echo has no jobs to wait for, and neither a Redis script nor an \
-                        HTTP request of this generator can wait"
+                "wait: an echo has no jobs to wait for, a Redis script cannot wait, and health \
+                 and jobq have no request that does"
                     .to_owned(),
             );
         }

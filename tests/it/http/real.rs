@@ -101,3 +101,33 @@ fn jobs_survive_a_restart_with_state_and_log() {
     let mut client = Client::connect(server.address_of("http"));
     assert_eq!(ask(&mut client, &get(&path)), (status, before));
 }
+
+#[test]
+fn the_query_of_a_client_that_is_gone_holds_nobody_up() {
+    // As good as for ever: a piece with a wildcard that is found nowhere, in a long text.
+    let slow = "printf('%.*c', 1000000, 'a') LIKE '%' || printf('%.*c', 40000, 'a') || '_b%'";
+    let slow = post("/api/v0/job", &format!(r#"{{"query":[["IS","{slow}",null]]}}"#));
+    let quick = post("/api/v0/job", r#"{"query":[["IS","id + 0",1]]}"#);
+    let server = Server::start(&["--http", ":0", "--query-timeout", "1h"]);
+    let connect = || Client::connect(server.address_of("http"));
+    let mut other = connect();
+    ask(&mut other, &post("/api/v0/job/create", r#"{"payload":1}"#));
+    for half_closes_first in [false, true] {
+        let (mut leaving, mut waiting) = (connect(), connect());
+        leaving.send_bytes(&slow);
+        ask(&mut other, &get("/health"));
+        if half_closes_first {
+            leaving.half_close();
+        }
+        // One that has only closed its half waits on.
+        waiting.send_bytes(&quick);
+        waiting.half_close();
+        for _ in 0..20 {
+            ask(&mut other, &get("/health"));
+        }
+        assert_eq!(waiting.pending(), b"");
+        leaving.reset();
+        let answer = waiting.receive_all();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains(r#""id":1"#), "{answer}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::query::{Expr, Op};
 use jobcentre::model::row::Rows;
-use jobcentre::query::{Evaluator, Fault, Work};
+use jobcentre::query::{Evaluator, Fault, Work, value_max};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -224,7 +224,7 @@ fn what_takes_too_long_is_stopped() {
         "payload LIKE payload || '%_' || payload",
         "upper(payload) || lower(payload) || hex(payload) = 'x'",
         "json_extract(payload, '$') = json_quote(payload)",
-        "length(json_array(payload, payload, payload, payload, payload)) = 1",
+        "length(json_array(payload, payload, payload)) = 1",
     ] {
         let (mut evaluator, asked) = patient(20);
         let work = Work {
@@ -235,6 +235,70 @@ fn what_takes_too_long_is_stopped() {
         assert_eq!(evaluator.run(&work), Err(Fault::Stopped), "{slow}");
         // Once more when it was over, and those on the way out.
         assert!(asked.load(Ordering::Relaxed) < 60, "{slow} went on");
+    }
+}
+
+#[test]
+fn what_makes_long_texts_for_one_row_is_stopped() {
+    for slow in [
+        "length(hex(zeroblob(40000 + id)))",
+        "length(printf('%.*c', 40000 + id, 'x'))",
+        "length(format('%*d', 40000, id))",
+        "length(quote(zeroblob(id + 40000)))",
+        // Such a text is no constant, however often it stands there.
+        "json_valid(printf('\"%.*c\"', 40000, 'x'))",
+    ] {
+        let (mut evaluator, asked) = patient(20);
+        let many = [slow; 150].join("+");
+        let query = query([(text(&many), Op::Is, Expr::Null)]);
+        let work = Work { rows: snapshot([row(1, "null", "null")]), query, limit: None };
+        assert_eq!(evaluator.run(&work), Err(Fault::Stopped), "{slow}");
+        assert!(asked.load(Ordering::Relaxed) < 60, "{slow} went on");
+    }
+}
+
+#[test]
+fn functions_are_counted() {
+    let (mut evaluator, rows) = (evaluator(), rows());
+    let ten = format!("max({}) ", ["abs(id)"; 9].join(","));
+    let ask = |terms| query(std::iter::repeat_n((text(&ten), Op::IsNot, Expr::Null), terms));
+    assert_eq!(run(&mut evaluator, &rows, &ask(100)), Ok(vec![1, 2, 3]));
+    let why = "the query calls 1010 functions, 1000 are possible";
+    assert_eq!(run(&mut evaluator, &rows, &ask(101)), Err(why.to_owned()));
+    assert_eq!(run(&mut evaluator, &rows, &ask(99)), Ok(vec![1, 2, 3]), "each for itself");
+}
+
+#[test]
+fn texts_are_as_long_as_what_can_be_put() {
+    assert_eq!(value_max(64), 4 << 20);
+    assert_eq!(value_max(5 << 20), 10 << 20);
+    assert_eq!(value_max(1 << 30), 64 << 20);
+    let long = format!("\"{}\"", "x".repeat(5 << 20));
+    let rows = snapshot([row(1, &long, "null"), row(2, "\"x\"", "null")]);
+    let there = query([(text("payload"), Op::Like, text("'%x%'"))]);
+    assert_eq!(run(&mut evaluator(), &rows, &there), Ok(vec![2]), "it counts as NULL");
+    let mut roomy = Evaluator::with_value_max(Arc::new(|| false), value_max(5 << 20)).unwrap();
+    assert_eq!(run(&mut roomy, &rows, &there), Ok(vec![1, 2]));
+}
+
+#[test]
+fn functions_that_are_asked_for_elsewhere_are_the_same() {
+    let (mut evaluator, rows) = (evaluator(), rows());
+    for (expr, expected) in [
+        ("hex(CAST(x'ff41' AS TEXT))", "'FF41'"),
+        ("hex(12.5)", "'31322E35'"),
+        ("hex(NULL)", "''"),
+        ("CAST(quote(CAST(x'ff27' AS TEXT)) AS BLOB)", "x'27ff272727'"),
+        ("quote(x'ff')", "'X' || char(39) || 'FF' || char(39)"),
+        ("quote(NULL)", "'NULL'"),
+        ("quote(0.1)", "'0.1'"),
+        ("coalesce(printf(), '')", "''"),
+        ("printf('%s-%d-%.2f', 'a', '7', 1)", "'a-7-1.00'"),
+        ("typeof(zeroblob(3)) || length(zeroblob('3'))", "'blob3'"),
+        ("typeof(zeroblob(-1)) || length(zeroblob(-1))", "'blob0'"),
+    ] {
+        let query = query([(text(expr), Op::Is, text(expected))]);
+        assert_eq!(run(&mut evaluator, &rows, &query), Ok(vec![1, 2, 3]), "{expr}");
     }
 }
 

@@ -22,6 +22,10 @@ struct Desk {
     ready: bool,
     stopped: usize,
     started: usize,
+    /// When it gives up on what has begun.
+    over: Option<Mono>,
+    /// What it has given up on, or was told to stop, is still in its way.
+    stuck: bool,
 }
 
 #[derive(Debug)]
@@ -31,16 +35,18 @@ struct Clerk {
 }
 
 impl Helper for Clerk {
-    fn start(&mut self, work: Work) {
+    fn start(&mut self, work: Work, _: Mono) {
         let mut desk = self.desk.lock().unwrap();
-        assert!(desk.work.is_none(), "one at a time");
+        assert!(desk.work.is_none() && !desk.stuck, "one at a time");
         (desk.work, desk.started) = (Some(work), desk.started + 1);
     }
 
-    fn poll(&mut self) -> Option<Found> {
+    fn poll(&mut self, now: Mono) -> Option<Found> {
         let mut desk = self.desk.lock().unwrap();
         if !desk.ready {
-            return None;
+            let over = desk.over.is_some_and(|over| now >= over);
+            desk.stuck |= over;
+            return over.then(|| Err(format!("{} took too long", desk.work.take().is_some())));
         }
         let work = desk.work.take().expect("only who has started something asks");
         Some(self.evaluator.run(&work).map(Arc::from).map_err(|fault| match fault {
@@ -50,7 +56,17 @@ impl Helper for Clerk {
     }
 
     fn stop(&mut self) {
-        self.desk.lock().unwrap().stopped += 1;
+        let mut desk = self.desk.lock().unwrap();
+        desk.stopped += 1;
+        desk.work = None;
+    }
+
+    fn is_free(&mut self) -> bool {
+        !self.desk.lock().unwrap().stuck
+    }
+
+    fn poll_timeout(&self) -> Option<Mono> {
+        self.desk.lock().unwrap().over
     }
 }
 
@@ -66,6 +82,7 @@ struct Shop {
     desk: Arc<Mutex<Desk>>,
     serial: u32,
     disk: Option<SimDisk>,
+    now: Now,
     /// What was answered, in words.
     told: Vec<(u32, String)>,
 }
@@ -75,7 +92,7 @@ impl Shop {
         let shared = Arc::new(Mutex::new(Desk { ready: true, ..Desk::default() }));
         let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(clerk));
-        let mut shop = Self { engine, desk: shared, serial: 0, disk, told: Vec::new() };
+        let mut shop = Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
         shop.ask(0, &Watch::Declare { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
@@ -101,7 +118,7 @@ impl Shop {
     fn ask(&mut self, who: u32, watch: &Watch<'_>) -> u32 {
         self.serial += 1;
         let ticket = Ticket { client: client(who), serial: self.serial };
-        self.engine.submit(ticket, &Command::Watch(watch), NOW);
+        self.engine.submit(ticket, &Command::Watch(watch), self.now);
         self.listen();
         self.serial
     }
@@ -133,12 +150,12 @@ impl Shop {
     /// As many passes as the engine wants.
     fn pass(&mut self) {
         for _ in 0..100 {
-            self.engine.commit(NOW);
+            self.engine.commit(self.now);
             self.listen();
             self.engine.check_invariants();
             // What is durable now is told in the next pass.
             let busy = self.disk.as_ref().is_some_and(|disk| disk.work(1));
-            if !busy && self.engine.poll_timeout().is_none_or(|at| at > NOW.mono) {
+            if !busy && self.engine.poll_timeout().is_none_or(|at| at > self.now.mono) {
                 return;
             }
         }
@@ -242,6 +259,59 @@ fn a_client_that_ends_is_not_searched_for() {
         assert_eq!(shop.told(), [told(other, "")]);
         assert_eq!(shop.desk.lock().unwrap().started, 2, "the poll has not begun");
     }
+}
+
+#[test]
+fn a_search_is_answered_in_time_by_a_helper_that_is_stuck() {
+    for mut shop in [Shop::in_memory(), Shop::durable()] {
+        let over = Mono(1000);
+        {
+            let mut desk = shop.desk.lock().unwrap();
+            (desk.ready, desk.over) = (false, Some(over));
+        }
+        let (first, next) = (shop.find(1, &free()), shop.find(2, &free()));
+        assert_eq!(shop.told(), []);
+        assert_eq!(shop.engine.poll_timeout(), Some(over), "the loop wakes in time");
+        shop.now.mono = Mono(999);
+        assert_eq!(shop.told(), []);
+        shop.now.mono = over;
+        assert_eq!(shop.told(), [told(first, "true took too long")]);
+        // The evaluation goes on and on: the loop sleeps, and nothing else is begun.
+        assert_eq!(shop.engine.poll_timeout(), None);
+        shop.now.mono = Mono(5000);
+        let later = shop.find(3, &free());
+        shop.engine.forget(client(1), shop.now);
+        shop.listen();
+        assert_eq!(shop.told(), []);
+        assert_eq!(shop.desk.lock().unwrap().started, 1);
+        {
+            let mut desk = shop.desk.lock().unwrap();
+            (desk.ready, desk.over, desk.stuck) = (true, None, false);
+        }
+        let said = shop.told();
+        assert_eq!(said.iter().map(|said| said.0).collect::<Vec<_>>(), [next, later]);
+        assert!(said.iter().all(|said| said.1.split_whitespace().count() == 4), "{said:?}");
+        assert_eq!(shop.desk.lock().unwrap().stopped, 0, "nobody has waited for it");
+    }
+}
+
+#[test]
+fn what_was_stopped_holds_up_the_next_until_it_has_ended() {
+    let mut shop = Shop::in_memory();
+    shop.desk.lock().unwrap().ready = false;
+    shop.find(1, &free());
+    let next = shop.find(2, &free());
+    shop.told();
+    shop.desk.lock().unwrap().stuck = true;
+    shop.engine.forget(client(1), NOW);
+    shop.listen();
+    assert_eq!(shop.told(), []);
+    assert_eq!(shop.engine.poll_timeout(), None);
+    let mut desk = shop.desk.lock().unwrap();
+    assert_eq!((desk.started, desk.stopped), (1, 1));
+    (desk.ready, desk.stuck) = (true, false);
+    drop(desk);
+    assert_eq!(shop.told().first().map(|said| said.0), Some(next));
 }
 
 #[test]

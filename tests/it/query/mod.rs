@@ -6,6 +6,7 @@ mod plain;
 mod random;
 mod thread;
 
+use jobcentre::base::time::Mono;
 use jobcentre::model::event::{Event, EventLog, Happening};
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
@@ -28,11 +29,11 @@ impl Prompt {
 }
 
 impl Helper for Prompt {
-    fn start(&mut self, work: Work) {
+    fn start(&mut self, work: Work, _: Mono) {
         assert!(self.work.replace(work).is_none(), "one at a time");
     }
 
-    fn poll(&mut self) -> Option<Found> {
+    fn poll(&mut self, _: Mono) -> Option<Found> {
         let found = self.evaluator.run(&self.work.take()?);
         Some(found.map(Arc::from).map_err(|fault| match fault {
             Fault::Bad(why) => why,

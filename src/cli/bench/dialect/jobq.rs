@@ -1,8 +1,8 @@
 //! Jobq over HTTP/1.1, and `GET /health`, which is what HTTP costs without a job.
 //!
 //! Status, length and body of every answer are checked. A job must come back with the very payload
-//! and state that it was put with, and under the id that was asked for; fields are read in the order
-//! in which this project's server writes them.
+//! and state that it was put with, and under the id that was asked for; fields are read in the
+//! order in which this project's server writes them.
 
 use super::{Answer, Job, Parsed, Request, place, unexpected};
 use crate::cli::bench::content::{Content, take_number};
