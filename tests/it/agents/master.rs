@@ -1,4 +1,5 @@
-//! The master as pushers and workers ask it: a request by a connection of its own, in words of JSON.
+//! The master as pushers and workers ask it: each request by a connection of its own, in words of
+//! JSON.
 
 use crate::support::{PATIENCE, Server};
 use jobcentre::wire::msgpack::{from_json, to_json};
