@@ -86,7 +86,7 @@ impl Peer {
         Self { id, mood, asked, unknown: BTreeMap::new(), dropped: false }
     }
 
-    pub(super) fn answer(&mut self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
+    pub(super) fn answer(&self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
         let mut script = Script::default();
         let wrong = match self.mood {
             Mood::Good => 0,

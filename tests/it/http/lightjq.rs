@@ -76,7 +76,7 @@ fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
         (code, body["status"].as_str().map(str::to_owned))
     };
     assert_eq!(status(&mut pusher, "1"), (200, Some("queued".to_owned())));
-    let mut other = Client::connect(server.address);
+    let mut other = server.connect();
     let taken = other.ask(r#"{"request":"get","queues":["sum"]}"#);
     let expected = r#""id":1,"job":{"numbers":[1,2.5,null]},"pri":3,"queue":"sum"}"#;
     assert!(taken.ends_with(expected), "{taken}");
@@ -106,7 +106,7 @@ fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
 #[test]
 fn workers_and_jobs_survive_a_restart() {
     let dir = crate::support::TempDir::new("lightjq");
-    let data = dir.path().to_str().unwrap().to_owned();
+    let data = dir.text().to_owned();
     let flags = ["--http", ":0", "--data", &data];
     let server = Server::start(&flags);
     let mut peer = Peer::connect(&server);
