@@ -264,7 +264,8 @@ impl Engine {
         self.store().is_on_list(worker)
     }
 
-    /// How often the list of workers was changed: whoever has seen this number knows the list. O(1).
+    /// How often the list of workers was changed: whoever has seen this number knows the list.
+    /// O(1).
     #[must_use]
     pub fn list_changes(&self) -> u64 {
         self.store().list_changes()

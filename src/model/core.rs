@@ -168,8 +168,8 @@ pub trait Core {
     /// close.
     fn handle_stop(&mut self, now: Now);
 
-    /// Whether a connection is to be heard to its own end even in a stop: it does not count as ended
-    /// by its peer before.
+    /// Whether a connection is to be heard to its own end even in a stop: it does not count as
+    /// ended by its peer before.
     fn outlasts_stop(&self, _client: ClientId) -> bool {
         false
     }

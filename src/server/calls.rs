@@ -5,7 +5,7 @@ use super::connection::{Connection, Way};
 use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::protocol::Session;
-use crate::protocol::http::agent::{Call, Errand, Verdict};
+use crate::protocol::http::agent::{Agent, Call, Errand, Verdict};
 use std::sync::Arc;
 
 impl Server {
@@ -56,7 +56,7 @@ impl Server {
             return;
         }
         for agent in self.agents.clients() {
-            let line = self.agent_mut(agent).and_then(|agent| agent.take_idle_line());
+            let line = self.agent_mut(agent).and_then(Agent::take_idle_line);
             if let Some(line) = line {
                 return self.end(line, now, true);
             }

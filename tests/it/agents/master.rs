@@ -1,9 +1,11 @@
-//! The master as pushers and workers ask it: a request by a connection of its own, in words of JSON.
+//! The master as pushers and workers ask it: each request by a connection of its own, in words of
+//! JSON.
 
 use crate::support::{PATIENCE, Server};
 use jobcentre::wire::msgpack::{from_json, to_json};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 /// Where it is asked.
@@ -18,9 +20,9 @@ pub(super) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Valu
         from_json(body.to_string().as_bytes(), &mut packed).unwrap();
     }
     let mut head = format!("{what} HTTP/1.1\r\nHost: m\r\nConnection: close\r\n");
-    head += &format!("Content-Length: {}\r\n", packed.len());
+    write!(head, "Content-Length: {}\r\n", packed.len()).unwrap();
     if let Some(worker) = worker {
-        head += &format!("Worker-Id: {worker}\r\n");
+        write!(head, "Worker-Id: {worker}\r\n").unwrap();
     }
     let mut stream = TcpStream::connect(door).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

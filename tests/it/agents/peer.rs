@@ -60,7 +60,7 @@ pub(super) struct Peer {
     pub(super) mood: Mood,
     /// The queues that it asked for; none: all.
     pub(super) asked: Vec<String>,
-    /// Names of which it has said, and the server has heard, that it does not know them, since when.
+    /// Names of which it has said, and the server heard, that it does not know them; since when.
     pub(super) unknown: BTreeMap<String, Mono>,
     pub(super) dropped: bool,
 }
@@ -86,7 +86,7 @@ impl Peer {
         Self { id, mood, asked, unknown: BTreeMap::new(), dropped: false }
     }
 
-    pub(super) fn answer(&mut self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
+    pub(super) fn answer(&self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
         let mut script = Script::default();
         let wrong = match self.mood {
             Mood::Good => 0,

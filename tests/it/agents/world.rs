@@ -240,12 +240,12 @@ impl World {
                     // It was hung up on at the same moment.
                     return self.note("a worker spoke to nobody");
                 }
-                let (peer, refused) = (state.peer, refuses.is_some());
+                let (peer, ends_it) = (state.peer, refuses.is_some());
                 if let Some(refusal) = refuses {
                     self.refuse(peer, refusal);
                 }
                 self.server.handle_input(line, &bytes, self.now);
-                if refused {
+                if ends_it {
                     // Before anything else happens to the job at the same moment.
                     self.server.finish_pass(self.now);
                 }

@@ -148,13 +148,13 @@ fn packed_request(text: &str) -> Option<What> {
     };
     let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
     if !worker.is_empty() {
-        head += &format!("Worker-Id: {worker}\r\n");
+        head.extend(["Worker-Id: ", worker, "\r\n"]);
     }
     let mut body = Vec::new();
     if !json.is_empty() {
         from_json(json.as_bytes(), &mut body).ok()?;
-        let length = body.len();
-        head += &format!("Content-Type: application/msgpack\r\nContent-Length: {length}\r\n");
+        let length = body.len().to_string();
+        head.extend(["Content-Type: application/msgpack\r\nContent-Length: ", &length, "\r\n"]);
     }
     let bytes = [head.as_bytes(), b"\r\n", &body].concat();
     Some(What::Send { bytes, last: false })

@@ -67,6 +67,7 @@ enum Phase {
 }
 
 /// A connection to a worker, from before it is made.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct Call {
     agent: ClientId,

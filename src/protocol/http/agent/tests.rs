@@ -34,8 +34,8 @@ fn begun() -> (Call, OutBuf) {
     (call, out)
 }
 
-/// Offers these pieces, the last of them followed by the end if that is said.
-fn hear(call: &mut Call, out: &mut OutBuf, pieces: &[&[u8]]) {
+/// Offers these pieces one after the other.
+fn hear(call: &mut Call, out: &OutBuf, pieces: &[&[u8]]) {
     let mut shared = Shared::new(1000);
     shared.begin_turn(NOW);
     let mut buffered: Vec<u8> = Vec::new();
@@ -101,7 +101,7 @@ fn answers_mean_the_same_wherever_they_are_cut() {
     for (answer, verdict, kept) in ANSWERS {
         for cut in 0..=answer.len() {
             let (mut call, _) = begun();
-            hear(&mut call, &mut OutBuf::default(), &[&answer[..cut], &answer[cut..]]);
+            hear(&mut call, &OutBuf::default(), &[&answer[..cut], &answer[cut..]]);
             let text = answer.escape_ascii();
             assert_eq!(call.take_verdict(), Some((errand(7), verdict)), "{text} at {cut}");
             assert_eq!(call.take_idle(), kept, "{text} at {cut}");
@@ -119,7 +119,7 @@ fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
         let mut whole = 0;
         for cut in 0..answer.len() {
             let (mut call, _) = begun();
-            hear(&mut call, &mut OutBuf::default(), &[&answer[..cut]]);
+            hear(&mut call, &OutBuf::default(), &[&answer[..cut]]);
             let (_, ended) = call.handle_end(true).expect("the errand is still there");
             if ended == Some(verdict) && verdict != (Verdict::Failed { told: true }) {
                 whole += 1;
@@ -142,7 +142,7 @@ fn what_is_no_answer_is_a_failure() {
     ];
     for answer in junk {
         let (mut call, _) = begun();
-        hear(&mut call, &mut OutBuf::default(), &[answer]);
+        hear(&mut call, &OutBuf::default(), &[answer]);
         assert!(call.is_over(), "{}", answer.escape_ascii());
         let ended = call.handle_end(true);
         assert_eq!(ended, Some((errand(7), Some(Verdict::Failed { told: true }))));
@@ -153,7 +153,7 @@ fn what_is_no_answer_is_a_failure() {
 fn a_second_answer_costs_the_connection_and_nothing_else() {
     let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let (mut call, _) = begun();
-    hear(&mut call, &mut OutBuf::default(), &[&[*answer, *answer].concat()]);
+    hear(&mut call, &OutBuf::default(), &[&[*answer, *answer].concat()]);
     assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Accepted)));
     assert!(call.is_over() && !call.take_idle());
     assert_eq!(call.handle_end(true), None);
@@ -161,8 +161,8 @@ fn a_second_answer_costs_the_connection_and_nothing_else() {
 
 #[test]
 fn an_answer_to_half_a_request_costs_the_connection() {
-    let (mut call, mut out) = begun();
-    hear(&mut call, &mut out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
+    let (mut call, out) = begun();
+    hear(&mut call, &out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
     assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Refused(400))));
     assert!(call.is_over());
 }
@@ -172,7 +172,7 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
     for (late, heard) in [(false, false), (true, false), (false, true)] {
         let (mut call, _) = begun();
         let mut out = OutBuf::default();
-        hear(&mut call, &mut out, &[b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n"]);
+        hear(&mut call, &out, &[b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n"]);
         call.take_verdict();
         assert!(call.take_idle());
         call.take_on(errand(8));
@@ -183,7 +183,7 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
             assert_eq!(call.handle_timeout(), Late::Cut);
         }
         if heard {
-            hear(&mut call, &mut out, &[b"HTTP"]);
+            hear(&mut call, &out, &[b"HTTP"]);
         }
         let (_, ended) = call.handle_end(true).unwrap();
         let failed = Some(Verdict::Failed { told: true });
@@ -193,7 +193,9 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
 
 fn agent(max_jobs: u32, queues: &[&[u8]]) -> Agent {
     let mut names = StringList::default();
-    queues.iter().for_each(|name| names.push(name));
+    for name in queues {
+        names.push(name);
+    }
     let queues = (!queues.is_empty()).then(|| names.from(0));
     let worker = Worker { name: "w", url: "http://w", max_jobs, queues };
     let mut agent = Agent::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());
