@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server until SIGTERM or SIGINT.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
 
     /// Measure a running server: send it requests, check every reply, report rates and latencies.
     Bench(Box<bench::Bench>),

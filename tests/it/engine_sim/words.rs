@@ -316,19 +316,19 @@ impl Said {
                 worker: progress.worker.map(|worker| worker.0),
                 message: progress.message.map(|text| Text::new(text.as_bytes())),
             },
-            Reply::Conflict(ref state) => Self::Conflict(Text::new(state)),
+            Reply::Conflict(state) => Self::Conflict(Text::new(state)),
             Reply::Dropped { jobs, more: false } => Self::Dropped(jobs),
-            Reply::Found(ref rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
+            Reply::Found(rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
             Reply::NoQueue => Self::NoQueue,
             Reply::Queue(name) => Self::Queue(number_of(name)),
-            Reply::Queues { ref queues, next: None } => {
+            Reply::Queues { queues, next: None } => {
                 let sizes = queues.iter().map(|queue| (number_of(&queue.name), queue.jobs));
                 let mut sizes: Vec<_> = sizes.collect();
                 sizes.sort_unstable();
                 Self::Queues(sizes)
             }
             Reply::Row(row) => Self::Row(Box::new((**row).clone())),
-            Reply::Rows(ref rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
+            Reply::Rows(rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
             ref other => panic!("so few jobs are answered by {other:?}"),
         }
     }

@@ -26,7 +26,6 @@ use utoipa::openapi::{
 };
 
 /// What an answer carries.
-#[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
 pub(super) enum Content {
     /// JSON of this shape.
     Json(RefOr<Schema>),
