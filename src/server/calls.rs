@@ -82,17 +82,17 @@ impl Server {
                 Some((_, Verdict::Refused(_))) => call.queue().to_vec(),
                 _ => Vec::new(),
             };
-            let busy = call.is_busy();
+            let (busy, mut useless) = (call.is_busy(), over);
             if let Some(agent) = self.agent_mut(client) {
                 if let Some((errand, verdict)) = verdict {
                     agent.handle_verdict(errand, verdict, &queue, now);
                 }
                 if idle {
-                    agent.keep_line(line);
+                    useless |= !agent.keep_line(line);
                 }
                 self.lists.awake.push_back(client);
             }
-            if over || (self.stopping && !busy) {
+            if useless || (self.stopping && !busy) {
                 self.end(line, now, true);
             }
         }

@@ -417,9 +417,13 @@ impl Agent {
         self.lines.insert(line);
     }
 
-    /// A connection to its worker is free for another call.
-    pub fn keep_line(&mut self, line: ClientId) {
-        self.idle.push(line);
+    /// A connection to its worker is free for another call; tells whether it is kept for one.
+    pub fn keep_line(&mut self, line: ClientId) -> bool {
+        let kept = self.idle.len() < self.max_jobs;
+        if kept {
+            self.idle.push(line);
+        }
+        kept
     }
 
     /// A connection to its worker is gone.
