@@ -55,7 +55,7 @@ pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item 
 /// known of the request when it was found wrong.
 fn kinds(route: &Route, status: u16) -> (bool, bool) {
     let Operation::LightJq(operation) = route.operation else { return (true, false) };
-    let before = matches!(status, 400 | 408 | 414 | 431 | 503 | 505);
+    let before = matches!(status, 400 | 408 | 414 | 431 | 501 | 503 | 505);
     let after = matches!(status, 400 | 408 | 411 | 413 | 415 | 417);
     (before || operation.speaks_json(), after)
 }
