@@ -111,7 +111,9 @@ impl Durable {
     /// A store that has been brought back, with the journal that goes on.
     pub(super) fn new(store: Store, journal: Journal) -> Self {
         let effects = Effects { keeps_changes: true, ..Effects::default() };
-        let last = journal.durable();
+        // What was brought back may have been written and not synced: answers rest on it too.
+        let last = journal.stamp() - 1;
+        let brought_back = (last > journal.durable()).then_some((last, JobId(0)));
         Self {
             store,
             effects,
@@ -120,7 +122,7 @@ impl Durable {
             journal,
             waiting: VecDeque::new(),
             showing: None,
-            fresh: VecDeque::new(),
+            fresh: brought_back.into_iter().collect(),
             last,
             uncommitted: false,
             now: Mono::default(),
