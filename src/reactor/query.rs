@@ -297,7 +297,7 @@ impl Lane {
         let word = Arc::<Word>::default();
         let (own, wake) = (Arc::clone(&word), self.wake.clone());
         let (give_way, value_max) = (self.give_way, self.value_max);
-        let (work, queries) = channel();
+        let (tasks, queries) = channel();
         let (results, done) = channel();
         let builder = thread::Builder::new().name(self.name.to_owned()).stack_size(STACK);
         let thread = builder.spawn(move || {
@@ -310,7 +310,7 @@ impl Lane {
                 wake.wake();
             });
         })?;
-        Ok(Running { word, work, done, thread })
+        Ok(Running { word, work: tasks, done, thread })
     }
 
     /// Has a task that was given back and that nobody waits for freed where it came from.
