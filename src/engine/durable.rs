@@ -111,9 +111,7 @@ impl Durable {
     /// A store that has been brought back, with the journal that goes on.
     pub(super) fn new(store: Store, journal: Journal) -> Self {
         let effects = Effects { keeps_changes: true, ..Effects::default() };
-        // What was brought back may have been written and not synced: answers rest on it too.
-        let last = journal.stamp() - 1;
-        let brought_back = (last > journal.durable()).then_some((last, JobId(0)));
+        let last = journal.durable();
         Self {
             store,
             effects,
@@ -122,7 +120,7 @@ impl Durable {
             journal,
             waiting: VecDeque::new(),
             showing: None,
-            fresh: brought_back.into_iter().collect(),
+            fresh: VecDeque::new(),
             last,
             uncommitted: false,
             now: Mono::default(),

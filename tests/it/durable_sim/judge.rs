@@ -8,7 +8,7 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Status, Terms};
+use jobcentre::model::job::{Encoding, Packet, Payload, Status, Terms};
 use jobcentre::model::reply::{JobView, Refusal, Reply};
 use jobcentre::model::row::Row;
 use jobcentre::model::watch::{QueueSize, Watch};
@@ -293,14 +293,7 @@ impl Judge {
             | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
             | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
             }
-            (Asked::Pop(_), Reply::Packets(packets)) => {
-                for packet in *packets {
-                    self.seen.popped += 1;
-                    let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
-                    assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
-                    (known.put, known.ended) = (Fate::Certain, Fate::Certain);
-                }
-            }
+            (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => {
                 let kept = self.known(id).is_some_and(|known| known.kept);
@@ -320,6 +313,15 @@ impl Judge {
                 }
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
+        }
+    }
+
+    fn told_popped(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            self.seen.popped += 1;
+            let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
+            assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
+            (known.put, known.ended) = (Fate::Certain, Fate::Certain);
         }
     }
 
