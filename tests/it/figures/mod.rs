@@ -15,6 +15,7 @@ use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
 use jobcentre::model::reply::Reply;
 use jobcentre::model::watch::Watch;
+use jobcentre::model::work::{Work, Worker};
 use prometheus_parse::{Sample, Scrape, Value};
 use shell::Shell;
 use std::collections::HashSet;
@@ -178,6 +179,8 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
         });
     }
     ask(&Command::Watch(&Watch::Declare { queue: Some(b"declared") }));
+    let worker = Worker { name: "w", url: "http://w", max_jobs: 1, queues: None };
+    ask(&Command::Work(&Work::Enlist(worker)));
     let (mut next, mut serials, mut jobs) = (Some(0), HashSet::new(), 0);
     while let Some(from) = next {
         let page = ask(&Command::Watch(&Watch::Census(Census::Queues(from))));
