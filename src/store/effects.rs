@@ -21,7 +21,7 @@ pub enum Outcome {
     Cancelled,
     /// It is done.
     Done,
-    /// The client holds this job now: see [`Store::view`].
+    /// The client holds this job now: see [`Store::view`](super::Store::view).
     Job(JobSlot),
     /// This one of [`Effects::fetched`].
     Fetched(u32),
@@ -44,13 +44,13 @@ pub enum Outcome {
         /// How many.
         count: u32,
     },
-    /// This is how it is going: see [`Store::progress`].
+    /// This is how it is going: see [`Store::progress`](super::Store::progress).
     Progress(JobSlot),
     /// The job is in its queue, or will be.
     Put(JobId),
     /// Nothing has changed.
     Refused(Refusal),
-    /// Here it is: see [`Store::sight`].
+    /// Here it is: see [`Store::sight`](super::Store::sight).
     Seen(JobSlot),
     /// A pop cannot carry this job.
     TooLarge(JobId),

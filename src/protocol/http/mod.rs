@@ -15,7 +15,7 @@
 //! Invariants:
 //! - one request at a time: those behind it wait in the input;
 //! - a request that is whole in the input is carried out from there; only one that is not is
-//!   collected, bounded by `--max-request` and [`HTTP_BODY_EXTRA`];
+//!   collected, bounded by `--max-request` and `HTTP_BODY_EXTRA`;
 //! - a long answer is made of a snapshot, a piece in a turn, and never while much is unsent;
 //! - a request that two readers could understand differently ends the connection.
 

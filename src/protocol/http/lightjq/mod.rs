@@ -1,7 +1,7 @@
 //! LightJQ (`protocols/lightjq.md`): pushers and workers over HTTP.
 //!
-//! What is asked is read straight into the words of the store ([`ask`]), and what is answered is
-//! written where the store's reply is still at hand ([`told`]). Nothing is asked twice: a request
+//! What is asked is read straight into the words of the store (`ask`), and what is answered is
+//! written where the store's reply is still at hand (`told`). Nothing is asked twice: a request
 //! leads to one command and one reply.
 
 mod answer;
