@@ -14,6 +14,8 @@ from server import Server
 
 HERE = Path(__file__).resolve().parent
 SEED = "6"
+# Bodies of these paths are MessagePack, which schemathesis neither writes nor reads.
+PACKED = "^/(job|worker|done|constraint)(/|$)"
 SECONDS_AT_MOST = 1200  # for each part: a hanging client is a failure too
 
 
@@ -35,11 +37,12 @@ def durable(binary):
 
 
 def against_its_description(binary):
-    """Everything that /openapi.json says, by schemathesis, with whatever that makes up."""
+    """Everything that /openapi.json says in JSON, by schemathesis, with whatever that makes up."""
     server = Server(binary)
     command = [Path(sys.executable).with_name("schemathesis"), "--config-file",
                HERE / "schemathesis.toml", "run", server.http + "/openapi.json", "--no-color",
-               "--seed", SEED, "--max-time", "60", "--generation-database", "none"]
+               "--seed", SEED, "--max-time", "60", "--generation-database", "none",
+               "--exclude-path-regex", PACKED]
     with tempfile.TemporaryDirectory() as scratch:
         status = subprocess.run(
             command, cwd=scratch, env={**os.environ, "PYTHONPATH": str(HERE)},
