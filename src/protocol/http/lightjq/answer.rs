@@ -94,7 +94,7 @@ fn problem(operation: Operation, job: JobId, reply: &Reply<'_>) -> Problem {
             503,
             match operation {
                 Operation::Enlist => "the server has no place left for another worker",
-                Operation::Constrain => "the server has no place left for another constraint",
+                Operation::Constrain => "this version of the server keeps no constraints",
                 _ => "the server has no place left for another job",
             },
         ),
