@@ -71,7 +71,8 @@ pub fn parse(text: &str) -> Result<Url, UrlError> {
     }
     let host = check_host(authority.host()).ok_or(UrlError::Host)?;
     let port = match (authority.port_u16(), &authority.as_str()[authority.host().len()..]) {
-        (Some(port @ 1..), _) => port,
+        // The library takes a sign for a part of the number.
+        (Some(port @ 1..), digits) if !digits.contains('+') => port,
         (None, "" | ":") => {
             if tls {
                 443
@@ -126,6 +127,9 @@ mod tests {
         assert_eq!(shown("http://[::1]:7/x"), "false ::1 7 [::1]:7 /x");
         assert_eq!(shown("http://[fe80::1]"), "false fe80::1 80 [fe80::1] ");
         assert_eq!(shown("http://worker:/x"), "false worker 80 worker /x");
+        assert_eq!(shown("HTTPS://a.b-c_d:8443/"), "true a.b-c_d 8443 a.b-c_d:8443 ");
+        assert_eq!(shown("https://10.0.0.1/x/y//"), "true 10.0.0.1 443 10.0.0.1 /x/y");
+        assert_eq!(shown("http://[::1]:1/%20"), "false ::1 1 [::1]:1 /%20");
     }
 
     #[test]
@@ -152,7 +156,13 @@ mod tests {
                 panic!("{text} is taken for {}", shown(text));
             };
         }
-        for text in ["http://worker:0", "http://worker:65536", "http://worker:x", "http://w:-1"] {
+        for text in [
+            "http://worker:+1",
+            "http://worker:0",
+            "http://worker:65536",
+            "http://worker:x",
+            "http://w:-1",
+        ] {
             let Err(UrlError::Port | UrlError::Malformed) = parse(text) else {
                 panic!("{text} is taken for {}", shown(text));
             };

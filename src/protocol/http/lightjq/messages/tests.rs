@@ -371,7 +371,7 @@ proptest! {
         for problem in problems.into_iter().flatten() {
             prop_assert!(problem.to_string().len() > 10);
         }
-        let _ = (Url::parse(&text), job_id(&bytes));
+        let _ = (crate::wire::url::parse(&text), job_id(&bytes));
     }
 
     #[test]
