@@ -13,6 +13,7 @@ mod query_timeout;
 mod result_ttl;
 mod serve;
 mod size;
+mod times;
 mod work;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

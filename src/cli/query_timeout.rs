@@ -1,5 +1,6 @@
 //! How long a query may take, as people write it.
 
+use super::times;
 use crate::base::limits::{QUERY_TIMEOUT_DEFAULT, QUERY_TIMEOUT_MAX, QUERY_TIMEOUT_MIN};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -21,11 +22,8 @@ impl FromStr for QueryTimeout {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let help = "give a time such as 500ms or 5s";
-        let time = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
-        if time < QUERY_TIMEOUT_MIN || time > QUERY_TIMEOUT_MAX {
-            return Err(format!("a time from 1ms to 1h is possible: {help}"));
-        }
-        Ok(Self(time))
+        let range = QUERY_TIMEOUT_MIN..=QUERY_TIMEOUT_MAX;
+        times::read(text, range, "from 1ms to 1h", help).map(Self)
     }
 }
 

@@ -1,5 +1,6 @@
 //! How long results are kept, as people write it.
 
+use super::times;
 use crate::base::limits::{RESULT_TTL_DEFAULT, RESULT_TTL_MAX, RESULT_TTL_MIN};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -21,11 +22,8 @@ impl FromStr for ResultTtl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let help = "give a time such as 30s or 1h";
-        let time = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
-        if time < RESULT_TTL_MIN || time > RESULT_TTL_MAX {
-            return Err(format!("a time from 1ms to 365days is possible: {help}"));
-        }
-        Ok(Self(time))
+        let range = RESULT_TTL_MIN..=RESULT_TTL_MAX;
+        times::read(text, range, "from 1ms to 365days", help).map(Self)
     }
 }
 
