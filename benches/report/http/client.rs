@@ -1,25 +1,17 @@
 //! A client of the HTTP door that says one thing at a time.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::client::Client as Lines;
+use std::io::Read;
+use std::net::SocketAddr;
 
 #[derive(Debug)]
 pub(super) struct Client {
-    stream: BufReader<TcpStream>,
+    stream: Lines,
 }
 
 impl Client {
     pub(super) fn connect(address: SocketAddr) -> Result<Self, String> {
-        let connect = || {
-            let stream = TcpStream::connect(address)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            Ok(Self { stream: BufReader::with_capacity(1 << 16, stream) })
-        };
-        connect().map_err(|error: std::io::Error| format!("cannot connect: {error}"))
+        Ok(Self { stream: Lines::connect(address)? })
     }
 
     /// Posts JSON; gives status and body.
@@ -27,8 +19,7 @@ impl Client {
         let length = body.len();
         let fields = format!("Host: jobcentre\r\nContent-Length: {length}\r\n\r\n");
         let request = format!("POST {path} HTTP/1.1\r\n{fields}{body}");
-        let sent = self.stream.get_mut().write_all(request.as_bytes());
-        sent.map_err(|error| format!("the server took no more: {error}"))?;
+        self.stream.send(&request)?;
         self.answer()
     }
 
@@ -77,11 +68,6 @@ impl Client {
 
     /// A line of a head, without its end.
     fn line(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        match self.stream.read_line(&mut line) {
-            Ok(0) => Err("the server has closed the connection".to_owned()),
-            Ok(_) => Ok(line.trim_end().to_owned()),
-            Err(error) => Err(format!("the server did not answer: {error}")),
-        }
+        Ok(self.stream.answer()?.trim_end().to_owned())
     }
 }
