@@ -49,7 +49,7 @@ impl Store {
         let mut tallies: Vec<(u64, Tally)> = Vec::new();
         for place in from..stop {
             let Some(job) = self.jobs.get(place) else { continue };
-            if self.is_declaration(place) || self.is_worker(place) {
+            if !self.is_job(place) {
                 continue;
             }
             let number = match numbers.entry(job.queue) {

@@ -100,8 +100,7 @@ impl Store {
     /// stock every job has one.
     fn check_stocks(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
-        let is_job = |&(slot, _): &(u32, &Job)| !self.is_worker(slot) && !self.is_declaration(slot);
-        for (slot, job) in self.jobs.iter().filter(is_job) {
+        for (slot, job) in self.jobs.iter().filter(|&(slot, _)| self.is_job(slot)) {
             let stock = self.queues[job.queue].watch.as_ref();
             match (job.row(), stock) {
                 (None, None) => {}

@@ -125,7 +125,8 @@ impl Store {
         State { stage, retries: job.retries(), result, message }
     }
 
-    fn due(&self, job: &Job) -> Option<Mono> {
+    /// When the status of a job ends by itself. O(1).
+    pub(super) fn due(&self, job: &Job) -> Option<Mono> {
         let timer = job.extra()?.timer;
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }

@@ -389,11 +389,10 @@ impl Store {
     #[must_use]
     pub fn sight(&self, slot: JobSlot) -> Sight<'_> {
         let job = &self.jobs[slot.0];
-        let timer = job.extra().map(|extra| extra.timer).filter(|timer| !timer.is_none());
         Sight {
             job: self.view(slot),
             status: job.status,
-            due: timer.map(|timer| self.deadlines.moment(timer)),
+            due: self.due(job),
             lease_ms: job.terms().lease_ms,
             retries: job.retries(),
             result: job.result(),

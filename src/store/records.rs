@@ -65,6 +65,11 @@ impl Store {
         stock.is_some_and(|stock| stock.declared == Some(slot))
     }
 
+    /// Whether this place has a job, and no declaration or worker.
+    pub(super) fn is_job(&self, slot: u32) -> bool {
+        !self.is_worker(slot) && !self.is_declaration(slot)
+    }
+
     /// Makes the record of a job of a watched queue that has none; it was put at `created`. With
     /// `payload` in place of what it carries. O(log n).
     pub(super) fn make_record(

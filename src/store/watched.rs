@@ -126,12 +126,25 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<(u32, Arc<Row>)> {
-        let found = self.find_anywhere(id, now, fx);
-        let Some(slot) = found.filter(|&slot| self.jobs[slot].queue == queue) else {
-            fx.answer(ticket, Outcome::NoJob);
-            return None;
-        };
+        let slot = self.find_in(ticket, queue, id, now, fx)?;
         Some((slot, self.row_of(slot, fx)))
+    }
+
+    /// A job of a queue; if there is none, the ticket is answered. O(log n).
+    fn find_in(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<u32> {
+        let found = self.find_anywhere(id, now, fx);
+        let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
+        if slot.is_none() {
+            fx.answer(ticket, Outcome::NoJob);
+        }
+        slot
     }
 
     fn advance(
@@ -290,10 +303,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let found = self.find_anywhere(id, now, fx);
-        let Some(slot) = found.filter(|&slot| self.jobs[slot].queue == queue) else {
-            return fx.answer(ticket, Outcome::NoJob);
-        };
+        let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
         self.withdraw(slot);
         drop(self.remove(slot, fx));
         self.totals.note(Deed::Deleted);

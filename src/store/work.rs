@@ -39,8 +39,7 @@ impl Store {
             Work::Follow { id } => self.follow(ticket, id, None, now, fx),
             Work::Await { id, wait_ms } => self.follow(ticket, id, Some(wait_ms), now, fx),
             Work::Cancel { id } => self.call_off(ticket, id, now, fx),
-            // The constraints of the store belong here: until they are merged there is no room for
-            // one, and none of any name.
+            // No constraints are kept: there is no room for one, and none of any name.
             Work::Constrain(_) => fx.answer(ticket, Outcome::Refused(Refusal::Full)),
             Work::Free { .. } | Work::Constraint { .. } => fx.answer(ticket, Outcome::NoConstraint),
         }
