@@ -37,8 +37,6 @@ pub struct Durable {
     store: Store,
     effects: Effects,
     queries: Queries,
-    /// How many of the outcomes have been shown.
-    shown: usize,
     journal: Journal,
     /// Answers that wait for the disk.
     waiting: VecDeque<Waiting>,
@@ -110,13 +108,12 @@ impl std::fmt::Debug for Durable {
 impl Durable {
     /// A store that has been brought back, with the journal that goes on.
     pub(super) fn new(store: Store, journal: Journal) -> Self {
-        let effects = Effects { keeps_changes: true, ..Effects::default() };
+        let effects = Effects::with_changes();
         let last = journal.durable();
         Self {
             store,
             effects,
             queries: Queries::default(),
-            shown: 0,
             journal,
             waiting: VecDeque::new(),
             showing: None,
@@ -130,7 +127,7 @@ impl Durable {
 
     #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         if let Some(bytes) = growth(command)
             && !self.journal.accepts(RECORD_OVERHEAD + bytes)
             && self.keeps(command)
@@ -160,13 +157,13 @@ impl Durable {
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);
         self.record(false, now);
     }
 
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
         self.queries.forget(client);
         self.record(false, now);
@@ -174,7 +171,7 @@ impl Durable {
 
     pub(super) fn expire(&mut self, now: Now) {
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
-            self.prepare();
+            self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
             self.record(false, now);
         }
@@ -188,7 +185,7 @@ impl Durable {
     /// the disk has done.
     pub(super) fn commit(&mut self, now: Now) {
         self.now = now.mono;
-        self.prepare();
+        self.effects.prepare();
         if !self.queries.is_idle() {
             self.queries.advance(&mut self.store, now, &mut self.effects);
             self.record(true, now);
@@ -334,8 +331,7 @@ impl Durable {
             };
             return Some(Completion { ticket: waiting.ticket, reply });
         }
-        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
-        self.shown += 1;
+        let (ticket, outcome) = self.effects.next_outcome()?;
         Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
     }
 
@@ -384,26 +380,12 @@ impl Durable {
     }
 
     pub(super) fn check_invariants(&self) {
-        self.assert_drained();
+        self.effects.assert_drained();
         self.store.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, .. } = self.store.counts();
         assert_eq!(owners, jobs + declared + workers, "jobs and their base records differ");
-    }
-
-    /// Before each call: what the last one brought about has been shown.
-    fn prepare(&mut self) {
-        self.assert_drained();
-        self.effects.clear();
-        self.shown = 0;
-    }
-
-    fn assert_drained(&self) {
-        assert!(
-            self.shown == self.effects.outcomes.len(),
-            "completions show what the next call may change"
-        );
     }
 }
 

@@ -17,23 +17,16 @@ pub struct Embedded {
     store: Store,
     effects: Effects,
     queries: Queries,
-    /// How many of the outcomes have been shown.
-    shown: usize,
 }
 
 impl Embedded {
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            store: Store::new(seed),
-            effects: Effects::default(),
-            queries: Queries::default(),
-            shown: 0,
-        }
+        Self { store: Store::new(seed), effects: Effects::default(), queries: Queries::default() }
     }
 
     #[inline(always)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
         if !self.effects.searches.is_empty() {
             self.queries.take(&mut self.effects);
@@ -41,19 +34,19 @@ impl Embedded {
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, _now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);
     }
 
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
         self.queries.forget(client);
     }
 
     pub(super) fn expire(&mut self, now: Now) {
         if self.next_deadline().is_some_and(|at| at <= now.mono) {
-            self.prepare();
+            self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
         }
     }
@@ -61,7 +54,7 @@ impl Embedded {
     /// Ends a pass: in memory there is nothing but queries that go on behind it.
     pub(super) fn commit(&mut self, now: Now) {
         if !self.queries.is_idle() {
-            self.prepare();
+            self.effects.prepare();
             self.queries.advance(&mut self.store, now, &mut self.effects);
         }
     }
@@ -83,8 +76,7 @@ impl Embedded {
 
     #[inline(always)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
-        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
-        self.shown += 1;
+        let (ticket, outcome) = self.effects.next_outcome()?;
         Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
     }
 
@@ -102,23 +94,7 @@ impl Embedded {
     }
 
     pub(super) fn check_invariants(&self) {
-        self.assert_drained();
+        self.effects.assert_drained();
         self.store.check_invariants();
-    }
-
-    /// Before each call: what the last one brought about has been shown.
-    #[inline]
-    fn prepare(&mut self) {
-        self.assert_drained();
-        self.effects.clear();
-        self.shown = 0;
-    }
-
-    #[inline]
-    fn assert_drained(&self) {
-        assert!(
-            self.shown == self.effects.outcomes.len(),
-            "completions show what the next call may change"
-        );
     }
 }

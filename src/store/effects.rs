@@ -79,9 +79,17 @@ pub struct Effects {
     pub changes: Vec<Change>,
     /// Whether it is.
     pub keeps_changes: bool,
+    /// How many of the outcomes have been shown.
+    shown: usize,
 }
 
 impl Effects {
+    /// Effects that keep what has to outlive a restart.
+    #[must_use]
+    pub fn with_changes() -> Self {
+        Self { keeps_changes: true, ..Self::default() }
+    }
+
     #[inline]
     pub(super) fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
         self.outcomes.push((ticket, outcome));
@@ -111,9 +119,35 @@ impl Effects {
         }
     }
 
-    /// Forgets everything that was shown; searches stay until somebody takes them. O(packets).
+    /// The next outcome that has not been shown. O(1).
+    #[inline(always)]
+    pub fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+        let outcome = *self.outcomes.get(self.shown)?;
+        self.shown += 1;
+        Some(outcome)
+    }
+
+    /// Asserts that all outcomes have been shown.
+    #[inline]
+    pub fn assert_drained(&self) {
+        assert!(
+            self.shown == self.outcomes.len(),
+            "completions show what the next call may change"
+        );
+    }
+
+    /// Before each call that may bring about more: what the last one did has been shown, and is
+    /// forgotten. O(packets).
+    #[inline]
+    pub fn prepare(&mut self) {
+        self.assert_drained();
+        self.clear();
+    }
+
+    /// Forgets everything but searches, which stay until somebody takes them. O(packets).
     #[inline]
     pub fn clear(&mut self) {
+        self.shown = 0;
         self.outcomes.clear();
         self.changes.clear();
         let rare = self.popped.len() | self.watched.len() | self.events.len() | self.fetched.len();
