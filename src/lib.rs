@@ -10,6 +10,8 @@ pub mod store;
 
 pub mod journal;
 
+pub mod query;
+
 pub mod engine;
 pub mod protocol;
 

@@ -171,7 +171,7 @@ impl Disk for Nothing {
             Op::Sync { .. } => (Kind::Synced, Vec::new()),
             _ => (Kind::Space, Vec::new()),
         };
-        self.0.push_back(Done { kind, result: Ok(()), buffer });
+        self.0.push_back(Done { kind, result: Ok(()), buffer, sync_ns: 0 });
     }
 
     fn poll(&mut self) -> Option<Done> {

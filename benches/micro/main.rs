@@ -13,6 +13,7 @@ mod ends;
 mod heap;
 mod journal;
 mod json;
+mod queries;
 mod replies;
 mod waiters;
 

@@ -7,6 +7,7 @@ use crate::{ROUND, sized};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use jobcentre::base::buf::{BufferPool, Input, OutBuf};
+use jobcentre::base::time::Now;
 use jobcentre::model::core::Door;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{Encoding, Lease, Payload, Urgency};
@@ -15,7 +16,7 @@ use jobcentre::protocol::{Session, Shared, Step};
 
 /// A session to which a round of requests has been sent, and their serials.
 fn asked() -> (Session, Vec<u32>) {
-    let mut session = Session::new(Door::JobCentre);
+    let mut session = Session::new(Door::JobCentre, Now::default());
     let mut shared = Shared::new(1 << 20);
     let mut out = OutBuf::default();
     let lines = "{\"request\":\"get\",\"queues\":[\"queue0\"]}\n".repeat(ROUND);

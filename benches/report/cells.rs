@@ -3,6 +3,7 @@
 
 use crate::contestants::Contestant;
 use crate::durable::{self, Syncing};
+use crate::http;
 use crate::metric::{Metric, grouped};
 use serde::Serialize;
 
@@ -21,10 +22,11 @@ pub(crate) enum Group {
     Packets,
     Lateness,
     Durable,
+    Http,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -36,6 +38,7 @@ impl Group {
         Self::Packets,
         Self::Lateness,
         Self::Durable,
+        Self::Http,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Group {
             Self::Packets => "The networked priority queue, beside Job Centre",
             Self::Lateness => "Lateness",
             Self::Durable => "Durability",
+            Self::Http => "HTTP and Jobq",
         }
     }
 }
@@ -98,8 +102,15 @@ pub(crate) enum Task {
     Lateness { jobs: usize, spread_ms: u64 },
     /// `jobcentre bench` with these arguments on a server that keeps jobs on the disk.
     Durable { sync: Syncing, load: Vec<String>, beside_bare: bool },
+    /// The same at half of the rate that is reached at most, beside many standing jobs.
+    Compaction { load: Vec<String>, standing: u64, journal: durable::compaction::Journal },
     /// Fill a server that keeps jobs on the disk, stop it and start it again.
     Recovery { payload: usize, count: u64 },
+    /// `jobcentre bench` with these arguments, at half of the rate that is reached at most, beside
+    /// many jobs in a watched queue, which are queried or not.
+    Queries { load: Vec<String>, jobs: u64, queried: bool },
+    /// Polls over so many jobs.
+    Polls { jobs: u64, seconds: f64 },
 }
 
 /// How large everything is.
@@ -116,6 +127,7 @@ pub(crate) struct Sizes {
     pub(crate) timed: usize,
     pub(crate) spread_ms: u64,
     pub(crate) recovered: u64,
+    pub(crate) queried: u64,
 }
 
 impl Sizes {
@@ -132,6 +144,7 @@ impl Sizes {
         timed: 1_000_000,
         spread_ms: 10_000,
         recovered: 1_000_000,
+        queried: 50_000,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -146,6 +159,7 @@ impl Sizes {
         timed: 50_000,
         spread_ms: 2_000,
         recovered: 20_000,
+        queried: 10_000,
     };
 }
 
@@ -172,6 +186,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
     cells.push(lateness(sizes));
     cells.extend(durable::cells::all(sizes));
+    cells.extend(http::cells::all(sizes));
     cells
 }
 

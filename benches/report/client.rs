@@ -1,12 +1,13 @@
 //! A client of this server that says one thing at a time: for cells whose requests `jobcentre bench`
 //! does not know.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+#[derive(Debug)]
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
@@ -41,11 +42,13 @@ impl Client {
         Ok(())
     }
 
+    /// Sends all of it.
     pub(crate) fn send(&mut self, lines: &str) -> Result<(), String> {
         let sent = self.stream.get_mut().write_all(lines.as_bytes());
         sent.map_err(|error| format!("the server took no more: {error}"))
     }
 
+    /// The next line, with its end.
     pub(crate) fn answer(&mut self) -> Result<String, String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
@@ -53,6 +56,12 @@ impl Client {
             Ok(_) => Ok(line),
             Err(error) => Err(format!("the server did not answer: {error}")),
         }
+    }
+}
+
+impl Read for Client {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.read(bytes)
     }
 }
 

@@ -22,8 +22,12 @@ pub(crate) enum Contestant {
     Uring,
     Beanstalkd,
     Redis,
-    /// The other door of the server: the networked priority queue.
+    /// Another door of the server: the networked priority queue.
     Pinpriq,
+    /// The HTTP door of the server: whether it is there.
+    Health,
+    /// The same: jobs.
+    Jobq,
 }
 
 impl Contestant {
@@ -51,6 +55,8 @@ impl Contestant {
             Self::Beanstalkd => "beanstalkd",
             Self::Redis => "redis",
             Self::Pinpriq => "pinpriq",
+            Self::Health => "health",
+            Self::Jobq => "jobq",
         }
     }
 
@@ -61,22 +67,28 @@ impl Contestant {
             Self::Beanstalkd => "beanstalkd",
             Self::Redis => "redis",
             Self::Pinpriq => "pinpriq",
+            Self::Health => "health",
+            Self::Jobq => "jobq",
             _ => "job-centre",
         }
     }
 
-    /// The arguments that make it listen at a port, and keep nothing on a disk. The server has both
+    /// The arguments that make it listen at a port, and keep nothing on a disk. The server has two
     /// doors open whichever is measured; `other` is for the other one.
     fn arguments(self, port: u16, other: u16) -> Vec<String> {
         let own = |listen, pinpriq| {
             format!(
-                "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} \
+                "serve --listen 127.0.0.1:{listen} --pinpriq 127.0.0.1:{pinpriq} --http off \
                  --max-clients {CLIENTS_MAX}"
             )
         };
         let line = match self {
             Self::JobCentre => own(port, other),
             Self::Pinpriq => own(other, port),
+            Self::Health | Self::Jobq => format!(
+                "serve --listen 127.0.0.1:{other} --http 127.0.0.1:{port} \
+                 --max-clients {CLIENTS_MAX}"
+            ),
             Self::Beanstalkd => format!("-l 127.0.0.1 -p {port}"),
             Self::Redis => format!(
                 "--port {port} --bind 127.0.0.1 --appendonly no --maxclients {CLIENTS_MAX} \
@@ -109,9 +121,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Only the server itself, by both its doors.
+    /// Only the server itself, by all its doors.
     pub(crate) fn own(cores: Option<Cores>, scratch: &Path) -> Self {
-        let doors = [Contestant::JobCentre, Contestant::Pinpriq];
+        let doors =
+            [Contestant::JobCentre, Contestant::Pinpriq, Contestant::Health, Contestant::Jobq];
         let found = doors.map(|door| (door, jobcentre())).into();
         Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
     }
@@ -171,7 +184,8 @@ impl Programs {
     ) -> Result<Server, String> {
         let program = self.program(contestant).ok_or("absent")?;
         let [port, other] = free_ports().map_err(|error| format!("no free ports: {error}"))?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let [address, other_address] =
+            [port, other].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let mut command = match &self.cores {
             Some(cores) => cores.command(cores.server, program),
             None => Command::new(program),
@@ -194,7 +208,7 @@ impl Programs {
         // A flag may say otherwise.
         command.env("JOBCENTRE_LOG_LEVEL", "warn");
         let child = command.spawn().map_err(|error| format!("does not start: {error}"))?;
-        let mut server = Server { child, address };
+        let mut server = Server { child, address, other: other_address };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             if let Ok(Some(status)) = server.child.try_wait() {
@@ -216,6 +230,8 @@ impl Programs {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Its other door, if it has two: that of Job Centre beside HTTP.
+    pub(crate) other: SocketAddr,
 }
 
 impl Server {

@@ -5,6 +5,7 @@ use crate::metric::{Metric, Sample};
 use crate::stats::float;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 /// A figure at a path of names.
@@ -22,6 +23,20 @@ pub(crate) fn drive(
     contestant: Contestant,
     arguments: &[String],
 ) -> Result<Value, String> {
+    drive_at(programs, server, server.address, contestant, arguments)
+}
+
+/// The same by a certain door of the server.
+///
+/// # Errors
+/// Says what the generator said.
+pub(crate) fn drive_at(
+    programs: &Programs,
+    server: &Server,
+    address: SocketAddr,
+    contestant: Contestant,
+    arguments: &[String],
+) -> Result<Value, String> {
     let mut command = match &programs.cores {
         Some(cores) => cores.command(cores.generator, jobcentre()),
         None => Command::new(jobcentre()),
@@ -29,7 +44,7 @@ pub(crate) fn drive(
     command
         .arg("bench")
         .args(arguments)
-        .args(["--dialect", contestant.dialect(), "--address", &server.address.to_string()])
+        .args(["--dialect", contestant.dialect(), "--address", &address.to_string()])
         .args(["--server-pid", &server.pid().to_string(), "--json", "-"]);
     let raw = finish(&mut command)?;
     if raw["requests"].as_u64() == Some(0) {

@@ -45,8 +45,20 @@ impl Cores {
 
     /// Puts this process onto the generator's core: it is a client in some cells.
     pub(crate) fn pin_this(&self) {
+        self.pin_this_to(self.generator);
+    }
+
+    /// Measures something as this process, on the server's core.
+    pub(crate) fn as_server<T>(&self, measure: impl FnOnce() -> T) -> T {
+        self.pin_this_to(self.server);
+        let measured = measure();
+        self.pin_this();
+        measured
+    }
+
+    fn pin_this_to(&self, core: usize) {
         let pid = std::process::id().to_string();
-        let core = self.generator.to_string();
+        let core = core.to_string();
         // Without it the numbers are noisier, not wrong.
         let _ = Command::new(&self.taskset).args(["-a", "-cp", &core, &pid]).output();
     }

@@ -8,6 +8,7 @@ mod cells;
 mod client;
 mod contestants;
 mod durable;
+mod http;
 mod lateness;
 mod load;
 mod machine;

@@ -203,9 +203,10 @@ fn notes(outcome: &Outcome) -> Vec<String> {
         }
     }
     let command = outcome.lines.iter().find_map(|line| match &line.task {
-        Task::Load(words) | Task::HalfRate(words) | Task::Durable { load: words, .. } => {
-            Some(words.join(" "))
-        }
+        Task::Load(words)
+        | Task::HalfRate(words)
+        | Task::Durable { load: words, .. }
+        | Task::Queries { load: words, .. } => Some(words.join(" ")),
         _ => None,
     });
     if let Some(command) = command {

@@ -56,6 +56,8 @@ pub(crate) enum Metric {
     BareP50,
     /// The former over the latter.
     OverBare,
+    /// What compaction has moved, in MiB.
+    Moved,
     /// Jobs that are back in a second after a start.
     RecoveryRate,
     /// From the start until it listens.
@@ -65,6 +67,10 @@ pub(crate) enum Metric {
     MemoryAfter,
     /// The latter over the former.
     RecoveryMemory,
+    /// Queries a second, back to back.
+    Queries,
+    /// Polls a second that got a job.
+    Polls,
 }
 
 impl Metric {
@@ -98,11 +104,14 @@ impl Metric {
             Self::PutP50 => "p50 of puts, us",
             Self::BareP50 => "bare write and fdatasync, p50, us",
             Self::OverBare => "p50 of puts / bare",
+            Self::Moved => "moved by compaction, MiB",
             Self::RecoveryRate => "jobs back a second",
             Self::RecoverySeconds => "start until it listens, s",
             Self::MemoryBefore => "memory before the stop, MiB",
             Self::MemoryAfter => "memory after the start, MiB",
             Self::RecoveryMemory => "memory after / before",
+            Self::Queries => "queries a second",
+            Self::Polls => "polls a second",
         }
     }
 

@@ -55,6 +55,8 @@ fn color(contestant: Contestant) -> RGBColor {
         Contestant::Beanstalkd => RGBColor(230, 159, 0),
         Contestant::Redis => RGBColor(213, 60, 0),
         Contestant::Pinpriq => RGBColor(110, 50, 160),
+        // No picture shows them beside others.
+        Contestant::Health | Contestant::Jobq => RGBColor(90, 90, 90),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::cells::{Group, NAMED, Sizes, at_backlog, named, short};
 use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
-use crate::durable::cells::IN_MEMORY;
+use crate::durable::cells::{DENSE, IN_MEMORY};
+use crate::http::cells::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
 use crate::run::Outcome;
 use crate::stats::{Spread, paired};
@@ -293,6 +294,26 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
     }));
     rules.push(Rule::value("lateness", Group::Lateness, Metric::Missed, 0.0, COUNT));
     rules.extend(durable());
+    rules.extend(http());
+    rules
+}
+
+/// Those of the HTTP door.
+fn http() -> Vec<Rule> {
+    let between = |cell: &str, metric, ours: &str, theirs: &str, most| Rule {
+        how: How::Ratio { ours: ours.to_owned(), theirs: theirs.to_owned() },
+        what: format!("{cell}: {}, {ours} / {theirs}", metric_name(metric)),
+        ..Rule::ratio(cell, Group::Http, metric, Echo, most)
+    };
+    let mut rules = Vec::new();
+    for cell in ["http-1", "http-16"] {
+        for ours in [POST, GET] {
+            rules.push(between(cell, Metric::Throughput, ours, HEALTH, 0.60).at_least());
+        }
+        rules.push(between(cell, Metric::Cpu, HEALTH, Echo.name(), 1.5));
+    }
+    rules.push(between("queries", Metric::P999, JobCentre.name(), NO_QUERIES, 2.0));
+    rules.push(Rule::value("polls", Group::Http, Metric::Polls, 2_000.0, "polls/s").at_least());
     rules
 }
 
@@ -319,6 +340,11 @@ fn durable() -> Vec<Rule> {
             ..ratio("durable-50ms", Metric::Cpu, JobCentre, 1.12)
         },
         ratio("durable-50ms", rate, Beanstalkd, 1.1).at_least(),
+        Rule {
+            how: How::Ratio { ours: JobCentre.name().to_owned(), theirs: DENSE.to_owned() },
+            what: format!("compaction: p99.9 / {DENSE}"),
+            ..ratio("compaction", Metric::P999, JobCentre, 2.0)
+        },
         value("recovery", Metric::RecoveryRate, 1e6, "jobs/s").at_least(),
         value("recovery", Metric::RecoveryMemory, 1.1, "x"),
     ]

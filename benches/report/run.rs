@@ -5,7 +5,7 @@ use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;
-use crate::{durable, lateness, memory, naming, syscalls};
+use crate::{durable, http, lateness, memory, naming, syscalls};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -141,9 +141,19 @@ impl Runner {
             Task::Durable { sync, load, beside_bare } => {
                 durable::load(programs, &self.scratch, contestant, *sync, load, *beside_bare)
             }
+            Task::Compaction { load, standing, journal } => {
+                let rate = *rate.ok_or("no rate")?.as_ref().map_err(Clone::clone)?;
+                durable::compaction::load(programs, &self.scratch, load, *standing, *journal, rate)
+            }
             Task::Recovery { payload, count } => {
                 durable::recovery(programs, &self.scratch, *payload, *count)
             }
+            Task::Queries { load, jobs, queried } => {
+                let rate = rate.ok_or("no rate")?.as_ref().map_err(Clone::clone)?;
+                let words = [&load[..], &["--rate".into(), rate.to_string()]].concat();
+                http::beside_queries(programs, &words, *jobs, *queried)
+            }
+            Task::Polls { jobs, seconds } => http::polls(programs, *jobs, *seconds),
         }
     }
 
@@ -158,14 +168,20 @@ impl Runner {
         entries: &[&Entry],
         notes: &mut Vec<String>,
     ) -> Option<Result<f64, String>> {
-        let words = entries.iter().find_map(|entry| match &entry.task {
-            Task::HalfRate(words) => Some(words),
-            _ => None,
-        })?;
-        let reached = || {
-            let server = self.programs.start(Contestant::JobCentre)?;
-            let raw = drive(&self.programs, &server, Contestant::JobCentre, words)?;
-            number(&raw, &["requests_per_second"]).ok_or_else(|| "no rate was told".to_owned())
+        let is_at_half = |task: &Task| {
+            matches!(task, Task::HalfRate(_) | Task::Compaction { .. } | Task::Queries { .. })
+        };
+        let task = &entries.iter().find(|entry| is_at_half(&entry.task))?.task;
+        let reached = || match task {
+            Task::Compaction { load, .. } => {
+                durable::compaction::reached(&self.programs, &self.scratch, load)
+            }
+            Task::HalfRate(words) | Task::Queries { load: words, .. } => {
+                let server = self.programs.start(Contestant::JobCentre)?;
+                let raw = drive(&self.programs, &server, Contestant::JobCentre, words)?;
+                number(&raw, &["requests_per_second"]).ok_or_else(|| "no rate was told".to_owned())
+            }
+            _ => unreachable!("others have no rate"),
         };
         let rates: Result<Vec<f64>, String> = (0..3).map(|_| reached()).collect();
         let rate = rates.and_then(|rates| {

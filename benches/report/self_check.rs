@@ -22,10 +22,11 @@ const TINY: Sizes = Sizes {
     timed: 2_000,
     spread_ms: 500,
     recovered: 1_000,
+    queried: 500,
 };
 
 /// The cells with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 12] = [
+const CHECKED: [&str; 16] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
@@ -37,7 +38,11 @@ const CHECKED: [&str; 12] = [
     "deliveries-1",
     "lateness",
     "durable-1-1",
+    "compaction",
     "recovery",
+    "http-1",
+    "queries",
+    "polls",
 ];
 
 /// Runs all checks.
@@ -71,8 +76,8 @@ pub(crate) fn run() -> Result<(), String> {
     let verdicts: Vec<_> = rules::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
     let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
-        durable-1-1 twice, recovery twice";
-    assert_eq!(judged, 13, "{what}");
+        durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls";
+    assert_eq!(judged, 18, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;

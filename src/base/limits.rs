@@ -91,6 +91,27 @@ pub const EVENTS_PER_PASS: usize = 1024;
 /// Connections asked for by peers but not yet accepted, kept by the kernel.
 pub const LISTEN_BACKLOG: i32 = 4096;
 
+/// Connections to other servers at one time, those that are not yet connected included.
+pub const OUTGOING_MAX: usize = 1024;
+
+/// How long another server has to accept a connection, to be found and to prove who it is.
+pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Names of other servers that wait to be looked up.
+pub const NAMES_MAX: usize = 1024;
+
+/// How many names are looked up at a time.
+pub const RESOLVERS: usize = 4;
+
+/// Addresses of one name that are tried.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Bytes that another server may spend on proving who it is: certificates are the most of it.
+pub const HANDSHAKE_MAX: usize = 256 * 1024;
+
+/// Bytes that are encrypted at a time: what fits into one record.
+pub const TLS_PIECE: usize = 16 * 1024;
+
 /// Queues without jobs and waiters that are remembered, so that a queue which is empty for a moment
 /// is not made anew for each job.
 pub const IDLE_QUEUES: usize = 1024;
@@ -120,6 +141,26 @@ pub const STOCK_JOBS: u32 = 256;
 /// Jobs of a queue that is removed which go with one answer.
 pub const DROPPED_AT_ONCE: u32 = 512;
 
+/// Places of jobs, or of queues, that are looked at for one part of a census ..
+pub const CENSUS_PLACES: u32 = 4 * 1024;
+/// .. and queues that it lists.
+pub const CENSUS_QUEUES: usize = 512;
+
+/// Queues that have figures of their own; what the others have is added up.
+pub const FIGURES_QUEUES: usize = 1000;
+
+/// Bytes of the name of a queue that has figures of its own.
+pub const FIGURES_NAME_MAX: usize = 256;
+
+/// Queues whose figures are written in one pass.
+pub const FIGURES_AT_ONCE: usize = 64;
+
+/// How often the server looks at its memory, at most.
+pub const MEMORY_PERIOD: Duration = Duration::from_secs(10);
+
+/// The shortest time over which it is said how busy the loop was.
+pub const BUSY_WINDOW: Duration = Duration::from_secs(10);
+
 /// Rows that a question may find without a search in the background.
 pub const FOUND_AT_ONCE: usize = 512;
 
@@ -140,6 +181,45 @@ pub const REMATCHED_JOBS: usize = 1024;
 pub const REMATCHED_BYTES: usize = 1024 * 1024;
 /// .. and places of jobs that are looked at.
 pub const REMATCHED_PLACES: usize = 16 * 1024;
+
+/// Workers on the list at one time.
+pub const WORKERS_MAX: usize = 10_000;
+
+/// How long a worker has to answer that it takes a job.
+pub const WORKER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a connection to a worker is kept without being used.
+pub const WORKER_IDLE: Duration = Duration::from_secs(15);
+
+/// Bytes of a worker's answer that are passed over for the sake of its connection.
+pub const WORKER_ANSWER_MAX: u64 = 64 * 1024;
+
+/// How long a worker rests after its first failure; twice as long after each further one in a row.
+pub const WORKER_REST: Duration = Duration::from_secs(1);
+
+/// So many failures in a row, and a worker is dropped.
+pub const WORKER_FAILURES_MAX: u32 = 5;
+
+/// Takes that stand for one worker at a time: as many jobs can come to it at once.
+pub const WORKER_TAKES_MAX: usize = 16;
+
+/// Names that a worker has said not to know, of those that it did not ask for by name; further ones
+/// it is asked about again.
+pub const UNKNOWN_NAMES_MAX: usize = 1024;
+
+/// Things that are done for one worker before the next has its turn, ..
+pub const WORKER_TURN: usize = 32;
+/// .. and for all of them in one pass.
+pub const WORKERS_PER_PASS: usize = 4096;
+
+/// Workers that a job can be refused by before that is forgotten; then it rests first.
+pub const REFUSERS_MAX: usize = 16;
+
+/// Different sets of workers that ready jobs of one queue can be refused by, for the same.
+pub const SHELVES_MAX: usize = 64;
+
+/// How long a job rests whose refusals are forgotten.
+pub const REFUSED_REST: Duration = Duration::from_secs(10);
 
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
@@ -185,16 +265,111 @@ pub const JOURNAL_PACE_MIN: u64 = 2;
 pub const JOURNAL_PACE_MAX: u64 = 8;
 
 /// Bytes that compaction moves in a second without any traffic.
-pub const JOURNAL_MOVE_RATE: u64 = 32 * 1024 * 1024;
+pub const JOURNAL_MOVE_RATE: u64 = 16 * 1024 * 1024;
 
 /// How often it does so, in nanoseconds. No longer time than this counts at once.
-pub const JOURNAL_MOVE_STEP_NS: u64 = 10_000_000;
+pub const JOURNAL_MOVE_STEP_NS: u64 = 2_000_000;
+
+/// Bytes that compaction may move in a pass in any case, which without traffic is a step; more only
+/// if what was appended in that pass calls for it. A fifth of a millisecond, for small records.
+pub const JOURNAL_MOVE_PASS: u64 = JOURNAL_MOVE_RATE * JOURNAL_MOVE_STEP_NS / 1_000_000_000;
 
 /// Nothing is moved while so many bytes wait for the disk.
 pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
 
 /// Bytes of a segment that recovery reads at one time.
 pub const JOURNAL_READ: usize = 1024 * 1024;
+
+/// Bytes of the head of an HTTP message: its first line and its fields.
+pub const HTTP_HEAD_MAX: usize = 16 * 1024;
+
+/// Bytes of the target of an HTTP request.
+pub const HTTP_TARGET_MAX: usize = 8 * 1024;
+
+/// Fields of one head.
+pub const HTTP_FIELDS_MAX: usize = 64;
+
+/// Bytes of the line before a chunk of an HTTP body, extensions included.
+pub const HTTP_CHUNK_LINE_MAX: usize = 256;
+
+/// Bytes that all extensions of one body may have together: they are of no use to anybody.
+pub const HTTP_EXTENSIONS_MAX: usize = 16 * 1024;
+
+/// What an HTTP body may have beyond `--max-request`.
+pub const HTTP_BODY_EXTRA: usize = 64 * 1024;
+
+/// A long HTTP answer is sent in pieces of about this size, one in a pass.
+pub const HTTP_PIECE: usize = 64 * 1024;
+
+/// How long the head of an HTTP request may take from its first byte on.
+pub const HTTP_HEAD_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long its body may take besides what [`HTTP_BODY_RATE`] allows.
+pub const HTTP_BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that count as a second well spent.
+pub const HTTP_BODY_RATE: u64 = 16 * 1024;
+
+/// How long an HTTP client may keep a connection that it does not use.
+pub const HTTP_IDLE_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long the next piece of a long HTTP answer may have to wait for its reader.
+pub const HTTP_READER_PATIENCE: Duration = Duration::from_mins(1);
+
+const _: () = assert!(HTTP_TARGET_MAX < HTTP_HEAD_MAX && HTTP_HEAD_MAX <= STALLED_INPUT_MAX);
+const _: () = assert!(HTTP_CHUNK_LINE_MAX <= HTTP_EXTENSIONS_MAX && HTTP_BODY_RATE > 0);
+const _: () = assert!(HTTP_PIECE <= OUTPUT_HIGH_WATER, "a piece may be written at any time");
+const _: () = assert!(MAX_REQUEST_MAX + HTTP_BODY_EXTRA < u32::MAX as usize / 2);
+
+/// Bytes of the expressions of one query.
+pub const QUERY_TEXT_MAX: usize = 256 * 1024;
+
+/// How deep an expression may be nested, and a chain of `AND` or `OR` counts by its links. Twice
+/// the number of terms of a query.
+pub const QUERY_DEPTH_MAX: usize = 400;
+
+/// Functions that one query may call, each place in its text counted: what they do for one row may
+/// have to end before anybody asks whether to go on.
+pub const QUERY_CALLS_MAX: usize = 1000;
+
+/// Bytes of the longest text that a query sees or makes, unless requests may be so long that it has
+/// to be more; a longer payload or log counts as NULL.
+pub const QUERY_VALUE_DEFAULT: usize = 4 * 1024 * 1024;
+
+/// The same, however long requests may be.
+pub const QUERY_VALUE_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of memory that queries take at most.
+pub const QUERY_HEAP_MAX: usize = 512 * 1024 * 1024;
+
+/// Queries that are kept ready to be run again.
+pub const QUERY_STATEMENTS: usize = 16;
+
+/// Queries that wait for their turn; further ones are refused.
+pub const QUERIES_WAITING_MAX: usize = 1024;
+
+/// Queries that are begun or ended in one pass.
+pub const QUERIES_PER_PASS: usize = 16;
+
+/// Default for how long a query may take (`--query-timeout`).
+pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+/// Shortest `--query-timeout`.
+pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+/// Longest `--query-timeout`: other queries wait meanwhile.
+pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
+
+/// Default for how long results are kept (`--result-ttl`).
+pub const RESULT_TTL_DEFAULT: Duration = Duration::from_hours(1);
+/// Shortest `--result-ttl`.
+pub const RESULT_TTL_MIN: Duration = Duration::from_millis(1);
+/// Longest `--result-ttl`.
+pub const RESULT_TTL_MAX: Duration = Duration::from_hours(24 * 365);
+
+/// How long a client that waits for the end of a job waits if it does not say (LightJQ).
+pub const POLLING_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
+pub const POLL_CANDIDATES: u64 = 16;
 
 const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
 const _: () =
@@ -211,6 +386,11 @@ const _: () = assert!(
     u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
     "a name of any length can be subscribed to, and offsets are 32 bits wide"
 );
+const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_DEFAULT);
+const _: () = assert!(QUERY_VALUE_DEFAULT >= 2 * MAX_REQUEST_DEFAULT, "what is put can be found");
+const _: () = assert!(QUERY_VALUE_DEFAULT <= QUERY_VALUE_MAX);
+const _: () = assert!(QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
+const _: () = assert!(OUTGOING_MAX <= NAMES_MAX, "each can have its name looked up");
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =
     assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

@@ -6,6 +6,7 @@
 pub mod buf;
 pub mod deadlines;
 pub mod heap;
+pub mod histogram;
 pub mod limits;
 pub mod paged;
 pub mod rng;

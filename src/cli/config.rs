@@ -6,6 +6,8 @@ use super::address::DoorAddress;
 use super::constraints;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
+use super::query_timeout::QueryTimeout;
+use super::result_ttl::ResultTtl;
 use super::size::Size;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
@@ -17,6 +19,7 @@ use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What can be set. Absent means: ask the next source.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -32,6 +35,11 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     pinpriq: Option<DoorAddress>,
 
+    /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
+    /// 127.0.0.1:11480].
+    #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
+    http: Option<DoorAddress>,
+
     /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
     /// jobs live in memory].
     #[arg(long, value_name = "DIR", env = "JOBCENTRE_DATA")]
@@ -42,8 +50,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
     fsync: Option<Fsync>,
 
-    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped
-    /// [default: 1MiB].
+    /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
+    /// A body of an HTTP request may have 64 KiB more [default: 1MiB].
     #[arg(long, value_name = "SIZE", env = "JOBCENTRE_MAX_REQUEST")]
     #[arg(value_parser = parse_max_request)]
     #[serde(default, deserialize_with = "read_max_request")]
@@ -54,6 +62,20 @@ pub(super) struct Options {
     #[arg(value_parser = parse_max_clients)]
     #[serde(default, deserialize_with = "read_max_clients")]
     max_clients: Option<usize>,
+
+    /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
+    query_timeout: Option<QueryTimeout>,
+
+    /// How long the result of a job that was put through LightJQ is kept until it is fetched, and
+    /// an error anyway (30s, 1h) [default: 1h].
+    #[arg(long, value_name = "TIME", env = "JOBCENTRE_RESULT_TTL")]
+    result_ttl: Option<ResultTtl>,
+
+    /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
+    /// that browsers trust [default: none].
+    #[arg(long, value_name = "FILE", env = "JOBCENTRE_WORKER_CA")]
+    worker_ca: Option<PathBuf>,
 
     /// How log lines on stderr look [default: human].
     #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
@@ -77,6 +99,9 @@ pub(super) struct Config {
     pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
     pub(super) max_clients: usize,
+    pub(super) query_timeout: Duration,
+    pub(super) result_ttl: Duration,
+    pub(super) worker_ca: Option<PathBuf>,
     pub(super) log_format: Format,
     pub(super) log_level: Level,
     pub(super) constraints: Vec<Constraint>,
@@ -98,10 +123,14 @@ impl Options {
         Self {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
+            http: self.http.or(fallback.http),
             data: self.data.or(fallback.data),
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
             max_clients: self.max_clients.or(fallback.max_clients),
+            query_timeout: self.query_timeout.or(fallback.query_timeout),
+            result_ttl: self.result_ttl.or(fallback.result_ttl),
+            worker_ca: self.worker_ca.or(fallback.worker_ca),
             log_format: self.log_format.or(fallback.log_format),
             log_level: self.log_level.or(fallback.log_level),
             constraints: self.constraints.or(fallback.constraints),
@@ -110,12 +139,15 @@ impl Options {
 
     /// Fills in the defaults.
     pub(super) fn complete(self) -> Config {
-        let listen = self.listen.unwrap_or_else(|| {
-            DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], Door::JobCentre.default_port())))
-        });
-        let pinpriq = self.pinpriq.unwrap_or(DoorAddress::Off);
+        let usual =
+            |door: Door| DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], door.default_port())));
+        let wanted = [
+            (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
+            (Door::Pinpriq, self.pinpriq.unwrap_or(DoorAddress::Off)),
+            (Door::Http, self.http.unwrap_or_else(|| usual(Door::Http))),
+        ];
         let mut doors = Vec::new();
-        for (door, address) in [(Door::JobCentre, listen), (Door::Pinpriq, pinpriq)] {
+        for (door, address) in wanted {
             if let DoorAddress::At(address) = address {
                 doors.push((door, address));
             }
@@ -126,6 +158,9 @@ impl Options {
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
+            query_timeout: self.query_timeout.unwrap_or_default().0,
+            result_ttl: self.result_ttl.unwrap_or_default().0,
+            worker_ca: self.worker_ca,
             log_format: self.log_format.unwrap_or(Format::Human),
             log_level: self.log_level.unwrap_or(Level::Info),
             constraints: self.constraints.unwrap_or_default(),
@@ -177,16 +212,22 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\npinpriq = '[::1]:8'\ndata = 'd'\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
-                    log-format = 'json'\nlog-level = 'warn'\n\
+                    query-timeout = '2s'\nresult-ttl = '30s'\n\
+                    worker-ca = 'ca.pem'\nlog-format = 'json'\nlog-level = 'warn'\n\
                     [[constraint]]\nname = 'c'\nmatcher = []\nmax_running = 3\n";
         let config = options(toml).unwrap().complete();
-        let [lines, packets] = ["127.0.0.1:7", "[::1]:8"].map(|address| address.parse().unwrap());
-        assert_eq!(config.doors, [(Door::JobCentre, lines), (Door::Pinpriq, packets)]);
+        let [lines, packets, http] =
+            ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
+        let doors = [(Door::JobCentre, lines), (Door::Pinpriq, packets), (Door::Http, http)];
+        assert_eq!(config.doors, doors);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
+        assert_eq!(config.query_timeout, Duration::from_secs(2));
+        assert_eq!(config.result_ttl, Duration::from_secs(30));
         assert_eq!(config.data, Some(PathBuf::from("d")));
-        assert_eq!(config.fsync, SyncMode::Every(std::time::Duration::from_millis(50)));
+        assert_eq!(config.worker_ca, Some(PathBuf::from("ca.pem")));
+        assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
         assert_eq!((config.log_format, config.log_level), (Format::Json, Level::Warn));
         assert_eq!(config.constraints[0].max_running, Some(3));
         assert_eq!(options("max-request = 100").unwrap().complete().max_request, 100);
@@ -201,7 +242,10 @@ mod tests {
             "\nmax-request = 1",
             "\nlisten = '11400'",
             "\npinpriq = true",
+            "\nhttp = '11480'",
             "\nfsync = 'sometimes'",
+            "\nquery-timeout = 5",
+            "\nresult-ttl = 5",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\n[[constraint]]\nname = 'c'",
@@ -216,12 +260,16 @@ mod tests {
     #[test]
     fn the_first_source_wins() {
         let flags = options("max-clients = 1").unwrap();
-        let file = options("max-clients = 2\nlisten = 'off'").unwrap();
+        let file = options("max-clients = 2\nlisten = 'off'\nhttp = 'off'").unwrap();
         let config = flags.or(file).complete();
         assert_eq!(config.max_clients, 1);
         assert!(config.doors.is_empty());
         let doors = Options::default().complete().doors;
-        assert_eq!(doors, [(Door::JobCentre, "127.0.0.1:11400".parse().unwrap())]);
+        let [lines, http] =
+            ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
+        assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
+        assert_eq!(config.query_timeout, Duration::from_secs(5));
+        assert_eq!(config.result_ttl, Duration::from_hours(1));
     }
 }

@@ -1,5 +1,6 @@
 //! When jobs are made durable, as people write it.
 
+use super::times;
 use crate::journal::SyncMode;
 use serde::Deserialize;
 use std::str::FromStr;
@@ -23,10 +24,7 @@ impl FromStr for Fsync {
             _ => {}
         }
         let help = "give always, never, or a time such as 50ms or 1s";
-        let every = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
-        if every < SHORTEST || every > LONGEST {
-            return Err(format!("a time from 1ms to 1h is possible: {help}"));
-        }
+        let every = times::read(text, SHORTEST..=LONGEST, "from 1ms to 1h", help)?;
         Ok(Self(SyncMode::Every(every)))
     }
 }

@@ -10,8 +10,12 @@ mod fsync;
 mod journal;
 mod log;
 mod progress;
+mod query_timeout;
+mod result_ttl;
 mod serve;
 mod size;
+mod times;
+mod work;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -31,13 +35,33 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server until SIGTERM or SIGINT.
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
 
     /// Measure a running server: send it requests, check every reply, report rates and latencies.
     Bench(Box<bench::Bench>),
 
     /// Check, print or salvage a data directory (--data) while no server uses it.
     Journal(journal::Journal),
+
+    /// Work for a server: run a command for each of its LightJQ jobs.
+    ///
+    /// The command gets the job's argument as JSON on stdin, and JOB_ID, JOB_NAME and JOB_TIMEOUT
+    /// (seconds) in its environment. What it prints on stdout must be JSON and is the result;
+    /// nothing at all is null. Anything else, or more than 64 MiB, is a failure without another
+    /// try: the command has said that it is done. --text takes it as a string instead.
+    ///
+    /// Any exit status but 0, or a death by signal, is a failure and worth another try, except 64
+    /// and 65 (EX_USAGE, EX_DATAERR of sysexits.h): those are final. Its message is the last of
+    /// what the command printed on stderr.
+    ///
+    /// The command runs in a process group of its own. What takes longer than the job's timeout is
+    /// killed (SIGKILL) with its group, and so is what the command leaves behind in its group,
+    /// half a second after its end.
+    ///
+    /// SIGTERM or SIGINT: no more jobs are taken, running commands may finish within --patience
+    /// and are then killed, and the master is told. A second signal kills them at once.
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    Work(Box<work::Work>),
 }
 
 /// Runs the program as the command line says.
@@ -51,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Journal(command) => command.run(),
+        Command::Work(command) => command.run(),
     }
 }
 

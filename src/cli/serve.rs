@@ -3,12 +3,14 @@
 use super::config::{Config, Options};
 use super::{complain, constraints, data, files, log};
 use crate::engine::Engine;
-use crate::reactor::{Clock, Ending, Reactor, Wake};
+use crate::query::value_max;
+use crate::reactor::query::QueryThread;
+use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
 use crate::server::{Server, Settings};
 use clap::Args;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::{error, info, warn};
 
@@ -41,7 +43,7 @@ impl Serve {
         };
         let config = self.options.or(file).complete();
         if config.doors.is_empty() {
-            complain("every door is off: give --listen or --pinpriq an address");
+            complain("every door is off: give --listen, --pinpriq or --http an address");
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
@@ -59,26 +61,45 @@ impl Serve {
 }
 
 fn serve(config: &Config) -> io::Result<Ending> {
+    let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let max_clients = files::make_room(config.max_clients);
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
     let (mut clock, wake) = (Clock::start(), Wake::default());
-    let mut engine = if let Some(dir) = &config.data {
+    let engine = if let Some(dir) = &config.data {
         data::open(dir, config.fsync, entropy, &mut clock, &wake)?
     } else {
         info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
         Engine::in_memory(entropy)
     };
+    let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
+    let mut engine = engine.with_queries(Box::new(queries));
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
-    let server = Server::new(settings, engine);
+    let server = Server::new(settings, engine).with_result_ttl(config.result_ttl);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
+    if let Some(trust) = trust {
+        reactor.set_trust(trust);
+    }
     info!(
         version = env!("CARGO_PKG_VERSION"),
         max_clients,
         max_request = config.max_request,
         "serving"
     );
-    reactor.run()
+    let ending = reactor.run()?;
+    if let Some(status) = reactor.core().journal_status() {
+        data::sum_up(&status);
+    }
+    Ok(ending)
+}
+
+/// Trust in the authorities of `--worker-ca`.
+fn read_trust(path: &Path) -> io::Result<Trust> {
+    let wrong =
+        |kind, why: String| io::Error::new(kind, format!("--worker-ca {}: {why}", path.display()));
+    let pem = std::fs::read(path)
+        .map_err(|error| wrong(error.kind(), format!("cannot be read: {error}")))?;
+    Trust::with(&pem).map_err(|why| wrong(io::ErrorKind::InvalidData, why))
 }
 
 fn report(ending: Ending) {

@@ -8,21 +8,27 @@
 //! in the store has a base record, and a place without a job has none; answers that wait are kept
 //! in the order of what they wait for.
 
+use super::queries::Queries;
 use super::record;
 use super::show;
-use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::histogram::Histogram;
+use crate::base::limits::{EXPIRED_PER_PASS, JOURNAL_RESERVE};
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
-    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, Stamp, Status, recover,
+    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, SYNC_BOUNDS_NS, Stamp,
+    Status, recover,
 };
 use crate::model::command::Command;
+use crate::model::figures::{Figures, JournalFigures};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Encoding, Lease, Packet, Payload, Urgency};
-use crate::model::reply::{Completion, JobView, Refusal, Reply};
+use crate::model::job::Packet;
+use crate::model::owned::{OwnedJob, OwnedProgress};
+use crate::model::reply::{Completion, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::watch::Watch;
 use crate::model::work::{Condition, Constraint, Path, Scalar, Work};
+use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
@@ -30,8 +36,7 @@ use std::collections::VecDeque;
 pub struct Durable {
     store: Store,
     effects: Effects,
-    /// How many of the outcomes have been shown.
-    shown: usize,
+    queries: Queries,
     journal: Journal,
     /// Answers that wait for the disk.
     waiting: VecDeque<Waiting>,
@@ -43,11 +48,17 @@ pub struct Durable {
     last: Stamp,
     /// Something was written down since the last commit: there must be another one.
     uncommitted: bool,
+    /// The moment of the last commit.
+    now: Mono,
+    /// How long answers have waited, in nanoseconds.
+    waited_ns: Histogram,
 }
 
 /// An answer that waits until a batch is durable.
 struct Waiting {
     stamp: Stamp,
+    /// Since when.
+    since: Mono,
     ticket: Ticket,
     answer: Answer,
 }
@@ -57,57 +68,17 @@ enum Answer {
     Outcome(Outcome),
     Job(Box<OwnedJob>),
     Packets(Vec<Packet>),
+    Progress(Box<OwnedProgress>),
     Watched(Box<Watched>),
 }
 
-struct OwnedJob {
-    id: JobId,
-    queue: Box<[u8]>,
-    digits: Option<Box<str>>,
-    number: i64,
-    encoding: Encoding,
-    bytes: Box<[u8]>,
-    lease: Lease,
-}
-
-impl OwnedJob {
-    fn new(job: &JobView<'_>) -> Self {
-        let (number, digits) = match job.urgency {
-            Urgency::Number(number) => (number, None),
-            Urgency::Beyond(digits) => (0, Some(digits.into())),
-            Urgency::Never => unreachable!("no take selects a job without urgency"),
-        };
-        Self {
-            id: job.id,
-            queue: job.queue.into(),
-            digits,
-            number,
-            encoding: job.payload.encoding,
-            bytes: job.payload.bytes.into(),
-            lease: job.lease,
-        }
-    }
-
-    fn view(&self) -> JobView<'_> {
-        let number = Urgency::Number(self.number);
-        JobView {
-            id: self.id,
-            queue: &self.queue,
-            urgency: self.digits.as_deref().map_or(number, Urgency::Beyond),
-            payload: Payload { encoding: self.encoding, bytes: &self.bytes },
-            lease: self.lease,
-        }
-    }
-}
-
-/// Bytes of a record beside the payload and the name of the queue, at most, for a job without
-/// digits beyond 64 bits.
-const RECORD_OVERHEAD: usize = 128;
-
-/// How many bytes that are kept a command asks to be written down; `None` if it may not be refused.
+/// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
 fn growth(command: &Command<'_>) -> Option<usize> {
-    match *command {
+    match command {
         Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
+        Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
+            Some(note.bytes.len()).filter(|&bytes| bytes as u64 > JOURNAL_RESERVE)
+        }
         Command::Watch(watch) => match *watch {
             Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
             Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
@@ -117,6 +88,10 @@ fn growth(command: &Command<'_>) -> Option<usize> {
             _ => None,
         },
         Command::Work(Work::Constrain(constraint)) => Some(constraint_bytes(constraint)),
+        Command::Work(Work::Enlist(worker)) => {
+            let names = worker.queues.into_iter().flatten().map(|name| name.len() + 5);
+            Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
+        }
         _ => None,
     }
 }
@@ -138,6 +113,10 @@ fn constraint_bytes(constraint: &Constraint) -> usize {
     constraint.name.len() + constraint.per.as_ref().map_or(0, path) + conditions
 }
 
+/// Bytes of a record beside the payload and the name of the queue, at most, for a job without
+/// digits beyond 64 bits.
+const RECORD_OVERHEAD: usize = 128;
+
 impl std::fmt::Debug for Durable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Durable").field("store", &self.store).finish_non_exhaustive()
@@ -147,60 +126,88 @@ impl std::fmt::Debug for Durable {
 impl Durable {
     /// A store that has been brought back, with the journal that goes on.
     pub(super) fn new(store: Store, journal: Journal) -> Self {
-        let effects = Effects { keeps_changes: true, ..Effects::default() };
+        let effects = Effects::with_changes();
         let last = journal.durable();
         Self {
             store,
             effects,
-            shown: 0,
+            queries: Queries::default(),
             journal,
             waiting: VecDeque::new(),
             showing: None,
             fresh: VecDeque::new(),
             last,
             uncommitted: false,
+            now: Mono::default(),
+            waited_ns: Histogram::default(),
         }
     }
 
     #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         if let Some(bytes) = growth(command)
             && !self.journal.accepts(RECORD_OVERHEAD + bytes)
+            && self.keeps(command)
         {
             self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
             return;
         }
         self.store.apply(ticket, command, now, &mut self.effects);
-        let names_job =
-            !matches!(command, Command::Put { .. } | Command::Take { .. } | Command::Pop { .. });
+        if !self.effects.searches.is_empty() {
+            self.queries.take(&mut self.effects);
+        }
+        let names_job = !matches!(
+            command,
+            Command::Put { .. }
+                | Command::Take { .. }
+                | Command::Pop { .. }
+                | Command::Work(Work::TakeAny)
+        );
         self.record(names_job, now);
     }
 
+    /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
+    fn keeps(&self, command: &Command<'_>) -> bool {
+        let Command::Finish { id, .. } = command else { return true };
+        let terms = self.store.slot(*id).and_then(|slot| self.store.snapshot(slot).terms);
+        terms.is_some_and(|terms| terms.keep_ms > 0)
+    }
+
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);
         self.record(false, now);
     }
 
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
+        self.queries.forget(client);
         self.record(false, now);
     }
 
     pub(super) fn expire(&mut self, now: Now) {
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
-            self.prepare();
+            self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
             self.record(false, now);
         }
     }
 
+    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
+        self.queries.set_helper(helper);
+    }
+
     /// Ends a pass: moves a little of what is old, hands everything to the disk, and takes in what
     /// the disk has done.
     pub(super) fn commit(&mut self, now: Now) {
-        self.prepare();
+        self.now = now.mono;
+        self.effects.prepare();
+        if !self.queries.is_idle() {
+            self.queries.advance(&mut self.store, now, &mut self.effects);
+            self.record(true, now);
+        }
         self.journal.poll(now);
         while let Some(owner) = self.journal.next_to_move() {
             let slot = self.store.job_at(owner).expect("an owner is a job's place");
@@ -262,13 +269,13 @@ impl Durable {
             };
             self.last = stamp;
         }
-        self.effects.changes.clear();
+        self.effects.clear_changes();
         self.journal.part();
-        self.keep_back(if recorded || names_job { self.last } else { 0 });
+        self.keep_back(if recorded || names_job { self.last } else { 0 }, now);
     }
 
     /// Takes the answers that must wait out of the outcomes.
-    fn keep_back(&mut self, own: Stamp) {
+    fn keep_back(&mut self, own: Stamp, now: Now) {
         let durable = self.journal.durable();
         let mut kept = 0;
         for number in 0..self.effects.outcomes.len() {
@@ -293,11 +300,17 @@ impl Durable {
                 Outcome::Watched(number) => {
                     Answer::Watched(Box::new(self.effects.watched[number as usize].clone()))
                 }
+                Outcome::Progress(slot) => {
+                    Answer::Progress(Box::new(OwnedProgress::new(&self.store.progress(slot))))
+                }
+                Outcome::Fetched(number) => {
+                    Answer::Progress(Box::new(self.effects.fetched[number as usize].clone()))
+                }
                 other => Answer::Outcome(other),
             };
             // Those behind one that waits longer wait with it: a batch or two at most.
             let stamp = self.waiting.back().map_or(stamp, |last| last.stamp.max(stamp));
-            self.waiting.push_back(Waiting { stamp, ticket, answer });
+            self.waiting.push_back(Waiting { stamp, since: now.mono, ticket, answer });
         }
         self.effects.outcomes.truncate(kept);
     }
@@ -329,16 +342,17 @@ impl Durable {
         {
             self.showing = self.waiting.pop_front();
             let waiting = self.showing.as_ref()?;
+            self.waited_ns.note(self.now.0.saturating_sub(waiting.since.0), 1);
             let reply = match &waiting.answer {
                 Answer::Job(job) => Reply::Job(job.view()),
                 Answer::Packets(packets) => Reply::Packets(packets),
+                Answer::Progress(progress) => Reply::Progress(Box::new(progress.view())),
                 Answer::Watched(answer) => answer.reply(),
                 Answer::Outcome(outcome) => show(*outcome, &self.store, &self.effects),
             };
             return Some(Completion { ticket: waiting.ticket, reply });
         }
-        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
-        self.shown += 1;
+        let (ticket, outcome) = self.effects.next_outcome()?;
         Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
     }
 
@@ -348,7 +362,8 @@ impl Durable {
             // The shell may have gone on with requests behind the commit of its pass.
             return Some(Mono(0));
         }
-        [self.store.next_deadline(), self.journal.poll_timeout()].into_iter().flatten().min()
+        let (store, journal) = (self.store.next_deadline(), self.journal.poll_timeout());
+        [store, journal, self.queries.poll_timeout()].into_iter().flatten().min()
     }
 
     /// What went wrong with the disk: nothing is answered any more that would have to last.
@@ -370,31 +385,49 @@ impl Durable {
         self.journal.status()
     }
 
+    pub(super) fn figures(&self, figures: &mut Figures) {
+        figures.store = self.store.figures();
+        figures.queries = self.queries.figures();
+        figures.answered_ns.add(&self.waited_ns);
+        figures.journal = Some(journal_figures(&self.journal.status()));
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
     }
 
     pub(super) fn check_invariants(&self) {
-        self.assert_drained();
+        self.effects.assert_drained();
         self.store.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
-        let Counts { jobs, declared, constraints, .. } = self.store.counts();
-        assert_eq!(owners, jobs + declared + constraints, "jobs and their base records differ");
+        let Counts { jobs, declared, workers, constraints, .. } = self.store.counts();
+        let expected = jobs + declared + workers + constraints;
+        assert_eq!(owners, expected, "jobs and their base records differ");
     }
+}
 
-    /// Before each call: what the last one brought about has been shown.
-    fn prepare(&mut self) {
-        self.assert_drained();
-        self.effects.clear();
-        self.shown = 0;
-    }
-
-    fn assert_drained(&self) {
-        assert!(
-            self.shown == self.effects.outcomes.len(),
-            "completions show what the next call may change"
-        );
+fn journal_figures(status: &Status) -> JournalFigures {
+    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
+    JournalFigures {
+        live_bytes: status.live_bytes,
+        dead_bytes: status.dead_bytes,
+        free_bytes: status.free_bytes,
+        total_bytes: status.total_bytes,
+        pending_bytes: status.pending_bytes,
+        segments: status.segments,
+        batches: status.batches,
+        records: status.records,
+        written_bytes: status.written_bytes,
+        moved_bytes: status.moved_bytes,
+        sync_ns: status.sync_ns,
+        sync_worst_ns: status.sync_worst_ns,
+        syncs: bounds.zip(status.sync_classes).collect(),
+        full: status.full,
     }
 }
 
@@ -424,6 +457,9 @@ pub(super) fn restore(
             store.restore_event(id, version, event);
             Ok(Note::Nothing)
         }
+        Ok(Record::Worker(id, worker)) => {
+            Ok(Note::Base(store.restore_worker(id, &worker).number()))
+        }
         Ok(Record::Queue(id, name)) => Ok(Note::Base(store.restore_queue(id, name).number())),
         Ok(Record::Constraint(id, constraint)) => {
             Ok(Note::Base(store.restore_constraint(id, &constraint, now).number()))
@@ -431,7 +467,7 @@ pub(super) fn restore(
         Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;
-    store.skip_ids(JobId(report.mark));
     store.settle(now);
+    store.skip_ids(JobId(report.mark));
     Ok((store, recovered, report))
 }

@@ -1,11 +1,14 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
+use super::queries::Queries;
 use super::show;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
+use crate::model::figures::Figures;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
+use crate::query::Helper;
 use crate::store::{Counts, Effects, Store};
 
 /// The embedded engine.
@@ -13,72 +16,85 @@ use crate::store::{Counts, Effects, Store};
 pub struct Embedded {
     store: Store,
     effects: Effects,
-    /// How many of the outcomes have been shown.
-    shown: usize,
+    queries: Queries,
 }
 
 impl Embedded {
     pub(super) fn new(seed: u64) -> Self {
-        Self { store: Store::new(seed), effects: Effects::default(), shown: 0 }
+        Self { store: Store::new(seed), effects: Effects::default(), queries: Queries::default() }
     }
 
     #[inline(always)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
+        if !self.effects.searches.is_empty() {
+            self.queries.take(&mut self.effects);
+        }
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, _now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.cancel(ticket, &mut self.effects);
     }
 
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
-        self.prepare();
+        self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
+        self.queries.forget(client);
     }
 
     pub(super) fn expire(&mut self, now: Now) {
         if self.next_deadline().is_some_and(|at| at <= now.mono) {
-            self.prepare();
+            self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
         }
     }
 
+    /// Ends a pass: in memory there is nothing but queries that go on behind it.
+    pub(super) fn commit(&mut self, now: Now) {
+        if !self.queries.is_idle() {
+            self.effects.prepare();
+            self.queries.advance(&mut self.store, now, &mut self.effects);
+        }
+    }
+
+    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
+        self.queries.set_helper(helper);
+    }
+
     #[inline]
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
+    fn next_deadline(&self) -> Option<Mono> {
         self.store.next_deadline()
+    }
+
+    /// When something is due next, in the store or among the queries.
+    #[inline]
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        [self.next_deadline(), self.queries.poll_timeout()].into_iter().flatten().min()
     }
 
     #[inline(always)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
-        let &(ticket, outcome) = self.effects.outcomes.get(self.shown)?;
-        self.shown += 1;
+        let (ticket, outcome) = self.effects.next_outcome()?;
         Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(super) fn counts(&self) -> Counts {
         self.store.counts()
     }
 
+    pub(super) fn figures(&self, figures: &mut Figures) {
+        figures.store = self.store.figures();
+        figures.queries = self.queries.figures();
+    }
+
     pub(super) fn check_invariants(&self) {
-        self.assert_drained();
+        self.effects.assert_drained();
         self.store.check_invariants();
-    }
-
-    /// Before each call: what the last one brought about has been shown.
-    #[inline]
-    fn prepare(&mut self) {
-        self.assert_drained();
-        self.effects.clear();
-        self.shown = 0;
-    }
-
-    #[inline]
-    fn assert_drained(&self) {
-        assert!(
-            self.shown == self.effects.outcomes.len(),
-            "completions show what the next call may change"
-        );
     }
 }

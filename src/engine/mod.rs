@@ -6,24 +6,30 @@
 //!   which.
 //! - After each call that changes something, completions are polled until there are none: they
 //!   borrow what they show from the engine, and are good until the next call.
-//! - [`Engine::cancel`] makes a waiting take complete as `Reply::Cancelled`, unless its job is
-//!   already on the way.
+//! - [`Engine::cancel`] makes a waiting take, or a wait for news of a job, complete as
+//!   `Reply::Cancelled`, unless its answer is already on the way.
 //! - [`Engine::forget`] ends a client: what it held is ready again. A ticket of it may still come
 //!   back, to nobody.
 //! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
+//!   Queries begin and end there.
 
 mod durable;
 mod embedded;
+mod queries;
 mod record;
 
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
 use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
-use crate::model::id::{ClientId, Ticket};
+use crate::model::figures::Figures;
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::Lease;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
+use crate::model::work::{Worker, WorkerId};
+use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
@@ -66,12 +72,9 @@ pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
 fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
     match outcome {
         Outcome::Cancelled => Reply::Cancelled,
-        Outcome::Constrained { new } => Reply::Constrained { new },
-        Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
         Outcome::Done => Reply::Done,
         Outcome::Job(slot) => Reply::Job(store.view(slot)),
         Outcome::Kicked(count) => Reply::Kicked(count),
-        Outcome::NoConstraint => Reply::NoConstraint,
         Outcome::NoJob => Reply::NoJob,
         Outcome::Packets { first, count } => {
             let (first, count) = (first as usize, count as usize);
@@ -81,13 +84,27 @@ fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'
         Outcome::Refused(refusal) => Reply::Refused(refusal),
         Outcome::Seen(slot) => Reply::Seen(Box::new(store.sight(slot))),
         Outcome::TooLarge(id) => Reply::TooLarge(id),
-        Outcome::Watched(number) => show_watched(number, effects),
+        _ => show_rare(outcome, store, effects),
     }
 }
 
 #[cold]
-fn show_watched(number: u32, effects: &Effects) -> Reply<'_> {
-    effects.watched[number as usize].reply()
+fn show_rare<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+    match outcome {
+        Outcome::Constrained { new } => Reply::Constrained { new },
+        Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
+        Outcome::Fetched(number) => {
+            Reply::Progress(Box::new(effects.fetched[number as usize].view()))
+        }
+        Outcome::Gone => Reply::Gone,
+        Outcome::NoConstraint => Reply::NoConstraint,
+        Outcome::NoWorker => Reply::NoWorker,
+        Outcome::NotYet => Reply::NotYet,
+        Outcome::Progress(slot) => Reply::Progress(Box::new(store.progress(slot))),
+        Outcome::Watched(number) => effects.watched[number as usize].reply(),
+        Outcome::Worker(id) => Reply::Worker(id),
+        _ => unreachable!("these are frequent"),
+    }
 }
 
 impl Engine {
@@ -120,6 +137,18 @@ impl Engine {
         Self::Durable(Box::new(Durable::new(restored.store, journal)))
     }
 
+    /// The same engine with somebody who evaluates queries, and makes the shell call
+    /// [`Engine::commit`] when one has ended. Without, each query is answered by
+    /// `Reply::BadQuery`.
+    #[must_use]
+    pub fn with_queries(mut self, helper: Box<dyn Helper>) -> Self {
+        match &mut self {
+            Self::Embedded(engine) => engine.set_helper(helper),
+            Self::Durable(engine) => engine.set_helper(helper),
+        }
+        self
+    }
+
     /// What went wrong so badly that nothing that must last can be answered any more.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -147,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Figures of the journal, if there is one.
+    /// Figures of the journal, if there is one. O(segments).
     #[must_use]
     pub fn journal_status(&self) -> Option<Status> {
         match self {
@@ -193,8 +222,7 @@ impl Engine {
     /// Ends a pass.
     pub fn commit(&mut self, now: Now) {
         match self {
-            // In memory there is nothing to make durable.
-            Self::Embedded(_) => {}
+            Self::Embedded(engine) => engine.commit(now),
             Self::Durable(engine) => engine.commit(now),
         }
     }
@@ -213,8 +241,49 @@ impl Engine {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         match self {
-            Self::Embedded(engine) => engine.next_deadline(),
+            Self::Embedded(engine) => engine.poll_timeout(),
             Self::Durable(engine) => engine.poll_timeout(),
+        }
+    }
+
+    /// Writes what the engine has counted into `figures`. O(segments).
+    pub fn figures(&self, figures: &mut Figures) {
+        match self {
+            Self::Embedded(engine) => engine.figures(figures),
+            Self::Durable(engine) => engine.figures(figures),
+        }
+    }
+
+    /// The workers on the list with this number or a later one, in the order in which they were
+    /// enlisted. O(log workers + how many there are).
+    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.store().workers(first)
+    }
+
+    /// Whether a worker is on the list. O(log workers).
+    #[must_use]
+    pub fn is_on_list(&self, worker: WorkerId) -> bool {
+        self.store().is_on_list(worker)
+    }
+
+    /// How often the list of workers was changed: whoever has seen this number knows the list.
+    /// O(1).
+    #[must_use]
+    pub fn list_changes(&self) -> u64 {
+        self.store().list_changes()
+    }
+
+    /// The jobs that a worker holds, and under which leases: what whoever serves it after a restart
+    /// has to know. O(jobs).
+    #[must_use]
+    pub fn held_by(&self, worker: WorkerId) -> Vec<(JobId, Lease)> {
+        self.store().held_by(worker)
+    }
+
+    fn store(&self) -> &Store {
+        match self {
+            Self::Embedded(engine) => engine.store(),
+            Self::Durable(engine) => engine.store(),
         }
     }
 

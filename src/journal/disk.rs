@@ -107,6 +107,9 @@ pub struct Done {
     pub result: Result<(), Failed>,
     /// The buffer of a write, to be used again.
     pub buffer: Vec<u8>,
+    /// If it was a sync of its own: how long that took, in nanoseconds. The journal has no clock to
+    /// tell it by.
+    pub sync_ns: u64,
 }
 
 /// The disk under a running journal.

@@ -20,7 +20,7 @@ mod recover;
 mod salvage;
 
 pub use format::{LOCK, segment_name, spare_name};
-pub use machine::{Journal, Status};
+pub use machine::{Journal, SYNC_BOUNDS_NS, Status};
 pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
 pub use salvage::{Salvaged, Skipped, salvage};
 

@@ -4,9 +4,17 @@
 //! benches another. One pass goes: inputs and ends of connections, [`Core::finish_pass`], then
 //! [`Core::poll_touched`] until it is dry, and for each of those the output, then
 //! [`Core::poll_notice`] and [`Core::poll_action`] until they are dry.
+//!
+//! A core may also call other servers: it names a client of its own making in [`Action::Connect`],
+//! and the shell answers once, by [`Core::handle_connected`] or [`Core::handle_connect_failed`].
+//! From then on that client is like any other. Until then nothing is read or sent for it, and the
+//! core calls it off by [`Action::Close`]; how long to wait is the core's affair.
 
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
+use crate::model::work::WorkerId;
+use std::fmt;
+use std::sync::Arc;
 
 /// By which protocol a connection comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +23,28 @@ pub enum Door {
     JobCentre,
     /// Binary packets (`protocols/pinpriq.md`).
     Pinpriq,
+    /// HTTP: all that is asked by it (`protocols/jobq.md`).
+    Http,
 }
 
 impl Door {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::JobCentre, Self::Pinpriq, Self::Http];
+
+    /// Its place among all.
+    #[must_use]
+    #[inline]
+    pub fn number(self) -> usize {
+        self as usize
+    }
+
     /// Its name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::JobCentre => "job-centre",
             Self::Pinpriq => "pinpriq",
+            Self::Http => "http",
         }
     }
 
@@ -33,15 +54,54 @@ impl Door {
         match self {
             Self::JobCentre => 11400,
             Self::Pinpriq => 11401,
+            Self::Http => 11480,
         }
     }
 }
 
-/// What a shell is to do to a connection. It closes for good only what it is told to close, or what
-/// it has reported by [`Core::handle_reset`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Another server that a core calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Its name, or its address in numbers; of IPv6 without brackets.
+    pub host: Box<str>,
+    /// Its port.
+    pub port: u16,
+    /// Whether it is spoken to by TLS, its certificate being for `host`.
+    pub tls: bool,
+}
+
+/// Why there is no connection to a [`Target`]. Each kind but the first carries what the system
+/// says; displays as a sentence without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// Very many names are being looked up.
+    Busy,
+    /// Its name leads to no address.
+    Name(Box<str>),
+    /// None of its addresses answers; this is about the last of them.
+    Unreachable(Box<str>),
+    /// It answers, but does not prove who it is, or cannot speak TLS.
+    Tls(Box<str>),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("too many names are being looked up at the moment"),
+            Self::Name(why) => write!(f, "the name cannot be resolved: {why}"),
+            Self::Unreachable(why) => write!(f, "no connection: {why}"),
+            Self::Tls(why) => write!(f, "no secure connection: {why}"),
+        }
+    }
+}
+
+/// What a shell is to do to a connection. It closes for good only what it is told to close, or
+/// what it has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Close it and forget it.
+    /// Connect this client, which the core has just made, to another server.
+    Connect(ClientId, Arc<Target>),
+    /// Close it and forget it, or stop connecting it.
     Close(ClientId),
     /// Tell the peer that nothing more will be sent; go on reading.
     ShutdownWrite(ClientId),
@@ -59,6 +119,8 @@ pub enum Trouble {
     /// A client has sent a byte that begins no request, so nothing behind it makes sense. It is
     /// sent away.
     UnknownRequest(u8),
+    /// A worker could not be made to take jobs, again and again. It was dropped.
+    WorkerDropped(WorkerId),
 }
 
 /// Trouble with a client, for the log. Not all of much trouble is told.
@@ -95,9 +157,22 @@ pub trait Core {
     /// The connection is gone without farewell, and the shell has closed it.
     fn handle_reset(&mut self, client: ClientId, now: Now);
 
+    /// A client that the core wanted to be connected is.
+    fn handle_connected(&mut self, _client: ClientId, _now: Now) {}
+
+    /// A client that the core wanted to be connected cannot be, and the shell has forgotten it.
+    fn handle_connect_failed(&mut self, _client: ClientId, _why: &ConnectError, _now: Now) {}
+
     /// Serve what was received, then end: each connection counts as ended by its peer once the
-    /// shell has handed over what had arrived.
+    /// shell has handed over what had arrived. Those that are not yet connected are the core's to
+    /// close.
     fn handle_stop(&mut self, now: Now);
+
+    /// Whether a connection is to be heard to its own end even in a stop: it does not count as
+    /// ended by its peer before.
+    fn outlasts_stop(&self, _client: ClientId) -> bool {
+        false
+    }
 
     /// Ends the pass: what is due, what is durable, what can go on.
     fn finish_pass(&mut self, now: Now);
@@ -135,6 +210,12 @@ pub trait Core {
     fn is_closed(&self) -> bool {
         true
     }
+
+    /// The pass that began at `from` is over, at `to`: how busy the loop is.
+    fn note_pass(&mut self, _from: Mono, _to: Mono) {}
+
+    /// So many bytes of memory are in use.
+    fn note_memory(&mut self, _resident: u64) {}
 
     /// How many connections there are.
     fn connections(&self) -> usize;

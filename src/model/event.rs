@@ -115,52 +115,71 @@ impl EventLog {
         self.newest.as_ref().map(|entry| &entry.event)
     }
 
+    /// All events, newest first. O(1) each.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Event> {
+        let entries =
+            std::iter::successors(self.newest.as_deref(), |entry| entry.before.newest.as_deref());
+        entries.map(|entry| &entry.event)
+    }
+
     /// All events, oldest first. O(events), and as many pointers of memory.
     #[must_use]
     pub fn oldest_first(&self) -> Vec<&Event> {
-        let mut events = Vec::with_capacity(self.len());
-        let mut log = self;
-        while let Some(entry) = &log.newest {
-            events.push(&entry.event);
-            log = &entry.before;
-        }
+        let mut events: Vec<_> = self.newest_first().collect();
         events.reverse();
         events
     }
 }
 
+/// Events that are put in order without memory of their own.
+const FEW: usize = 16;
+
 /// Writes a log as JSON text: an array of `[tag, {..., "timestamp": Unix seconds as a string}]`,
 /// oldest first (`protocols/jobq.md`, "Events"). O(text).
 pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
     out.push(b'[');
-    for (number, event) in log.oldest_first().into_iter().enumerate() {
-        if number > 0 {
-            out.push(b',');
+    let mut few = [None; FEW];
+    if let Some(few) = few.get_mut(..log.len()) {
+        for (place, event) in few.iter_mut().rev().zip(log.newest_first()) {
+            *place = Some(event);
         }
-        out.extend_from_slice(b"[\"");
-        out.extend_from_slice(event.what.tag().as_bytes());
-        out.extend_from_slice(b"\",{");
-        let mut field = |name: &str, value: &[u8]| {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(value);
-            out.push(b',');
-        };
-        match &event.what {
-            Happening::Advanced { old, new } => {
-                field("\"old\":", old);
-                field("\"new\":", new);
-            }
-            Happening::User(text) => field("\"event\":", text),
-            Happening::Taken { by: Some(client) } => {
-                field("\"by\":", client.index.to_string().as_bytes());
-            }
-            _ => {}
-        }
-        out.extend_from_slice(b"\"timestamp\":\"");
-        out.extend_from_slice(event.at.to_string().as_bytes());
-        out.extend_from_slice(b"\"}]");
+        few.iter().flatten().for_each(|event| write_event(event, out));
+    } else {
+        log.oldest_first().into_iter().for_each(|event| write_event(event, out));
+    }
+    // The comma behind the last one.
+    if !log.is_empty() {
+        out.pop();
     }
     out.push(b']');
+}
+
+/// Writes an event and a comma.
+fn write_event(event: &Event, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"[\"");
+    out.extend_from_slice(event.what.tag().as_bytes());
+    match &event.what {
+        Happening::Advanced { old, new } => {
+            out.extend_from_slice(b"\",{\"old\":");
+            out.extend_from_slice(old);
+            out.extend_from_slice(b",\"new\":");
+            out.extend_from_slice(new);
+            out.extend_from_slice(b",\"timestamp\":\"");
+        }
+        Happening::User(text) => {
+            out.extend_from_slice(b"\",{\"event\":");
+            out.extend_from_slice(text);
+            out.extend_from_slice(b",\"timestamp\":\"");
+        }
+        Happening::Taken { by: Some(client) } => {
+            out.extend_from_slice(b"\",{\"by\":");
+            out.extend_from_slice(itoa::Buffer::new().format(client.index).as_bytes());
+            out.extend_from_slice(b",\"timestamp\":\"");
+        }
+        _ => out.extend_from_slice(b"\",{\"timestamp\":\""),
+    }
+    out.extend_from_slice(itoa::Buffer::new().format(event.at).as_bytes());
+    out.extend_from_slice(b"\"}],");
 }
 
 impl Happening {

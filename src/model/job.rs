@@ -89,6 +89,11 @@ pub struct Terms {
     pub keep_ms: u64,
     /// How long the job is kept when it is buried; 0: until it is kicked or deleted.
     pub bury_ms: u64,
+    /// Whoever put the job follows it to its end: it may be taken whatever its queue
+    /// (`Work::TakeAny`), and the end of its lease is a failure whose message is "timeout".
+    pub followed: bool,
+    /// Its kept result goes with the first answer that shows it to whoever follows it.
+    pub fetch_once: bool,
 }
 
 /// How often a failed job is tried again, and after which time: before retry `n`, counted from 1,

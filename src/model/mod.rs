@@ -7,8 +7,10 @@
 pub mod command;
 pub mod core;
 pub mod event;
+pub mod figures;
 pub mod id;
 pub mod job;
+pub mod owned;
 pub mod query;
 pub mod reply;
 pub mod row;

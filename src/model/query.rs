@@ -58,6 +58,19 @@ pub enum Expr {
 }
 
 impl Op {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Is,
+        Self::IsNot,
+        Self::Like,
+        Self::Equal,
+        Self::NotEqual,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::Greater,
+        Self::GreaterOrEqual,
+    ];
+
     /// The operator with this name, as requests write it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -149,7 +162,8 @@ fn quoted(text: &str) -> Option<String> {
 
 impl Query {
     /// The state that all jobs that match must have, if a term of the form `state IS literal` says
-    /// so: as canonical JSON text, and whether there are other terms that must hold as well. O(text).
+    /// so: as canonical JSON text, and whether there are other terms that must hold as well.
+    /// O(text).
     #[must_use]
     pub fn state_literal(&self) -> Option<(Box<[u8]>, bool)> {
         let mut states = self.terms.iter().filter(|term| term.op == Op::Is).filter_map(|term| {

@@ -1,6 +1,7 @@
 //! What an engine answers.
 
 use crate::base::time::Mono;
+use crate::model::figures::Page;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
 use crate::model::row::{Row, Rows};
@@ -24,6 +25,8 @@ pub enum Reply<'a> {
     BadQuery(&'a str),
     /// A take was called off by its client before there was a job.
     Cancelled,
+    /// A part of a census.
+    Census(&'a Page),
     /// The constraint of this name.
     Constraint(&'a Constraint),
     /// Jobs are held back as was asked.
@@ -32,7 +35,7 @@ pub enum Reply<'a> {
         new: bool,
     },
     /// The job has another state, this one.
-    Conflict(Arc<[u8]>),
+    Conflict(&'a Arc<[u8]>),
     /// It is done.
     Done,
     /// So many jobs of the queue were removed.
@@ -45,7 +48,7 @@ pub enum Reply<'a> {
     /// There is no such job any more, but there was one.
     Gone,
     /// These jobs match, in their order.
-    Found(Arc<[Arc<Row>]>),
+    Found(&'a Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
@@ -73,16 +76,16 @@ pub enum Reply<'a> {
     /// Some of the queues.
     Queues {
         /// Which.
-        queues: Vec<QueueSize>,
+        queues: &'a [QueueSize],
         /// Where to go on, if there are more.
         next: Option<u32>,
     },
     /// It cannot be done; nothing has changed.
     Refused(Refusal),
     /// This is the job now.
-    Row(Arc<Row>),
+    Row(&'a Arc<Row>),
     /// These are the jobs of the queue.
-    Rows(Rows),
+    Rows(&'a Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
     /// The worker is on the list.
@@ -116,6 +119,8 @@ pub struct Sight<'a> {
     /// When its status ends by itself: end of its delay or time to live, whichever comes first, of
     /// its lease, or of its being kept.
     pub due: Option<Mono>,
+    /// For how long it is handed out at a time, in milliseconds; 0: for any time.
+    pub lease_ms: u64,
     /// How many retries were decided so far.
     pub retries: u32,
     /// Its result, or what went wrong last.
@@ -127,7 +132,7 @@ pub struct Sight<'a> {
 pub enum Refusal {
     /// The store has no place or no id left.
     Full,
-    /// The disk has no space left for another job.
+    /// The disk has no space left for another job, or for a result to be kept.
     DiskFull,
     /// Another client holds the job.
     HeldByAnother(JobId),

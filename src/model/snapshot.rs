@@ -3,18 +3,20 @@
 use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
-use crate::model::job::{Payload, Terms, Turn, Urgency};
-use crate::model::work::Constraint;
+use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
+use crate::model::work::{Constraint, WorkerId};
 use std::borrow::Cow;
 
 /// What an entry of a journal says.
+#[expect(clippy::large_enum_variant, reason = "most records are jobs, and live for a moment")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Here is a job, in place of what was known of it.
     Job(Snapshot<'a>),
     /// A job has changed.
     State(JobId, State<'a>),
-    /// A job is gone, a queue is not declared, or a constraint does not hold any more.
+    /// A job is gone, a queue is not declared any more, a worker not on the list, or a constraint
+    /// does not hold.
     Gone(JobId),
     /// Something has happened to a job that has a record, or was put before and has one now; which
     /// of its rows showed it first.
@@ -23,6 +25,21 @@ pub enum Record<'a> {
     Queue(JobId, &'a [u8]),
     /// Here is a constraint, in place of the one with this id. The id is no job's.
     Constraint(JobId, Cow<'a, Constraint>),
+    /// A worker was enlisted. Its number is no job's id.
+    Worker(WorkerId, Enlisted<'a>),
+}
+
+/// A worker as it was enlisted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enlisted<'a> {
+    /// A name for people.
+    pub name: &'a str,
+    /// Where it listens.
+    pub url: &'a str,
+    /// How many jobs it takes at a time.
+    pub max_jobs: u32,
+    /// The queues that it works on, if it named any.
+    pub queues: Option<Vec<&'a [u8]>>,
 }
 
 /// A whole job. What a connection merely held is waiting again after a restart.
@@ -70,13 +87,24 @@ pub struct State<'a> {
     pub retries: u32,
     /// Its result, or what went wrong last.
     pub result: Option<Payload<'a>>,
+    /// What went wrong last, for people.
+    pub message: Option<&'a str>,
 }
 
 /// What a job is doing, as far as that outlives its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits in its queue, or was being worked on.
+    /// It waits in its queue, or was being worked on by somebody who does not outlive the server.
     Waiting,
+    /// A worker of the list works on it.
+    Running {
+        /// Which.
+        worker: WorkerId,
+        /// When its lease is over, if that is limited.
+        until: Option<Mono>,
+        /// Under which lease.
+        lease: Lease,
+    },
     /// It waits for this moment.
     Delayed(Mono),
     /// It is finished; its result is kept until then.

@@ -2,6 +2,7 @@
 //! (`protocols/jobq.md`). A queue is watched from the first such question on: until then its jobs
 //! pay nothing for it.
 
+use crate::model::figures::Census;
 use crate::model::id::JobId;
 use crate::model::query::Query;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 /// `default`; what names another one is answered by `Reply::NoQueue`.
 #[derive(Clone, Copy, Debug)]
 pub enum Watch<'a> {
+    /// A part of a census over all queues. Answered by `Reply::Census`.
+    Census(Census),
     /// Which queues there are, from a place on that an earlier answer gave, 0 at first. Answered by
     /// `Reply::Queues`, a bounded number at a time.
     Queues {

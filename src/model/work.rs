@@ -126,6 +126,14 @@ pub enum Report<'a> {
         /// What went wrong, for people.
         message: &'a str,
     },
+    /// The worker would not have it: it has failed and is worth another try, but is not offered to
+    /// this worker again.
+    Refused {
+        /// What went wrong, for programs.
+        error: Payload<'a>,
+        /// What went wrong, for people.
+        message: &'a str,
+    },
 }
 
 /// How a job is going.

@@ -4,8 +4,9 @@
 //! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
 //! engine gives them; a session sends them in the order of its requests. A session may also have a
 //! command of its own to submit ([`Session::owes_command`]), and [`Session::poll_command`] returns
-//! it before anything from the input. Protocols know the model
-//! and the codecs, never the store, the engine or each other.
+//! it before anything from the input; or something to do in a turn of its own
+//! ([`Session::wants_turn`]), or a limit to its patience ([`Session::deadline`]). Protocols know
+//! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
 pub mod job_centre;
@@ -14,11 +15,16 @@ mod refused;
 mod reply_line;
 
 use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::RESULT_TTL_DEFAULT;
 use crate::base::strings::StringList;
+use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::core::{Door, Trouble};
+use crate::model::figures::Figures;
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
+use crate::model::watch::Watch;
+use crate::model::work::Work;
 use crate::wire::json::Parser;
 
 /// What sessions share: settings, and memory that is reused from request to request.
@@ -26,6 +32,8 @@ use crate::wire::json::Parser;
 pub struct Shared {
     /// The longest request, in bytes.
     pub max_request: usize,
+    /// How long results and errors of jobs are kept for whoever follows them, in milliseconds.
+    pub result_ttl_ms: u64,
     /// The JSON parser.
     pub json: Parser,
     /// Requests of Job Centre clients that were asked before.
@@ -36,6 +44,12 @@ pub struct Shared {
     queues: StringList,
     /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
     work: usize,
+    /// The moment of this turn.
+    now: Now,
+    /// What the server has counted, for a session that has asked for it.
+    pub figures: Option<Box<Figures>>,
+    /// What HTTP requests are read into, and their answers written.
+    http: http::Workspace,
 }
 
 impl Shared {
@@ -44,18 +58,23 @@ impl Shared {
     pub fn new(max_request: usize) -> Self {
         Self {
             max_request,
+            result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
             memo: job_centre::Memo::default(),
             terms: Terms::default(),
             queues: StringList::default(),
             work: 0,
+            now: Now::default(),
+            figures: None,
+            http: http::Workspace::default(),
         }
     }
 
     /// A session is going to be offered input, or asked for what it owes.
     #[inline]
-    pub fn begin_turn(&mut self) {
+    pub fn begin_turn(&mut self, now: Now) {
         self.work = 0;
+        self.now = now;
     }
 }
 
@@ -73,9 +92,29 @@ pub enum Step<'a> {
     Enough,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
+    /// Write what the server has counted into [`Shared::figures`], then offer the rest.
+    Figures,
+    /// The same with `Command::Watch`.
+    Watch(u32, Watch<'a>),
+    /// The same with `Command::Work`.
+    Work(u32, Work<'a>),
+    /// It is done with its client: offer the rest, which is passed over, and send the client away
+    /// once it has got all its replies.
+    Finished,
     /// It can make nothing of its input: offer the rest, which is passed over, and send the client
     /// away once it has got all its replies.
     Failed(Trouble),
+}
+
+/// What becomes of a client that was too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// It gets another chance: there is a later deadline.
+    Spared,
+    /// It has been told as far as that makes sense; it is sent away once it has got its replies.
+    Dismissed,
+    /// It takes nothing: it is cut off.
+    Cut,
 }
 
 /// The session of one connection.
@@ -85,6 +124,12 @@ pub enum Session {
     JobCentre(job_centre::Session),
     /// Binary packets.
     Pinpriq(Box<pinpriq::Session>),
+    /// HTTP.
+    Http(Box<http::Session>),
+    /// Who acts for a worker of the list; without a peer.
+    Agent(Box<http::agent::Agent>),
+    /// A connection to such a worker.
+    Call(Box<http::agent::Call>),
     /// A client that is sent away.
     Refused,
 }
@@ -94,10 +139,11 @@ const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is box
 impl Session {
     /// A session for a new connection.
     #[must_use]
-    pub fn new(door: Door) -> Self {
+    pub fn new(door: Door, now: Now) -> Self {
         match door {
             Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
             Door::Pinpriq => Self::Pinpriq(Box::default()),
+            Door::Http => Self::Http(Box::new(http::Session::new(now))),
         }
     }
 
@@ -109,6 +155,7 @@ impl Session {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
             Door::Pinpriq => {}
+            Door::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Refused
     }
@@ -124,7 +171,9 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.poll_command(input, shared, out),
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
-            Self::Refused => refused::poll_command(input),
+            Self::Http(session) => session.poll_command(input, shared, out),
+            Self::Call(session) => session.poll_command(input, shared, out),
+            Self::Agent(_) | Self::Refused => refused::poll_command(input),
         }
     }
 
@@ -155,17 +204,30 @@ impl Session {
                 None
             }
             Self::Pinpriq(session) => session.handle_reply(serial, reply, out),
+            Self::Http(session) => {
+                session.handle_reply(serial, reply);
+                None
+            }
+            Self::Agent(session) => {
+                session.handle_reply(serial, reply);
+                None
+            }
+            Self::Call(session) => {
+                session.handle_reply(reply, out);
+                None
+            }
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
 
-    /// The serial of a take that has to be called off now that the peer sends nothing more.
+    /// The serial of what waits and has to be called off now that the peer sends nothing more.
     #[must_use]
     pub fn waits_for(&self) -> Option<u32> {
         match self {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
-            Self::Refused => None,
+            Self::Http(session) => session.waits_for(),
+            Self::Agent(_) | Self::Call(_) | Self::Refused => None,
         }
     }
 
@@ -175,7 +237,9 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Refused => None,
+            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {
+                None
+            }
         }
     }
 
@@ -186,7 +250,49 @@ impl Session {
     pub fn owes_command(&self) -> bool {
         match self {
             Self::Pinpriq(session) => session.owes_command(),
-            Self::JobCentre(_) | Self::Refused => false,
+            _ => false,
+        }
+    }
+
+    /// Whether it would do something in its next turn even without further input: write more of an
+    /// answer, ask again, or end.
+    #[must_use]
+    #[inline]
+    pub fn wants_turn(&self) -> bool {
+        match self {
+            Self::Http(session) => session.wants_turn(),
+            _ => false,
+        }
+    }
+
+    /// Whether it ever has a deadline.
+    #[must_use]
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_))
+    }
+
+    /// When its client will have been too slow, as things stand after its last turn.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Mono> {
+        match self {
+            Self::Http(session) => session.deadline(),
+            Self::Agent(session) => session.deadline(),
+            Self::Call(session) => session.deadline(),
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
+        }
+    }
+
+    /// Its deadline is over.
+    pub fn handle_timeout(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Late {
+        match self {
+            Self::Http(session) => session.handle_timeout(shared, out),
+            Self::Agent(session) => {
+                session.handle_timeout();
+                Late::Spared
+            }
+            Self::Call(session) => session.handle_timeout(),
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
         }
     }
 
@@ -194,7 +300,8 @@ impl Session {
     pub fn handle_broken_output(&mut self) {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
-            Self::JobCentre(_) | Self::Refused => {}
+            Self::Http(session) => session.handle_broken_output(),
+            Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {}
         }
     }
 
@@ -205,7 +312,8 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
-            Self::Refused => true,
+            Self::Http(session) => session.wants_input(),
+            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
 
@@ -216,7 +324,8 @@ impl Session {
         match self {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
-            Self::Refused => true,
+            Self::Http(session) => session.is_settled(),
+            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
 }

@@ -1,4 +1,6 @@
 //! The one place that reads clocks.
+//!
+//! [`Clock`] tells the time of a pass, [`Stopwatch`] how long something took that is not of one.
 
 use crate::base::time::{Mono, Now, Wall};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -8,6 +10,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub struct Clock {
     start: Instant,
     last: Mono,
+}
+
+/// Measures one length of time.
+#[derive(Debug)]
+pub(super) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds since its start.
+    pub(super) fn nanos(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 impl Default for Clock {
@@ -23,12 +40,18 @@ impl Clock {
         Self { start: Instant::now(), last: Mono(0) }
     }
 
-    /// What time it is.
-    pub fn sample(&mut self) -> Now {
+    /// Which moment it is on the monotonic clock.
+    pub fn moment(&mut self) -> Mono {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last = self.last.max(Mono(nanos));
+        self.last
+    }
+
+    /// What time it is.
+    pub fn sample(&mut self) -> Now {
+        let mono = self.moment();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX));
-        Now { mono: self.last, wall }
+        Now { mono, wall }
     }
 }

@@ -27,6 +27,15 @@ pub(super) enum Accepted {
     NoMore,
 }
 
+/// Lets the system probe whether the peer of a connection still lives.
+pub(super) fn watch_for_death(socket: &Socket) -> io::Result<()> {
+    let probes = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_RETRIES);
+    socket.set_tcp_keepalive(&probes)
+}
+
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Nobody is known to wait.
@@ -61,11 +70,7 @@ impl Listener {
             socket.set_reuse_address(true)?;
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;
-            let probes = TcpKeepalive::new()
-                .with_time(KEEPALIVE_IDLE)
-                .with_interval(KEEPALIVE_INTERVAL)
-                .with_retries(KEEPALIVE_RETRIES);
-            socket.set_tcp_keepalive(&probes)?;
+            watch_for_death(&socket)?;
             socket.bind(&SockAddr::from(address))?;
             socket.listen(LISTEN_BACKLOG)?;
             Ok(TcpListener::from_std(socket.into()))

@@ -1,5 +1,5 @@
-//! F6: the reactor. The only place of the server that knows mio, sockets, clocks, signals, and in
-//! [`disk`] files and the threads that wait for them.
+//! F6: the reactor. The only place of the server that knows mio, sockets, TLS, clocks, signals, and
+//! in [`disk`] files and the threads that wait for them, in [`query`] the threads that evaluate.
 //!
 //! One thread, one `epoll`, edge-triggered, every socket registered once. [`Reactor::run`] repeats
 //! a pass of fixed phases; the order is the contract:
@@ -8,37 +8,49 @@
 //! 2. wait for events
 //! 3. sample the clock once
 //! 4. note what is ready: facts to remember, not commands to act on
-//! 5. accept; then every runnable connection: one read of at most [`READ_BUDGET`] bytes
+//! 5. accept; outgoing connections go on towards being connected; then every runnable connection:
+//!    one read of at most [`READ_BUDGET`] bytes
 //! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
 //! 7. one write for every connection that has output
-//! 8. log what the operator should know, and close what is to be closed, in one place
+//! 8. log what the operator should know; close what is to be closed, and begin what is to be
+//!    connected, in one place
 //!
 //! Invariants: readiness is cleared only by a short read or write or by `WouldBlock`, so no edge is
 //! lost; a listener that had to stop accepting stays on the list and is tried again; every loop is
 //! bounded, and what is left makes the next sleep zero.
 
 mod clock;
+mod dial;
 pub mod disk;
 mod listener;
+mod memory;
 mod notices;
+mod outgoing;
+pub mod query;
+mod resolve;
 mod socket;
+mod tls;
 mod wake;
 
-use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, READ_BUDGET, SHUTDOWN_PATIENCE};
+use crate::base::limits::{
+    ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET, SHUTDOWN_PATIENCE,
+};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
 pub use clock::Clock;
+use dial::Dials;
 use listener::{Accepted, Listener};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_mio::v1_0::Signals;
-use socket::{Socket, Sockets};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use socket::{Socket, Sockets, Stream};
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
+pub use tls::Trust;
 use tracing::{debug, info, warn};
 pub use wake::Wake;
 
@@ -73,6 +85,7 @@ pub struct Reactor<C> {
     now: Now,
     listeners: Vec<Listener>,
     sockets: Sockets,
+    dials: Dials,
     /// Connections that have something to read and are wanted to be read.
     runnable: Vec<ClientId>,
     /// Connections whose output can go on.
@@ -81,6 +94,8 @@ pub struct Reactor<C> {
     scratch: Box<[u8]>,
     signals: Signals,
     stop: Option<Stop>,
+    /// When to look next.
+    look_at_memory: Mono,
 }
 
 impl<C: Core> Reactor<C> {
@@ -113,18 +128,31 @@ impl<C: Core> Reactor<C> {
             clock,
             listeners,
             sockets: Sockets::default(),
+            dials: Dials::new(wake.clone()),
             runnable: Vec::new(),
             flushable: Vec::new(),
             scratch: vec![0; READ_BUDGET].into_boxed_slice(),
             signals,
             stop: None,
+            look_at_memory: Mono::default(),
         })
+    }
+
+    /// Whose word is taken for who other servers are. Without this, the usual authorities'.
+    pub fn set_trust(&mut self, trust: Trust) {
+        self.dials.set_trust(trust);
     }
 
     /// The addresses really bound, in the order of the doors.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// What it serves, to be asked when the run is over.
+    #[must_use]
+    pub fn core(&self) -> &C {
+        &self.core
     }
 
     /// Serves until a signal ends it.
@@ -146,17 +174,31 @@ impl<C: Core> Reactor<C> {
                 self.note(event);
             }
             self.accept();
+            self.dial();
             self.read();
             self.core.finish_pass(self.now);
             self.write();
             self.tell();
             self.close();
             self.check()?;
+            self.look_at_itself();
             if let Some(ending) = self.ending() {
                 if ending != Ending::Forced {
                     self.finish(&mut events)?;
                 }
                 return Ok(ending);
+            }
+        }
+    }
+
+    /// Tells the core how long the pass took, and now and then how much memory there is.
+    fn look_at_itself(&mut self) {
+        let end = self.clock.moment();
+        self.core.note_pass(self.now.mono, end);
+        if end >= self.look_at_memory {
+            self.look_at_memory = end.after(MEMORY_PERIOD);
+            if let Some(resident) = memory::resident() {
+                self.core.note_memory(resident);
             }
         }
     }
@@ -189,7 +231,8 @@ impl<C: Core> Reactor<C> {
     /// How long the loop may sleep; `None` is until something happens.
     fn timeout(&self) -> Option<Duration> {
         let ready = self.listeners.iter().any(Listener::is_ready);
-        if !self.runnable.is_empty() || ready {
+        let left = !self.runnable.is_empty() || !self.flushable.is_empty();
+        if left || ready || self.dials.are_ready() {
             return Some(Duration::ZERO);
         }
         let resting = self.listeners.iter().filter_map(Listener::rests_until).min();
@@ -215,7 +258,15 @@ impl<C: Core> Reactor<C> {
             return;
         }
         let client = socket::client(token);
-        let Some(socket) = self.sockets.get_mut(client) else { return };
+        let Some(socket) = self.sockets.get_mut(client) else {
+            return self.dials.note(client, event);
+        };
+        if socket.ended && event.is_error() {
+            // Nobody reads here any more, so no read would say that the peer is gone for good.
+            debug!("connection lost behind its end");
+            self.sockets.remove(client);
+            return self.core.handle_reset(client, self.now);
+        }
         let hung_up = event.is_read_closed() || event.is_error();
         socket.readable |= event.is_readable() || hung_up;
         if (event.is_writable() || event.is_error()) && !socket.writable {
@@ -278,23 +329,30 @@ impl<C: Core> Reactor<C> {
             if !socket.readable || !self.core.wants_input(client) {
                 continue;
             }
-            match socket.stream.read(&mut self.scratch) {
+            let read = socket.stream.read(&mut self.scratch);
+            if socket.stream.wants_write() {
+                self.flushable.push(client);
+            }
+            match read {
                 Ok(0) => {
                     socket.readable = false;
+                    socket.ended = true;
                     self.core.handle_eof(client, self.now);
                 }
                 Ok(count) => {
-                    // A hang-up was announced once and will not be announced again.
-                    let short = count < self.scratch.len() && !socket.hung_up;
+                    // A hang-up was announced once and will not be announced again, and what is
+                    // decrypted already never is.
+                    let may_drain = !socket.hung_up && socket.stream.is_plain();
+                    let short = count < self.scratch.len() && may_drain;
                     socket.readable = !short;
                     self.core.handle_input(client, &self.scratch[..count], self.now);
-                    if short && self.stop.is_some() {
+                    if short && self.stop.is_some() && !self.core.outlasts_stop(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     socket.readable = false;
-                    if self.stop.is_some() {
+                    if self.stop.is_some() && !self.core.outlasts_stop(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
@@ -313,9 +371,13 @@ impl<C: Core> Reactor<C> {
 
     /// One write for each connection that has output, then its place on the run list.
     fn write(&mut self) {
-        while let Some(client) = self.flushable.pop() {
+        let mut batch = std::mem::take(&mut self.flushable);
+        for client in batch.drain(..) {
             self.flush(client);
         }
+        // What has had its turn, but would take more.
+        batch.append(&mut self.flushable);
+        self.flushable = batch;
         while let Some(client) = self.core.poll_touched() {
             self.flush(client);
             self.enqueue(client);
@@ -324,12 +386,16 @@ impl<C: Core> Reactor<C> {
 
     fn flush(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
+        if !socket.writable {
+            return;
+        }
+        let Stream::Plain(stream) = &mut socket.stream else { return self.flush_tls(client) };
         let output = self.core.output(client);
-        if output.is_empty() || !socket.writable {
+        if output.is_empty() {
             return;
         }
         let written = loop {
-            match socket.stream.write(output) {
+            match stream.write(output) {
                 // Nobody would come back to this connection: no edge was lost.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 written => break written,
@@ -351,16 +417,17 @@ impl<C: Core> Reactor<C> {
     fn tell(&mut self) {
         while let Some(notice) = self.core.poll_notice() {
             let socket = self.sockets.get_mut(notice.client);
-            let address = socket.and_then(|socket| socket.stream.peer_addr().ok());
+            let address = socket.and_then(|socket| socket.stream.tcp().peer_addr().ok());
             notices::log(notice, address);
         }
     }
 
-    /// The one place where connections are closed.
+    /// The one place where connections are closed, and where outgoing ones begin.
     fn close(&mut self) {
         while let Some(action) = self.core.poll_action() {
             match action {
                 Action::Close(client) => {
+                    self.hang_up(client);
                     self.sockets.remove(client);
                     for listener in &mut self.listeners {
                         listener.wake();
@@ -368,10 +435,11 @@ impl<C: Core> Reactor<C> {
                 }
                 Action::ShutdownWrite(client) => {
                     if let Some(socket) = self.sockets.get_mut(client) {
-                        // If it fails the connection is gone, and the next read says so.
-                        let _ = socket.stream.shutdown(Shutdown::Write);
+                        socket.stream.shut_down();
+                        self.flushable.push(client);
                     }
                 }
+                Action::Connect(client, target) => self.dials.begin(client, target),
             }
         }
     }

@@ -33,5 +33,11 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "a client has sent a byte that begins no request: it gets what it asked for before, \
              then it is closed"
         ),
+        Trouble::WorkerDropped(worker) => warn!(
+            worker = worker.0,
+            total,
+            "a worker could not be reached, or gave no sensible answer, several times in a row: it \
+             was dropped, and its jobs go back to their queues"
+        ),
     }
 }

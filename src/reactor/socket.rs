@@ -1,8 +1,64 @@
 //! Sockets of connections, by the core's own keys.
 
+use super::tls::Tls;
 use crate::model::id::ClientId;
 use mio::Token;
 use mio::net::TcpStream;
+use std::io::{self, Read};
+use std::net::Shutdown;
+
+/// What bytes travel over.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// The bytes as they are: all accepted connections.
+    Plain(TcpStream),
+    /// Encrypted: some outgoing ones.
+    Tls(Box<Tls>),
+}
+
+impl Stream {
+    /// The connection itself.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(tls) => tls.tcp(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(into),
+            Self::Tls(tls) => tls.read(into),
+        }
+    }
+
+    /// Whether there is something to be sent beside the core's output: reading may lead to it.
+    #[inline]
+    pub(super) fn wants_write(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.wants_write(),
+        }
+    }
+
+    /// Tells the peer that nothing more will be sent. Of an encrypted connection this may be left
+    /// to be written.
+    pub(super) fn shut_down(&mut self) {
+        match self {
+            Self::Plain(stream) => {
+                // If it fails the connection is gone, and the next read says so.
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            Self::Tls(tls) => tls.say_farewell(),
+        }
+    }
+}
 
 /// One socket, and what is known of its readiness.
 #[expect(
@@ -11,13 +67,15 @@ use mio::net::TcpStream;
 )]
 #[derive(Debug)]
 pub(super) struct Socket {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     /// A read may give something.
     pub(super) readable: bool,
     /// A write may take something.
     pub(super) writable: bool,
     /// The peer has shut down its sending side, or the connection is broken.
     pub(super) hung_up: bool,
+    /// All that the peer has sent is read, and there will be no more.
+    pub(super) ended: bool,
     /// It is on the run list.
     pub(super) queued: bool,
 }
@@ -25,7 +83,21 @@ pub(super) struct Socket {
 impl Socket {
     /// A fresh connection: it can surely be written, and reading will be announced.
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, readable: false, writable: true, hung_up: false, queued: false }
+        let stream = Stream::Plain(stream);
+        Self {
+            stream,
+            readable: false,
+            writable: true,
+            hung_up: false,
+            ended: false,
+            queued: false,
+        }
+    }
+
+    /// A connection whose events went to a dial before: whatever there is to read has been
+    /// announced already.
+    pub(super) fn connected(stream: Stream, hung_up: bool) -> Self {
+        Self { stream, readable: true, writable: true, hung_up, ended: false, queued: false }
     }
 }
 
@@ -50,6 +122,11 @@ impl Sockets {
             Some(Some((generation, socket))) if *generation == client.generation => Some(socket),
             _ => None,
         }
+    }
+
+    /// Whether the place of a client is free.
+    pub(super) fn has_room(&self, client: ClientId) -> bool {
+        self.places.get(client.index as usize).is_none_or(Option::is_none)
     }
 
     /// Closes a socket.

@@ -3,9 +3,22 @@
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::deadlines::Timer;
 use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
-use crate::model::core::Trouble;
+use crate::model::core::{Door, Trouble};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
+
+/// How a connection came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A client has come.
+    Accepted,
+    /// Another server is being called. A deadline is armed, and nothing is read or sent.
+    Connecting,
+    /// Another server was called and has answered.
+    Called,
+    /// There is none: the session acts for a worker. The shell is never told of it.
+    Agent,
+}
 
 /// A connection as the server sees it: no socket.
 #[expect(
@@ -14,13 +27,18 @@ use crate::protocol::Session;
 )]
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// By which it came in.
+    pub(super) door: Door,
     pub(super) session: Session,
+    pub(super) way: Way,
     /// What was received and not yet taken by the session.
     pub(super) input: InBuf,
     /// What is to be sent.
     pub(super) output: OutBuf,
     /// When the server loses patience with the peer, if it is counting.
     pub(super) deadline: Timer,
+    /// The deadline is at or before that of the session, and nothing else is waited for.
+    pub(super) timed: bool,
     /// The input may hold whole requests, but the session takes none at the moment.
     pub(super) stalled: bool,
     /// The peer will send nothing beyond what is in the socket.
@@ -38,12 +56,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(door: Door, session: Session) -> Self {
         Self {
+            door,
             session,
+            way: Way::Accepted,
             input: InBuf::default(),
             output: OutBuf::default(),
             deadline: Timer::NONE,
+            timed: false,
             stalled: false,
             peer_closed: false,
             eof: false,
@@ -69,14 +90,31 @@ impl Connection {
 
     /// Whether the peer has got all that it will get.
     pub(super) fn is_finished(&self) -> bool {
+        if self.way == Way::Called && matches!(self.session, Session::Call(_)) {
+            // Nobody reads the rest of a request.
+            return self.eof && !self.stalled;
+        }
         self.eof && !self.stalled && self.session.is_settled() && self.output.is_empty()
+    }
+
+    /// Whether its session's deadline counts no more: another is waited for.
+    #[inline]
+    pub(super) fn is_leaving(&self) -> bool {
+        (self.peer_closed || self.over) && self.way != Way::Called
     }
 
     pub(super) fn check_invariants(&self) {
         assert!(self.peer_closed || !self.eof, "the end was seen before the close");
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
+        let connecting = self.way == Way::Connecting;
+        assert!(!connecting || !self.deadline.is_none(), "nobody ends a call that nobody answers");
+        assert!(!connecting || !self.peer_closed, "a call that has ended goes on");
         let room = self.output.len() <= OUTPUT_HIGH_WATER;
         assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
+        let put_off = self.session.wants_turn() && room && !self.resumed;
+        assert!(!put_off, "a session has waited for its turn for long");
+        assert!(!self.timed || !self.deadline.is_none(), "a session counts without a deadline");
+        assert!(!self.timed || !self.is_leaving(), "two reasons for a deadline");
         assert!(room || self.session.standing_take().is_none(), "a take stands above high water");
         let waits = self.session.waits_for().is_some();
         let ends = self.peer_closed || self.over;

@@ -16,6 +16,10 @@ pub(super) struct Lists {
     pub(super) owing: VecDeque<ClientId>,
     /// Got a reply after their peers had closed: it may have been the last one.
     pub(super) unsettled: Vec<ClientId>,
+    /// Agents that may want something, some of them more than once.
+    pub(super) awake: VecDeque<ClientId>,
+    /// Connections to workers that have got something.
+    pub(super) called: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,
     pub(super) pool: BufferPool,
 }

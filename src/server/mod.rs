@@ -9,9 +9,14 @@
 //!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
+mod agents;
+mod calls;
 mod connection;
+mod figures;
 mod lists;
 mod notices;
+mod outgoing;
+mod patience;
 mod shell;
 
 use crate::base::buf::{Input, progress};
@@ -22,14 +27,20 @@ use crate::base::limits::{
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::engine::Engine;
+use crate::journal;
+use crate::model::command::Command;
 use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
+use crate::model::watch::Watch;
 use crate::protocol::{Session, Shared, Step};
 use crate::store::Counts;
-use connection::Connection;
+use agents::Agents;
+use connection::{Connection, Way};
+use figures::Counters;
 use lists::Lists;
 use notices::Notices;
+use std::time::Duration;
 
 /// What the operator decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +59,14 @@ pub struct Server {
     shared: Shared,
     connections: Slab<Connection>,
     refused: usize,
+    /// Connections to other servers, answered or not.
+    outgoing: usize,
+    agents: Agents,
     stopping: bool,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
     notices: Notices,
+    counters: Counters,
 }
 
 /// Hands a completion to a client that is not being served at the moment.
@@ -63,10 +78,21 @@ fn hand_to_other(
     let client = completion.ticket.client;
     // A late reply may find nobody any more.
     let connection = connections.get_mut(client)?;
+    match connection.way {
+        Way::Accepted | Way::Connecting => {}
+        Way::Called => lists.called.push(client),
+        Way::Agent => {
+            lists.awake.push_back(client);
+            return connection.handle_reply(completion);
+        }
+    }
     connection.output.prepare(&mut lists.pool);
     let trouble = connection.handle_reply(completion);
     if connection.session.owes_command() {
         lists.owing.push_back(client);
+    }
+    if connection.session.wants_turn() {
+        lists.go_on(client, connection);
     }
     lists.resume(client, connection);
     lists.touch(client, connection);
@@ -74,6 +100,12 @@ fn hand_to_other(
         lists.unsettled.push(client);
     }
     trouble
+}
+
+/// Out of the way of those who ask often.
+#[cold]
+fn submit_watch(engine: &mut Engine, ticket: Ticket, watch: &Watch<'_>, now: Now) {
+    engine.submit(ticket, &Command::Watch(watch), now);
 }
 
 impl Server {
@@ -86,17 +118,33 @@ impl Server {
             shared: Shared::new(settings.max_request),
             connections: Slab::default(),
             refused: 0,
+            outgoing: 0,
+            agents: Agents::default(),
             stopping: false,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
             notices: Notices::default(),
+            counters: Counters::default(),
         }
+    }
+
+    /// The same server, which keeps the results of jobs so long for whoever follows them.
+    #[must_use]
+    pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
+        self.shared.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self
     }
 
     /// How much there is in the store.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.engine.counts()
+    }
+
+    /// Figures of the journal, if there is one. O(segments).
+    #[must_use]
+    pub fn journal_status(&self) -> Option<journal::Status> {
+        self.engine.journal_status()
     }
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
@@ -108,6 +156,17 @@ impl Server {
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
+        let open = |connection: &Connection| {
+            connection.way == Way::Accepted && !matches!(connection.session, Session::Refused)
+        };
+        let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
+        let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
+        assert_eq!(counted, served as u64, "connections are counted wrongly");
+        let called = |(_, connection): &(ClientId, &Connection)| {
+            matches!(connection.way, Way::Connecting | Way::Called)
+        };
+        assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
+        self.check_agents();
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -133,6 +192,7 @@ impl Server {
             let trouble = if Some(client) == running
                 && let Some(connection) = self.connections.get_mut(client)
             {
+                self.counters.answered += 1;
                 connection.handle_reply(&completion)
             } else {
                 hand_to_other(&mut self.connections, &mut self.lists, &completion)
@@ -161,9 +221,14 @@ impl Server {
                     self.hand_over(running, now);
                 }
                 Step::Enough => self.lists.go_on(client, connection),
-                Step::Hungry | Step::Blocked | Step::Answered | Step::Failed(_) => {
-                    unreachable!("what is owed comes first")
-                }
+                Step::Hungry
+                | Step::Blocked
+                | Step::Answered
+                | Step::Watch(..)
+                | Step::Work(..)
+                | Step::Figures
+                | Step::Finished
+                | Step::Failed(_) => unreachable!("what is owed comes first"),
             }
         }
     }
@@ -180,6 +245,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         while let Some(completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
+                self.counters.answered += 1;
                 if let Some(trouble) = connection.handle_reply(&completion) {
                     self.notices.note(client, trouble, now);
                 }
@@ -198,7 +264,7 @@ impl Server {
     fn run(&mut self, client: ClientId, input: &mut Input<'_>, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         connection.output.prepare(&mut self.lists.pool);
-        self.shared.begin_turn();
+        self.shared.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
             if connection.output.len() > OUTPUT_HIGH_WATER {
@@ -224,6 +290,16 @@ impl Server {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
                 }
+                Step::Watch(serial, watch) => {
+                    submit_watch(&mut self.engine, Ticket { client, serial }, &watch, now);
+                    self.deliver(Some(client), now);
+                }
+                Step::Work(serial, work) => {
+                    self.engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
+                    self.deliver(Some(client), now);
+                }
+                Step::Figures => self.shared.figures = Some(self.figures()),
+                Step::Finished => connection.over = true,
                 Step::Failed(trouble) => {
                     connection.over = true;
                     self.notices.note(client, trouble, now);
@@ -233,6 +309,12 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(client) {
             connection.stalled = stalled && !input.unread().is_empty();
             self.lists.touch(client, connection);
+            if connection.session.is_timed() {
+                if connection.way == Way::Called {
+                    self.lists.called.push(client);
+                }
+                self.watch_session(client);
+            }
         }
     }
 
@@ -262,6 +344,10 @@ impl Server {
                 // That is being done right here.
                 self.lists.unsettled.pop();
             }
+        }
+        let Some(connection) = self.connections.get_mut(client) else { return };
+        if connection.timed && connection.is_leaving() {
+            self.disarm(client);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.eof && !connection.stalled {
@@ -298,6 +384,7 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(client)
             && !connection.deadline.is_none()
         {
+            connection.timed = false;
             self.deadlines.cancel(std::mem::take(&mut connection.deadline));
         }
     }
@@ -305,9 +392,14 @@ impl Server {
     /// Ends a connection: what its client holds goes back, and the shell is told to close it.
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
-        let Some(connection) = self.connections.remove(client) else { return };
+        let Some(mut connection) = self.connections.remove(client) else { return };
         if matches!(connection.session, Session::Refused) {
             self.refused -= 1;
+        } else if connection.way == Way::Accepted {
+            self.counters.doors[connection.door.number()].open -= 1;
+        } else {
+            self.outgoing -= 1;
+            self.note_end_of_call(client, &mut connection, now);
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));
@@ -323,7 +415,11 @@ impl Server {
                 unreachable!("a connection that ends takes its deadline along");
             };
             connection.deadline = Timer::NONE;
-            self.end(client, now, true);
+            if std::mem::take(&mut connection.timed) {
+                self.lose_patience(client, now);
+            } else {
+                self.end(client, now, true);
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Notices {
 }
 
 /// How many kinds of trouble there are.
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -32,6 +32,7 @@ fn kind(trouble: Trouble) -> usize {
         Trouble::TooLarge(_) => 1,
         Trouble::TooManySubscriptions => 2,
         Trouble::UnknownRequest(_) => 3,
+        Trouble::WorkerDropped(_) => 4,
     }
 }
 

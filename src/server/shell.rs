@@ -1,27 +1,40 @@
 //! What a shell calls: connections come, speak, close and go, and passes end.
 
 use super::Server;
-use super::connection::Connection;
+use super::connection::{Connection, Way};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER, REFUSED_MAX, STALLED_INPUT_MAX};
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Action, Core, Door, Notice};
+use crate::model::core::{Action, ConnectError, Core, Door, Notice};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
 impl Core for Server {
     fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
-        let full = self.connections.len() - self.refused >= self.settings.max_clients;
+        let others = self.refused + self.outgoing + self.agents.len();
+        let clients = self.connections.len() - others;
+        let full = clients >= self.settings.max_clients;
+        let counters = &mut self.counters.doors[door.number()];
         if self.stopping || (full && self.refused >= REFUSED_MAX) {
+            counters.refused += 1;
             return None;
         }
         if !full {
-            return Some(self.connections.insert(Connection::new(Session::new(door))));
+            counters.accepted += 1;
+            counters.open += 1;
+            let session = Session::new(door, now);
+            let timed = session.is_timed();
+            let client = self.connections.insert(Connection::new(door, session));
+            if timed {
+                self.watch_session(client);
+            }
+            return Some(client);
         }
+        counters.refused += 1;
         let mut output = OutBuf::default();
         let session = Session::refuse(door, self.settings.max_clients, &mut output);
         self.refused += 1;
-        let refused = Connection { output, over: true, ..Connection::new(session) };
+        let refused = Connection { output, over: true, ..Connection::new(door, session) };
         let client = self.connections.insert(refused);
         if let Some(connection) = self.connections.get_mut(client) {
             self.lists.touch(client, connection);
@@ -32,6 +45,7 @@ impl Core for Server {
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        self.counters.doors[connection.door.number()].bytes_in += bytes.len() as u64;
         if connection.stalled {
             connection.input.append(bytes);
             self.lists.touch(client, connection);
@@ -74,10 +88,12 @@ impl Core for Server {
 
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
+        self.counters.doors[connection.door.number()].bytes_out += count as u64;
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
         connection.output.sent(count, &mut self.lists.pool);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
-            if connection.stalled || connection.is_kept_waiting() {
+            let wants = connection.is_kept_waiting() || connection.session.wants_turn();
+            if connection.stalled || wants {
                 self.lists.go_on(client, connection);
             }
             self.lists.touch(client, connection);
@@ -105,21 +121,39 @@ impl Core for Server {
         self.end(client, now, false);
     }
 
+    fn handle_connected(&mut self, client: ClientId, now: Now) {
+        self.connected(client);
+        self.begin_call(client, now);
+    }
+
+    fn handle_connect_failed(&mut self, client: ClientId, _why: &ConnectError, now: Now) {
+        self.end(client, now, false);
+    }
+
     fn handle_stop(&mut self, now: Now) {
         self.stopping = true;
-        let clients: Vec<ClientId> = self.connections.iter().map(|(client, _)| client).collect();
-        for client in clients {
-            self.handle_peer_closed(client, now);
+        let ways = |(client, connection): (ClientId, &Connection)| (client, connection.way);
+        let clients: Vec<(ClientId, Way)> = self.connections.iter().map(ways).collect();
+        for (client, way) in clients {
+            match way {
+                // There is nothing that the shell could hand over before the end.
+                Way::Connecting => self.end(client, now, true),
+                Way::Called if self.outlasts_stop(client) => self.lists.called.push(client),
+                Way::Accepted | Way::Called => self.handle_peer_closed(client, now),
+                Way::Agent => self.stop_agent(client),
+            }
         }
     }
 
     fn finish_pass(&mut self, now: Now) {
-        self.shared.begin_turn();
+        self.shared.begin_turn(now);
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);
+        self.run_agents(now);
         self.engine.commit(now);
         self.deliver(None, now);
+        self.run_agents(now);
         self.run_resumed(now);
         while let Some(client) = self.lists.unsettled.pop() {
             self.settle(client, now);
@@ -158,10 +192,19 @@ impl Core for Server {
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
         // Those that have ended meanwhile want nothing: no pass is made for them.
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        if self.lists.resumed.iter().any(lives) || !self.lists.unsettled.is_empty() {
+        let due = !self.lists.unsettled.is_empty() || self.are_agents_due();
+        if due || self.lists.resumed.iter().any(lives) {
             return Some(now.mono);
         }
         [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn note_pass(&mut self, from: Mono, to: Mono) {
+        self.counters.note_pass(from, to);
+    }
+
+    fn note_memory(&mut self, resident: u64) {
+        self.counters.note_memory(resident);
     }
 
     fn failure(&self) -> Option<String> {
@@ -177,6 +220,12 @@ impl Core for Server {
     }
 
     fn connections(&self) -> usize {
-        self.connections.len()
+        // The shell waits for those that have to say something before the end.
+        self.connections.len() - if self.stopping { 0 } else { self.agents.len() }
+    }
+
+    fn outlasts_stop(&self, client: ClientId) -> bool {
+        let connection = self.connections.get(client);
+        connection.is_some_and(|connection| matches!(connection.session, Session::Call(_)))
     }
 }

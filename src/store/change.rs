@@ -1,5 +1,6 @@
 //! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
 
+use super::census::deed;
 use super::jobs::{Job, NONE};
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
@@ -7,6 +8,7 @@ use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::event::Happening;
+use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Payload, Status};
 use std::time::Duration;
@@ -20,12 +22,14 @@ pub(super) struct Wish<'a> {
     pub(super) event: Event,
     /// The result, or what went wrong.
     pub(super) note: Option<Payload<'a>>,
+    /// What went wrong, for people.
+    pub(super) message: Option<&'a str>,
 }
 
 impl Wish<'_> {
     #[inline]
     pub(super) fn of(id: JobId, lease: Option<Lease>, event: Event) -> Self {
-        Self { id, lease, event, note: None }
+        Self { id, lease, event, note: None, message: None }
     }
 }
 
@@ -58,32 +62,68 @@ impl Store {
         let Some(slot) = self.find(wish.id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
+        let claim = self.claim(ticket, slot, wish.lease);
+        self.change_by(ticket, slot, wish, claim, now, fx);
+    }
+
+    #[inline(always)]
+    fn change_by(
+        &mut self,
+        ticket: Ticket,
+        slot: u32,
+        wish: &Wish<'_>,
+        claim: Claim,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let job = &mut self.jobs[slot];
-        let claim = if !self.holders.holds(ticket.client, job) {
-            Claim::Stranger
-        } else if wish.lease.is_some_and(|lease| lease != job.lease()) {
-            Claim::FormerHolder
-        } else {
-            Claim::Holder
-        };
+        let recorded = !job.is_plain() && job.is_recorded();
         match step(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
+                self.totals.note(deed(wish.event));
                 if let Some(note) = wish.note
                     && step != Step::End
                 {
                     job.set_result(note);
+                    job.set_message(wish.message);
                 }
                 if wish.event == Event::Kick {
                     job.set_retries(0);
                     fx.note(Change::State(JobSlot(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
-                if !self.jobs[slot].is_plain() {
+                if recorded {
                     self.tell_event(slot, wish.event, now, fx);
                 }
                 self.go(slot, step, now, fx);
             }
+        }
+    }
+
+    /// Does what is asked for in the name of whoever holds the job in `slot`. O(log n).
+    #[inline(never)]
+    pub(super) fn change_for_holder(
+        &mut self,
+        ticket: Ticket,
+        slot: u32,
+        wish: &Wish<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        self.change_by(ticket, slot, wish, Claim::Holder, now, fx);
+    }
+
+    /// Who asks, seen from a job that somebody holds. O(1).
+    #[inline(always)]
+    pub(super) fn claim(&self, ticket: Ticket, slot: u32, lease: Option<Lease>) -> Claim {
+        let job = &self.jobs[slot];
+        if !self.holders.holds(ticket.client, job) {
+            Claim::Stranger
+        } else if lease.is_some_and(|lease| lease != job.lease()) {
+            Claim::FormerHolder
+        } else {
+            Claim::Holder
         }
     }
 
@@ -93,11 +133,17 @@ impl Store {
         if let Some(extra) = job.extra_mut() {
             extra.timer = Timer::NONE;
         }
-        let queue = job.queue;
+        let (queue, recorded) = (job.queue, job.is_recorded());
+        self.totals.note(Deed::Due);
         match step(job, Event::Due, Claim::Clock) {
             Ok(step) => {
-                self.tell_event(slot, Event::Due, now, fx);
-                self.go_anywhere(slot, step, now, fx);
+                if self.jobs[slot].status == Status::Held && self.jobs[slot].is_followed() {
+                    self.jobs[slot].set_timed_out();
+                }
+                if recorded {
+                    self.tell_event(slot, Event::Due, now, fx);
+                }
+                self.go_slowly(slot, step, now, fx);
             }
             Err(_) => unreachable!("whatever has a deadline can come to it"),
         }
@@ -105,7 +151,7 @@ impl Store {
     }
 
     #[inline(never)]
-    fn go_anywhere(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+    pub(super) fn go_slowly(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         self.go(slot, step, now, fx);
     }
 
@@ -113,6 +159,9 @@ impl Store {
     #[inline(always)]
     fn go(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         if step == Step::Queue {
+            if !self.jobs[slot].is_plain() {
+                self.leave_worker(slot, fx);
+            }
             self.detach(slot);
             self.make_ready(slot, now, fx);
         } else {
@@ -124,12 +173,17 @@ impl Store {
     fn go_elsewhere(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         if step == Step::Renew {
             self.disarm(slot);
+            if self.jobs[slot].worker().is_some() {
+                self.note_state(slot, fx);
+            }
             return self.begin_lease(slot, now);
         }
         self.withdraw(slot);
         if step != Step::End {
-            fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-            self.tell_step(slot, step, now, fx);
+            self.note_state(slot, fx);
+            if self.jobs[slot].is_recorded() {
+                self.tell_step(slot, step, now, fx);
+            }
         }
         match step {
             Step::Renew | Step::Queue => unreachable!("these were done before"),
@@ -150,6 +204,21 @@ impl Store {
             }
             Step::End => drop(self.remove(slot, fx)),
         }
+        if matches!(step, Step::Keep | Step::Bury) && !self.vigils.is_empty() {
+            self.tell_end(slot, fx);
+        }
+    }
+
+    /// A job of a worker goes back to its queue, which has to be written down. O(1).
+    #[inline(never)]
+    pub(super) fn leave_worker(&self, slot: u32, fx: &mut Effects) {
+        if self.jobs[slot].worker().is_some() {
+            self.note_state(slot, fx);
+        }
+    }
+
+    pub(super) fn note_state(&self, slot: u32, fx: &mut Effects) {
+        fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
     }
 
     fn retry(&mut self, slot: u32, now: Now, fx: &mut Effects) {
@@ -188,8 +257,11 @@ impl Store {
             {
                 self.withdraw(slot);
                 self.jobs[slot].set_retries(0);
-                fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
-                self.happen(slot, Happening::Kicked, now, fx);
+                self.note_state(slot, fx);
+                if self.jobs[slot].is_recorded() {
+                    self.happen(slot, Happening::Kicked, now, fx);
+                }
+                self.totals.note(Deed::Kicked);
                 kicked.push(slot);
             }
         }
@@ -206,7 +278,7 @@ impl Store {
         // anything.
         let jobs = &self.jobs;
         returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
-        let mut awaited = false;
+        let mut awaited = !self.anywhere.lines.is_empty();
         for &slot in &returned {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.is_empty() {
@@ -227,10 +299,8 @@ impl Store {
             for &slot in &returned {
                 // It may have gone with its key group; its place is nobody else's before the next
                 // command.
-                if let Some(job) = self.jobs.get(slot)
-                    && job.status == Status::Ready
-                {
-                    self.serve_one(job.queue, now, fx);
+                if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
+                    self.serve_for(slot, now, fx);
                 }
             }
         }
@@ -267,7 +337,7 @@ impl Store {
             return drop(self.remove(slot, fx));
         }
         self.enqueue(slot, now);
-        self.serve(self.jobs[slot].queue, now, fx);
+        self.serve_with(slot, now, fx);
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
@@ -296,7 +366,7 @@ impl Store {
             self.come(slot, now);
         } else {
             job.status = Status::Ready;
-            self.join_heap(slot);
+            self.stand_ready(slot);
         }
         if packet {
             self.groups.join(slot, &mut self.jobs);
@@ -304,19 +374,6 @@ impl Store {
         if let Some(expires) = expires {
             self.arm(slot, expires);
         }
-    }
-
-    /// A job is where takes find it from now on. O(log n).
-    pub(super) fn join_heap(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        let (queue, entry) = (job.queue, job.entry(slot));
-        self.queues[queue].ready.push(entry, &mut self.jobs);
-    }
-
-    /// It no longer is. O(log n).
-    pub(super) fn leave_heap(&mut self, slot: u32) {
-        let (queue, place) = (self.jobs[slot].queue, self.jobs[slot].place);
-        self.queues[queue].ready.remove(place, &mut self.jobs);
     }
 
     /// [`Store::detach`] for where it is not done for each request.
@@ -331,12 +388,12 @@ impl Store {
         let job = &self.jobs[slot];
         let (queue, place, plain) = (job.queue, job.place, job.is_plain());
         match job.status {
-            Status::Ready => {
+            Status::Ready if plain => {
                 self.queues[queue].ready.remove(place, &mut self.jobs);
             }
             Status::Held => self.holders.unlink(slot, &mut self.jobs),
             Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
-            Status::Parked | Status::Aside | Status::Delayed | Status::Kept => {}
+            Status::Ready | Status::Parked | Status::Aside | Status::Delayed | Status::Kept => {}
         }
         if !plain {
             self.detach_rare(slot);
@@ -349,6 +406,11 @@ impl Store {
         let bound = job.strand() != NONE;
         if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
             self.groups.leave(slot, &mut self.jobs);
+        }
+        match self.jobs[slot].status {
+            Status::Ready => self.leave_heaps(slot),
+            Status::Held => self.leave_holder(slot),
+            _ => {}
         }
         if bound {
             self.depart(slot);
@@ -375,6 +437,9 @@ impl Store {
     /// A job that is about to be removed no longer counts in its queue. O(1).
     #[inline(always)]
     pub(super) fn leave_queue(&mut self, slot: u32) {
+        if !self.vigils.is_empty() {
+            self.end_vigils(slot);
+        }
         let job = &self.jobs[slot];
         if !job.is_plain() && job.strand() != NONE {
             self.unseat(slot);
@@ -399,7 +464,7 @@ impl Store {
     }
 
     /// Calls the deadline of a job's status off, if it has one. O(log d), O(1) on average.
-    fn disarm(&mut self, slot: u32) {
+    pub(super) fn disarm(&mut self, slot: u32) {
         if let Some(extra) = self.jobs[slot].extra_mut()
             && !extra.timer.is_none()
         {

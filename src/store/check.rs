@@ -2,8 +2,10 @@
 
 use super::jobs::{Job, NONE};
 use super::records::DEFAULT;
-use super::{Due, Store};
+use super::waiters::ANYWHERE;
+use super::{Due, JobSlot, Store};
 use crate::base::deadlines::Timer;
+use crate::model::id::JobId;
 use crate::model::job::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,20 +62,29 @@ impl Store {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
-            assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             if self.is_constraint(slot) {
+                assert!(job.id >= self.first_hidden_id, "a constraint has a job's id");
                 assert_eq!(self.constraints.place(job.id), Some(slot), "it is not known");
+                assert_eq!(self.ids.find(job.id), None, "a constraint has a job's id");
+                continue;
+            }
+            if self.is_worker(slot) {
+                assert!(job.id < self.next_id, "a worker has an id that was not given out yet");
+                assert_eq!(self.slot(JobId(job.id)), Some(JobSlot(slot)), "a worker is not known");
+                assert_eq!(self.ids.find(job.id), None, "a worker has a job's id");
                 continue;
             }
             if self.is_declaration(slot) {
+                assert!(job.id >= self.first_hidden_id, "a declaration has a job's id");
                 assert_eq!(self.declared.get(&job.id), Some(&slot), "a declaration is not known");
                 assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
                 continue;
             }
+            assert!(job.id < self.next_id, "a job has an id that was not given out yet");
             assert_eq!(self.ids.find(job.id), Some(slot), "a job is not found by its id");
             expected.note(slot, job);
         }
-        let jobs = self.jobs.len() - self.declared.len() - self.constraints.len();
+        let jobs = self.counts().jobs;
         assert_eq!(self.ids.count(), jobs, "ids and jobs differ in number");
         self.check_stocks();
         self.check_constraints();
@@ -83,7 +94,10 @@ impl Store {
             let held = expected.held_by.remove(&index).unwrap_or_default();
             assert_eq!(listed, held, "a client's list and its jobs differ");
         }
+        self.check_workers(&mut expected.held_by);
         assert!(expected.held_by.is_empty(), "a job is held by nobody");
+        self.check_vigils();
+        self.check_anywhere();
         let grouped: BTreeSet<u32> = self.groups.check_invariants(&self.jobs).into_iter().collect();
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
         self.check_deadlines(expected.armed);
@@ -94,7 +108,7 @@ impl Store {
     /// stock every job has one.
     fn check_stocks(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
-        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_hidden(*slot)) {
+        for (slot, job) in self.jobs.iter().filter(|&(slot, _)| self.is_job(slot)) {
             let stock = self.queues[job.queue].watch.as_ref();
             match (job.row(), stock) {
                 (None, None) => {}
@@ -125,13 +139,15 @@ impl Store {
 
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
-        let others = waits + self.bucket_timers();
+        let vigils = self.vigils.iter().filter(|(_, vigil)| !vigil.timer.is_none()).count();
+        let others = waits + vigils + self.bucket_timers();
         assert_eq!(self.deadlines.len(), armed_jobs + others, "deadlines nobody knows of");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
                 Due::Job(slot) => self.jobs[slot].extra().map(|extra| extra.timer),
                 Due::Wait(waiter) => Some(self.waiters[waiter].timer),
                 Due::Bucket(bucket) => self.bucket_timer(bucket),
+                Due::Vigil(vigil) => Some(self.vigils[vigil].timer),
             };
             assert_eq!(known, Some(timer), "a deadline's owner does not know it");
         });
@@ -146,15 +162,20 @@ impl Store {
             let buried: BTreeSet<u32> = queue.buried.jobs(&self.jobs).into_iter().collect();
             let put_away = expected.buried_in.get(&slot).cloned().unwrap_or_default();
             assert_eq!(buried, put_away, "a queue's list of buried jobs is wrong");
-            queue.ready.check_invariants(&self.jobs, |entry, position| {
-                let job = &self.jobs[entry.slot];
-                let (rank, tie) = (entry.rank, entry.tie);
-                let key = job.entry(entry.slot);
-                assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
-                assert_eq!((job.status, job.place), (Status::Ready, position), "a place is wrong");
-                assert_eq!(job.queue, slot, "a job is in a foreign heap");
-                ready += 1;
-            });
+            let shelves = queue.shelves.iter().flat_map(|shelves| shelves.iter());
+            let shelves = shelves.map(|shelf| (&*shelf.refused_by, &shelf.ready));
+            for (refused_by, heap) in shelves.chain([(&[][..], &queue.ready)]) {
+                heap.check_invariants(&self.jobs, |entry, position| {
+                    let job = &self.jobs[entry.slot];
+                    self.check_entry(entry, refused_by);
+                    assert_eq!(job.place, position, "a place is wrong");
+                    assert_eq!(job.queue, slot, "a job is in a foreign heap");
+                    ready += 1;
+                });
+            }
+            let emptied = queue.shelves.as_ref().is_some_and(|shelves| shelves.is_empty());
+            assert!(!emptied, "a queue without shelves keeps room for them");
+            self.check_shelves(queue.waiters, queue.shelves.as_deref());
             if let Some(entry) = queue.ready.peek()
                 && !self.constraints.is_pending()
             {
@@ -165,6 +186,9 @@ impl Store {
             for waiter in self.waiters.in_line(queue.waiters) {
                 assert!(places.remove(&(waiter, slot)), "a waiter stands in a line twice");
             }
+        }
+        for waiter in self.waiters.in_line(self.anywhere.lines) {
+            assert!(places.remove(&(waiter, ANYWHERE)), "a waiter stands in a line twice");
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter stands in no line");

@@ -11,10 +11,14 @@ pub struct Counts {
     pub constraints: usize,
     /// Queues that were declared.
     pub declared: usize,
+    /// Workers on the list.
+    pub workers: usize,
     /// Queues that exist, idle ones included.
     pub queues: usize,
     /// Takes that wait.
     pub waiters: usize,
+    /// Who waits for news of a job.
+    pub vigils: usize,
     /// Deadlines that are armed.
     pub deadlines: usize,
 }
@@ -23,12 +27,16 @@ impl Store {
     /// How much there is.
     #[must_use]
     pub fn counts(&self) -> Counts {
+        let (declared, workers) = (self.declared.len(), self.workers.len());
+        let constraints = self.constraints.len();
         Counts {
-            jobs: self.jobs.len() - self.declared.len() - self.constraints.len(),
-            constraints: self.constraints.len(),
-            declared: self.declared.len(),
+            jobs: self.jobs.len() - declared - workers - constraints,
+            constraints,
+            declared,
+            workers,
             queues: self.queues.len(),
             waiters: self.waiters.len(),
+            vigils: self.vigils.len(),
             deadlines: self.deadlines.len(),
         }
     }

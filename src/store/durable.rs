@@ -10,7 +10,8 @@ use crate::model::event::{Event, Happening};
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::row::Row;
-use crate::model::snapshot::{History, Record, Snapshot, Stage, State};
+use crate::model::snapshot::{Enlisted, History, Record, Snapshot, Stage, State};
+use crate::model::work::{Worker, WorkerId};
 use std::borrow::Cow;
 
 /// Something that has to outlive a restart. Slots are good until the next command.
@@ -36,13 +37,18 @@ impl JobSlot {
 }
 
 impl Store {
-    /// The place of a job, a declaration or a constraint, if there is one with this id. O(1), or
-    /// O(log q) for q declared queues.
+    /// The place of a job, of a declaration, of a worker or of a constraint, if there is one with
+    /// this id. O(1), or O(log q) for q declared queues, workers and constraints.
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobSlot> {
         let declared = || self.declared.get(&id.0).copied();
         let constraint = || self.constraints.place(id.0);
-        self.ids.find(id.0).or_else(declared).or_else(constraint).map(JobSlot)
+        let enlisted = || {
+            let place = self.workers.find(WorkerId(id.0))?;
+            self.workers[place].enlisted.as_ref().map(|worker| worker.slot)
+        };
+        let found = self.ids.find(id.0).or_else(declared).or_else(enlisted);
+        found.or_else(constraint).map(JobSlot)
     }
 
     /// The base record of what is in `slot`. O(1).
@@ -54,6 +60,9 @@ impl Store {
         if self.is_constraint(slot.0) {
             let id = JobId(self.jobs[slot.0].id);
             return Record::Constraint(id, Cow::Borrowed(self.constraints.at(id.0)));
+        }
+        if self.is_worker(slot.0) {
+            return self.worker_record(slot);
         }
         if self.is_declaration(slot.0) {
             let job = &self.jobs[slot.0];
@@ -112,15 +121,20 @@ impl Store {
         let job = &self.jobs[slot.0];
         let due = || self.due(job);
         let stage = match job.status {
+            Status::Held if let Some(worker) = job.worker() => {
+                Stage::Running { worker, until: due(), lease: job.lease() }
+            }
             Status::Ready | Status::Parked | Status::Aside | Status::Held => Stage::Waiting,
             Status::Delayed => due().map_or(Stage::Waiting, Stage::Delayed),
             Status::Kept => due().map_or(Stage::Waiting, Stage::Kept),
             Status::Buried => Stage::Buried(due()),
         };
-        State { stage, retries: job.retries(), result: job.result() }
+        let (result, message) = (job.result(), job.message());
+        State { stage, retries: job.retries(), result, message }
     }
 
-    fn due(&self, job: &Job) -> Option<Mono> {
+    /// When the status of a job ends by itself. O(1).
+    pub(super) fn due(&self, job: &Job) -> Option<Mono> {
         let timer = job.extra()?.timer;
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
@@ -183,25 +197,62 @@ impl Store {
 
     /// Brings back that a queue was declared. O(log q).
     pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobSlot {
-        self.next_id = self.next_id.max(id.0 + 1);
+        self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.declared.get(&id.0).copied();
         JobSlot(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
-    /// Brings a job that was brought back to the state that it was in later; tells whether there is
-    /// such a job. O(log n + log d).
-    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) -> bool {
-        let Some(slot) = self.ids.find(id.0) else { return false };
+    /// Brings back that a worker was enlisted. O(log w).
+    pub fn restore_worker(&mut self, id: WorkerId, worker: &Enlisted<'_>) -> JobSlot {
+        self.next_id = self.next_id.max(id.0 + 1);
+        if let Some(slot) = self.slot(JobId(id.0)) {
+            return slot;
+        }
+        let Enlisted { name, url, max_jobs, ref queues } = *worker;
+        let queues = queues.as_ref().map(|names| names.iter().copied());
+        JobSlot(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
+    }
+
+    /// Ends bringing back: what is held by workers that are not on the list any more waits again,
+    /// and what was brought back in whatever order is matched with the constraints.
+    /// O(w + h log n), and O(jobs) if there are constraints.
+    pub fn settle(&mut self, now: Now) {
+        for place in self.workers.unlisted() {
+            while let Some(slot) = self.holders.first_away(place) {
+                self.withdraw(slot);
+                self.enqueue(slot, now);
+            }
+            self.workers.forget(place);
+        }
+        self.settle_constraints(now);
+    }
+
+    fn worker_record(&self, slot: JobSlot) -> Record<'_> {
+        let id = WorkerId(self.jobs[slot.0].id);
+        let record = self.workers.find(id).and_then(|place| self.workers[place].enlisted.as_ref());
+        let Worker { name, url, max_jobs, queues } =
+            record.expect("its place is a worker's").view();
+        let queues = queues.map(|names| names.into_iter().collect());
+        Record::Worker(id, Enlisted { name, url, max_jobs, queues })
+    }
+
+    /// Brings a job that was brought back to the state that it was in later, if it is there.
+    /// O(log n + log d).
+    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
+        let Some(slot) = self.ids.find(id.0) else { return };
         self.withdraw(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
         self.settle_at(slot, state, now);
-        true
     }
 
-    /// Takes a job that was brought back away again, a declaration or a constraint, if it is there.
+    /// Takes a job that was brought back away again, a declaration, a worker or a constraint, if it
+    /// is there.
     /// O(log n + log d).
     pub fn erase(&mut self, id: JobId) -> Option<JobSlot> {
+        if let Some(place) = self.workers.find(WorkerId(id.0)) {
+            return self.erase_worker(place).map(JobSlot);
+        }
         if let Some(&slot) = self.declared.get(&id.0) {
             let queue = self.jobs[slot].queue;
             self.stock(queue).declared = None;
@@ -234,11 +285,19 @@ impl Store {
     fn settle_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
-        if let Some(result) = state.result {
-            job.set_result(result);
-        }
+        job.resume_outcome(state.result, state.message);
         match state.stage {
             Stage::Waiting => self.enqueue(slot, now),
+            Stage::Running { worker, until, lease } => {
+                job.status = Status::Held;
+                job.set_worker(Some(worker));
+                job.resume_lease(lease);
+                let place = self.workers.find_or_add(worker);
+                self.holders.link_away(place, slot, &mut self.jobs);
+                if let Some(at) = until {
+                    self.arm(slot, at);
+                }
+            }
             Stage::Delayed(at) => {
                 job.status = Status::Delayed;
                 self.arm(slot, at);

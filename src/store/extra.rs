@@ -5,6 +5,7 @@ use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::job::{Encoding, Lease, Terms};
 use crate::model::row::Row;
+use crate::model::work::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,17 @@ pub(super) struct Work {
     pub(super) terms: Terms,
     pub(super) retries: u32,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
+    /// What went wrong last, for people.
+    pub(super) message: Option<Box<str>>,
+    /// Who works on it, if that is a worker of the list.
+    pub(super) worker: Option<WorkerId>,
+    /// Its position among all followed jobs that are ready.
+    pub(super) anywhere: u32,
+    /// When tokens were taken for it, by the number of changes of constraints until then: since a
+    /// later one they are not given back.
+    pub(super) paid: u64,
+    /// The workers that it is not offered to, in rising order.
+    pub(super) refused_by: Vec<WorkerId>,
 }
 
 const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");
@@ -75,6 +87,7 @@ impl Extra {
     }
 
     /// The row of a job that has a record.
+    #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         match &self.content {
             Content::Own(_) => None,
@@ -91,8 +104,9 @@ impl Extra {
             self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
         }
         self.counts_leases = true;
-        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms } = *terms;
-        if lease_ms > 0 || retry.is_some() || keep_ms > 0 || bury_ms > 0 {
+        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms, .. } = *terms;
+        let lasting = lease_ms > 0 || keep_ms > 0 || bury_ms > 0;
+        if lasting || retry.is_some() || terms.followed || terms.fetch_once {
             self.work = Some(Box::new(Work { terms: *terms, ..Work::default() }));
         }
     }

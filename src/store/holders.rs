@@ -1,6 +1,9 @@
 //! Who holds which jobs, and which takes of a client wait: two lists to a client, both linked
 //! through the things themselves, so that holding costs no memory beyond the job.
 //!
+//! A client may act for a worker of the list; then what it holds is the worker's. What is held by a
+//! worker for whom nobody acts is in a list of the worker's own.
+//!
 //! Invariant: a record belongs to the client of its generation; of anybody else it says nothing.
 
 use super::jobs::{Job, Jobs, NONE};
@@ -12,14 +15,21 @@ struct Holder {
     generation: u32,
     job: u32,
     waiter: u32,
+    /// The place of the worker for whom the client acts.
+    worker: u32,
 }
 
-const NOBODY: Holder = Holder { generation: 0, job: NONE, waiter: NONE };
+const NOBODY: Holder = Holder { generation: 0, job: NONE, waiter: NONE, worker: NONE };
+
+/// Marks the place of a worker where a client's index would stand: clients are far fewer.
+const AWAY: u32 = 1 << 31;
 
 /// Records of clients by their index.
 #[derive(Debug, Default)]
 pub(super) struct Holders {
     records: Vec<Holder>,
+    /// The first job of each worker for whom nobody acts, by the worker's place.
+    away: Vec<u32>,
 }
 
 impl Holders {
@@ -32,7 +42,7 @@ impl Holders {
         let record = &mut self.records[index];
         if record.generation != client.generation {
             assert!(
-                record.job == NONE && record.waiter == NONE,
+                record.job == NONE && record.waiter == NONE && record.worker == NONE,
                 "a client ended without being forgotten"
             );
             record.generation = client.generation;
@@ -62,15 +72,47 @@ impl Holders {
         }
     }
 
+    /// Adds a job to those of the worker at `place`, for whom nobody acts. O(1) amortised.
+    pub(super) fn link_away(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
+        let index = place as usize;
+        if index >= self.away.len() {
+            self.away.resize(index + 1, NONE);
+        }
+        let next = std::mem::replace(&mut self.away[index], slot);
+        let job = &mut jobs[slot];
+        (job.holder, job.place, job.next) = (AWAY | place, NONE, next);
+        if next != NONE {
+            jobs[next].place = slot;
+        }
+    }
+
+    /// One of the jobs of the worker at `place`, if nobody acts for it. O(1).
+    pub(super) fn first_away(&self, place: u32) -> Option<u32> {
+        self.away.get(place as usize).copied().filter(|&slot| slot != NONE)
+    }
+
+    /// The place of the worker for whom `client` acts. O(1).
+    pub(super) fn worker_of(&self, client: ClientId) -> Option<u32> {
+        self.known(client).map(|record| record.worker).filter(|&place| place != NONE)
+    }
+
+    /// Lets `client` act for the worker at `place`, or for none. O(1) amortised.
+    pub(super) fn set_worker(&mut self, client: ClientId, place: Option<u32>) {
+        self.record(client).worker = place.unwrap_or(NONE);
+    }
+
     /// Takes a job from its holder. O(1).
     pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
         let (previous, next, holder) = (job.place, job.next, job.holder);
         (job.holder, job.place, job.next) = (NONE, NONE, NONE);
         if previous == NONE {
-            let record = &mut self.records[holder as usize];
-            assert!(record.job == slot, "a held job is not in its holder's list");
-            record.job = next;
+            let first = match holder & AWAY {
+                0 => &mut self.records[holder as usize].job,
+                _ => &mut self.away[(holder ^ AWAY) as usize],
+            };
+            assert!(*first == slot, "a held job is not in its holder's list");
+            *first = next;
         } else {
             jobs[previous].next = next;
         }
@@ -127,16 +169,31 @@ impl Holders {
     pub(super) fn end(&mut self, client: ClientId) {
         if self.known(client).is_some() {
             let record = &mut self.records[client.index as usize];
-            assert!(record.job == NONE && record.waiter == NONE, "an ended client holds something");
+            let nothing = record.job == NONE && record.waiter == NONE && record.worker == NONE;
+            assert!(nothing, "an ended client holds something");
             *record = NOBODY;
         }
     }
 
-    /// The jobs in the list of client number `index`, for checks. O(jobs held).
+    /// The jobs in the list of client number `index`. O(jobs held).
     pub(super) fn jobs_of(&self, index: u32, jobs: &Jobs) -> Vec<u32> {
         let first = self.records.get(index as usize).map_or(NONE, |record| record.job);
+        Self::list(first, jobs)
+    }
+
+    /// The jobs of the worker at `place`, if nobody acts for it. O(jobs held).
+    pub(super) fn jobs_away(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
+        Self::list(self.away.get(place as usize).copied().unwrap_or(NONE), jobs)
+    }
+
+    fn list(first: u32, jobs: &Jobs) -> Vec<u32> {
         let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
         std::iter::successors(Some(first).filter(|&slot| slot != NONE), follow).collect()
+    }
+
+    /// The holder that the jobs of the worker at `place` have when nobody acts for it.
+    pub(super) fn away(place: u32) -> u32 {
+        AWAY | place
     }
 
     /// How many clients there are records for, for checks.

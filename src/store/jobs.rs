@@ -56,6 +56,7 @@ enum Body {
 }
 
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
+const _: () = assert!(size_of::<Option<Job>>() == 64, "a place costs no more than its job");
 
 /// No slot and no place: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -94,7 +95,7 @@ impl Job {
             turn,
             encoding: payload.encoding,
             created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
-            since: milliseconds(now),
+            since: 0,
         }
     }
 
@@ -270,7 +271,7 @@ impl Job {
         self.extra()?.digits.as_deref()
     }
 
-    fn work(&self) -> Option<&Work> {
+    pub(super) fn work(&self) -> Option<&Work> {
         self.extra()?.work.as_deref()
     }
 
@@ -286,11 +287,19 @@ impl Job {
     }
 
     /// For how many milliseconds it has been ready.
+    #[inline(always)]
     pub(super) fn ready_for(&self, now: Now) -> u32 {
         milliseconds(now).wrapping_sub(self.since)
     }
 
+    /// Whether it has a record.
+    #[inline]
+    pub(super) fn is_recorded(&self) -> bool {
+        self.row().is_some()
+    }
+
     /// Its row, if it has a record.
+    #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         self.extra()?.row()
     }
@@ -332,10 +341,12 @@ impl Job {
 
     /// Notes what came of it.
     pub(super) fn set_result(&mut self, result: Payload<'_>) {
-        self.work_mut().result = Some((result.encoding, result.bytes.into()));
+        let work = self.work_mut();
+        work.result = Some((result.encoding, result.bytes.into()));
+        work.message = None;
     }
 
-    fn work_mut(&mut self) -> &mut Work {
+    pub(super) fn work_mut(&mut self) -> &mut Work {
         self.enrich().work.get_or_insert_default()
     }
 

@@ -89,7 +89,9 @@ pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> 
             Status::Ready | Status::Parked | Status::Aside | Status::Kept | Status::Buried,
             Event::Due,
         ) => Ok(Step::End),
-        (Status::Held, Event::Due) if job.retry().is_some() => Ok(fail(job, true)),
+        (Status::Held, Event::Due) if job.retry().is_some() || job.is_followed() => {
+            Ok(fail(job, true))
+        }
         (Status::Held, Event::Due) => Ok(Step::Queue),
 
         (Status::Held, _) if by == Claim::Stranger => Err(Refusal::HeldByAnother(id)),

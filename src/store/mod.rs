@@ -19,13 +19,18 @@
 //! a take meets it at the top of its queue, whichever comes first: a take pays O(log n + log d) for
 //! each of those that it meets, and nobody pays for it again.
 
+mod anywhere;
 mod buried;
+mod census;
 mod change;
 mod check;
+mod check_work;
 mod constraints;
 mod counts;
 mod durable;
+mod effects;
 mod extra;
+mod follow;
 mod groups;
 mod holders;
 mod ids;
@@ -34,10 +39,14 @@ mod life;
 mod queues;
 mod records;
 mod retry;
+mod shelves;
 mod take;
+mod vigils;
 mod waiters;
 mod watch;
 mod watched;
+mod work;
+mod workers;
 
 use crate::base::deadlines::{Deadlines, Timer};
 use crate::base::limits::JOB_ID_END;
@@ -45,138 +54,33 @@ use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::event;
+use crate::model::figures::{Deed, Totals};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Packet, Payload, Status, Terms, Turn, Urgency};
+use crate::model::job::{Payload, Status, Terms, Turn, Urgency};
 use crate::model::reply::{JobView, Refusal, Sight};
+use anywhere::Anywhere;
 use change::Wish;
 use constraints::Constraints;
 pub use counts::Counts;
 pub use durable::Change;
+pub use effects::{Effects, Outcome};
 use groups::Groups;
 use holders::Holders;
 use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
 use queues::Queues;
+use records::NO_STATE;
 use std::collections::BTreeMap;
+use vigils::Vigils;
 use waiters::Waiters;
 pub use watch::Watched;
 pub use watched::Search;
+use workers::Workers;
 
 /// The place of a job in the store: valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobSlot(u32);
-
-/// What became of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A take was called off.
-    Cancelled,
-    /// Jobs are held back as was asked; whether there was no constraint of the name before.
-    Constrained {
-        /// Whether.
-        new: bool,
-    },
-    /// This constraint: see [`Store::constraint`].
-    Constraint(u32),
-    /// It is done.
-    Done,
-    /// The client holds this job now: see [`Store::view`].
-    Job(JobSlot),
-    /// So many buried jobs were kicked.
-    Kicked(u32),
-    /// There is no such constraint.
-    NoConstraint,
-    /// There is no such job, or none ready.
-    NoJob,
-    /// These are [`Effects::popped`], from `first` on.
-    Packets {
-        /// The number of the first.
-        first: u32,
-        /// How many.
-        count: u32,
-    },
-    /// The job is in its queue, or will be.
-    Put(JobId),
-    /// Nothing has changed.
-    Refused(Refusal),
-    /// Here it is: see [`Store::sight`].
-    Seen(JobSlot),
-    /// A pop cannot carry this job.
-    TooLarge(JobId),
-    /// This one of [`Effects::watched`].
-    Watched(u32),
-}
-
-/// What commands brought about, in order. Reused: whoever applies commands shows and clears it.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Requests that are answered, the caller's own or those of clients that waited.
-    pub outcomes: Vec<(Ticket, Outcome)>,
-    /// What was popped: of the outcomes' jobs those that are gone from the store.
-    pub popped: Vec<Packet>,
-    /// What questions about watched queues are answered.
-    pub watched: Vec<Watched>,
-    /// Questions that are not answered yet.
-    pub searches: Vec<Search>,
-    /// The events of [`Change::Event`], each with the version of the job's row after it.
-    pub events: Vec<(u64, event::Event)>,
-    /// What has to outlive a restart, in order, if that is asked for.
-    pub changes: Vec<Change>,
-    /// Whether it is.
-    pub keeps_changes: bool,
-}
-
-impl Effects {
-    #[inline]
-    fn answer(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.outcomes.push((ticket, outcome));
-    }
-
-    #[inline]
-    fn note(&mut self, change: Change) {
-        if self.keeps_changes {
-            self.changes.push(change);
-        }
-    }
-
-    /// Answers a question about a watched queue.
-    pub fn tell(&mut self, ticket: Ticket, answer: Watched) {
-        // Proof: one call answers less than it applies to, which slots of 32 bits number.
-        let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
-        self.watched.push(answer);
-        self.answer(ticket, Outcome::Watched(number));
-    }
-
-    /// Notes an event of a job, which has this version now.
-    fn happened(&mut self, slot: JobSlot, id: JobId, version: u64, event: event::Event) {
-        if self.keeps_changes {
-            let number = u32::try_from(self.events.len()).expect("jobs and their events are fewer");
-            self.events.push((version, event));
-            self.changes.push(Change::Event(slot, id, number));
-        }
-    }
-
-    /// Forgets everything that was shown; searches stay until somebody takes them. O(packets).
-    #[inline]
-    pub fn clear(&mut self) {
-        self.outcomes.clear();
-        self.changes.clear();
-        if !self.watched.is_empty() || !self.events.is_empty() {
-            self.clear_watched();
-        }
-        if !self.popped.is_empty() {
-            self.popped.clear();
-            self.popped.shrink_to(POPPED_KEPT);
-        }
-    }
-
-    #[cold]
-    fn clear_watched(&mut self) {
-        self.watched.clear();
-        self.events.clear();
-    }
-}
 
 /// What is due at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +91,8 @@ enum Due {
     Wait(u32),
     /// This bucket of a constraint has a token again, or is as good as new.
     Bucket(u32),
+    /// The end of this vigil.
+    Vigil(u32),
 }
 
 /// Places for jobs: slots are 32 bits wide.
@@ -194,9 +100,6 @@ const JOBS_MAX: usize = u32::MAX as usize - 1;
 
 /// Places for returned jobs that are kept for the next client's end.
 const RETURNED_KEPT: usize = 4096;
-
-/// Places for popped packets that are kept for the next pop.
-const POPPED_KEPT: usize = 1024;
 
 /// The store.
 #[derive(Debug)]
@@ -211,8 +114,17 @@ pub struct Store {
     /// The places of declarations of queues, by their ids.
     declared: BTreeMap<u64, u32>,
     constraints: Constraints,
+    workers: Workers,
+    anywhere: Anywhere,
+    vigils: Vigils,
+    /// Answers to vigils that have ended in this call.
+    told: Vec<(Ticket, Outcome)>,
     rng: Rng,
     next_id: u64,
+    /// Ids from this one on belong to places that are no jobs: nobody can name them, and they are
+    /// given out downwards.
+    first_hidden_id: u64,
+    totals: Totals,
     /// Jobs that come back at the end of a client. Reused.
     returned: Vec<u32>,
 }
@@ -232,8 +144,14 @@ impl Store {
             deadlines: Deadlines::default(),
             declared: BTreeMap::new(),
             constraints: Constraints::default(),
+            workers: Workers::default(),
+            anywhere: Anywhere::default(),
+            vigils: Vigils::default(),
+            told: Vec::new(),
             rng: Rng::new(seed),
             next_id: 1,
+            first_hidden_id: JOB_ID_END,
+            totals: Totals::default(),
             returned: Vec::new(),
         }
     }
@@ -253,8 +171,18 @@ impl Store {
             }
             _ => self.apply_rare(ticket, command, now, fx),
         }
+        self.work_off_and_tell(now, fx);
+    }
+
+    /// Behind whatever was done: what constraints let happen, and answers to those whose vigils
+    /// have ended on the way.
+    #[inline(always)]
+    fn work_off_and_tell(&mut self, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
             self.work_off(now, fx);
+        }
+        if !self.told.is_empty() {
+            self.tell_vigils(fx);
         }
     }
 
@@ -269,10 +197,7 @@ impl Store {
             }
             Command::Look { id } => return self.look(ticket, id, now, fx),
             Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
-            Command::Work(work) => {
-                let done = self.rule(ticket, work, now, fx);
-                return assert!(done, "the store's part comes with its branch");
-            }
+            Command::Work(work) => return self.work(ticket, work, now, fx),
             Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
             Command::Finish { id, lease, result } => {
                 Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
@@ -301,16 +226,20 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
         let queue = self.queues.find_or_add(queue);
-        let slot = if self.queues[queue].watch.is_some() {
-            self.add_recorded(queue, urgency, turn, payload, now)
-        } else {
-            self.add(queue, urgency, turn, payload, now)
-        };
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
+        self.ids.insert(id, slot);
+        let record = &mut self.queues[queue];
+        record.jobs += 1;
+        if record.watch.is_some() {
+            self.record_put(slot, payload.bytes, NO_STATE, now);
+        }
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
         match terms {
@@ -322,24 +251,6 @@ impl Store {
             }
             Some(terms) => self.begin(slot, terms, now, fx),
         }
-    }
-
-    /// A new job that is nowhere yet. O(1).
-    #[inline(always)]
-    fn add(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
-        self.ids.insert(id, slot);
-        self.queues[queue].jobs += 1;
-        slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
@@ -372,17 +283,19 @@ impl Store {
             _ => return self.delete_rare(ticket, slot, now, fx),
         }
         drop(self.jobs.remove(slot));
+        self.totals.note(Deed::Deleted);
         fx.answer(ticket, Outcome::Done);
         fx.note(Change::Gone(JobSlot(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
+        let awaited = !record.waiters.is_empty();
         if record.watch.is_some() {
             self.end_watch_if_gone(queue);
         }
-        if self.queues[queue].waiters.is_empty() {
-            self.queues.leave_if_idle(queue);
-        } else {
+        if awaited {
             self.serve(queue, now, fx);
+        } else {
+            self.queues.leave_if_idle(queue);
         }
     }
 
@@ -393,16 +306,20 @@ impl Store {
         self.withdraw(slot);
         self.leave_queue(slot);
         drop(self.jobs.remove(slot));
+        self.totals.deeds[Deed::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
         fx.note(Change::Gone(JobSlot(slot), id));
         self.first_left(queue, now, fx);
     }
 
-    /// Calls off one take if it still waits, and then answers it. O(queues it waits on + takes of
-    /// its client that wait).
+    /// Calls off one take, or one wait for news of a job, if it still waits, and then answers it.
+    /// O(queues it waits on + takes of its client that wait).
     pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
         if let Some(waiter) = self.holders.waiter(ticket, &self.waiters) {
             self.end_wait(waiter);
+            fx.answer(ticket, Outcome::Cancelled);
+        } else if let Some(vigil) = self.vigils.find(ticket) {
+            self.end_vigil(vigil);
             fx.answer(ticket, Outcome::Cancelled);
         }
     }
@@ -413,17 +330,25 @@ impl Store {
         while let Some(waiter) = self.holders.first_waiter(client) {
             self.end_wait(waiter);
         }
+        while let Some(vigil) = self.vigils.first_of(client) {
+            self.end_vigil(vigil);
+        }
+        if let Some(place) = self.holders.worker_of(client) {
+            self.quit(client, place);
+        }
         let mut returned = std::mem::take(&mut self.returned);
         while let Some(slot) = self.holders.first_job(client) {
+            self.leave_worker(slot, fx);
             self.withdraw(slot);
-            self.happen(slot, event::Happening::Abandoned, now, fx);
+            self.totals.note(Deed::Abandoned);
+            if self.jobs[slot].is_recorded() {
+                self.happen(slot, event::Happening::Abandoned, now, fx);
+            }
             returned.push(slot);
         }
         self.holders.end(client);
         self.bring_back(returned, now, fx);
-        if self.constraints.is_pending() {
-            self.work_off(now, fx);
-        }
+        self.work_off_and_tell(now, fx);
     }
 
     /// Handles up to `limit` things that are due, the earliest first. O(log n + log d) each.
@@ -438,11 +363,13 @@ impl Store {
                     fx.answer(ticket, Outcome::NoJob);
                 }
                 Due::Bucket(bucket) => self.bucket_due(bucket),
+                Due::Vigil(vigil) => {
+                    let ticket = self.vigils.end(vigil).ticket;
+                    fx.answer(ticket, Outcome::NotYet);
+                }
             }
         }
-        if self.constraints.is_pending() {
-            self.work_off(now, fx);
-        }
+        self.work_off_and_tell(now, fx);
     }
 
     /// When something is due next. O(1), exact.
@@ -472,11 +399,11 @@ impl Store {
     #[must_use]
     pub fn sight(&self, slot: JobSlot) -> Sight<'_> {
         let job = &self.jobs[slot.0];
-        let timer = job.extra().map(|extra| extra.timer).filter(|timer| !timer.is_none());
         Sight {
             job: self.view(slot),
             status: job.status,
-            due: timer.map(|timer| self.deadlines.moment(timer)),
+            due: self.due(job),
+            lease_ms: job.terms().lease_ms,
             retries: job.retries(),
             result: job.result(),
         }

@@ -5,6 +5,7 @@
 //! names used once leave nothing behind.
 
 use super::buried::Buried;
+use super::shelves::Shelves;
 use super::waiters::Lines;
 use super::watch::Stock;
 use crate::base::heap::Heap;
@@ -19,10 +20,14 @@ use std::ops::{Index, IndexMut};
 /// One queue.
 #[derive(Debug)]
 pub(super) struct Queue {
+    /// No other queue has or had it.
+    pub(super) serial: u64,
     pub(super) name: Box<[u8]>,
     hash: u64,
     /// Jobs that wait to be taken.
     pub(super) ready: Heap,
+    /// Those of them that some workers are not offered, if there are any.
+    pub(super) shelves: Option<Box<Shelves>>,
     /// Takes that wait for a job.
     pub(super) waiters: Lines,
     /// Jobs that were put away.
@@ -52,6 +57,8 @@ pub(super) struct Queues {
     by_name: HashTable<u32>,
     hasher: FixedState,
     idle: VecDeque<u32>,
+    /// How many there have been.
+    made: u64,
 }
 
 impl Queues {
@@ -61,6 +68,7 @@ impl Queues {
             by_name: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             idle: VecDeque::new(),
+            made: 0,
         }
     }
 
@@ -95,10 +103,13 @@ impl Queues {
     }
 
     fn add(&mut self, name: &[u8], hash: u64) -> u32 {
+        self.made += 1;
         let queue = self.slots.insert(Queue {
+            serial: self.made,
             name: name.into(),
             hash,
             ready: Heap::default(),
+            shelves: None,
             waiters: Lines::default(),
             buried: Buried::default(),
             mortals: 0,

@@ -4,6 +4,7 @@
 //! a new row. All jobs of a watched queue have one, except those that were there before it was
 //! watched and have not been taken stock of.
 
+use super::jobs::NONE;
 use super::life::{self, Step};
 use super::watch::{Stock, next_row};
 use super::{Change, Effects, JobSlot, Store};
@@ -59,14 +60,14 @@ impl Store {
 
     /// Whether this place has the declaration of a queue and no job.
     pub(super) fn is_declaration(&self, slot: u32) -> bool {
-        let queue = self.queues.get(self.jobs[slot].queue);
-        let stock = queue.and_then(|queue| queue.watch.as_ref());
+        let job = &self.jobs[slot];
+        let stock = (job.queue != NONE).then(|| self.queues[job.queue].watch.as_ref()).flatten();
         stock.is_some_and(|stock| stock.declared == Some(slot))
     }
 
-    /// Whether this place has something else than a job.
-    pub(super) fn is_hidden(&self, slot: u32) -> bool {
-        self.is_constraint(slot) || self.is_declaration(slot)
+    /// Whether this place has a job, and no declaration, worker or constraint.
+    pub(super) fn is_job(&self, slot: u32) -> bool {
+        self.jobs[slot].queue != NONE && !self.is_declaration(slot)
     }
 
     /// Makes the record of a job of a watched queue that has none; it was put at `created`. With
@@ -123,12 +124,10 @@ impl Store {
         self.make_record(slot, None, NO_STATE, at)
     }
 
-    /// Something has happened to a job: that is noted if it has a record. O(log n).
-    #[inline(never)]
+    /// Something has happened to a job that has a record. O(log n).
+    #[cold]
     pub(super) fn happen(&mut self, slot: u32, what: Happening, now: Now, fx: &mut Effects) {
-        if self.jobs[slot].row().is_some() {
-            self.append(slot, what, now, fx);
-        }
+        self.append(slot, what, now, fx);
     }
 
     /// Notes what has happened to a job that has a record; returns its new row. O(log n).
@@ -147,8 +146,8 @@ impl Store {
         self.replace_row(slot, next)
     }
 
-    /// An event of its life has been allowed to happen to a job. O(log n).
-    #[inline(never)]
+    /// An event of its life has been allowed to happen to a job that has a record. O(log n).
+    #[cold]
     pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let what = match (event, job.status) {
@@ -166,7 +165,8 @@ impl Store {
         self.happen(slot, what, now, fx);
     }
 
-    /// A job takes this step of its life. O(log n).
+    /// A job that has a record takes this step of its life. O(log n).
+    #[cold]
     pub(super) fn tell_step(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
         let what = match step {
             Step::Retry => Happening::Retried,
@@ -206,7 +206,7 @@ impl Store {
     }
 
     /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
-    #[inline(never)]
+    #[cold]
     pub(super) fn record_put(
         &mut self,
         slot: u32,

@@ -4,7 +4,7 @@
 //! may have become another one while somebody waits.
 
 use super::jobs::NONE;
-use super::waiters::Kind;
+use super::waiters::{ANYWHERE, Kind};
 use super::{Due, Effects, JobSlot, Outcome, Store};
 use crate::base::heap::{Entry, leaves_before, outranks};
 use crate::base::limits::POPPED_MAX;
@@ -12,7 +12,8 @@ use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
 use crate::model::event::Happening;
-use crate::model::id::{JobId, Ticket};
+use crate::model::figures::Deed;
+use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Status;
 use std::time::Duration;
 
@@ -30,7 +31,9 @@ impl Store {
         let mut best: Option<Entry> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
-            let Some(entry) = self.first_ready(queue, now, fx) else { continue };
+            let Some(entry) = self.first_for(queue, (ticket.client, false), now, fx) else {
+                continue;
+            };
             if best.is_none_or(|best| leaves_before(&entry, &best, &self.jobs)) {
                 best = Some(entry);
             }
@@ -60,7 +63,8 @@ impl Store {
         let mut best: Option<Entry> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
-            let Some(entry) = self.first_ready(queue, now, fx) else { continue };
+            let narrow = (ticket.client, wait != Wait::No);
+            let Some(entry) = self.first_for(queue, narrow, now, fx) else { continue };
             if wait != Wait::No && self.jobs[entry.slot].is_wide() {
                 continue;
             }
@@ -125,6 +129,9 @@ impl Store {
         let queue = self.queues.find_or_add(queue);
         if !self.waiters.stands_in(waiter, queue) {
             self.waiters.join_at_end(waiter, queue, &mut self.queues[queue].waiters);
+            if self.queues[queue].shelves.is_some() {
+                return self.serve_joined(waiter, queue, now, fx);
+            }
             self.serve(queue, now, fx);
         }
     }
@@ -156,12 +163,30 @@ impl Store {
     /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
     /// not given to somebody else meanwhile, who might use up what it needs.
     #[cold]
-    fn others_first(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn others_first(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.holds_nothing() {
             self.first_left(queue, now, fx);
         } else if !self.queues[queue].waiters.is_empty() {
             self.serve_later(queue);
         }
+    }
+
+    /// The ready job of a queue that leaves next if this client takes it, with `true` beside it
+    /// waiting for one that a pop can carry. As [`Store::first_ready`], unless workers have refused
+    /// jobs of the queue.
+    #[inline(always)]
+    fn first_for(
+        &mut self,
+        queue: u32,
+        client: (ClientId, bool),
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry> {
+        let first = self.first_ready(queue, now, fx);
+        if self.queues[queue].shelves.is_none() {
+            return first;
+        }
+        self.first_with_shelves(queue, client, now, fx)
     }
 
     /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
@@ -195,6 +220,9 @@ impl Store {
     #[inline(never)]
     pub(super) fn serve(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         while self.serve_one(queue, now, fx) {}
+        if self.queues[queue].shelves.is_some() {
+            self.serve_pops_from_shelves(queue, now, fx);
+        }
     }
 
     /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
@@ -203,16 +231,15 @@ impl Store {
         self.drop_over(queue, now, fx);
         let record = &self.queues[queue];
         let Some(entry) = record.ready.peek() else { return false };
-        let wide = self.jobs[entry.slot].is_wide();
-        let Some(waiter) = self.waiters.first(record.waiters, wide) else { return false };
-        let (kind, ticket) = self.end_wait(waiter);
-        match kind {
-            Kind::Take => {
-                self.withdraw(entry.slot);
-                self.hand_out(entry.slot, ticket, now, fx);
-            }
-            Kind::Pop => self.pop_out(entry.slot, ticket, now, fx),
-        }
+        let job = &self.jobs[entry.slot];
+        let first = if job.is_followed() {
+            let anywhere = self.anywhere.lines;
+            self.waiters.first_of(record.waiters, anywhere, job.is_wide(), |_| true)
+        } else {
+            self.waiters.first(record.waiters, job.is_wide())
+        };
+        let Some(waiter) = first else { return false };
+        self.give(entry.slot, waiter, now, fx);
         true
     }
 
@@ -222,16 +249,30 @@ impl Store {
     pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         job.status = Status::Held;
-        if !job.is_plain() {
-            job.count_lease();
-            if job.strand() != NONE {
-                self.start_run(slot, now);
-            }
-            self.begin_lease(slot, now);
-            self.happen(slot, Happening::Taken { by: Some(ticket.client) }, now, fx);
+        self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
+        if !job.is_plain() || self.workers.any_served() {
+            self.hand_out_rare(slot, ticket.client, now, fx);
         }
         self.holders.link(ticket.client, slot, &mut self.jobs);
         fx.answer(ticket, Outcome::Job(JobSlot(slot)));
+    }
+
+    #[inline(never)]
+    fn hand_out_rare(&mut self, slot: u32, client: ClientId, now: Now, fx: &mut Effects) {
+        if let Some(worker) = self.worker_of(client) {
+            self.jobs[slot].set_worker(Some(worker));
+            self.note_state(slot, fx);
+        }
+        if !self.jobs[slot].is_plain() {
+            self.jobs[slot].count_lease();
+            if self.jobs[slot].strand() != NONE {
+                self.start_run(slot, now);
+            }
+            self.begin_lease(slot, now);
+            if self.jobs[slot].is_recorded() {
+                self.happen(slot, Happening::Taken { by: Some(client) }, now, fx);
+            }
+        }
     }
 
     /// Lets the lease of a job that is being held begin now, if it has one.
@@ -245,7 +286,7 @@ impl Store {
     /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
     /// answer carries. Whoever calls this serves those who wait for what is behind them: doing it
     /// here would be a recursion, one level for each that waits. O(k log n).
-    fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+    pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
         self.withdraw(slot);
         let group =
@@ -254,6 +295,7 @@ impl Store {
             self.spend(slot, now);
         }
         let selected = self.remove(slot, fx);
+        self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
         fx.popped.push(selected.into_packet());
         let mut left = group;
         while let Some(group) = left
@@ -267,10 +309,12 @@ impl Store {
             let over = self.jobs[member].is_over(now);
             let job = self.remove(member, fx);
             if !over {
+                self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
                 fx.popped.push(job.into_packet());
             }
         }
         let count = fx.popped.len() - first;
+        self.totals.deeds[Deed::Popped as usize] += count as u64;
         // Proof: one call pops less than it applies to, which slots of 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
@@ -278,9 +322,12 @@ impl Store {
 
     /// Takes a waiter out of all its queues. O(queues of the waiter).
     pub(super) fn end_wait(&mut self, waiter: u32) -> (Kind, Ticket) {
-        let queues = &mut self.queues;
+        let (queues, anywhere) = (&mut self.queues, &mut self.anywhere.lines);
         self.holders.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
+            if queue == ANYWHERE {
+                return nodes.unlink(node, kind, anywhere);
+            }
             nodes.unlink(node, kind, &mut queues[queue].waiters);
             queues.leave_if_idle(queue);
         });

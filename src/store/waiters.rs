@@ -1,6 +1,8 @@
 //! Takes and pops that wait: each in the lines of all the queues that it names, in the order of
 //! arrival. A queue has one line for takes and one for pops, because a pop cannot have every job;
-//! whoever came first of both is served first.
+//! whoever came first of both is served first. One more line, of no queue, is of those who take a
+//! followed job whatever its queue; whoever came first of that line and of those of the job's queue
+//! is served first.
 //!
 //! A take has one [`Waiter`] and one [`Node`] for each of its queues. Nodes are linked twice: along
 //! the queue (who is next here) and along the waiter (where else it stands).
@@ -22,6 +24,9 @@ pub(super) struct Waiter {
     pub(super) timer: Timer,
     pub(super) kind: Kind,
 }
+
+/// Stands for a queue's place where the line is that of all followed jobs.
+pub(super) const ANYWHERE: u32 = NONE;
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +61,11 @@ impl Lines {
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.takes.is_empty() && self.pops.is_empty()
+    }
+
+    /// Only the pops.
+    pub(super) fn pops(self) -> Self {
+        Self { takes: Line::default(), pops: self.pops }
     }
 
     fn of(&mut self, kind: Kind) -> &mut Line {
@@ -197,6 +207,26 @@ impl Waiters {
             (None, _) => return None,
         };
         Some(node.waiter)
+    }
+
+    /// Who is served next with a job that those of a queue's lines want and those of the line of
+    /// all followed jobs: the first for whom the job is meant. O(places passed over).
+    pub(super) fn first_of(
+        &self,
+        lines: Lines,
+        anywhere: Lines,
+        takes_only: bool,
+        is_meant: impl Fn(&Waiter) -> bool,
+    ) -> Option<u32> {
+        let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
+        let first = |line: Line| {
+            let head = Some(line.first).filter(|&node| node != NONE);
+            let nodes = std::iter::successors(head, follow).map(|node| &self.nodes.slots[node]);
+            nodes.into_iter().find(|node| is_meant(&self.slots[node.waiter]))
+        };
+        let pops = if takes_only { Line::default() } else { lines.pops };
+        let firsts = [lines.takes, pops, anywhere.takes].map(first).into_iter().flatten();
+        firsts.min_by_key(|node| node.arrival).map(|node| node.waiter)
     }
 
     /// Which take is served next in a queue, unless a pop came before it. O(1).

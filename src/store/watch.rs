@@ -7,6 +7,7 @@
 use crate::base::limits::{LOG_BYTES_MAX, LOG_EVENTS_MAX};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventLog, Happening};
+use crate::model::figures::Page;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub enum Watched {
     /// The query cannot be evaluated: a sentence.
     BadQuery(Box<str>),
+    /// A part of a census.
+    Census(Page),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
     /// So many jobs of the queue were removed.
@@ -49,26 +52,28 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// Whether it says no more than that the question has to be asked again.
+    /// Whether nobody relies on it after a restart: it says that the question has to be asked
+    /// again, or counts.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        matches!(self, Self::NotYet | Self::Dropped { more: true, .. })
+        matches!(self, Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_))
     }
 
-    /// As a reply. O(1), or O(queues) for a list of queues.
+    /// As a reply. O(1).
     #[must_use]
     pub fn reply(&self) -> Reply<'_> {
         match self {
             Self::BadQuery(why) => Reply::BadQuery(why),
-            Self::Conflict(state) => Reply::Conflict(state.clone()),
+            Self::Census(page) => Reply::Census(page),
+            Self::Conflict(state) => Reply::Conflict(state),
             &Self::Dropped { jobs, more } => Reply::Dropped { jobs, more },
-            Self::Found(rows) => Reply::Found(rows.clone()),
+            Self::Found(rows) => Reply::Found(rows),
             Self::NoQueue => Reply::NoQueue,
             Self::NotYet => Reply::NotYet,
             Self::Queue(name) => Reply::Queue(name),
-            Self::Queues { queues, next } => Reply::Queues { queues: queues.clone(), next: *next },
-            Self::Row(row) => Reply::Row(row.clone()),
-            Self::Rows(rows) => Reply::Rows(rows.clone()),
+            Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
+            Self::Row(row) => Reply::Row(row),
+            Self::Rows(rows) => Reply::Rows(rows),
         }
     }
 }

@@ -4,14 +4,15 @@
 //! watched from the first question that names it until it no longer exists.
 
 use super::jobs::Job;
-use super::records::{DEFAULT, NO_STATE};
+use super::records::DEFAULT;
 use super::watch::{Watched, has_room};
 use super::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
 use crate::base::limits::{
-    DROPPED_AT_ONCE, FOUND_AT_ONCE, JOB_ID_END, QUEUE_NAMES_AT_ONCE, QUEUES_AT_ONCE, STOCK_PLACES,
+    DROPPED_AT_ONCE, FOUND_AT_ONCE, QUEUE_NAMES_AT_ONCE, QUEUES_AT_ONCE, STOCK_PLACES,
 };
 use crate::base::time::Now;
 use crate::model::event::Happening;
+use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
 use crate::model::query::Query;
@@ -43,6 +44,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn watch(&mut self, ticket: Ticket, watch: &Watch<'_>, now: Now, fx: &mut Effects) {
         let name = match *watch {
+            Watch::Census(census) => return self.take_census(ticket, census, now, fx),
             Watch::Queues { from } => return self.list_queues(ticket, from, fx),
             Watch::Declare { queue } => return self.declare(ticket, queue, fx),
             Watch::Drop { queue }
@@ -59,7 +61,9 @@ impl Store {
             return fx.tell(ticket, Watched::NoQueue);
         };
         match *watch {
-            Watch::Queues { .. } | Watch::Declare { .. } => unreachable!("these were done before"),
+            Watch::Census(_) | Watch::Queues { .. } | Watch::Declare { .. } => {
+                unreachable!("these were done before")
+            }
             Watch::Drop { .. } => self.drop_jobs(ticket, queue, now, fx),
             Watch::List { .. } => {
                 let all = self.take_stock(queue, fx);
@@ -122,12 +126,25 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<(u32, Arc<Row>)> {
-        let found = self.find_anywhere(id, now, fx);
-        let Some(slot) = found.filter(|&slot| self.jobs[slot].queue == queue) else {
-            fx.answer(ticket, Outcome::NoJob);
-            return None;
-        };
+        let slot = self.find_in(ticket, queue, id, now, fx)?;
         Some((slot, self.row_of(slot, fx)))
+    }
+
+    /// A job of a queue; if there is none, the ticket is answered. O(log n).
+    fn find_in(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<u32> {
+        let found = self.find_anywhere(id, now, fx);
+        let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
+        if slot.is_none() {
+            fx.answer(ticket, Outcome::NoJob);
+        }
+        slot
     }
 
     fn advance(
@@ -213,7 +230,9 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> bool {
-        self.advance_any(ticket, candidates.iter(), state, now, fx)
+        let found = self.advance_any(ticket, candidates.iter(), state, now, fx);
+        self.tell_vigils(fx);
+        found
     }
 
     fn advance_any<'a>(
@@ -246,6 +265,7 @@ impl Store {
             None => Watch::Find { queue, query, limit: search.limit },
         };
         self.watch(search.ticket, &watch, now, fx);
+        self.tell_vigils(fx);
     }
 
     /// Adds a job with a state. O(log n).
@@ -258,11 +278,17 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
-        let slot = self.add(queue, Urgency::Number(0), Turn::OldestFirst, content, now);
+        let id = self.next_id;
+        self.next_id += 1;
+        self.totals.note(Deed::Put);
+        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
+        self.ids.insert(id, slot);
+        self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
         fx.tell(ticket, Watched::Row(row));
         self.note_put(slot, fx);
@@ -280,12 +306,10 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let found = self.find_anywhere(id, now, fx);
-        let Some(slot) = found.filter(|&slot| self.jobs[slot].queue == queue) else {
-            return fx.answer(ticket, Outcome::NoJob);
-        };
+        let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
         self.withdraw(slot);
         drop(self.remove(slot, fx));
+        self.totals.note(Deed::Deleted);
         fx.answer(ticket, Outcome::Done);
         self.first_left(queue, now, fx);
     }
@@ -299,7 +323,9 @@ impl Store {
             && let Some(slot) = self.next_to_drop(queue, end)
         {
             gone += 1;
-            jobs += u32::from(!self.jobs[slot].is_gone(now));
+            let there = !self.jobs[slot].is_gone(now);
+            jobs += u32::from(there);
+            self.totals.deeds[Deed::Deleted as usize] += u64::from(there);
             self.withdraw(slot);
             drop(self.remove(slot, fx));
         }
@@ -344,7 +370,7 @@ impl Store {
 
     /// Lets a queue exist without jobs. O(name).
     fn declare(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
-        if self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let name: Box<[u8]> = match name {
@@ -360,8 +386,8 @@ impl Store {
         if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
             return fx.answer(ticket, Outcome::Refused(Refusal::QueueExists));
         }
-        let id = JobId(self.next_id);
-        self.next_id += 1;
+        self.first_hidden_id -= 1;
+        let id = JobId(self.first_hidden_id);
         let slot = self.add_declaration(id, &name);
         fx.note(Change::Put(JobSlot(slot), id));
         fx.tell(ticket, Watched::Queue(name));
@@ -407,21 +433,5 @@ impl Store {
         }
         let next = (place < end).then_some(place);
         fx.tell(ticket, Watched::Queues { queues, next });
-    }
-
-    /// A new job of another door in a watched queue. O(log n).
-    #[inline(never)]
-    pub(super) fn add_recorded(
-        &mut self,
-        queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
-        payload: Payload<'_>,
-        now: Now,
-    ) -> u32 {
-        let content = Payload { bytes: b"", ..payload };
-        let slot = self.add(queue, urgency, turn, content, now);
-        self.record_put(slot, payload.bytes, NO_STATE, now);
-        slot
     }
 }

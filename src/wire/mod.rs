@@ -1,10 +1,12 @@
 //! F1: codecs without meaning. Bytes to values and back; what the values are for is `protocol`'s
 //! affair.
 
+pub mod http;
 pub mod json;
 mod leaf;
 pub mod lines;
 pub mod msgpack;
 pub mod packets;
+pub mod url;
 
 pub use leaf::Leaf;

@@ -2,17 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod agents;
 mod bench;
 mod deadlines;
 mod dice;
 mod durable_sim;
 mod engine_sim;
+mod figures;
 mod heap;
+mod http;
 mod journal;
+mod kit;
+mod outgoing;
 mod parsers;
 mod process;
+mod query;
+mod seeds;
 mod sim;
 mod support;
 mod tidy;
 mod transcripts;
 mod watched;
+mod work;

@@ -1,12 +1,16 @@
 //! The cells of durability.
 
 use super::Syncing;
+use super::compaction::Journal;
 use crate::cells::{Cell, Entry, Group, Sizes, Task, cycle, plain, short, words};
 use crate::contestants::Contestant::{self, Beanstalkd, JobCentre, Redis};
 use crate::metric::{Metric, grouped};
 
 /// The label of a jobcentre that keeps nothing on the disk.
 pub(crate) const IN_MEMORY: &str = "jobcentre, in memory";
+
+/// The label of a jobcentre whose journal needs no compaction.
+pub(crate) const DENSE: &str = "jobcentre, without compaction";
 
 const PAYLOAD: usize = 100;
 
@@ -17,7 +21,7 @@ const NOTE: &str = "what is on the disk: puts and deletes, of redis also gets (i
 
 pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     let mut cells: Vec<Cell> = [1, 16].map(|depth| many(depth, sizes)).into();
-    cells.extend([one(sizes), relaxed(sizes), recovery(sizes)]);
+    cells.extend([one(sizes), relaxed(sizes), compaction(sizes), recovery(sizes)]);
     cells
 }
 
@@ -79,6 +83,38 @@ fn relaxed(sizes: &Sizes) -> Cell {
         "64 connections, depth 1, synced every 50 ms".to_owned(),
         vec![entry(JobCentre, sync, &line, false), memory, entry(Beanstalkd, sync, &line, false)],
     )
+}
+
+fn compaction(sizes: &Sizes) -> Cell {
+    let line = cycle(64, 1, PAYLOAD, sizes.seconds);
+    let entry = |label: &str, journal| Entry {
+        label: label.to_owned(),
+        contestant: JobCentre,
+        task: Task::Compaction { load: words(&line), standing: sizes.jobs, journal },
+    };
+    Cell {
+        id: "compaction".to_owned(),
+        group: Group::Durable,
+        title: format!(
+            "half load beside {} standing jobs, 64 connections, synced before every answer",
+            short(sizes.jobs)
+        ),
+        entries: vec![entry(JobCentre.name(), Journal::Sparse), entry(DENSE, Journal::Dense)],
+        columns: vec![
+            Metric::Throughput,
+            Metric::Share,
+            Metric::P50,
+            Metric::P99,
+            Metric::P999,
+            Metric::Max,
+            Metric::Moved,
+        ],
+        compared: vec![Metric::P50, Metric::P99, Metric::P999],
+        note: Some(
+            "before the first line's load others went through until a third of the journal was \
+             dead, so that compaction begins; what was moved says the server's log at its end",
+        ),
+    }
 }
 
 fn recovery(sizes: &Sizes) -> Cell {

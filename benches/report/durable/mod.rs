@@ -2,10 +2,12 @@
 //!
 //! Each run has an empty directory below the report's scratch folder, which must be on a disk, and
 //! leaves nothing there. How fast a sync is says the disk, so where latency is judged a bare write
-//! and fdatasync of a small block is measured in the same directory, right before the server starts
-//! and again when it has ended; the smaller one counts.
+//! and fdatasync of a small block is measured in the same directory and on the server's core (that
+//! which is interrupted by the disk is faster), right before the server starts and again when it
+//! has ended; the smaller one counts.
 
 pub(crate) mod cells;
+pub(crate) mod compaction;
 mod storage;
 
 pub(crate) use storage::Syncing;
@@ -32,15 +34,17 @@ pub(crate) fn load(
     beside_bare: bool,
 ) -> Result<Sample, String> {
     let folder = Folder::fresh(scratch)?;
-    let bare = if beside_bare { Some(bare_p50(folder.path())?) } else { None };
+    let before = if beside_bare { Some(bare(programs, folder.path())?) } else { None };
     let arguments = sync.arguments(contestant, folder.path())?;
     let server = programs.start_with(contestant, &arguments)?;
+    // Files made ahead are work of the start, of which no request has a share.
+    settle(server.pid())?;
     let raw = drive(programs, &server, contestant, words)?;
     drop(server);
     let put = number(&raw, &["latency_us", "put", "p50"]);
     let mut sample = sample(raw);
-    if let (Some(before), Some(put)) = (bare, put) {
-        let after = bare_p50(folder.path())?;
+    if let (Some(before), Some(put)) = (before, put) {
+        let after = bare(programs, folder.path())?;
         // A disturbed one is larger, and would make the server look better than the disk.
         let bare = before.min(after);
         sample.values.insert(Metric::PutP50, put);
@@ -55,15 +59,25 @@ pub(crate) fn load(
 /// What is written at a time, and where: over blocks that are there, as a journal does.
 const BLOCK: usize = 256;
 const BLOCKS: usize = 4096;
+const PAGE: usize = 4096;
 const SYNCS: usize = 2000;
 const SYNCING: Duration = Duration::from_millis(500);
+
+/// What a bare sync takes where the server runs.
+fn bare(programs: &Programs, folder: &Path) -> Result<f64, String> {
+    let measure = || bare_p50(folder);
+    programs.cores.as_ref().map_or_else(measure, |cores| cores.as_server(measure))
+}
 
 /// Microseconds for a write and an fdatasync of a small block, the median.
 fn bare_p50(folder: &Path) -> Result<f64, String> {
     let path = folder.join("bare");
     let measure = || {
         let file = File::create(&path)?;
-        file.write_all_at(&vec![0; BLOCK * BLOCKS], 0)?;
+        // Page by page: a page cache in larger pieces is slower at small writes.
+        for page in 0..BLOCK * BLOCKS / PAGE {
+            file.write_all_at(&[0; PAGE], (page * PAGE) as u64)?;
+        }
         file.sync_all()?;
         let block = [1; BLOCK];
         let start = Instant::now();

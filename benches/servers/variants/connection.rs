@@ -109,7 +109,7 @@ pub(super) struct Connection<D> {
 
 impl<D: Desk> Connection<D> {
     pub(super) fn new(desk: D, max_request: usize) -> Self {
-        let session = Some(Session::new(Door::JobCentre));
+        let session = Some(Session::new(Door::JobCentre, Now::default()));
         Self {
             desk,
             seat: Seat { session, output: OutBuf::default() },
@@ -198,7 +198,14 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
-                Step::Enough | Step::Failed(_) => unreachable!("lines are answered, one by one"),
+                Step::Enough
+                | Step::Figures
+                | Step::Watch(..)
+                | Step::Work(..)
+                | Step::Finished
+                | Step::Failed(_) => {
+                    unreachable!("lines are answered, one by one")
+                }
             }
         };
         self.desk.hand_over();

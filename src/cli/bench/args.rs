@@ -109,7 +109,8 @@ pub(in crate::cli) struct Bench {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// The protocol. Those of this server are job-centre and pinpriq, each with its own --address.
+    /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health,
+    /// each door with its own --address.
     #[arg(long, value_enum, default_value_t = Dialect::JobCentre)]
     dialect: Dialect,
 
@@ -270,9 +271,11 @@ impl Bench {
         if self.workload != Workload::Wait {
             return Ok(());
         }
-        if matches!(self.dialect, Dialect::Echo | Dialect::Redis) {
+        if !self.dialect.takes() || self.dialect == Dialect::Redis {
             return Err(
-                "wait: an echo has no jobs to wait for, and a Redis script cannot wait".to_owned()
+                "wait: an echo has no jobs to wait for, a Redis script cannot wait, and health \
+                 and jobq have no request that does"
+                    .to_owned(),
             );
         }
         if self.waiters == 0 || (self.waiters as u64) < self.queues {
@@ -363,6 +366,7 @@ mod tests {
             ("cycle --queue-prefix a\"", "--queue-prefix"),
             ("cycle --queue-prefix=-a", "--queue-prefix"),
             ("wait --dialect redis", "wait"),
+            ("wait --dialect jobq", "wait"),
             ("cycle --dialect pinpriq --payload 65536", "65535"),
             ("cycle --dialect pinpriq --priorities 256", "255"),
             ("wait --waiters 1 --queues 2", "--waiters"),

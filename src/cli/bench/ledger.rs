@@ -46,6 +46,12 @@ impl Ledger {
         self.jobs.len() as u64 - 1
     }
 
+    /// The id that the server gave this job, 0 if it has not said so yet.
+    #[inline]
+    pub(super) fn id(&self, seq: u64) -> u64 {
+        self.jobs.get(index(seq)).map_or(0, |entry| entry.id)
+    }
+
     /// The server has accepted a job.
     #[inline]
     pub(super) fn acknowledge(&mut self, seq: u64, id: u64) -> Result<(), String> {

@@ -136,9 +136,12 @@ impl Phase {
         ledger: &mut Ledger,
         content: &Content,
     ) -> Option<Request> {
-        let get = |seq| Request::Get { queue: content.queue(seq), seq, wait: false };
+        let get = |seq, ledger: &Ledger| {
+            let (queue, id) = (content.queue(seq), ledger.id(seq));
+            Request::Get { queue, seq, id, wait: false }
+        };
         match step {
-            Step::Get { seq } => return Some(get(seq)),
+            Step::Get { seq } => return Some(get(seq, ledger)),
             Step::Delete { seq, id } => return Some(Request::Delete { seq, id }),
             Step::Put | Step::Next => {}
         }
@@ -146,7 +149,7 @@ impl Phase {
             return None;
         }
         let request = match step {
-            Step::Next => get(self.to_take.pop()?),
+            Step::Next => get(self.to_take.pop()?, ledger),
             _ => Request::Put { seq: ledger.begin() },
         };
         self.jobs_left -= 1;
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!(begin(Step::Put), Some(Request::Put { seq: 0 }));
         assert_eq!(begin(Step::Put), Some(Request::Put { seq: 1 }));
         assert_eq!(begin(Step::Put), None, "two jobs were allowed");
-        let get = Request::Get { queue: 1, seq: 4, wait: false };
+        let get = Request::Get { queue: 1, seq: 4, id: 0, wait: false };
         assert_eq!(begin(Step::Get { seq: 4 }), Some(get), "what is begun is ended");
         let delete = Request::Delete { seq: 4, id: 9 };
         assert_eq!(begin(Step::Delete { seq: 4, id: 9 }), Some(delete));
@@ -197,12 +200,12 @@ mod tests {
         ledger.take(1, 11).unwrap();
         let mut phase = Phase::takes("", &ledger);
         let mut queues = Vec::new();
-        while let Some(Request::Get { queue, seq, .. }) =
+        while let Some(Request::Get { queue, seq, id, .. }) =
             phase.begin(Step::Next, &mut ledger, &content)
         {
-            queues.push((queue, seq));
+            queues.push((queue, seq, id));
         }
-        assert_eq!(queues, [(0, 0), (0, 2)]);
+        assert_eq!(queues, [(0, 0, 10), (0, 2, 12)]);
     }
 
     #[test]

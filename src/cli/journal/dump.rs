@@ -4,7 +4,7 @@ use crate::base::time::Mono;
 use crate::journal::Origin;
 use crate::model::event::{EventLog, write_events};
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
 use crate::protocol::http::lightjq::messages::write_constraint;
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::push_json;
@@ -22,6 +22,7 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
         Record::Event(..) => "event",
         Record::Queue(..) => "queue",
         Record::Constraint(..) => "constraint",
+        Record::Worker(..) => "worker",
     };
     text(out, "{\"record\":\"");
     text(out, kind);
@@ -53,6 +54,10 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
             write_constraint(constraint, &mut written);
             member(out, "constraint");
             push_json(out, &written);
+        }
+        Record::Worker(id, worker) => {
+            number(out, "id", id.0);
+            push_worker(worker, out);
         }
     }
     text(out, "}\n");
@@ -118,6 +123,22 @@ fn push_queue(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+fn push_worker(worker: &Enlisted<'_>, out: &mut Vec<u8>) {
+    for (name, value) in [("name", worker.name), ("url", worker.url)] {
+        member(out, name);
+        push_string(out, value.as_bytes());
+    }
+    number(out, "max_jobs", worker.max_jobs.into());
+    if let Some(queues) = &worker.queues {
+        text(out, ",\"queues\":[");
+        for (place, name) in queues.iter().enumerate() {
+            text(out, if place == 0 { "" } else { "," });
+            push_string(out, name);
+        }
+        text(out, "]");
+    }
+}
+
 fn push_events(events: &EventLog, out: &mut Vec<u8>) {
     let mut written = Vec::new();
     write_events(events, &mut written);
@@ -146,11 +167,18 @@ fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
         number(out, "jitter_percent", retry.jitter_percent.into());
         text(out, "}");
     }
+    for (name, set) in [("followed", terms.followed), ("fetch_once", terms.fetch_once)] {
+        if set {
+            member(out, name);
+            text(out, "true");
+        }
+    }
 }
 
 fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     let (name, until) = match state.stage {
         Stage::Waiting => ("waiting", None),
+        Stage::Running { until, .. } => ("running", until),
         Stage::Delayed(at) => ("delayed", Some(at)),
         Stage::Kept(at) => ("kept", Some(at)),
         Stage::Buried(at) => ("buried", at),
@@ -160,11 +188,19 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     if let Some(at) = until {
         moment(out, "until", at);
     }
+    if let Stage::Running { worker, lease, .. } = state.stage {
+        number(out, "worker", worker.0);
+        number(out, "lease", lease.0.into());
+    }
     if state.retries > 0 {
         number(out, "retries", state.retries.into());
     }
     if let Some(result) = state.result {
         push_payload("result", result, out);
+    }
+    if let Some(message) = state.message {
+        member(out, "message");
+        push_string(out, message.as_bytes());
     }
 }
 
@@ -196,8 +232,9 @@ mod tests {
     use super::*;
     use crate::model::event::{Event, Happening};
     use crate::model::id::JobId;
-    use crate::model::job::Retry;
+    use crate::model::job::{Lease, Retry};
     use crate::model::snapshot::History;
+    use crate::model::work::WorkerId;
     use crate::protocol::http::lightjq::messages::read_constraint_json;
     use std::borrow::Cow;
 
@@ -224,7 +261,7 @@ mod tests {
             payload: Payload { encoding, bytes },
             terms: None,
             expires: None,
-            state: State { stage: Stage::Waiting, retries: 0, result: None },
+            state: State { stage: Stage::Waiting, retries: 0, result: None, message: None },
             history: None,
         }
     }
@@ -263,7 +300,8 @@ mod tests {
         let note = event(Happening::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
         assert_eq!(
             line(&Record::Event(JobId(3), 2, note.clone())),
-            r#"event "id":3,"version":2,"events":[["user_event",{"event":[1, 2],"timestamp":"1700000000"}]]}"#
+            "event \"id\":3,\"version\":2,\"events\":[[\"user_event\",\
+             {\"event\":[1, 2],\"timestamp\":\"1700000000\"}]]}"
         );
         let events = EventLog::default().with(event(Happening::Created, 5)).with(note);
         let history = History { state: b"\"A\"", modified: 1_700_000_000, version: 2, events };
@@ -291,6 +329,28 @@ mod tests {
     }
 
     #[test]
+    fn work_that_is_followed_is_shown() {
+        let terms = Terms { followed: true, fetch_once: true, ..Terms::default() };
+        let running = Stage::Running { worker: WorkerId(2), until: None, lease: Lease(3) };
+        let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
+        let state = State { stage: running, retries: 1, result, message: Some("no\n") };
+        let job = Snapshot { terms: Some(terms), state, ..fresh(Encoding::MsgPack, b"\x07") };
+        assert_eq!(
+            line(&Record::Job(job)),
+            "job \"id\":7,\"queue\":\"q\",\"pri\":-5,\"job\":7,\"followed\":true,\
+             \"fetch_once\":true,\"state\":\"running\",\"worker\":2,\"lease\":3,\"retries\":1,\
+             \"result\":true,\"message\":\"no\\n\"}"
+        );
+        let queues = Some(vec![&b"a"[..], b"\xff"]);
+        let worker = Enlisted { name: "w", url: "http://w", max_jobs: 4, queues };
+        assert_eq!(
+            line(&Record::Worker(WorkerId(2), worker)),
+            "worker \"id\":2,\"name\":\"w\",\"url\":\"http://w\",\"max_jobs\":4,\
+             \"queues\":[\"a\",\"\u{fffd}\"]}"
+        );
+    }
+
+    #[test]
     fn what_few_jobs_have_is_shown_where_it_is() {
         let retry = Retry { limit: 3, first_ms: 1, factor: 2, max_ms: 9, jitter_percent: 10 };
         let terms = Terms { lease_ms: 30, retry: Some(retry), ..Terms::default() };
@@ -305,13 +365,13 @@ mod tests {
         );
         let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
         // The end of time is a moment like any other.
-        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result };
+        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result, message: None };
         assert_eq!(
             line(&Record::State(JobId(3), state)),
             "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
              \"retries\":2,\"result\":[1]}"
         );
-        let state = State { stage: Stage::Buried(None), retries: 0, result: None };
+        let state = State { stage: Stage::Buried(None), retries: 0, result: None, message: None };
         assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
     }
 }

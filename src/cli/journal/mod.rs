@@ -132,9 +132,11 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
         match record {
             Record::Job(job) => jobs.insert(job.id.0),
             Record::Gone(id) => jobs.remove(&id.0),
-            Record::State(..) | Record::Event(..) | Record::Queue(..) | Record::Constraint(..) => {
-                false
-            }
+            Record::State(..)
+            | Record::Event(..)
+            | Record::Queue(..)
+            | Record::Worker(..)
+            | Record::Constraint(..) => false,
         };
         Ok(())
     })?;

@@ -84,7 +84,7 @@ fn push_scalar(out: &mut Vec<u8>, value: &Scalar) {
 
 impl Reader<'_> {
     pub(super) fn constraint(&mut self) -> Read<Constraint> {
-        let name = self.words()?;
+        let name = self.words()?.into();
         let flags = self.byte()?;
         if flags > MAX_RUNNING | RATE | PER {
             return self.wrong();
@@ -110,18 +110,11 @@ impl Reader<'_> {
         Ok(Constraint { name, matcher, max_running, rate, per })
     }
 
-    fn words(&mut self) -> Read<Box<str>> {
-        match std::str::from_utf8(self.text()?) {
-            Ok(text) => Ok(text.into()),
-            Err(_) => self.wrong(),
-        }
-    }
-
     fn path(&mut self) -> Read<Path> {
         let Some(count) = self.number()?.checked_sub(1) else { return Ok(Path::Name) };
         let mut keys = Vec::new();
         for _ in 0..count {
-            keys.push(self.words()?);
+            keys.push(self.words()?.into());
         }
         Ok(Path::Argument(keys))
     }
@@ -133,7 +126,7 @@ impl Reader<'_> {
             2 => Scalar::Bool(true),
             3 => Scalar::Integer(i128::from_le_bytes(self.array()?)),
             4 => Scalar::Float(u64::from_le_bytes(self.array()?)),
-            5 => Scalar::Text(self.words()?),
+            5 => Scalar::Text(self.words()?.into()),
             _ => return self.wrong(),
         })
     }

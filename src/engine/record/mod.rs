@@ -3,16 +3,22 @@
 //! ```text
 //! record  = kind u8, then
 //!   1 job    id, flags u8, queue text, urgency, payload text,
-//!            [terms: lease, keep, bury, [limit u32, first, factor, max, jitter u8]],
+//!            [terms: lease, keep, bury, flags u8, [limit u32, first, factor, max, jitter u8]],
 //!            [expires moment], [state]
 //!   2 state  id, state
 //!   3 gone   id
 //!   4 job with a record: as 1, and behind it its history
 //!   5 event  id, version, event
 //!   6 declared queue: id, name text
+//!   7 worker: id, name text, url text, jobs at a time, number of queues + 1 or 0, queue texts
 //!   9 constraint: id, name text, flags u8, [max_running], [count, period, burst], [path],
 //!            number of conditions, each: path, operator u8, number of values, values
-//! state   = stage u8, [moment], retries, result flag u8, [text]
+//! state   = stage u8, [worker id, lease], [moment], retries, result flags u8, [payload text],
+//!           [message text]
+//! terms'  = bit 0 retry policy, bit 1 followed, bit 2 fetched once
+//! flags
+//! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message
+//! flags
 //! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
 //!           payload), 3 MessagePack; bit 5 terms; bit 6 expires; bit 7 state
@@ -48,6 +54,7 @@ const GONE: u8 = 3;
 const RECORDED_JOB: u8 = 4;
 const EVENT: u8 = 5;
 const QUEUE: u8 = 6;
+const WORKER: u8 = 7;
 const CONSTRAINT: u8 = 9;
 
 const DIGITS: u8 = 1;
@@ -63,13 +70,22 @@ const DELAYED: u8 = 1;
 const KEPT: u8 = 2;
 const BURIED: u8 = 3;
 const BURIED_FOR_A_WHILE: u8 = 4;
+const RUNNING: u8 = 5;
+const RUNNING_FOR_A_WHILE: u8 = 6;
+
+const HAS_RETRY: u8 = 1;
+const FOLLOWED: u8 = 1 << 1;
+const FETCH_ONCE: u8 = 1 << 2;
+
+const HAS_MESSAGE: u8 = 1 << 4;
 
 const JSON: u8 = 0;
 const JSON_LINE: u8 = 1;
 const PACKET: u8 = 2;
 const MSGPACK: u8 = 3;
 
-const FRESH: State<'static> = State { stage: Stage::Waiting, retries: 0, result: None };
+const FRESH: State<'static> =
+    State { stage: Stage::Waiting, retries: 0, result: None, message: None };
 
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -111,38 +127,44 @@ fn push_terms(out: &mut Vec<u8>, terms: &Terms) {
     for length in [terms.lease_ms, terms.keep_ms, terms.bury_ms] {
         push_number(out, length);
     }
-    match &terms.retry {
-        None => out.push(0),
-        Some(retry) => {
-            out.push(1);
-            push_number(out, u64::from(retry.limit));
-            push_number(out, retry.first_ms);
-            push_number(out, u64::from(retry.factor));
-            push_number(out, retry.max_ms);
-            out.push(retry.jitter_percent);
-        }
+    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+    let retry = flag(terms.retry.is_some(), HAS_RETRY);
+    out.push(retry | flag(terms.followed, FOLLOWED) | flag(terms.fetch_once, FETCH_ONCE));
+    if let Some(retry) = &terms.retry {
+        push_number(out, u64::from(retry.limit));
+        push_number(out, retry.first_ms);
+        push_number(out, u64::from(retry.factor));
+        push_number(out, retry.max_ms);
+        out.push(retry.jitter_percent);
     }
 }
 
 fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
     let (code, moment) = match state.stage {
         Stage::Waiting => (WAITING, None),
+        Stage::Running { until: None, .. } => (RUNNING, None),
+        Stage::Running { until, .. } => (RUNNING_FOR_A_WHILE, until),
         Stage::Delayed(at) => (DELAYED, Some(at)),
         Stage::Kept(at) => (KEPT, Some(at)),
         Stage::Buried(None) => (BURIED, None),
         Stage::Buried(Some(at)) => (BURIED_FOR_A_WHILE, Some(at)),
     };
     out.push(code);
+    if let Stage::Running { worker, lease, .. } = state.stage {
+        push_number(out, worker.0);
+        push_number(out, u64::from(lease.0));
+    }
     if let Some(at) = moment {
         push_moment(out, at, now);
     }
     push_number(out, u64::from(state.retries));
-    match state.result {
-        None => out.push(0),
-        Some(result) => {
-            out.push(1 + encoding_code(result.encoding));
-            push_payload(out, result);
-        }
+    let message = if state.message.is_some() { HAS_MESSAGE } else { 0 };
+    out.push(state.result.map_or(0, |result| 1 + encoding_code(result.encoding)) | message);
+    if let Some(result) = state.result {
+        push_payload(out, result);
+    }
+    if let Some(message) = state.message {
+        push_text(out, message.as_bytes());
     }
 }
 
@@ -174,6 +196,17 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
             out.push(CONSTRAINT);
             push_number(out, id.0);
             constraint::push(out, constraint);
+        }
+        Record::Worker(id, worker) => {
+            out.push(WORKER);
+            push_number(out, id.0);
+            push_text(out, worker.name.as_bytes());
+            push_text(out, worker.url.as_bytes());
+            push_number(out, u64::from(worker.max_jobs));
+            push_number(out, worker.queues.as_ref().map_or(0, |queues| 1 + queues.len() as u64));
+            for queue in worker.queues.iter().flatten() {
+                push_text(out, queue);
+            }
         }
     }
 }

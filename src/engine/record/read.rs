@@ -1,15 +1,17 @@
 //! Records from bytes, as [`super::write`] has written them.
 
 use super::{
-    BURIED, BURIED_FOR_A_WHILE, CONSTRAINT, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, FRESH,
-    GONE, HAS_STATE, HAS_TERMS, JOB, JSON, JSON_LINE, KEPT, MSGPACK, NEVER, NEWEST_FIRST, PACKET,
-    QUEUE, RECORDED_JOB, STATE, WAITING,
+    BURIED, BURIED_FOR_A_WHILE, CONSTRAINT, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES,
+    FETCH_ONCE, FOLLOWED, FRESH, GONE, HAS_MESSAGE, HAS_RETRY, HAS_STATE, HAS_TERMS, JOB, JSON,
+    JSON_LINE, KEPT, MSGPACK, NEVER, NEWEST_FIRST, PACKET, QUEUE, RECORDED_JOB, RUNNING,
+    RUNNING_FOR_A_WHILE, STATE, WAITING, WORKER,
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
-use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
+use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
+use crate::model::work::WorkerId;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -111,17 +113,20 @@ impl<'a> Reader<'a> {
             bury_ms: self.number()?,
             ..Terms::default()
         };
-        terms.retry = match self.byte()? {
-            0 => None,
-            1 => Some(Retry {
+        let flags = self.byte()?;
+        if flags & !(HAS_RETRY | FOLLOWED | FETCH_ONCE) != 0 {
+            return self.wrong();
+        }
+        (terms.followed, terms.fetch_once) = (flags & FOLLOWED != 0, flags & FETCH_ONCE != 0);
+        if flags & HAS_RETRY != 0 {
+            terms.retry = Some(Retry {
                 limit: self.small()?,
                 first_ms: self.number()?,
                 factor: self.small()?,
                 max_ms: self.number()?,
                 jitter_percent: self.byte()?,
-            }),
-            _ => return self.wrong(),
-        };
+            });
+        }
         Ok(terms)
     }
 
@@ -132,14 +137,46 @@ impl<'a> Reader<'a> {
             KEPT => Stage::Kept(self.moment()?),
             BURIED => Stage::Buried(None),
             BURIED_FOR_A_WHILE => Stage::Buried(Some(self.moment()?)),
+            code @ (RUNNING | RUNNING_FOR_A_WHILE) => {
+                let worker = WorkerId(self.id()?.0);
+                let lease = Lease(self.small()?);
+                let until = if code == RUNNING { None } else { Some(self.moment()?) };
+                Stage::Running { worker, until, lease }
+            }
             _ => return self.wrong(),
         };
         let retries = self.small()?;
-        let result = match self.byte()? {
+        let flags = self.byte()?;
+        let result = match flags & !HAS_MESSAGE {
             0 => None,
             code => Some(self.payload(code - 1)?),
         };
-        Ok(State { stage, retries, result })
+        let message = if flags & HAS_MESSAGE == 0 { None } else { Some(self.words()?) };
+        Ok(State { stage, retries, result, message })
+    }
+
+    pub(super) fn words(&mut self) -> Read<&'a str> {
+        match std::str::from_utf8(self.text()?) {
+            Ok(words) => Ok(words),
+            Err(_) => self.wrong(),
+        }
+    }
+
+    fn worker(&mut self) -> Read<Enlisted<'a>> {
+        let (name, url) = (self.words()?, self.words()?);
+        let max_jobs = self.small()?;
+        let queues = match self.number()? {
+            0 => None,
+            count => {
+                // Not as many places as it promises: it may promise anything.
+                let mut queues = Vec::new();
+                for _ in 1..count {
+                    queues.push(self.text()?);
+                }
+                Some(queues)
+            }
+        };
+        Ok(Enlisted { name, url, max_jobs, queues })
     }
 
     fn urgency(&mut self, code: u8) -> Read<Urgency<'a>> {
@@ -205,6 +242,7 @@ pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, NoRe
         GONE => Record::Gone(reader.id()?),
         EVENT => Record::Event(reader.id()?, reader.number()?, reader.event(&Arc::default())?),
         QUEUE => Record::Queue(reader.id()?, reader.text()?),
+        WORKER => Record::Worker(WorkerId(reader.id()?.0), reader.worker()?),
         CONSTRAINT => {
             let id = reader.id()?;
             Record::Constraint(id, Cow::Owned(reader.constraint()?))

@@ -6,9 +6,9 @@ use crate::base::rng::Rng;
 use crate::base::time::Wall;
 use crate::model::event::{Event, EventLog, Happening};
 use crate::model::id::{ClientId, JobId};
-use crate::model::job::Retry;
-use crate::model::snapshot::History;
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar};
+use crate::model::job::{Lease, Retry};
+use crate::model::snapshot::{Enlisted, History};
+use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn some_records() -> Vec<Record<'static>> {
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state = State { stage: Stage::Delayed(at(9)), retries: 3, result };
+    let state = State { stage: Stage::Delayed(at(9)), retries: 3, result, message: None };
     let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Urgency::Number);
     let beyond = Urgency::Beyond("18446744073709551616");
     let mut records: Vec<Record<'_>> = numbers
@@ -58,9 +58,10 @@ fn some_records() -> Vec<Record<'static>> {
     for stage in
         [Stage::Waiting, Stage::Kept(at(0)), Stage::Buried(None), Stage::Buried(Some(at(5)))]
     {
-        let state = State { stage, retries: u32::MAX, result: Some(packet) };
+        let state = State { stage, retries: u32::MAX, result: Some(packet), message: None };
         records.push(Record::State(JobId(7), state));
     }
+    records.append(&mut followed_records(&plain, terms));
     records.push(Record::Gone(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
     records.push(Record::Constraint(JobId(302), Cow::Owned(a_constraint())));
@@ -97,6 +98,32 @@ fn a_constraint() -> Constraint {
         rate: Some(Rate { count: 3, period_ms: u64::MAX, burst: u32::MAX }),
         per: Some(path(&["host"])),
     }
+}
+
+/// What only work has that is followed to a result.
+fn followed_records(plain: &Snapshot<'static>, terms: Terms) -> Vec<Record<'static>> {
+    let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
+    let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..FRESH };
+    let worker = WorkerId(9);
+    let running = |until, lease| Stage::Running { worker, until, lease: Lease(lease) };
+    let once = Terms { followed: true, fetch_once: true, ..terms };
+    let never = Terms { retry: None, followed: true, ..Terms::default() };
+    let enlisted = Enlisted { name: "w", url: "http://w/", max_jobs: u32::MAX, queues: None };
+    let queues =
+        |queues: &[&'static [u8]]| Enlisted { queues: Some(queues.to_vec()), ..enlisted.clone() };
+    let job = |terms, state| {
+        Record::Job(Snapshot { payload: packed, terms: Some(terms), state, ..plain.clone() })
+    };
+    vec![
+        job(once, State { stage: running(Some(at(7)), 1), ..failed }),
+        job(Terms { fetch_once: true, ..Terms::default() }, FRESH),
+        job(never, State { stage: running(None, u32::MAX), ..FRESH }),
+        Record::State(JobId(8), State { stage: Stage::Kept(at(3)), message: None, ..failed }),
+        Record::State(JobId(8), State { result: None, ..failed }),
+        Record::Worker(worker, enlisted.clone()),
+        Record::Worker(worker, queues(&[])),
+        Record::Worker(worker, queues(&[b"a", b"", b"\xff"])),
+    ]
 }
 
 fn all_happenings() -> Vec<Happening> {
@@ -144,6 +171,19 @@ fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
     write(&Record::Job(plain.clone()), NOW, &mut bytes);
     assert_eq!(bytes, [1, 1, 1 << 3, 1, b'q', 1, 2, b'{', b'}']);
     assert_eq!(read(&bytes, NOW), Ok(Record::Job(plain)));
+}
+
+/// What a journal from before there were followed jobs holds.
+#[test]
+fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
+    let Record::Job(plain) = some_records().remove(0) else { panic!() };
+    let retry = Retry { limit: 1, first_ms: 2, factor: 3, max_ms: 4, jitter_percent: 5 };
+    for (retry, bytes) in [(None, &[0][..]), (Some(retry), &[1, 1, 2, 3, 4, 5])] {
+        let terms = Some(Terms { lease_ms: 7, retry, ..Terms::default() });
+        let mut written = Vec::new();
+        write(&Record::Job(Snapshot { terms, ..plain.clone() }), NOW, &mut written);
+        assert_eq!(written.split_off(9), [&[7, 0, 0], bytes].concat());
+    }
 }
 
 #[test]

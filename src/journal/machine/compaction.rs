@@ -5,12 +5,14 @@
 //! It begins when the segments in use are filled with half as much again as what is live, and one
 //! segment. How much is moved in a pass follows what was appended in it, the more the nearer the
 //! directory is to its bound, and the time that went by, so that it comes to its end without
-//! traffic too. The unfilled ends of segments do not count: moving would leave such ends again.
+//! traffic too. What could not be moved while the disk was busy is made up for a little in each
+//! pass, never all at once. The unfilled ends of segments do not count: moving would leave such
+//! ends again.
 
 use super::Journal;
 use crate::base::limits::{
-    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_RATE, JOURNAL_MOVE_STEP_NS, JOURNAL_PACE_MAX,
-    JOURNAL_PACE_MIN, JOURNAL_SPARE_PART,
+    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_PASS, JOURNAL_MOVE_RATE, JOURNAL_MOVE_STEP_NS,
+    JOURNAL_PACE_MAX, JOURNAL_PACE_MIN, JOURNAL_SPARE_PART,
 };
 use crate::base::time::{Mono, Now};
 use std::time::Duration;
@@ -20,6 +22,10 @@ pub(super) struct Compaction {
     due: bool,
     /// Bytes that may be moved.
     credit: u64,
+    /// How many of them in this pass.
+    pass: u64,
+    /// What has been appended since the last pass calls for so many.
+    called: u64,
     /// Bytes to be moved for each byte appended.
     pace: u64,
     last: Mono,
@@ -31,7 +37,16 @@ pub(super) struct Compaction {
 
 impl Compaction {
     pub(super) fn new(now: Mono) -> Self {
-        Self { due: false, credit: 0, pace: JOURNAL_PACE_MIN, last: now, moving: None, moved: 0 }
+        Self {
+            due: false,
+            credit: 0,
+            pass: 0,
+            called: 0,
+            pace: JOURNAL_PACE_MIN,
+            last: now,
+            moving: None,
+            moved: 0,
+        }
     }
 }
 
@@ -52,6 +67,7 @@ impl Journal {
         let appended = bytes - std::mem::take(&mut compaction.moved);
         if compaction.due {
             compaction.credit += appended * compaction.pace;
+            compaction.called += appended * compaction.pace;
         }
     }
 
@@ -62,13 +78,14 @@ impl Journal {
             return None;
         }
         self.part();
-        if self.compaction.credit == 0 || !self.can_move() {
+        if self.compaction.credit.min(self.compaction.pass) == 0 || !self.can_move() {
             return None;
         }
         let oldest = self.ledger.oldest(self.head);
         let owner = self.ledger.first_owner(self.ledger.at(oldest))?;
         let bytes = self.ledger.bytes(owner).expect("a listed owner has a base record");
         self.compaction.credit = self.compaction.credit.saturating_sub(u64::from(bytes));
+        self.compaction.pass = self.compaction.pass.saturating_sub(u64::from(bytes));
         self.compaction.moving = Some(owner);
         Some(owner)
     }
@@ -132,5 +149,6 @@ impl Journal {
             if starved { JOURNAL_PACE_MAX } else { JOURNAL_PACE_MAX.min(JOURNAL_PACE_MIN + step) };
         let credit = elapsed.min(JOURNAL_MOVE_STEP_NS) * JOURNAL_MOVE_RATE / 1_000_000_000;
         compaction.credit = usual.min(compaction.credit + credit);
+        compaction.pass = JOURNAL_MOVE_PASS.max(std::mem::take(&mut compaction.called));
     }
 }

@@ -24,7 +24,6 @@ struct Sealed {
 struct Write {
     sequence: u64,
     records: u32,
-    at: Mono,
 }
 
 /// A sync under way.
@@ -34,7 +33,6 @@ struct Sync {
     covers: u64,
     /// How many records were submitted by then.
     records: u64,
-    at: Mono,
 }
 
 /// What is on its way to the disk, and how far it has come.
@@ -148,7 +146,7 @@ impl Journal {
             }
             let sync = self.options.sync == SyncMode::Always;
             if !sync && epoch != self.lanes.epoch && self.lanes.covered < self.lanes.submitted {
-                self.submit_sync(self.lanes.epoch, self.lanes.submitted, now);
+                self.submit_sync(self.lanes.epoch, self.lanes.submitted);
             }
             self.submit_write(sync, now);
             self.take_done(now);
@@ -162,7 +160,7 @@ impl Journal {
             return;
         };
         lanes.sealed_bytes -= bytes.len() as u64;
-        lanes.writes.push_back(Write { sequence, records, at: now.mono });
+        lanes.writes.push_back(Write { sequence, records });
         lanes.submitted = sequence;
         lanes.submitted_records += u64::from(records);
         lanes.epoch = epoch;
@@ -176,10 +174,10 @@ impl Journal {
     }
 
     /// Syncs what was submitted to segment `epoch`, the last being batch `covers`.
-    pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64, now: Now) {
+    pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64) {
         let lanes = &mut self.lanes;
         let records = lanes.submitted_records;
-        lanes.syncs.push_back(Sync { covers, records, at: now.mono });
+        lanes.syncs.push_back(Sync { covers, records });
         lanes.covered = lanes.covered.max(covers);
         lanes.due = None;
         self.disk.submit(Op::Sync { epoch });
@@ -203,7 +201,7 @@ impl Journal {
         }
         let due = lanes.due.is_some_and(|due| due <= now.mono);
         if due || (self.frees_wait() && lanes.syncs.is_empty()) {
-            self.submit_sync(self.lanes.epoch, self.lanes.submitted, now);
+            self.submit_sync(self.lanes.epoch, self.lanes.submitted);
         }
     }
 
@@ -214,22 +212,23 @@ impl Journal {
     /// Takes in everything that the disk has finished.
     pub(super) fn take_done(&mut self, now: Now) {
         while self.fault.is_none()
-            && let Some(Done { kind, result, buffer }) = self.disk.poll()
+            && let Some(Done { kind, result, buffer, sync_ns }) = self.disk.poll()
         {
             match (kind, result) {
                 (Kind::Space, result) => self.space_done(result, now),
                 (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
                 (Kind::Written | Kind::Joined, Ok(())) => {
                     self.lanes.give_back(buffer);
-                    self.written(kind == Kind::Written, now);
+                    self.written((kind == Kind::Written).then_some(sync_ns));
                 }
-                (Kind::Synced, Ok(())) => self.synced(now),
+                (Kind::Synced, Ok(())) => self.synced(sync_ns),
             }
         }
     }
 
-    /// The earliest write is done, by a sync of its own or by that of the one before.
-    fn written(&mut self, alone: bool, now: Now) {
+    /// The earliest write is done, by a sync of its own that took so long, or by that of the one
+    /// before.
+    fn written(&mut self, own: Option<u64>) {
         let write = self.lanes.writes.pop_front().expect("a write was under way");
         self.lanes.written = write.sequence;
         self.counts.records += u64::from(write.records);
@@ -238,7 +237,9 @@ impl Journal {
             assert!(self.lanes.syncs.is_empty(), "a sync was passed by a later one");
             self.lanes.synced = write.sequence;
             self.counts.synced_records += u64::from(write.records);
-            self.count_sync(write.at, alone, now);
+            if let Some(nanos) = own {
+                self.counts.count_sync(nanos);
+            }
         }
         self.settle_synced();
     }
@@ -247,19 +248,13 @@ impl Journal {
         self.lanes.synced = self.lanes.synced.max(self.lanes.sync_done.min(self.lanes.written));
     }
 
-    fn synced(&mut self, now: Now) {
+    fn synced(&mut self, nanos: u64) {
         let sync = self.lanes.syncs.pop_front().expect("a sync was under way");
         self.lanes.sync_done = self.lanes.sync_done.max(sync.covers);
         self.settle_synced();
         self.counts.synced_records += sync.records - self.lanes.synced_records;
         self.lanes.synced_records = sync.records;
-        self.count_sync(sync.at, true, now);
-    }
-
-    fn count_sync(&mut self, since: Mono, alone: bool, now: Now) {
-        self.counts.syncs += u64::from(alone);
-        self.counts.sync_last_ns = now.mono.0.saturating_sub(since.0);
-        self.counts.sync_worst_ns = self.counts.sync_worst_ns.max(self.counts.sync_last_ns);
+        self.counts.count_sync(nanos);
     }
 
     /// Bytes that were appended and not submitted.

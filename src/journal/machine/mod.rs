@@ -12,6 +12,7 @@
 mod compaction;
 mod lanes;
 mod space;
+mod status;
 
 use super::disk::{Disk, Fault};
 use super::format::{self, ALIGN, FRAME_HEAD, HEADER, Head};
@@ -22,45 +23,7 @@ use crate::base::time::{Mono, Now};
 use compaction::Compaction;
 use lanes::Lanes;
 use space::Space;
-
-/// Figures of the journal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// Bytes of base records in force.
-    pub live_bytes: u64,
-    /// Bytes of segments in use that are neither live nor still to be written.
-    pub dead_bytes: u64,
-    /// Bytes that are ready to be written: the rest of the head, and prepared segments.
-    pub free_bytes: u64,
-    /// Bytes of all files: segments in use, prepared ones, spares.
-    pub total_bytes: u64,
-    /// Bytes of batches that the disk has not been given yet.
-    pub pending_bytes: u64,
-    /// Owners with a base record.
-    pub owners: u64,
-    /// Segments in use or prepared.
-    pub segments: u64,
-    /// Files kept for reuse.
-    pub spares: u64,
-    /// Batches written.
-    pub batches: u64,
-    /// Records written.
-    pub records: u64,
-    /// Bytes written, compaction's share included.
-    pub written_bytes: u64,
-    /// Bytes of base records that compaction has moved.
-    pub moved_bytes: u64,
-    /// Syncs done.
-    pub syncs: u64,
-    /// Records that these syncs made durable.
-    pub synced_records: u64,
-    /// How long the last sync took, in nanoseconds, from its submission to its being noticed.
-    pub sync_last_ns: u64,
-    /// How long the longest took.
-    pub sync_worst_ns: u64,
-    /// Whether there was no space for the next segment when it was last tried.
-    pub full: bool,
-}
+pub use status::{SYNC_BOUNDS_NS, Status};
 
 /// The batch that records are added to.
 #[derive(Debug)]
@@ -146,7 +109,7 @@ impl Journal {
         };
         journal.space.frees.push_back((last.sequence, last.oldest));
         for (epoch, sequence) in unsynced {
-            journal.submit_sync(epoch, sequence, now);
+            journal.submit_sync(epoch, sequence);
         }
         if journal.head == journal.ledger.end_epoch() {
             journal.plan(journal.options.segment_bytes);
@@ -293,7 +256,7 @@ impl Journal {
             return;
         }
         if self.lanes.synced + 1 < self.sequence {
-            self.submit_sync(self.lanes.epoch, self.lanes.submitted, now);
+            self.submit_sync(self.lanes.epoch, self.lanes.submitted);
         } else if self.stage == Stage::Closing && self.counts.batches > 0 && self.has_room(0) {
             self.stage = Stage::Farewell;
             self.batch.touched = true;

@@ -69,7 +69,8 @@ fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
     match refusal {
         Refusal::Full => write_error(&"the server has no place left for another job", out),
         Refusal::DiskFull => write_error(
-            &"the server's disk is full: no job can be put until jobs are deleted or space is made",
+            &"the server's disk is full: no job and no result can be kept until jobs are deleted \
+              or space is made",
             out,
         ),
         Refusal::HeldByAnother(id) => write_error(

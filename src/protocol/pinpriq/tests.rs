@@ -1,6 +1,7 @@
 //! The session alone, with replies made by hand.
 
 use super::*;
+use crate::base::time::Now;
 use crate::model::id::JobId;
 use crate::model::job::Packet;
 use crate::model::reply::Refusal;
@@ -301,7 +302,7 @@ fn much_work_is_divided_into_turns() {
     bench.session.credits = u32::MAX;
     let enough = (None, "Enough".to_owned());
     let mut turn = |bench: &mut Bench| {
-        shared.begin_turn();
+        shared.begin_turn(Now::default());
         let mut takes = 0;
         while let (Some(serial), _) = bench.poll(b"A", &mut shared) {
             bench.reply(serial, &Reply::Packets(&[packet(b"", b"")]));
@@ -315,7 +316,7 @@ fn much_work_is_divided_into_turns() {
 
     // Of a subscription that changes nothing the work is the same.
     bench.session.credits = 0;
-    shared.begin_turn();
+    shared.begin_turn(Now::default());
     let mut turn = 0;
     while bench.poll(b"s\0\x010", &mut shared) == answered() {
         turn += 1;

@@ -99,6 +99,14 @@ impl Tokens {
         }
     }
 
+    /// A job that has started has not, after all.
+    pub(super) fn give_back(&mut self, now: Now) {
+        self.refill(now.mono);
+        if let Some(rate) = self.rate {
+            self.level = (self.level + token(rate)).min(most(rate));
+        }
+    }
+
     /// When there will be a token; `None` if there is one, or never.
     pub(super) fn next(&self) -> Option<Mono> {
         self.when(token(self.rate?))

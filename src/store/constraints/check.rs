@@ -3,8 +3,11 @@
 use super::strand::Key;
 use crate::base::deadlines::Timer;
 use crate::model::job::Status;
+use crate::model::work::WorkerId;
 use crate::store::Store;
 use crate::store::jobs::NONE;
+use crate::store::shelves::Shelves;
+use crate::store::waiters::ANYWHERE;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
@@ -37,7 +40,8 @@ impl Store {
     fn check_strands(&self) {
         let all = &self.constraints;
         let (mut jobs, mut waiting) = (BTreeMap::<u32, u32>::new(), BTreeSet::new());
-        for (slot, job) in self.jobs.iter().filter(|(slot, _)| !self.is_hidden(*slot)) {
+        let mut shelved: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
+        for (slot, job) in self.jobs.iter().filter(|(slot, _)| self.is_job(*slot)) {
             let strand = job.strand();
             if strand == NONE {
                 assert!(job.status != Status::Parked, "a job is held back by nothing");
@@ -45,16 +49,26 @@ impl Store {
             }
             assert_eq!(all.strands[strand].queue, job.queue, "a job is in a foreign strand");
             *jobs.entry(strand).or_default() += 1;
+            let waits = matches!(job.status, Status::Ready | Status::Parked);
+            let takers = &all.strands[strand].takers;
+            assert!(!waits || takers.are_of(job), "a job is in a strand for others");
+            if waits && !job.refused_by().is_empty() {
+                *shelved.entry((job.queue, job.refused_by())).or_insert(0) += 1;
+                if job.is_followed() {
+                    *shelved.entry((ANYWHERE, job.refused_by())).or_insert(0) += 1;
+                }
+            }
             match job.status {
                 Status::Ready => assert_eq!(all.strands[strand].shown, slot, "a job is not shown"),
                 Status::Parked => assert!(waiting.insert(slot)),
                 _ => {}
             }
         }
+        assert_eq!(self.reserved_shelves(), shelved, "shelves stay for others than who waits");
         for (number, strand) in all.strands.iter() {
             assert_eq!(jobs.get(&number), Some(&strand.jobs), "a strand's jobs are miscounted");
-            let seat = [&[strand.queue], &*strand.buckets].concat();
-            assert_eq!(all.by_seat.get(&*seat), Some(&number), "a strand is not found");
+            let seat = (strand.queue, strand.takers.clone(), strand.buckets.clone());
+            assert_eq!(all.by_seat.get(&seat), Some(&number), "a strand is not found");
             strand.parked.check_invariants(&self.jobs, |entry, position| {
                 let job = &self.jobs[entry.slot];
                 assert_eq!((job.strand(), job.place), (number, position), "a wrong place");
@@ -75,16 +89,29 @@ impl Store {
         }
     }
 
+    /// For how many jobs shelves stay: those of queues, and of all followed jobs.
+    fn reserved_shelves(&self) -> BTreeMap<(u32, &[WorkerId]), u32> {
+        let of_queues =
+            self.queues.iter().map(|(queue, record)| (queue, record.shelves.as_deref()));
+        let all = of_queues.chain([(ANYWHERE, Some(&self.anywhere.shelves))]);
+        all.flat_map(|(queue, shelves)| {
+            let reserved = shelves.into_iter().flat_map(Shelves::reserved);
+            reserved.map(move |(refused_by, count)| ((queue, refused_by), count))
+        })
+        .collect()
+    }
+
     fn check_groups(&self) {
         let all = &self.constraints;
         let mut strands = 0;
         for (number, group) in all.groups.iter() {
-            let place = (group.bucket, group.queue);
+            let place = (group.bucket, group.queue, group.takers.clone());
             assert_eq!(all.by_place.get(&place), Some(&number), "a group is not found");
             for (key, strand) in &group.strands {
                 let strand = &all.strands[*strand];
                 assert_eq!(strand.key.as_ref(), Some(key), "a strand stands at a wrong place");
                 assert_eq!((strand.group, strand.queue), (number, group.queue), "a foreign strand");
+                assert_eq!(strand.takers, group.takers, "a strand for others than its group");
                 assert!(strand.buckets.contains(&group.bucket), "it waits for a foreign bucket");
             }
             strands += group.strands.len();

@@ -6,12 +6,14 @@ use crate::base::limits::CONSTRAINT_STEPS;
 use crate::base::time::Now;
 use crate::model::job::Status;
 use crate::store::jobs::NONE;
+use crate::store::waiters::ANYWHERE;
 use crate::store::{Due, Effects, Store};
 
 impl Store {
     /// A job with buckets, which is nowhere, becomes ready: it is held back, or shown in its
     /// queue's heap. O(log n), and O(k) for its k buckets if it is the first of its strand.
     pub(in crate::store) fn come(&mut self, slot: u32, now: Now) {
+        self.find_seat(slot);
         let number = self.jobs[slot].strand();
         let entry = self.jobs[slot].entry(slot);
         self.jobs[slot].status = Status::Parked;
@@ -32,6 +34,9 @@ impl Store {
     /// A job with buckets has been taken out of what its status had it in. O(log n).
     pub(in crate::store) fn depart(&mut self, slot: u32) {
         let (number, status) = (self.jobs[slot].strand(), self.jobs[slot].status);
+        if matches!(status, Status::Parked | Status::Ready) {
+            self.free_shelf(slot);
+        }
         let strand = &mut self.constraints.strands[number];
         match status {
             Status::Held => return self.end_run(number),
@@ -63,8 +68,25 @@ impl Store {
     pub(in crate::store) fn start_run(&mut self, slot: u32, now: Now) {
         self.spend(slot, now);
         let constraints = &mut self.constraints;
-        for &bucket in &constraints.strands[self.jobs[slot].strand()].buckets {
+        let job = &mut self.jobs[slot];
+        for &bucket in &constraints.strands[job.strand()].buckets {
             constraints.buckets[bucket].running += 1;
+        }
+        if job.worker().is_some() {
+            job.work_mut().paid = constraints.changes;
+        }
+    }
+
+    /// A job that a worker holds was as good as never handed out: its tokens come back, unless
+    /// constraints have changed since it took them. O(k).
+    pub(in crate::store) fn refund(&mut self, slot: u32, now: Now) {
+        let (job, constraints) = (&self.jobs[slot], &mut self.constraints);
+        let paid = job.work().map_or(0, |work| work.paid);
+        if job.strand() == NONE || paid != constraints.changes {
+            return;
+        }
+        for &bucket in &constraints.strands[job.strand()].buckets {
+            constraints.buckets[bucket].tokens.give_back(now);
         }
     }
 
@@ -104,9 +126,8 @@ impl Store {
         let strand = &mut constraints.strands[number];
         let head = strand.head(&self.jobs).expect("a strand without jobs joins nothing");
         let key = Key::of(head, &self.jobs);
-        let queue = strand.queue;
         strand.key = Some(key.clone());
-        let group = constraints.group(bucket, queue);
+        let group = constraints.group(bucket, number);
         constraints.strands[number].group = group;
         constraints.groups[group].strands.insert((key, number));
         constraints.steps += 1;
@@ -159,8 +180,8 @@ impl Store {
             if let Some(key) = group.asleep.take() {
                 constraints.buckets[bucket].asleep.remove(&(key, number));
             }
-            constraints.groups.remove(number);
-            constraints.by_place.remove(&(bucket, queue));
+            let group = constraints.groups.remove(number).expect("it was there just now");
+            constraints.by_place.remove(&(bucket, queue, group.takers));
             return;
         };
         if let Some(old) = &group.asleep {
@@ -182,12 +203,12 @@ impl Store {
         }
     }
 
-    /// Takes a job that is shown out of its queue's heap. O(log n).
+    /// Takes a job that is shown out of the heaps that it stands in. O(log n).
     fn hide(&mut self, slot: u32) {
         if slot == NONE {
             return;
         }
-        self.leave_heap(slot);
+        self.leave_heaps(slot);
         let job = &mut self.jobs[slot];
         job.status = Status::Parked;
         let (number, entry) = (job.strand(), job.entry(slot));
@@ -198,7 +219,7 @@ impl Store {
         self.first_has_changed(slot);
     }
 
-    /// Puts a job that is held back into its queue's heap. O(log n).
+    /// Puts a job that is held back into the heaps that it belongs to. O(log n).
     fn show(&mut self, slot: u32) {
         let number = self.jobs[slot].strand();
         let strand = &mut self.constraints.strands[number];
@@ -206,20 +227,28 @@ impl Store {
         strand.shown = slot;
         self.constraints.groups[strand.group].shown = slot;
         self.jobs[slot].status = Status::Ready;
-        self.join_heap(slot);
+        self.stand_ready(slot);
         self.first_has_changed(slot);
     }
 
-    /// If somebody waits for the queue of a job, it is to be served.
+    /// If somebody waits who may be meant by a job of this queue, it is to be served.
     fn first_has_changed(&mut self, slot: u32) {
         self.constraints.steps += 1;
-        let queue = self.jobs[slot].queue;
-        if !self.queues[queue].waiters.is_empty() {
-            self.serve_later(queue);
+        self.serve_later_for(slot);
+    }
+
+    /// If somebody waits for the queue of a job, or for whatever is followed as it is, its queue is
+    /// served at the end of this command, or in the next pass.
+    pub(super) fn serve_later_for(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let anywhere = job.is_followed() && !self.anywhere.lines.is_empty();
+        if anywhere || !self.queues[job.queue].waiters.is_empty() {
+            self.serve_later(job.queue);
         }
     }
 
-    /// Serves a queue at the end of this command, or in the next pass.
+    /// Serves a queue at the end of this command, or in the next pass; with [`ANYWHERE`] those who
+    /// wait for whatever is followed.
     pub(in crate::store) fn serve_later(&mut self, queue: u32) {
         if self.constraints.unserved.back() != Some(&queue) {
             self.constraints.unserved.push_back(queue);
@@ -281,9 +310,14 @@ impl Store {
         self.rematch(now);
         let stop = self.constraints.steps + CONSTRAINT_STEPS;
         loop {
+            // Before anything else, so that nobody waits beside a job that he could have ..
             if let Some(queue) = self.constraints.unserved.pop_front() {
-                if self.queues.get(queue).is_some() {
-                    self.serve(queue, now, fx);
+                self.serve_all(queue, now, fx);
+                // .. unless too much had to be passed over for that.
+                if self.constraints.unserved.front() == Some(&ANYWHERE)
+                    && self.constraints.steps >= stop
+                {
+                    break;
                 }
                 continue;
             }
@@ -311,9 +345,20 @@ impl Store {
             }
         }
         let constraints = &mut self.constraints;
-        constraints.pending = !constraints.dirty.is_empty()
+        constraints.pending = !constraints.unserved.is_empty()
+            || !constraints.dirty.is_empty()
             || !constraints.settling.is_empty()
             || constraints.sweep < constraints.sweep_until;
+    }
+
+    /// Serves whoever may be meant by jobs of a queue, wherever he waits. O(shelves), and what is
+    /// handed out.
+    fn serve_all(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.queues.get(queue).is_some() {
+            self.serve(queue, now, fx);
+        }
+        self.serve_anywhere(now, fx);
+        self.serve_shelved(queue, now, fx);
     }
 
     /// Wakes the group with the most urgent job of those that sleep at a bucket, if it has room.

@@ -40,7 +40,7 @@ use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
 use bucket::{Bucket, Tokens};
 use std::collections::{BTreeMap, VecDeque};
-use strand::{Group, Strand};
+use strand::{Group, Strand, Takers};
 
 /// How far the matching of existing jobs has come: in which round, and up to which place.
 type Progress = (u64, u32);
@@ -76,14 +76,15 @@ pub(super) struct Constraints {
     by_id: BTreeMap<u64, u32>,
     buckets: PagedSlab<Bucket>,
     strands: PagedSlab<Strand>,
-    /// Strands by their queue and its buckets.
-    by_seat: BTreeMap<Box<[u32]>, u32>,
+    /// Strands by queue, who may take their jobs, and buckets.
+    by_seat: BTreeMap<(u32, Takers, Box<[u32]>), u32>,
     groups: PagedSlab<Group>,
-    /// Groups by bucket and queue.
-    by_place: BTreeMap<(u32, u32), u32>,
+    /// Groups by bucket, queue, and who may take their jobs.
+    by_place: BTreeMap<(u32, u32, Takers), u32>,
     /// Buckets where something has changed.
     dirty: VecDeque<u32>,
-    /// Queues that somebody waits for, where another job is first now.
+    /// Queues with a job that somebody may wait for, where another one is first now; or all
+    /// followed jobs.
     unserved: VecDeque<u32>,
     /// Buckets that wait for their rule to be settled.
     unsettled: VecDeque<u32>,
@@ -94,6 +95,8 @@ pub(super) struct Constraints {
     sweep: Progress,
     /// How far it is to go.
     sweep_until: Progress,
+    /// How often constraints were changed so far.
+    changes: u64,
     /// How much was done so far, in jobs, strands and groups moved or looked at.
     steps: u64,
 }
@@ -197,17 +200,18 @@ impl Constraints {
         bucket
     }
 
-    /// The strand of a queue's jobs with these buckets, made if need be, and whether it was.
-    fn strand(&mut self, queue: u32, buckets: &[u32]) -> (u32, bool) {
-        let seat = [&[queue], buckets].concat();
-        if let Some(&strand) = self.by_seat.get(&*seat) {
+    /// The strand of a queue's jobs that these may take with these buckets, made if need be, and
+    /// whether it was. O(k log).
+    fn strand(&mut self, queue: u32, takers: Takers, buckets: &[u32]) -> (u32, bool) {
+        let seat = (queue, takers, buckets.into());
+        if let Some(&strand) = self.by_seat.get(&seat) {
             return (strand, false);
         }
         for &bucket in buckets {
             self.buckets[bucket].strands += 1;
         }
-        let strand = self.strands.insert(Strand::new(queue, buckets));
-        self.by_seat.insert(seat.into(), strand);
+        let strand = self.strands.insert(Strand::new(queue, seat.1.clone(), buckets));
+        self.by_seat.insert(seat, strand);
         (strand, true)
     }
 
@@ -215,8 +219,9 @@ impl Constraints {
     fn drop_strand(&mut self, number: u32) {
         let strand = self.strands.remove(number).expect("a strand was dropped twice");
         assert!(strand.group == NONE && strand.parked.is_empty(), "a dropped strand had jobs");
-        self.by_seat.remove(&*[&[strand.queue], &*strand.buckets].concat());
-        for &bucket in &strand.buckets {
+        let seat = (strand.queue, strand.takers, strand.buckets);
+        self.by_seat.remove(&seat);
+        for &bucket in &seat.2 {
             self.buckets[bucket].strands -= 1;
             if self.buckets[bucket].strands == 0 {
                 self.mark(bucket);
@@ -224,15 +229,17 @@ impl Constraints {
         }
     }
 
-    /// The group of a bucket and a queue, made if need be.
-    fn group(&mut self, bucket: u32, queue: u32) -> u32 {
-        if let Some(&group) = self.by_place.get(&(bucket, queue)) {
+    /// The group of a bucket that a strand belongs to if it waits there, made if need be.
+    fn group(&mut self, bucket: u32, strand: u32) -> u32 {
+        let Strand { queue, ref takers, .. } = self.strands[strand];
+        let place = (bucket, queue, takers.clone());
+        if let Some(&group) = self.by_place.get(&place) {
             return group;
         }
-        let strands = std::collections::BTreeSet::new();
-        let group = Group { bucket, queue, strands, shown: NONE, asleep: None };
+        let (takers, strands) = (takers.clone(), std::collections::BTreeSet::new());
+        let group = Group { bucket, queue, takers, strands, shown: NONE, asleep: None };
         let group = self.groups.insert(group);
-        self.by_place.insert((bucket, queue), group);
+        self.by_place.insert(place, group);
         group
     }
 }

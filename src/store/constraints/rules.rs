@@ -7,42 +7,24 @@
 //! constraint change, its buckets and what they have counted stay, and so does what they have
 //! saved up. After a restart, buckets begin empty: what was spent before is not known.
 
+use super::strand::Takers;
 use super::{Rule, matcher};
-use crate::base::limits::{
-    CONSTRAINTS_MAX, JOB_ID_END, REMATCHED_BYTES, REMATCHED_JOBS, REMATCHED_PLACES,
-};
+use crate::base::limits::{CONSTRAINTS_MAX, REMATCHED_BYTES, REMATCHED_JOBS, REMATCHED_PLACES};
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
+use crate::model::job::Status;
 use crate::model::reply::Refusal;
-use crate::model::work::{Constraint, Work};
-use crate::store::jobs::{Job, NONE};
+use crate::model::work::Constraint;
+use crate::store::jobs::NONE;
 use crate::store::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
 use std::collections::BTreeMap;
 
 impl Store {
-    /// Carries out what is asked about constraints; tells whether that was what was asked.
-    /// O(log c), and a bounded number of jobs that are matched anew.
-    #[inline(never)]
-    pub(in crate::store) fn rule(
-        &mut self,
-        ticket: Ticket,
-        work: &Work<'_>,
-        now: Now,
-        fx: &mut Effects,
-    ) -> bool {
-        match *work {
-            Work::Constrain(constraint) => self.constrain(ticket, constraint, now, fx),
-            Work::Free { name } => self.free(ticket, name, fx),
-            Work::Constraint { name } => {
-                let found = self.constraints.by_name.get(name);
-                let outcome =
-                    found.map_or(Outcome::NoConstraint, |&rule| Outcome::Constraint(rule));
-                fx.answer(ticket, outcome);
-            }
-            _ => return false,
-        }
-        true
+    /// Answers what a constraint says. O(log c).
+    pub(in crate::store) fn show_constraint(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
+        let found = self.constraints.by_name.get(name);
+        let outcome = found.map_or(Outcome::NoConstraint, |&rule| Outcome::Constraint(rule));
+        fx.answer(ticket, outcome);
     }
 
     /// The constraint that [`Outcome::Constraint`] names. O(1).
@@ -54,7 +36,15 @@ impl Store {
         self.constraints.get(number)
     }
 
-    fn constrain(&mut self, ticket: Ticket, new: &Constraint, now: Now, fx: &mut Effects) {
+    /// Sets a constraint, in place of the one of its name. O(log c), and a bounded number of jobs
+    /// that are matched anew.
+    pub(in crate::store) fn constrain(
+        &mut self,
+        ticket: Ticket,
+        new: &Constraint,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let known = self.constraints.by_name.get(&new.name).copied();
         if let Some(rule) = known {
             let slot = self.constraints.rules[rule].slot;
@@ -65,19 +55,20 @@ impl Store {
             }
             return;
         }
-        let full = self.next_id >= JOB_ID_END || self.jobs.len() >= JOBS_MAX;
+        let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
         if full || self.constraints.len() >= CONSTRAINTS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
-        let id = JobId(self.next_id);
-        self.next_id += 1;
-        let slot = self.hide_away(id);
+        self.first_hidden_id -= 1;
+        let id = JobId(self.first_hidden_id);
+        let slot = self.add_place(id);
         self.add_rule(id, slot, new, true, now);
         fx.note(Change::Put(JobSlot(slot), id));
         fx.answer(ticket, Outcome::Constrained { new: true });
     }
 
-    fn free(&mut self, ticket: Ticket, name: &str, fx: &mut Effects) {
+    /// Removes a constraint. As [`Store::constrain`].
+    pub(in crate::store) fn free(&mut self, ticket: Ticket, name: &str, fx: &mut Effects) {
         let Some(&rule) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::NoConstraint);
         };
@@ -87,19 +78,10 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// A constraint has a place among the jobs, so that a journal keeps it like one, in no queue,
-    /// and an id that finds nothing.
-    fn hide_away(&mut self, id: JobId) -> u32 {
-        let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (urgency, turn) = (Urgency::Never, Turn::OldestFirst);
-        let mut place = Job::new(id.0, NONE, urgency, turn, nothing, Now::default());
-        place.status = Status::Aside;
-        self.jobs.insert(place)
-    }
-
-    /// Whether this place has a constraint and no job.
+    /// Whether this place has a constraint and no job. O(1), or O(log c) if it has no job.
     pub(in crate::store) fn is_constraint(&self, slot: u32) -> bool {
-        self.jobs[slot].queue == NONE
+        let place = &self.jobs[slot];
+        place.queue == NONE && self.constraints.place(place.id) == Some(slot)
     }
 
     fn add_rule(&mut self, id: JobId, slot: u32, new: &Constraint, began_full: bool, now: Now) {
@@ -156,14 +138,14 @@ impl Store {
 
     /// Brings a constraint back, in the place of the one that has its id. O(log c).
     pub fn restore_constraint(&mut self, id: JobId, constraint: &Constraint, now: Now) -> JobSlot {
-        self.next_id = self.next_id.max(id.0 + 1);
+        self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.constraints.by_id.get(&id.0).copied();
         if let Some(rule) = known {
             let slot = self.constraints.rules[rule].slot;
             self.replace_rule(rule, constraint, false, now);
             return JobSlot(slot);
         }
-        let slot = self.hide_away(id);
+        let slot = self.add_place(id);
         self.add_rule(id, slot, constraint, false, now);
         JobSlot(slot)
     }
@@ -176,8 +158,8 @@ impl Store {
         Some(JobSlot(slot))
     }
 
-    /// Everything has come back: what was brought back in whatever order is matched. O(jobs).
-    pub fn settle(&mut self, now: Now) {
+    /// Everything has come back: it is matched. O(jobs) if there are constraints.
+    pub(in crate::store) fn settle_constraints(&mut self, now: Now) {
         let mut nobody = Effects::default();
         while self.constraints.is_pending() {
             self.work_off(now, &mut nobody);
@@ -217,8 +199,8 @@ impl Store {
         if buckets.is_empty() {
             return;
         }
-        let queue = self.jobs[slot].queue;
-        let (strand, new) = self.constraints.strand(queue, buckets);
+        let (queue, takers) = (self.jobs[slot].queue, Takers::of(&self.jobs[slot]));
+        let (strand, new) = self.constraints.strand(queue, takers, buckets);
         self.constraints.strands[strand].jobs += 1;
         self.queues[queue].strands += u32::from(new);
         self.jobs[slot].enrich().strand = strand;
@@ -235,8 +217,25 @@ impl Store {
         }
     }
 
+    /// A job that is nowhere, and has a strand, gets another one if others may take it now than
+    /// when it was seated. If workers have refused it, its shelves stay for it; if there are none,
+    /// its refusals are forgotten. O(k log + shelves).
+    pub(super) fn find_seat(&mut self, slot: u32) {
+        if !self.has_shelf(slot) {
+            self.jobs[slot].forget_refusals();
+        }
+        let strand = &self.constraints.strands[self.jobs[slot].strand()];
+        if !strand.takers.are_of(&self.jobs[slot]) {
+            let buckets = strand.buckets.clone();
+            self.unseat(slot);
+            self.seat(slot, &buckets);
+        }
+        self.keep_shelf(slot);
+    }
+
     /// All jobs that are there now are matched anew.
     fn begin_sweep(&mut self) {
+        self.constraints.changes += 1;
         let (round, place) = self.constraints.sweep;
         self.constraints.sweep_until = (round + 1, place);
         self.constraints.pending = true;
@@ -261,7 +260,7 @@ impl Store {
                 self.constraints.sweep = (round + 1, 0);
                 continue;
             }
-            if self.jobs.get(place).is_some() && !self.is_hidden(place) {
+            if self.jobs.get(place).is_some() && self.is_job(place) {
                 jobs += 1;
                 bytes += self.jobs[place].payload().bytes.len();
                 self.rematch_job(place, now);
@@ -302,13 +301,13 @@ impl Store {
         self.seat(slot, &buckets);
         if waits {
             self.enqueue_rare(slot, now);
-            let queue = self.jobs[slot].queue;
-            if !self.queues[queue].waiters.is_empty() {
-                self.serve_later(queue);
-            }
+            self.serve_later_for(slot);
         } else if status == Status::Held {
             for &bucket in &buckets {
                 self.constraints.buckets[bucket].running += 1;
+            }
+            if self.jobs[slot].worker().is_some() {
+                self.jobs[slot].work_mut().paid = 0;
             }
         }
     }

@@ -1,15 +1,18 @@
 //! Jobs that are held back, in two steps, so that none of them is looked at before its turn.
 //!
-//! A *strand* is the jobs of one queue that share all their buckets: one of them may run when any
-//! may, and the first of them is as good as all. Strands of one queue whose first obstacle is the
-//! same bucket are a *group*: of these only the first job of the first strand is shown, that is, in
-//! the queue's heap, where takes find it. A job is shown in the hope that it may run; whoever would
-//! take it and finds that it may not moves its whole strand to the group of the bucket that has no
-//! room, or, if that is its own, puts the group to sleep until there is some.
+//! A *strand* is the jobs of one queue that share all their buckets and that the same may take: one
+//! of them may run when any may, and the first of them is as good as all. Strands of one queue
+//! whose first obstacle is the same bucket, and whose jobs the same may take, are a *group*: of
+//! these only the first job of the first strand is shown, that is, in the heaps where takes find
+//! it. So a job that nobody may take who is there stands before none that somebody may. A job is
+//! shown in the hope that it may run; whoever would take it and finds that it may not moves its
+//! whole strand to the group of the bucket that has no room, or, if that is its own, puts the group
+//! to sleep until there is some.
 
 use crate::base::heap::{Heap, leaves_before};
 use crate::model::job::Urgency;
-use crate::store::jobs::{Jobs, NONE};
+use crate::model::work::WorkerId;
+use crate::store::jobs::{Job, Jobs, NONE};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -34,10 +37,32 @@ impl Key {
     }
 }
 
-/// Jobs of one queue with the same buckets.
+/// Who may take a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Takers {
+    /// Also those who take whatever is followed.
+    followed: bool,
+    /// Not these workers; in rising order.
+    refused_by: Box<[WorkerId]>,
+}
+
+impl Takers {
+    /// O(refusers).
+    pub(super) fn of(job: &Job) -> Self {
+        Self { followed: job.is_followed(), refused_by: job.refused_by().into() }
+    }
+
+    /// Whether these are who may take this job. O(refusers).
+    pub(super) fn are_of(&self, job: &Job) -> bool {
+        self.followed == job.is_followed() && *self.refused_by == *job.refused_by()
+    }
+}
+
+/// Jobs of one queue with the same buckets that the same may take.
 #[derive(Debug)]
 pub(super) struct Strand {
     pub(super) queue: u32,
+    pub(super) takers: Takers,
     pub(super) buckets: Box<[u32]>,
     /// All its jobs, whatever they are doing.
     pub(super) jobs: u32,
@@ -52,9 +77,10 @@ pub(super) struct Strand {
 }
 
 impl Strand {
-    pub(super) fn new(queue: u32, buckets: &[u32]) -> Self {
+    pub(super) fn new(queue: u32, takers: Takers, buckets: &[u32]) -> Self {
         Self {
             queue,
+            takers,
             buckets: buckets.into(),
             jobs: 0,
             parked: Heap::default(),
@@ -76,11 +102,12 @@ impl Strand {
     }
 }
 
-/// Strands of one queue that wait for the same bucket.
+/// Strands of one queue that wait for the same bucket, and whose jobs the same may take.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) bucket: u32,
     pub(super) queue: u32,
+    pub(super) takers: Takers,
     pub(super) strands: BTreeSet<(Key, u32)>,
     /// The job that is in the queue's heap, unless it sleeps.
     pub(super) shown: u32,

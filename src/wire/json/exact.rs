@@ -19,24 +19,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     strings: &'a mut StringList,
     values: &mut [Value<'a>; N],
 ) -> Result<Arrays<'a>, JsonError> {
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to() + 1))?;
-    let first = text.trim_start_matches([' ', '\t', '\r', '\n']).bytes().next();
-    match first {
-        None => return Err(JsonError::Empty),
-        Some(b'{') => {}
-        Some(_) if text.starts_with('\u{feff}') => return Err(JsonError::ByteOrderMark),
-        Some(first) => {
-            let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
-            whole.map_err(|error| syntax(text, &error))?;
-            return Err(JsonError::NotObject(kind(first)));
-        }
-    }
-    let mut json = serde_json::Deserializer::from_str(text);
-    let object = ObjectVisitor::<F, N>(PhantomData);
-    let raw = json.deserialize_map(object).map_err(|error| syntax(text, &error))?;
-    json.end().map_err(|error| syntax(text, &error))?;
-
+    let raw = object::<F, N>(bytes)?;
     strings.clear();
     let found = raw.map(|raw| raw.map_or(Found::Value(Value::Absent), |raw| look_at(raw, strings)));
     let strings: &'a StringList = strings;
@@ -53,18 +36,60 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     Ok(Arrays(strings))
 }
 
-/// Whether `bytes` are one JSON value.
-pub(super) fn check(bytes: &[u8]) -> Result<(), JsonError> {
+/// The text as such, and its first byte that is no blank.
+fn begin(bytes: &[u8]) -> Result<(&str, u8), JsonError> {
     let text =
         std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8(error.valid_up_to() + 1))?;
-    if text.starts_with('\u{feff}') {
-        return Err(JsonError::ByteOrderMark);
+    match text.trim_start_matches([' ', '\t', '\r', '\n']).bytes().next() {
+        None => Err(JsonError::Empty),
+        Some(_) if text.starts_with('\u{feff}') => Err(JsonError::ByteOrderMark),
+        Some(first) => Ok((text, first)),
     }
-    if text.trim_start_matches([' ', '\t', '\r', '\n']).is_empty() {
-        return Err(JsonError::Empty);
+}
+
+fn object<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&RawValue>; N], JsonError> {
+    let (text, first) = begin(bytes)?;
+    if first != b'{' {
+        let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
+        whole.map_err(|error| syntax(text, &error))?;
+        return Err(JsonError::NotObject(kind(first)));
     }
-    let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
-    whole.map(|_| ()).map_err(|error| syntax(text, &error))
+    let mut json = serde_json::Deserializer::from_str(text);
+    let object = ObjectVisitor::<F, N>(PhantomData);
+    let raw = json.deserialize_map(object).map_err(|error| syntax(text, &error))?;
+    json.end().map_err(|error| syntax(text, &error))?;
+    Ok(raw)
+}
+
+/// The wanted members of an object as their texts, by their numbers: of members with the same name
+/// the last. Others are passed over. O(text).
+///
+/// # Errors
+/// Says why `bytes` are no JSON object.
+pub fn members<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&str>; N], JsonError> {
+    Ok(object::<F, N>(bytes)?.map(|raw| raw.map(RawValue::get)))
+}
+
+/// Any JSON value as its text, without the blanks around it. O(text).
+///
+/// # Errors
+/// Says why `bytes` are no JSON value.
+pub fn value(bytes: &[u8]) -> Result<&str, JsonError> {
+    let (text, _) = begin(bytes)?;
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| syntax(text, &error))?;
+    Ok(raw.get())
+}
+
+/// The elements of an array as their texts; nothing if the text is no array. O(text).
+#[must_use]
+pub fn elements(text: &str) -> Option<Vec<&str>> {
+    let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    Some(elements.into_iter().map(RawValue::get).collect())
+}
+
+/// Whether `bytes` are one JSON value.
+pub(super) fn check(bytes: &[u8]) -> Result<(), JsonError> {
+    value(bytes).map(|_| ())
 }
 
 fn kind(first: u8) -> &'static str {

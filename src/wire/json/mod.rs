@@ -9,11 +9,14 @@
 //! Invariants: neither parser recurses, so depth is limited by the length of the text alone; where
 //! both accept a text they give the same values (`tests/it/parsers.rs`).
 
+mod canonical;
 mod exact;
 mod lexer;
 mod tape;
 mod write;
 
+pub use canonical::canonical;
+pub use exact::{elements, members, value};
 pub(in crate::wire) use lexer::{Lexer, Number, Token, number, unescape};
 pub use lexer::{at, check};
 pub use write::{push_number, push_packet, push_string};

@@ -1,6 +1,6 @@
 //! MessagePack: checked as a whole, read by wanted fields, written, translated to and from JSON.
 //!
-//! How the two encodings say the same ([`to_json`], [`from_json`]):
+//! How the two encodings say the same ([`to_json()`], [`from_json()`]):
 //!
 //! | MessagePack | JSON |
 //! |---|---|

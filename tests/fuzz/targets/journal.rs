@@ -48,7 +48,7 @@ impl Disk for Memory {
                 files.remove(&format!("spare-{spare}.seg"));
             }
         }
-        self.done.lock().expect("one thread").push_back(Done { kind, result: Ok(()), buffer });
+        self.done.lock().expect("one thread").push_back(Done { kind, result: Ok(()), buffer, sync_ns: 0 });
     }
 
     fn poll(&mut self) -> Option<Done> {

@@ -1,6 +1,7 @@
 //! `jobcentre bench`: the real generator against the real server, against other servers, and
 //! against servers that lie.
 
+mod http;
 mod pinpriq;
 
 use serde_json::Value;
@@ -24,8 +25,14 @@ impl Drop for Process {
 
 /// A server on a port of its own.
 fn server() -> (Process, SocketAddr) {
+    serve("--listen 127.0.0.1:0 --http off")
+}
+
+/// A server with one door.
+fn serve(arguments: &str) -> (Process, SocketAddr) {
     let mut child = Command::new(PROGRAM)
-        .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+        .args(["serve", "--log-format", "json"])
+        .args(arguments.split_whitespace())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

@@ -1,13 +1,14 @@
 //! What clients were told, and what may have happened besides.
 
 use super::records::Records;
+use super::work::Service;
 use crate::dice::Dice;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Status, Terms};
+use jobcentre::model::job::{Encoding, Packet, Payload, Status, Terms};
 use jobcentre::model::reply::{JobView, Refusal, Reply};
 use jobcentre::model::row::Row;
 use jobcentre::model::watch::{QueueSize, Watch};
@@ -26,7 +27,16 @@ pub(super) enum Asked {
     Rows,
     /// That a queue be declared or dropped.
     Queue(&'static [u8]),
-    Take,
+    /// In whose service, if it is a worker's: see [`Service`].
+    Take(Option<u32>),
+    /// That a worker be enlisted.
+    Enlist,
+    /// Something that changes nothing by itself.
+    Nothing,
+    /// By a worker, that the job is done; whether it surely holds it.
+    Report(JobId, bool),
+    /// How a job is going.
+    Follow(JobId),
     Pop(&'static [u8]),
     End(JobId),
     Finish(JobId),
@@ -35,28 +45,32 @@ pub(super) enum Asked {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     No,
     Possible,
     Certain,
 }
 
 #[derive(Debug)]
-struct Known {
+pub(super) struct Known {
     queue: &'static [u8],
     packet: bool,
-    kept: bool,
+    pub(super) kept: bool,
+    /// Its result goes with the first answer that shows it to a follower.
+    pub(super) fetch_once: bool,
     put: Fate,
-    ended: Fate,
-    status: Option<Status>,
+    pub(super) ended: Fate,
+    pub(super) status: Option<Status>,
     /// Requests under way that may change its status.
-    changes: u32,
+    pub(super) changes: u32,
+    /// In which life a worker got it.
+    pub(super) got: u64,
 }
 
 /// How often something was seen: a test that sees nothing tests nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    lives: u64,
+    pub(super) lives: u64,
     there: u64,
     gone: u64,
     unanswered_and_there: u64,
@@ -64,11 +78,17 @@ pub(super) struct Seen {
     known_status: u64,
     popped: u64,
     disk_full: u64,
+    notes_refused: u64,
     drained: u64,
     pub(super) rows: u64,
     pub(super) rows_with_more: u64,
     pub(super) declared: u64,
     pub(super) undeclared: u64,
+    pub(super) reported: u64,
+    pub(super) reported_later: u64,
+    pub(super) not_reported: u64,
+    pub(super) running: u64,
+    pub(super) fetched: u64,
 }
 
 impl Seen {
@@ -81,11 +101,17 @@ impl Seen {
         self.known_status += more.known_status;
         self.popped += more.popped;
         self.disk_full += more.disk_full;
+        self.notes_refused += more.notes_refused;
         self.drained += more.drained;
         self.rows += more.rows;
         self.rows_with_more += more.rows_with_more;
         self.declared += more.declared;
         self.undeclared += more.undeclared;
+        self.reported += more.reported;
+        self.reported_later += more.reported_later;
+        self.not_reported += more.not_reported;
+        self.running += more.running;
+        self.fetched += more.fetched;
     }
 
     pub(super) fn assert_everything(&self) {
@@ -99,11 +125,17 @@ impl Seen {
             self.known_status,
             self.popped,
             self.disk_full,
+            self.notes_refused,
             self.drained,
             self.rows,
             self.rows_with_more,
             self.declared,
             self.undeclared,
+            self.reported,
+            self.reported_later,
+            self.not_reported,
+            self.running,
+            self.fetched,
         ];
         assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
     }
@@ -119,11 +151,12 @@ enum Found {
 /// The judge. Jobs are known by what they carry, which is different for each.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    jobs: BTreeMap<Vec<u8>, Known>,
-    ids: BTreeMap<u64, Vec<u8>>,
+    pub(super) jobs: BTreeMap<Vec<u8>, Known>,
+    pub(super) ids: BTreeMap<u64, Vec<u8>>,
     asked: BTreeMap<Ticket, Asked>,
     held: Vec<(ClientId, JobId)>,
     records: Records,
+    pub(super) service: Service,
     pub(super) seen: Seen,
 }
 
@@ -150,6 +183,8 @@ impl Judge {
             queue,
             packet: matches!(payload.encoding, Encoding::Packet { .. }),
             kept: terms.is_some_and(|terms| terms.keep_ms > 0),
+            fetch_once: terms.is_some_and(|terms| terms.fetch_once),
+            got: 0,
             put: Fate::Possible,
             ended: Fate::No,
             status: None,
@@ -173,7 +208,12 @@ impl Judge {
         if let Asked::Queue(name) = asked {
             self.records.ask(name);
         }
-        if let Asked::End(id) | Asked::Finish(id) | Asked::Change(id, _) | Asked::Row(id) = asked
+        if let Asked::End(id)
+        | Asked::Finish(id)
+        | Asked::Report(id, _)
+        | Asked::Follow(id)
+        | Asked::Change(id, _)
+        | Asked::Row(id) = asked
             && let Some(known) = self.known(id)
         {
             known.changes += 1;
@@ -181,12 +221,13 @@ impl Judge {
         self.asked.insert(ticket, asked);
     }
 
-    fn known(&mut self, id: JobId) -> Option<&mut Known> {
+    pub(super) fn known(&mut self, id: JobId) -> Option<&mut Known> {
         self.jobs.get_mut(self.ids.get(&id.0)?)
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
         self.held.retain(|(holder, _)| *holder != client);
+        self.end_service(client);
     }
 
     /// This id is this job's and no other's, for ever.
@@ -197,7 +238,7 @@ impl Judge {
         assert_eq!(holders, 1, "a job came twice, with two ids");
     }
 
-    fn check_job(&mut self, job: &JobView<'_>) {
+    pub(super) fn check_job(&mut self, job: &JobView<'_>) {
         let bytes = job.payload.bytes;
         self.identify(job.id, bytes);
         let known = self.jobs.get_mut(bytes).expect("a job that nobody put");
@@ -240,24 +281,26 @@ impl Judge {
                 }
                 self.told_end(id, reply, false);
             }
-            (Asked::Take, Reply::Job(job)) => {
+            (Asked::Take(service), Reply::Job(job)) => {
                 self.check_job(job);
+                self.handed_out(job.id, service);
                 self.held.push((ticket.client, job.id));
             }
-            (Asked::Take | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
+            (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
+            (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
+            (Asked::Follow(id), reply) => self.told_progress(id, reply),
+            (Asked::Take(_), Reply::Cancelled)
+            | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
             | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
             }
-            (Asked::Pop(_), Reply::Packets(packets)) => {
-                for packet in *packets {
-                    self.seen.popped += 1;
-                    let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
-                    assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
-                    (known.put, known.ended) = (Fate::Certain, Fate::Certain);
-                }
-            }
+            (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => {
                 let kept = self.known(id).is_some_and(|known| known.kept);
+                if *reply == Reply::Refused(Refusal::DiskFull) {
+                    assert!(kept, "what would have been gone was refused");
+                    self.seen.notes_refused += 1;
+                }
                 self.told_end(id, reply, !kept);
                 if kept && *reply == Reply::Done {
                     self.known(id).unwrap().status = Some(Status::Kept);
@@ -273,7 +316,16 @@ impl Judge {
         }
     }
 
-    fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
+    fn told_popped(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            self.seen.popped += 1;
+            let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
+            assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
+            (known.put, known.ended) = (Fate::Certain, Fate::Certain);
+        }
+    }
+
+    pub(super) fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
         let popping = self.asked.values().any(|asked| matches!(asked, Asked::Pop(_)));
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
@@ -282,8 +334,12 @@ impl Judge {
                 assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
                 known.ended = Fate::Certain;
             }
-            Reply::Done | Reply::Refused(_) | Reply::Row(_) | Reply::Conflict(_) => {}
-            Reply::NoJob | Reply::NoQueue => {
+            Reply::Done
+            | Reply::Progress(_)
+            | Reply::Refused(_)
+            | Reply::Row(_)
+            | Reply::Conflict(_) => {}
+            Reply::NoJob | Reply::NoQueue | Reply::Gone => {
                 let under_way = known.changes > 0 || popping;
                 assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
             }
@@ -302,11 +358,13 @@ impl Judge {
                         }
                     }
                 }
-                Asked::End(id) | Asked::Finish(id) => {
-                    if let Some(known) = self.known(id)
-                        && known.ended == Fate::No
-                    {
-                        (known.ended, known.status) = (Fate::Possible, None);
+                Asked::Follow(id) if self.known(id).is_none_or(|known| !known.fetch_once) => {}
+                Asked::End(id) | Asked::Finish(id) | Asked::Report(id, _) | Asked::Follow(id) => {
+                    if let Some(known) = self.known(id) {
+                        known.status = None;
+                        if known.ended == Fate::No {
+                            known.ended = Fate::Possible;
+                        }
                     }
                 }
                 Asked::Change(id, _) => {
@@ -319,11 +377,14 @@ impl Judge {
                 | Asked::Row(_)
                 | Asked::Rows
                 | Asked::Queue(_)
-                | Asked::Take => {}
+                | Asked::Enlist
+                | Asked::Nothing
+                | Asked::Take(_) => {}
             }
         }
         self.jobs.values_mut().for_each(|known| known.changes = 0);
         self.held.clear();
+        self.service.client = None;
         self.records.end_of_life();
     }
 
@@ -335,8 +396,8 @@ impl Judge {
             engine.submit(Ticket { client, serial }, &Command::Watch(watch), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             match completion.reply {
-                Reply::Row(row) => Found::Row(row),
-                Reply::Queues { queues, next: None } => Found::Queues(queues),
+                Reply::Row(row) => Found::Row(row.clone()),
+                Reply::Queues { queues, next: None } => Found::Queues(queues.to_vec()),
                 Reply::NoJob | Reply::NoQueue => Found::Nothing,
                 other => panic!("{other:?}"),
             }
@@ -370,6 +431,7 @@ impl Judge {
             assert!(found.insert(bytes.clone()), "a job came twice");
             if let Some(status) = self.jobs[&bytes].status {
                 assert_eq!(sight.status, status, "job {id} is in another status");
+                self.seen.running += u64::from(status == Status::Held);
                 self.seen.known_status += 1;
             }
             self.seen.there += 1;

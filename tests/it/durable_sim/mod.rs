@@ -7,10 +7,13 @@
 
 mod judge;
 mod records;
+mod restart;
 mod watch;
+mod work;
 
 use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
+use crate::seeds;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
@@ -37,6 +40,8 @@ struct World {
     jobs_put: u64,
     /// Whether queues are watched.
     watching: bool,
+    /// Whether there are workers.
+    working: bool,
 }
 
 fn recover(world: &World) -> Engine {
@@ -71,6 +76,7 @@ impl World {
             generation: 0,
             jobs_put: 0,
             watching: dice.percent(60),
+            working: dice.percent(60),
             dice,
         }
     }
@@ -165,16 +171,24 @@ impl World {
         let ticket = self.ticket();
         let queue = *self.dice.pick(&QUEUES);
         let id = self.judge.some_id(ticket.client, &mut self.dice);
-        let note = Payload { encoding: Encoding::Json, bytes: b"[\"note\"]" };
+        let long = [b'7'; 400];
+        let bytes = if self.dice.percent(30) { &long[..] } else { b"[\"note\"]" };
+        let note = Payload { encoding: Encoding::Json, bytes };
         let mut names = StringList::default();
         names.push(queue);
         let queues = names.from(0);
         if self.watching && self.dice.percent(40) {
             return self.watch(engine, ticket, queue, id);
         }
+        if self.working && self.dice.percent(40) {
+            return self.labour(engine, ticket, id);
+        }
         let (command, asked) = match self.dice.below(20) {
             0..=6 => return self.put(engine, ticket, queue),
-            7..=9 => (Command::Take { queues, wait: Wait::No }, Asked::Take),
+            7..=9 => {
+                let service = self.judge.service_of(ticket.client);
+                (Command::Take { queues, wait: Wait::No }, Asked::Take(service))
+            }
             10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
             11..=14 => (Command::Delete { id }, Asked::End(id)),
             15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
@@ -207,6 +221,8 @@ impl World {
             delay_ms: [0, 0, 20][self.dice.below(3)],
             retry: self.dice.percent(70).then_some(retry),
             keep_ms: [0, 100_000_000][self.dice.below(2)],
+            followed: self.working && self.dice.percent(70),
+            fetch_once: self.working && self.dice.percent(50),
             ..Terms::default()
         };
         let terms = self.dice.percent(50).then_some(terms);
@@ -226,21 +242,13 @@ impl World {
 /// Runs in an ordinary test.
 const SEEDS: u64 = 150;
 
-/// The seeds to be run: as the environment says.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(SEEDS),
-    }
-}
-
 #[test]
 fn what_clients_were_told_survives_every_end() {
     let mut seen = judge::Seen::default();
-    for seed in seeds() {
+    let seeds = seeds::wanted(SEEDS);
+    for seed in seeds.clone() {
         let mut world = World::new(seed);
-        let run = std::panic::AssertUnwindSafe(|| {
+        seen.add(seeds::name_if_it_fails(seed, || {
             for _ in 0..6 {
                 world.live();
             }
@@ -257,16 +265,9 @@ fn what_clients_were_told_survives_every_end() {
                 engine.commit(now);
             });
             world.judge.seen
-        });
-        match std::panic::catch_unwind(run) {
-            Ok(more) => seen.add(more),
-            Err(panic) => {
-                eprintln!("simulation failed: replay it with SIM_SEED={seed}");
-                std::panic::resume_unwind(panic);
-            }
-        }
+        }));
     }
-    if seeds().count() as u64 >= SEEDS {
+    if seeds.end - seeds.start >= SEEDS {
         seen.assert_everything();
     }
 }

@@ -1,12 +1,14 @@
 //! The judge's store, second half: what clients may ask for.
 
 use super::model::{Job, Model, Waiter};
-use super::words::{Ask, Load, QUEUES, Queue, Said};
+use super::order::leaves_before;
+use super::words::{Ask, Load, QUEUES, Queue, Said, Text};
 use jobcentre::model::command::Wait;
 use jobcentre::model::event::Happening;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Lease, Status, Terms, Turn, Urgency};
 use jobcentre::model::reply::Refusal;
+use std::cmp::Ordering;
 
 impl Model {
     pub(super) fn submit(&mut self, ticket: Ticket, ask: &Ask) {
@@ -14,6 +16,7 @@ impl Model {
         self.notice();
         self.carry_out(ticket, ask);
         self.notice();
+        self.tell();
     }
 
     fn carry_out(&mut self, ticket: Ticket, ask: &Ask) {
@@ -30,6 +33,7 @@ impl Model {
             Ask::KickQueue { queue, limit } => self.kick_queue(ticket, queue, limit),
             Ask::Look(id) => self.look(ticket, id),
             Ask::Watch(ref question) => self.watch(ticket, question),
+            Ask::Work(ref labour) => self.work(ticket, labour),
             Ask::Release(id, lease)
             | Ask::Touch(id, lease)
             | Ask::Finish(id, lease, _)
@@ -39,13 +43,13 @@ impl Model {
                     return self.say(ticket, refused);
                 }
                 self.say(ticket, Said::Done);
-                self.end_of_work(id.0, ask);
+                self.end_of_work(id.0, ask, None);
             }
         }
     }
 
     /// A job that clients may still know of.
-    fn known(&self, id: JobId) -> Option<&Job> {
+    pub(super) fn known(&self, id: JobId) -> Option<&Job> {
         self.find(id.0).filter(|job| !self.is_over(job))
     }
 
@@ -94,6 +98,9 @@ impl Model {
             lease: 0,
             retries: 0,
             result: None,
+            message: None,
+            worker: None,
+            refused_by: Vec::new(),
             ttl_end,
             due,
             buried: 0,
@@ -106,7 +113,7 @@ impl Model {
     }
 
     fn take(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
-        match self.best_of(queues) {
+        match self.best_of(queues, ticket.client) {
             Some(id) => {
                 let queue = self.find(id).unwrap().queue;
                 if self.has_waiters(queue) {
@@ -122,7 +129,7 @@ impl Model {
 
     fn pop(&mut self, ticket: Ticket, queues: &[Queue], wait: Wait) {
         let waits = wait != Wait::No;
-        match self.first_of(queues, waits) {
+        match self.first_of(queues, ticket.client, waits) {
             Some(id) if self.find(id).unwrap().load.is_too_large() => {
                 self.say(ticket, Said::TooLarge(id));
             }
@@ -133,7 +140,7 @@ impl Model {
             }
             None if !waits => self.say(ticket, Said::NoJob),
             None => {
-                if self.best_of(queues).is_some() {
+                if self.best_of(queues, ticket.client).is_some() {
                     self.see("too large: a pop waits all the same");
                 }
                 self.wait(ticket, true, queues, wait);
@@ -207,7 +214,12 @@ impl Model {
     }
 
     /// Why a client cannot do what only the holder of a job may do.
-    fn refusal(&mut self, client: ClientId, id: JobId, lease: Option<Lease>) -> Option<Said> {
+    pub(super) fn refusal(
+        &mut self,
+        client: ClientId,
+        id: JobId,
+        lease: Option<Lease>,
+    ) -> Option<Said> {
         let over = self.find(id.0).is_some_and(|job| self.is_over(job));
         let Some(job) = self.known(id) else {
             if over {
@@ -216,7 +228,7 @@ impl Model {
             return Some(Said::NoJob);
         };
         let refusal = match (job.status, job.holder) {
-            (Status::Held, Some(holder)) if holder != client => Refusal::HeldByAnother(id),
+            (Status::Held, holder) if holder != Some(client) => Refusal::HeldByAnother(id),
             (Status::Held, _) if lease.is_some_and(|lease| lease.0 != job.lease) => {
                 Refusal::LeaseOver(id)
             }
@@ -227,7 +239,7 @@ impl Model {
     }
 
     /// What the holder of a job has asked for, after it was told that it is done.
-    fn end_of_work(&mut self, id: u64, ask: &Ask) {
+    pub(super) fn end_of_work(&mut self, id: u64, ask: &Ask, message: Option<Text>) {
         let job = self.job(id);
         let (queue, terms) = (job.queue, job.terms());
         match *ask {
@@ -243,15 +255,17 @@ impl Model {
             Ask::Finish(_, _, ref result) => match self.end_of(terms.keep_ms) {
                 None => self.gone(id),
                 Some(end) => {
+                    self.let_go(id);
                     let due = self.arm(Some(end));
                     let job = self.job(id);
-                    (job.status, job.holder, job.due) = (Status::Kept, None, due);
-                    job.result = Some(result.clone());
+                    (job.status, job.due) = (Status::Kept, due);
+                    (job.result, job.message) = (Some(result.clone()), None);
                     self.happen(id, Happening::Finished);
+                    self.tell_end(id);
                 }
             },
             Ask::Fail { retry, ref error, .. } => {
-                job.result = Some(error.clone());
+                (job.result, job.message) = (Some(error.clone()), message);
                 self.happen(id, Happening::Failed);
                 self.fail(id, retry);
             }
@@ -299,9 +313,15 @@ impl Model {
     }
 
     /// These jobs go back together, and only then is anybody served.
-    fn come_back(&mut self, ids: &[u64]) {
+    pub(super) fn come_back(&mut self, ids: &[u64]) {
         self.notice();
-        for &id in ids {
+        let mut jobs: Vec<&Job> = ids.iter().filter_map(|&id| self.find(id)).collect();
+        jobs.sort_by(
+            |one, other| {
+                if leaves_before(one, other) { Ordering::Less } else { Ordering::Greater }
+            },
+        );
+        for id in jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
             self.go_back(id);
         }
         let came = self.jobs.iter().filter(|job| ids.contains(&job.id));
@@ -329,6 +349,10 @@ impl Model {
         if self.waiter(ticket).is_some() {
             self.waiters.retain(|waiter| waiter.ticket != ticket);
             self.say(ticket, Said::Cancelled);
+        } else if self.vigils.iter().any(|vigil| vigil.ticket == ticket) {
+            self.see("cancel: a vigil");
+            self.vigils.retain(|vigil| vigil.ticket != ticket);
+            self.say(ticket, Said::Cancelled);
         }
     }
 
@@ -336,6 +360,8 @@ impl Model {
     pub(super) fn forget(&mut self, client: ClientId) {
         self.see("forget");
         self.waiters.retain(|waiter| waiter.ticket.client != client);
+        self.vigils.retain(|vigil| vigil.ticket.client != client);
+        self.quit(client);
         let held = self.jobs.iter().filter(|job| job.holder == Some(client));
         let held: Vec<u64> = held.map(|job| job.id).collect();
         if held.len() > 1 {
@@ -346,6 +372,7 @@ impl Model {
         }
         self.come_back(&held);
         self.notice();
+        self.tell();
     }
 
     /// What the engine may notice at any time.

@@ -9,17 +9,16 @@
 //! the job behind it. When it gets that job is the one thing that the judge leaves open: it lets
 //! the engine choose.
 
-use super::order::{backoff, compare, leaves_before};
+use super::order::backoff;
 use super::watch::{Record, Watched};
-use super::words::{Load, QUEUES, Queue, Replies, Said, View};
+use super::words::{Load, QUEUES, Queue, Replies, Said, Text, View};
+use super::work::{Vigil, Worker};
+use crate::seeds::Seen;
 use jobcentre::base::time::Mono;
 use jobcentre::model::event::Happening;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::{Retry, Status, Terms, Turn, Urgency};
 use std::collections::BTreeMap;
-
-/// How often what was seen.
-pub(super) type Seen = BTreeMap<&'static str, u64>;
 
 /// A moment at which something ends, and the place in the order of arming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +40,11 @@ pub(super) struct Job {
     pub(super) lease: u32,
     pub(super) retries: u32,
     pub(super) result: Option<Load>,
+    pub(super) message: Option<Text>,
+    /// The worker that holds it.
+    pub(super) worker: Option<u64>,
+    /// The workers that it is not offered to, in rising order.
+    pub(super) refused_by: Vec<u64>,
     /// When its time to live has passed.
     pub(super) ttl_end: Option<Mono>,
     /// When its status ends by itself.
@@ -85,6 +89,12 @@ pub(super) struct Waiter {
 pub(super) struct Model {
     pub(super) jobs: Vec<Job>,
     pub(super) waiters: Vec<Waiter>,
+    pub(super) vigils: Vec<Vigil>,
+    pub(super) workers: Vec<Worker>,
+    /// How many were ever enlisted.
+    pub(super) enlisted: usize,
+    /// What vigils are told behind everything else.
+    pub(super) told: Replies,
     /// The highest id given out.
     pub(super) last_id: u64,
     pub(super) now: Mono,
@@ -98,6 +108,8 @@ pub(super) struct Model {
     /// for those that are not delayed.
     pub(super) learned: BTreeMap<u64, Option<Mono>>,
     pub(super) seen: Seen,
+    /// Whatever is due ends now.
+    expiring: bool,
     /// What the engine chooses, as far as is known: whether it notices a job behind one that is
     /// over.
     pub(super) choices: Vec<bool>,
@@ -145,12 +157,14 @@ impl Model {
     }
 
     pub(super) fn gone(&mut self, id: u64) {
+        self.let_go(id);
+        self.tell_gone(id);
         self.jobs.retain(|job| job.id != id);
         self.end_watches();
     }
 
     /// Whether the time to live has passed of a job.
-    fn has_passed(&self, job: &Job) -> bool {
+    pub(super) fn has_passed(&self, job: &Job) -> bool {
         job.ttl_end.is_some_and(|end| end <= self.now)
     }
 
@@ -158,116 +172,6 @@ impl Model {
     pub(super) fn is_over(&self, job: &Job) -> bool {
         let waits = matches!(job.status, Status::Ready | Status::Aside | Status::Delayed);
         waits && self.has_passed(job)
-    }
-
-    /// The job of a queue that would be selected next.
-    pub(super) fn top(&self, queue: Queue) -> Option<&Job> {
-        let mut top: Option<&Job> = None;
-        for job in &self.jobs {
-            let may = job.queue == queue && job.status == Status::Ready && !self.is_over(job);
-            if may && top.is_none_or(|top| leaves_before(job, top)) {
-                top = Some(job);
-            }
-        }
-        top
-    }
-
-    /// The job that a take of these queues selects.
-    pub(super) fn best_of(&self, queues: &[Queue]) -> Option<u64> {
-        let mut best: Option<&Job> = None;
-        for top in queues.iter().filter_map(|&queue| self.top(queue)) {
-            if best.is_none_or(|best| leaves_before(top, best)) {
-                best = Some(top);
-            }
-        }
-        best.map(|job| job.id)
-    }
-
-    /// The job that a pop of these queues selects. One that waits does not see what is too large.
-    pub(super) fn first_of(&self, queues: &[Queue], waits: bool) -> Option<u64> {
-        let mut best: Option<&Job> = None;
-        for top in queues.iter().filter_map(|&queue| self.top(queue)) {
-            let seen = !(waits && top.load.is_too_large());
-            if seen && best.is_none_or(|best| compare(top.urgency, best.urgency).is_gt()) {
-                best = Some(top);
-            }
-        }
-        best.map(|job| job.id)
-    }
-
-    /// The first in line who can have the top job of a queue, and the job.
-    fn next_service(&self, queue: Queue) -> Option<(Ticket, &Job)> {
-        let top = self.top(queue)?;
-        let place = |waiter: &Waiter| {
-            let can = !(waiter.pops && top.load.is_too_large());
-            let line = waiter.lines.iter().find(|(named, _)| *named == queue);
-            line.filter(|_| can).map(|&(_, place)| (place, waiter.ticket))
-        };
-        let (_, ticket) = self.waiters.iter().filter_map(place).min()?;
-        Some((ticket, top))
-    }
-
-    /// Serves whoever waits for what there now is in these queues, the most urgent job first.
-    pub(super) fn serve(&mut self, queues: &[Queue]) {
-        for number in 0.. {
-            let mut next: Option<(Ticket, &Job)> = None;
-            for service in queues.iter().filter_map(|&queue| self.next_service(queue)) {
-                if next.is_none_or(|(_, best)| leaves_before(service.1, best)) {
-                    next = Some(service);
-                }
-            }
-            let Some((ticket, job)) = next else { return };
-            let (id, queue, too_large) = (job.id, job.queue, job.load.is_too_large());
-            let index = self.waiters.iter().position(|waiter| waiter.ticket == ticket).unwrap();
-            if number > 0 {
-                self.see("service: of several");
-            }
-            if self.waiters.remove(index).pops {
-                self.see("service: a pop");
-                self.pop_out(id, ticket);
-            } else {
-                self.see("service: a take");
-                if too_large && self.has_waiters(queue) {
-                    self.see("too large: given to a take, past pops");
-                }
-                self.hand_out(id, ticket);
-            }
-        }
-    }
-
-    pub(super) fn has_waiters(&self, queue: Queue) -> bool {
-        self.waiters.iter().any(|waiter| waiter.lines.iter().any(|line| line.0 == queue))
-    }
-
-    /// Serves whoever waits for a job that has become available merely because time has passed, if
-    /// the engine notices.
-    pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
-        while self.next_service(queue).is_some() {
-            if self.chosen == self.choices.len() {
-                self.choices.push(false);
-            }
-            self.chosen += 1;
-            let notices = self.choices[self.chosen - 1];
-            self.see(if notices { "choice: served at once" } else { "choice: served later" });
-            if !notices {
-                return;
-            }
-            self.serve(&[queue]);
-        }
-    }
-
-    /// Whether the engine may have to choose.
-    pub(super) fn may_choose(&self) -> bool {
-        self.waiters.iter().any(|waiter| waiter.pops)
-            && self.jobs.iter().any(|job| self.is_over(job))
-    }
-
-    /// To be called before a step that may look at jobs that are over, and forget them.
-    pub(super) fn doubt(&mut self) {
-        let over: Vec<bool> = self.jobs.iter().map(|job| self.is_over(job)).collect();
-        for (job, over) in self.jobs.iter_mut().zip(over) {
-            job.doubtful |= over;
-        }
     }
 
     /// A client holds this job from now on.
@@ -278,6 +182,9 @@ impl Model {
         assert!(job.status == Status::Ready && job.holder.is_none(), "the judge gave it away");
         job.lease += u32::from(job.terms.is_some());
         (job.status, job.holder, job.due) = (Status::Held, Some(ticket.client), due);
+        let worker = self.worker_of(ticket.client);
+        let job = self.job(id);
+        job.worker = worker;
         let view = job.view();
         self.happen(id, Happening::Taken { by: Some(ticket.client) });
         self.say(ticket, Said::Job(view));
@@ -304,6 +211,9 @@ impl Model {
         let packets: Vec<_> = group.iter().map(packet).collect();
         let ids: Vec<u64> = group.iter().map(|job| job.id).collect();
         let aside = group.iter().any(|job| job.status == Status::Aside);
+        for &id in &ids {
+            self.tell_gone(id);
+        }
         self.jobs.retain(|job| !ids.contains(&job.id));
         self.end_watches();
         self.see(if packets.len() > 1 { "group: several" } else { "group: one" });
@@ -321,25 +231,28 @@ impl Model {
             return self.gone(id);
         }
         let end = job.ttl_end;
+        self.let_go(id);
         let due = self.arm(end);
         let job = self.job(id);
         let never = job.urgency == Urgency::Never;
         job.status = if never { Status::Aside } else { Status::Ready };
-        (job.holder, job.due) = (None, due);
+        job.due = due;
     }
 
     pub(super) fn bury(&mut self, id: u64) {
         let end = self.end_of(self.find(id).unwrap().terms().bury_ms);
+        self.let_go(id);
         let (due, buried) = (self.arm(end), self.tick());
         let job = self.job(id);
-        (job.status, job.holder, job.due, job.buried) = (Status::Buried, None, due, buried);
+        (job.status, job.due, job.buried) = (Status::Buried, due, buried);
         self.happen(id, Happening::Buried);
+        self.tell_end(id);
     }
 
     /// A failure: the job is tried again, at once or later, or buried. Serves nobody.
     pub(super) fn fail(&mut self, id: u64, retry: bool) {
+        self.let_go(id);
         let job = self.job(id);
-        job.holder = None;
         let Some(policy) = job.terms().retry.filter(|policy| retry && job.retries < policy.limit)
         else {
             return self.bury(id);
@@ -365,14 +278,15 @@ impl Model {
         if jitter == 0 || middle == 0 {
             return (middle > 0).then(|| self.after(middle));
         }
-        let lower = self.after(middle.saturating_mul(100 - jitter) / 100);
+        let lower = self.after(middle - middle.saturating_mul(jitter) / 100);
         let upper = self.after(middle.saturating_mul(100 + jitter).div_ceil(100));
         let job = self.find(id).unwrap();
         let (ttl_end, passed) = (job.ttl_end, self.has_passed(job));
         let Some(&learned) = self.learned.get(&id) else { panic!("job {id} was not looked at") };
         let Some(end) = learned else {
             assert!(passed || lower == self.now, "job {id} should have had to wait");
-            return None;
+            // It has waited for the end of its life, which came in its turn.
+            return (self.expiring && lower > self.now).then_some(lower);
         };
         assert!(lower <= end || ttl_end == Some(end), "job {id} waits until {end:?}: too short");
         assert!(end <= upper, "job {id} waits until {end:?} instead of {upper:?}: too long");
@@ -393,10 +307,13 @@ impl Model {
 
     /// Ends whatever is due, the earliest first.
     pub(super) fn expire(&mut self) {
+        self.expiring = true;
         loop {
             let jobs = self.jobs.iter().filter_map(|job| Some((job.due?, job.id)));
             let job = jobs.min().filter(|(due, _)| due.at <= self.now);
-            let waits = self.waiters.iter().filter_map(|waiter| Some((waiter.due?, waiter.ticket)));
+            let takes = self.waiters.iter().filter_map(|waiter| Some((waiter.due?, waiter.ticket)));
+            let vigils = self.vigils.iter().filter_map(|vigil| Some((vigil.due?, vigil.ticket)));
+            let waits = takes.chain(vigils);
             let wait = waits.min().filter(|(due, _)| due.at <= self.now);
             match (job, wait) {
                 (None, None) => break,
@@ -404,6 +321,12 @@ impl Model {
                     self.end_of_status(id);
                 }
                 (_, Some((_, ticket))) => {
+                    let vigils = self.vigils.len();
+                    self.vigils.retain(|vigil| vigil.ticket != ticket);
+                    if self.vigils.len() < vigils {
+                        self.say(ticket, Said::NotYet);
+                        continue;
+                    }
                     self.see("end: wait");
                     self.waiters.retain(|waiter| waiter.ticket != ticket);
                     self.say(ticket, Said::NoJob);
@@ -412,12 +335,15 @@ impl Model {
             }
         }
         (0..QUEUES.len()).for_each(|queue| self.serve(&[queue]));
+        self.expiring = false;
+        self.tell();
     }
 
     fn end_of_status(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         let queue = job.queue;
-        let fails = job.terms().retry.is_some();
+        let followed = job.terms().followed;
+        let fails = followed || job.terms().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
         let was_in_front = self.is_in_front(job) && !job.doubtful;
         match job.status {
@@ -440,6 +366,10 @@ impl Model {
                 self.go_back(id);
             }
             Status::Held if fails => {
+                if followed {
+                    let job = self.job(id);
+                    (job.result, job.message) = (None, Some(Text::new(b"timeout")));
+                }
                 self.happen(id, Happening::Expired);
                 self.fail(id, true);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
@@ -460,24 +390,5 @@ impl Model {
             }
         }
         self.serve_after(id, queue, was_in_front);
-    }
-
-    /// Serves whoever waits when a job has come or the one in front has gone.
-    pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
-        let is_ready = self.find(id).is_some_and(|job| job.status == Status::Ready);
-        if !is_ready && was_in_front && self.next_service(queue).is_some() {
-            self.see("too large: gone before waiting pops");
-        }
-        if is_ready || was_in_front {
-            self.serve(&[queue]);
-        } else {
-            self.serve_if_noticed(queue);
-        }
-    }
-
-    /// Whether a job is or was the one that would be selected next.
-    pub(super) fn is_in_front(&self, job: &Job) -> bool {
-        let top = self.top(job.queue).filter(|top| top.id != job.id);
-        job.status == Status::Ready && top.is_none_or(|top| leaves_before(job, top))
     }
 }

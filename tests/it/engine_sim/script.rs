@@ -1,5 +1,6 @@
 //! What the simulated clients come up with: random commands, mostly about things that are there.
 
+use super::labour::labour;
 use super::model::{Job, Model};
 use super::watch::{Question, STATES};
 use super::words::{Ask, Load, QUEUES, Queue, Text, URGENCIES};
@@ -38,6 +39,8 @@ pub(super) struct Profile {
     popping: usize,
     /// How many commands are about watched queues.
     watching: usize,
+    /// How many are about work that is followed.
+    working: usize,
 }
 
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
@@ -75,8 +78,9 @@ impl Profile {
             waiting: *dice.pick(&[10, 50, 90]),
             popping: *dice.pick(&[10, 40, 90]),
             watching: *dice.pick(&[0, 0, 3, 10, 40]),
+            working: *dice.pick(&[0, 0, 10, 40, 60]),
         };
-        if profile.watching > 0 {
+        if profile.working > 0 {
             profile.lazy = 0;
         }
         if dice.percent(20) {
@@ -87,7 +91,7 @@ impl Profile {
             (profile.waiting, profile.popping) = (90, 95);
             (profile.moving, profile.crowd) = (10, 40);
             profile.lazy = *dice.pick(&[0, 90]);
-            profile.watching = 0;
+            (profile.watching, profile.working) = (0, 0);
         }
         profile
     }
@@ -98,6 +102,9 @@ impl Profile {
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
         if dice.percent(self.watching) {
             return Ask::Watch(self.question(dice, client, model));
+        }
+        if dice.percent(self.working) {
+            return Ask::Work(labour(dice, client, model, &self.durations));
         }
         if dice.percent(self.putting) {
             return match dice.below(3) {
@@ -181,14 +188,18 @@ impl Profile {
         let [delay_ms, ttl_ms, lease_ms] = [duration(30), duration(40), duration(60)];
         let [keep_ms, bury_ms, first_ms, max_ms] =
             [duration(50), duration(40), duration(90), duration(90)];
+        let most_jitter = if self.working > 0 { 50 } else { 100 };
         let retry = dice.percent(60).then(|| Retry {
             limit: *dice.pick(&[0, 1, 2, 5, u32::MAX]),
             first_ms,
             factor: *dice.pick(&[0, 1, 2, 3, u32::MAX]),
             max_ms,
-            jitter_percent: *dice.pick(&[0, 0, 1, 25, 50, 100]),
+            // Chance may not decide whether a job waits at all where its end is waited for.
+            jitter_percent: (*dice.pick(&[0, 0, 1, 25, 50, 100])).min(most_jitter),
         });
-        Terms { delay_ms, ttl_ms, lease_ms, retry, keep_ms, bury_ms }
+        let followed = self.working > 0 && dice.percent(70);
+        let fetch_once = self.working > 0 && dice.percent(50);
+        Terms { delay_ms, ttl_ms, lease_ms, retry, keep_ms, bury_ms, followed, fetch_once }
     }
 
     fn wait(&self, dice: &mut Dice) -> Wait {
@@ -237,7 +248,7 @@ fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
 }
 
 /// A result or an error.
-fn a_load(dice: &mut Dice) -> Load {
+pub(super) fn a_load(dice: &mut Dice) -> Load {
     let encoding =
         *dice.pick(&[Encoding::Json, Encoding::JsonLine, Encoding::Packet { key_len: 3 }]);
     let filler = if dice.percent(2) { 70_000 } else { dice.below(60) };
@@ -267,7 +278,7 @@ fn a_take(dice: &mut Dice, client: ClientId, model: &Model) -> u32 {
 }
 
 /// A job in this status, if it is held mostly by this client.
-fn one_in(dice: &mut Dice, client: ClientId, model: &Model, status: Status) -> JobId {
+pub(super) fn one_in(dice: &mut Dice, client: ClientId, model: &Model, status: Status) -> JobId {
     let mine = |job: &&Job| job.status == status && job.holder.is_none_or(|it| it == client);
     let mine: Vec<u64> = model.jobs.iter().filter(mine).map(|job| job.id).collect();
     if mine.is_empty() || dice.percent(15) {
@@ -277,7 +288,7 @@ fn one_in(dice: &mut Dice, client: ClientId, model: &Model, status: Status) -> J
 }
 
 /// Any job, or one that is gone, or one that never was.
-fn an_id(dice: &mut Dice, client: ClientId, model: &Model) -> JobId {
+pub(super) fn an_id(dice: &mut Dice, client: ClientId, model: &Model) -> JobId {
     let last = usize::try_from(model.last_id).unwrap();
     match dice.below(10) {
         0..7 if !model.jobs.is_empty() => JobId(dice.pick(&model.jobs).id),

@@ -1,6 +1,7 @@
 //! Of a long sequence of steps that fails, a short one.
 
 use super::words::Ask;
+use super::work::Labour;
 use super::world::{Step, World};
 use jobcentre::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
@@ -20,13 +21,13 @@ pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
     catch_unwind(AssertUnwindSafe(go)).is_err()
 }
 
-/// Whether no place has two clients at a time: an engine may rely on that. And the judge of watched
-/// queues relies on what is due to end at once.
+/// Whether no place has two clients at a time: an engine may rely on that.
 fn is_possible(steps: &[Step]) -> bool {
-    let watched = steps.iter().any(|step| matches!(step, Step::Submit(_, Ask::Watch(_))));
+    let worked = |step: &Step| matches!(step, Step::Submit(_, Ask::Work(_)));
+    let worked = steps.iter().any(worked);
     let is_lazy =
         |pair: &[Step]| matches!(pair[0], Step::Time(_)) && !matches!(pair[1], Step::Expire);
-    if watched && steps.windows(2).any(is_lazy) {
+    if worked && steps.windows(2).any(is_lazy) {
         return false;
     }
     let mut there: BTreeMap<u32, ClientId> = BTreeMap::new();
@@ -48,7 +49,8 @@ fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     let mut fewer = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let is_left_out = left_out.contains(&number);
-        if matches!(step, Step::Submit(_, Ask::Put { .. })) {
+        let takes_id = |ask: &Ask| matches!(ask, Ask::Put { .. } | Ask::Work(Labour::Enlist));
+        if matches!(step, Step::Submit(_, ask) if takes_id(ask)) {
             ids.push(if is_left_out { 0 } else { next });
             next += u64::from(!is_left_out);
         }

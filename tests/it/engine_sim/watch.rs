@@ -154,6 +154,10 @@ impl Job {
 }
 
 impl Model {
+    pub(super) fn is_watching(&self) -> bool {
+        self.watched.iter().any(Option::is_some)
+    }
+
     fn exists(&self, queue: Queue) -> bool {
         let declared = self.watched[queue].as_ref().is_some_and(|watched| watched.declared);
         queue == DEFAULT || declared || self.jobs.iter().any(|job| job.queue == queue)
@@ -274,6 +278,11 @@ impl Model {
             Question::Queues | Question::Declare(_) => unreachable!("answered already"),
             Question::Drop(_) => {
                 let before = self.jobs.len();
+                let jobs = self.jobs.iter().filter(|job| job.queue == queue);
+                for id in jobs.map(|job| job.id).collect::<Vec<_>>() {
+                    self.let_go(id);
+                    self.tell_gone(id);
+                }
                 self.jobs.retain(|job| job.queue != queue);
                 self.watched[queue].as_mut().unwrap().declared = false;
                 self.end_watches();
@@ -351,8 +360,6 @@ impl Model {
             let refusal = jobcentre::model::reply::Refusal::QueueExists;
             return self.say(ticket, Said::Refused(refusal));
         }
-        // Its place among the jobs takes an id.
-        self.last_id += 1;
         self.watched[queue] = Some(Watched { declared: true, last: 0 });
         self.say(ticket, Said::Queue(queue));
     }

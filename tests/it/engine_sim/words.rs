@@ -2,6 +2,7 @@
 //! commands and replies borrow.
 
 use super::watch::Question;
+use super::work::Labour;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Mono;
 use jobcentre::model::command::{Command, Wait};
@@ -78,7 +79,7 @@ impl Load {
         Self { encoding: payload.encoding, text: Text::new(payload.bytes) }
     }
 
-    fn payload(&self) -> Payload<'_> {
+    pub(super) fn payload(&self) -> Payload<'_> {
         Payload { encoding: self.encoding, bytes: &self.text.0 }
     }
 
@@ -114,6 +115,7 @@ pub(super) enum Ask {
     KickQueue { queue: Queue, limit: u32 },
     Look(JobId),
     Watch(Question),
+    Work(Labour),
 }
 
 impl Ask {
@@ -128,6 +130,9 @@ impl Ask {
         let queues = names.from(0);
         if let Self::Watch(question) = self {
             return question.with_watch(|watch| submit(&Command::Watch(watch)));
+        }
+        if let Self::Work(labour) = self {
+            return labour.with_work(|work| submit(&Command::Work(work)));
         }
         let command = match *self {
             Self::Put { queue, urgency, turn, ref load, ref terms } => Command::Put {
@@ -154,7 +159,7 @@ impl Ask {
             Self::Kick(id) => Command::Kick { id },
             Self::KickQueue { queue, limit } => Command::KickQueue { queue: QUEUES[queue], limit },
             Self::Look(id) => Command::Look { id },
-            Self::Watch(_) => unreachable!("submitted already"),
+            Self::Watch(_) | Self::Work(_) => unreachable!("submitted already"),
         };
         submit(&command);
     }
@@ -169,6 +174,7 @@ impl Ask {
             | Self::Leave { .. }
             | Self::KickQueue { .. } => None,
             Self::Watch(question) => question.id_mut(),
+            Self::Work(labour) => labour.id_mut(),
             Self::Delete(id)
             | Self::Release(id, _)
             | Self::Touch(id, _)
@@ -197,6 +203,7 @@ impl Ask {
             Self::KickQueue { .. } => "command: kick queue",
             Self::Look(..) => "command: look",
             Self::Watch(question) => question.name(),
+            Self::Work(labour) => labour.name(),
         }
     }
 }
@@ -239,12 +246,24 @@ pub(super) enum Said {
     Done,
     Dropped(u32),
     Found(Vec<Row>),
+    Gone,
     Job(View),
     Kicked(u32),
     NoJob,
     NoQueue,
+    NotYet,
+    NoWorker,
     /// Of each packet the length of the key, and its bytes.
     Packets(Vec<(u16, Text)>),
+    Progress {
+        view: View,
+        word: &'static str,
+        due: Option<Mono>,
+        retries: u32,
+        result: Option<Load>,
+        worker: Option<u64>,
+        message: Option<Text>,
+    },
     Put(u64),
     Queue(Queue),
     Queues(Vec<(Queue, u32)>),
@@ -259,6 +278,7 @@ pub(super) enum Said {
         result: Option<Load>,
     },
     TooLarge(u64),
+    Worker(u64),
 }
 
 impl Said {
@@ -283,19 +303,32 @@ impl Said {
                 result: sight.result.map(Load::of),
             },
             Reply::TooLarge(id) => Self::TooLarge(id.0),
-            Reply::Conflict(ref state) => Self::Conflict(Text::new(state)),
+            Reply::Gone => Self::Gone,
+            Reply::NotYet => Self::NotYet,
+            Reply::NoWorker => Self::NoWorker,
+            Reply::Worker(id) => Self::Worker(id.0),
+            Reply::Progress(ref progress) => Self::Progress {
+                view: View::of(&progress.sight.job),
+                word: progress.status(),
+                due: progress.sight.due,
+                retries: progress.sight.retries,
+                result: progress.sight.result.map(Load::of),
+                worker: progress.worker.map(|worker| worker.0),
+                message: progress.message.map(|text| Text::new(text.as_bytes())),
+            },
+            Reply::Conflict(state) => Self::Conflict(Text::new(state)),
             Reply::Dropped { jobs, more: false } => Self::Dropped(jobs),
-            Reply::Found(ref rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
+            Reply::Found(rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
             Reply::NoQueue => Self::NoQueue,
             Reply::Queue(name) => Self::Queue(number_of(name)),
-            Reply::Queues { ref queues, next: None } => {
+            Reply::Queues { queues, next: None } => {
                 let sizes = queues.iter().map(|queue| (number_of(&queue.name), queue.jobs));
                 let mut sizes: Vec<_> = sizes.collect();
                 sizes.sort_unstable();
                 Self::Queues(sizes)
             }
-            Reply::Row(ref row) => Self::Row(Box::new((**row).clone())),
-            Reply::Rows(ref rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
+            Reply::Row(row) => Self::Row(Box::new((**row).clone())),
+            Reply::Rows(rows) => Self::Rows(rows.values().map(|row| (**row).clone()).collect()),
             ref other => panic!("so few jobs are answered by {other:?}"),
         }
     }
@@ -335,6 +368,17 @@ impl Said {
             Self::Seen { status: Status::Kept, .. } => "reply: seen kept",
             Self::Seen { status: Status::Buried, .. } => "reply: seen buried",
             Self::TooLarge(..) => "reply: too large",
+            Self::Gone => "reply: gone",
+            Self::NotYet => "reply: not yet",
+            Self::NoWorker => "reply: no worker",
+            Self::Worker(_) => "reply: worker",
+            Self::Progress { word, .. } => match *word {
+                "running" => "progress: running",
+                "done" => "progress: done",
+                "error" => "progress: error",
+                "retrying" => "progress: retrying",
+                _ => "progress: queued",
+            },
         }
     }
 }

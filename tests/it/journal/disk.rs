@@ -7,6 +7,9 @@ use jobcentre::journal::disk::{Disk, Done, Entry, Failed, Fault, Files, Kind, Op
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+/// How long every sync takes, as this disk says.
+pub(crate) const SYNC_NS: u64 = 70_000;
+
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -172,6 +175,7 @@ impl Platter {
                 kind: Kind::Space,
                 result,
                 buffer: Vec::new(),
+                sync_ns: 0,
             });
         }
         true
@@ -183,6 +187,7 @@ impl Platter {
             kind,
             result: result.map_err(Failed::Fault),
             buffer,
+            sync_ns: SYNC_NS,
         };
         match op {
             Op::Write { epoch, offset, bytes, sync } => {

@@ -156,6 +156,8 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
             real.wait_for(stamp);
             let status = real.journal.status();
             assert!(sync == SyncMode::Never || status.syncs > 0);
+            assert_eq!(status.sync_ns > 0, status.syncs > 0, "a sync takes time");
+            assert!((status.sync_worst_ns..=status.sync_ns).contains(&status.sync_worst_ns));
             assert!(real.wakes.load(Ordering::Relaxed) > 0, "nobody was woken");
             if round % 2 == 0 {
                 real.close();

@@ -4,9 +4,8 @@
 use super::disk::{End, SimDisk};
 use super::world::{World, options};
 use crate::dice::Dice;
+use crate::seeds::{self, Seen};
 use jobcentre::journal::SyncMode;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 /// Seeds of an ordinary test run.
@@ -62,7 +61,7 @@ impl Run {
         }
     }
 
-    fn go(mut self) -> BTreeMap<&'static str, u64> {
+    fn go(mut self) -> Seen {
         for _ in 0..self.crashes {
             for _ in 0..self.dice.between(1, 30) {
                 self.disturb();
@@ -164,34 +163,15 @@ impl Run {
     }
 }
 
-fn run(seed: u64) -> BTreeMap<&'static str, u64> {
-    catch_unwind(AssertUnwindSafe(|| Run::new(seed).go())).unwrap_or_else(|panic| {
-        eprintln!("simulation failed: replay it with SIM_SEED={seed}");
-        resume_unwind(panic)
-    })
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
+fn run(seed: u64) -> Seen {
+    seeds::name_if_it_fails(seed, || Run::new(seed).go())
 }
 
 #[test]
 fn whatever_the_disk_does_the_promise_holds() {
-    if let Some(seed) = number("SIM_SEED") {
+    if let Some(seed) = seeds::replayed() {
         println!("seed {seed}: {:?}", run(seed));
         return;
     }
-    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
-    let mut seen = BTreeMap::<_, u64>::new();
-    for seed in 0..seeds {
-        for (what, count) in run(seed) {
-            *seen.entry(what).or_default() += count;
-        }
-    }
-    println!("{seeds} seeds: {seen:#?}");
-    for what in WANTED {
-        let count = seen.get(what).copied().unwrap_or_default();
-        assert!(seeds < SEEDS || count > 4, "too tame: '{what}' came {count} times");
-    }
+    seeds::run_all(SEEDS, &WANTED, 4, run);
 }

@@ -1,7 +1,7 @@
 //! A journal, its owners, and its simulated disk, with a log of everything that was appended. What
 //! a crash leaves is compared with the log.
 
-use super::disk::{End, SimDisk};
+use super::disk::{End, SYNC_NS, SimDisk};
 use super::shop::{Shop, delete_record, put_record, set_record};
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
@@ -208,6 +208,8 @@ impl World {
         let live: usize = self.shop.things.values().map(|thing| thing.size + 17 + 4).sum();
         assert_eq!(status.live_bytes, live as u64);
         assert_eq!(status.owners, self.shop.things.len() as u64);
+        assert_eq!(status.sync_ns, status.syncs * SYNC_NS);
+        assert_eq!(status.sync_classes.iter().sum::<u64>(), status.syncs);
     }
 
     /// The process or the machine dies. Recovers, compares and goes on.

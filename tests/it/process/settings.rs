@@ -96,6 +96,8 @@ fn every_door_has_its_own_setting() {
     let variable = [("JOBCENTRE_PINPRIQ", ":0")];
     assert_eq!(doors(&[], &variable), ["pinpriq"]);
     assert_eq!(doors(&["--listen", ":0", "--pinpriq", "off"], &variable), ["job-centre"]);
+    assert_eq!(doors(&["--http", ":0"], &[]), ["http"]);
+    assert_eq!(doors(&[], &[("JOBCENTRE_HTTP", ":0")]), ["http"]);
     let all_off = complaint(&["--config", file.path()], &[]);
     assert!(all_off.contains("every door is off"), "{all_off}");
     let file = File::new("pinpriq", "listen = 'off'\npinpriq = ':0'\nlog-format = 'json'\n");
@@ -114,9 +116,10 @@ fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     text
 }
 
-const WRONG: [(&str, &[&str]); 7] = [
+const WRONG: [(&str, &[&str]); 8] = [
     ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
     ("pinpriq", &["11401", "", "on", ":70000"]),
+    ("http", &["11480", "", "on", ":70000"]),
     ("fsync", &["sometimes", "50", "", "0ms", "2h"]),
     ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
     ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),
@@ -218,6 +221,7 @@ fn help_and_version_tell_what_there_is() {
         let variable = name.replace('-', "_").to_uppercase();
         assert!(text.contains(&format!("JOBCENTRE_{variable}")), "{text}");
     }
+    assert!(text.contains("--worker-ca") && text.contains("JOBCENTRE_WORKER_CA"), "{text}");
     let output = Program::output(&["--version"], &[]);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8(output.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));

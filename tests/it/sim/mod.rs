@@ -12,6 +12,7 @@ mod script;
 mod shell;
 
 use crate::dice::Dice;
+use crate::seeds::{self, Seen};
 use jobcentre::base::limits::{FLUSH_PATIENCE, READ_BUDGET, REFUSED_MAX};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
@@ -19,11 +20,10 @@ use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobs::{QUEUES, Request};
-use model::{Model, Seen};
+use model::Model;
 use script::{Author, Profile, error_of};
 use shell::{Closed, Shell};
 use std::hash::Hasher;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Seeds of an ordinary test run.
 const SEEDS: u64 = 200;
@@ -312,35 +312,16 @@ impl Run {
 
 /// Runs one seed; whatever fails, the seed is named.
 fn run(seed: u64) -> Summary {
-    catch_unwind(AssertUnwindSafe(|| Run::new(seed).go())).unwrap_or_else(|panic| {
-        eprintln!("simulation failed: replay it with SIM_SEED={seed}");
-        resume_unwind(panic)
-    })
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
+    seeds::name_if_it_fails(seed, || Run::new(seed).go())
 }
 
 #[test]
 fn the_server_does_what_the_judge_says_whatever_happens() {
-    if let Some(seed) = number("SIM_SEED") {
+    if let Some(seed) = seeds::replayed() {
         println!("seed {seed}: {:?}", run(seed));
         return;
     }
-    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
-    let mut seen = Seen::new();
-    for seed in 0..seeds {
-        for (what, count) in run(seed).seen {
-            *seen.entry(what).or_default() += count;
-        }
-    }
-    println!("{seeds} seeds: {seen:#?}");
-    for what in WANTED {
-        let count = seen.get(what).copied().unwrap_or_default();
-        assert!(seeds < SEEDS || count > 4, "too tame: '{what}' came {count} times");
-    }
+    seeds::run_all(SEEDS, &WANTED, 4, |seed| run(seed).seen);
 }
 
 #[test]

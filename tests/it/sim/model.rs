@@ -8,6 +8,7 @@
 
 use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};
+use crate::seeds::Seen;
 use jobcentre::base::limits::{
     FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, STALLED_INPUT_MAX,
 };
@@ -15,9 +16,6 @@ use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, Door};
 use jobcentre::model::id::ClientId;
 use std::collections::{BTreeMap, VecDeque};
-
-/// How often things happened: to know that a simulation is wild enough.
-pub(super) type Seen = BTreeMap<&'static str, usize>;
 
 /// All clients over the naive store.
 pub(super) struct Model {

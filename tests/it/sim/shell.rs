@@ -301,13 +301,15 @@ impl Shell {
         let known = |trouble| match trouble {
             Trouble::TooLarge(_) => "a job was too large to be popped",
             Trouble::UnknownRequest(_) => "a byte began no request",
-            Trouble::PutLost | Trouble::TooManySubscriptions => panic!("{trouble:?}"),
+            Trouble::PutLost | Trouble::TooManySubscriptions | Trouble::WorkerDropped(_) => {
+                panic!("{trouble:?}")
+            }
         };
         while let Some(notice) = self.server.poll_notice() {
             let what = known(notice.trouble);
             self.told.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();
-            assert!(notice.total <= count as u64, "{notice:?}, which came {count} times");
+            assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
         for what in [known(Trouble::TooLarge(JobId(1))), known(Trouble::UnknownRequest(0))] {
             assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");

@@ -73,6 +73,21 @@ impl Client {
         received
     }
 
+    /// The next bytes, so many, or fewer if no more come.
+    pub(crate) fn receive_count(&mut self, count: usize) -> Vec<u8> {
+        let mut received = Vec::new();
+        while received.len() < count {
+            let arrived = self.arrived();
+            let taken = arrived.len().min(count - received.len());
+            if taken == 0 {
+                break;
+            }
+            received.extend_from_slice(&arrived[..taken]);
+            self.stream.consume(taken);
+        }
+        received
+    }
+
     /// What has arrived and was not looked at, waiting for the first of it. Nothing at the end of
     /// the connection.
     pub(crate) fn arrived(&mut self) -> &[u8] {

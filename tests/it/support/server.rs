@@ -31,7 +31,8 @@ impl Program {
     }
 }
 
-/// A command that inherits no settings of a server.
+/// A command that inherits no settings of a server, and without a door that is open unless it is
+/// said otherwise: its usual port can be had only once.
 pub(crate) fn plain_command(program: &str) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in std::env::vars_os() {
@@ -39,6 +40,7 @@ pub(crate) fn plain_command(program: &str) -> Command {
             command.env_remove(variable);
         }
     }
+    command.env("JOBCENTRE_HTTP", "off");
     command
 }
 

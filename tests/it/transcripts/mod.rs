@@ -17,6 +17,13 @@
 //! A<~ text                  the next line that A receives is an error whose message contains this
 //! P>> 50 0001 "q"           P, who speaks no lines, sends these bytes; it has no other way to send
 //! P<< 0001 0001 0003 "kabc" the next bytes that P receives are exactly these, not a line
+//! H> GET / HTTP/1.1         H, who comes in by http, sends this line and CR LF; >> as for P
+//! H< HTTP/1.1 200 OK        the next bytes that H receives are this and CR LF; << as for P
+//! H? POST /path {"a":1}     H sends a request with this method, target and body, if there is one
+//! H= 200 {"a":"%d"}         the next that H receives is an answer with this status and this body,
+//!                           whatever its head says; %d stands for any digits
+//! H?~ POST /path @7 {"a":1}  the same with the body in MessagePack, and the field Worker-Id: 7
+//! H=~ 200 {"a":"%d"}        the same for an answer whose body is MessagePack, shown as JSON
 //! A<|                       A has received all and finds its connection closed by the server
 //! A.                        A has nothing to receive now
 //!
@@ -36,6 +43,7 @@
 //! runs in every [`Mode`]; silence is checked exactly in both worlds, without waiting: see
 //! [`real::Real`].
 
+mod answers;
 mod parse;
 mod pure;
 mod real;
@@ -76,6 +84,8 @@ trait World {
     fn receive(&mut self, client: char) -> Result<Vec<u8>, String>;
     /// The next bytes, as many as are expected, or fewer if they differ.
     fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String>;
+    /// The next bytes, so many, or fewer if there are no more.
+    fn receive_count(&mut self, client: char, count: usize) -> Result<Vec<u8>, String>;
     fn check_silent(&mut self, client: char) -> Result<(), String>;
     fn check_ended(&mut self, client: char) -> Result<(), String>;
 }
@@ -117,6 +127,12 @@ fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<()
         What::Receive(expected @ Expected::Bytes(bytes)) => {
             return check(expected, &world.receive_bytes(client, bytes)?);
         }
+        What::Receive(Expected::Answer(status, body)) => {
+            return answers::check(*status, body, world, client);
+        }
+        What::Receive(Expected::Packed(status, body)) => {
+            return answers::check_packed(*status, body, world, client);
+        }
         What::Receive(Expected::Exactly(lines)) => {
             for line in lines.split(|&byte| byte == b'\n') {
                 check(&Expected::Exactly(line.to_vec()), &world.receive(client)?)?;
@@ -138,6 +154,9 @@ fn check(expected: &Expected, received: &[u8]) -> Result<(), String> {
         Expected::Bytes(bytes) | Expected::Exactly(bytes) if bytes == received => Ok(()),
         Expected::Bytes(bytes) | Expected::Exactly(bytes) => {
             Err(format!("expected {}\n    received {}", show(bytes), show(received)))
+        }
+        Expected::Answer(..) | Expected::Packed(..) => {
+            unreachable!("an answer is not received at once")
         }
         Expected::Error(text) => {
             let problem =
@@ -192,7 +211,7 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
 }
 
 /// The folders of `tests/golden` whose doors the server has.
-const PLAYED: [&str; 2] = ["job-centre", "pinpriq"];
+const PLAYED: [&str; 3] = ["http", "job-centre", "pinpriq"];
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

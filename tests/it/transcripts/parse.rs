@@ -1,6 +1,7 @@
 //! From the text of a transcript to its steps.
 
 use jobcentre::server::Settings;
+use jobcentre::wire::msgpack::from_json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,7 +10,10 @@ use std::time::Duration;
 pub(super) const USUAL_DOOR: &str = "job-centre";
 
 /// The other doors.
-const DOORS: [&str; 1] = ["pinpriq"];
+const DOORS: [&str; 2] = ["pinpriq", HTTP_DOOR];
+
+/// The door whose clients speak in requests and answers.
+const HTTP_DOOR: &str = "http";
 
 /// A conversation.
 #[derive(Debug)]
@@ -59,6 +63,10 @@ pub(super) enum Expected {
     Bytes(Vec<u8>),
     /// These lines, without the last line end.
     Exactly(Vec<u8>),
+    /// An answer with this status and body: see [`super::answers`].
+    Answer(u16, String),
+    /// The same whose body is MessagePack, which as JSON is this.
+    Packed(u16, String),
     /// A line that is an error with this in its message.
     Error(String),
 }
@@ -98,8 +106,11 @@ fn read(line: usize, text: &str, transcript: &mut Transcript) -> Option<()> {
         return Some(());
     }
     let client = text.chars().next().filter(char::is_ascii_uppercase)?;
-    let usual = transcript.door(client) == USUAL_DOOR;
-    let what = if usual { step(&text[1..])? } else { step_in_bytes(&text[1..])? };
+    let what = match transcript.door(client) {
+        USUAL_DOOR => step(&text[1..])?,
+        HTTP_DOOR => step_in_requests(&text[1..])?,
+        _ => step_in_bytes(&text[1..])?,
+    };
     transcript.pure |= matches!(what, What::StopReading | What::Read);
     transcript.steps.push(Step { line, client, what });
     Some(())
@@ -125,6 +136,68 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// A request whose body is MessagePack: `METHOD TARGET @WORKER JSON`.
+fn packed_request(text: &str) -> Option<What> {
+    let (method, rest) = text.split_once(' ')?;
+    let (target, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (worker, json) = match rest.strip_prefix('@') {
+        Some(rest) => rest.split_once(' ').unwrap_or((rest, "")),
+        None => ("", rest),
+    };
+    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+    if !worker.is_empty() {
+        head.extend(["Worker-Id: ", worker, "\r\n"]);
+    }
+    let mut body = Vec::new();
+    if !json.is_empty() {
+        from_json(json.as_bytes(), &mut body).ok()?;
+        let length = body.len().to_string();
+        head.extend(["Content-Type: application/msgpack\r\nContent-Length: ", &length, "\r\n"]);
+    }
+    let bytes = [head.as_bytes(), b"\r\n", &body].concat();
+    Some(What::Send { bytes, last: false })
+}
+
+/// A step of a client that speaks HTTP.
+fn step_in_requests(text: &str) -> Option<What> {
+    if let Some(request) = text.strip_prefix("? ") {
+        let mut words = request.splitn(3, ' ');
+        let (method, target) = (words.next()?, words.next()?);
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+        let bytes = match words.next() {
+            Some(body) => format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
+            None => format!("{head}\r\n"),
+        };
+        return Some(What::Send { bytes: bytes.into_bytes(), last: false });
+    }
+    if let Some(request) = text.strip_prefix("?~ ") {
+        return packed_request(request);
+    }
+    if let Some(answer) = text.strip_prefix("=~ ") {
+        let (status, body) = answer.split_once(' ').unwrap_or((answer, ""));
+        return Some(What::Receive(Expected::Packed(status.parse().ok()?, body.to_owned())));
+    }
+    if let Some(answer) = text.strip_prefix("= ") {
+        let (status, body) = answer.split_once(' ').unwrap_or((answer, ""));
+        return Some(What::Receive(Expected::Answer(status.parse().ok()?, body.to_owned())));
+    }
+    if let Some(text) = text.strip_prefix("<<") {
+        return Some(What::Receive(Expected::Bytes(bytes(text)?)));
+    }
+    Some(match step(text)? {
+        What::Receive(Expected::Exactly(mut line)) => {
+            line.extend_from_slice(b"\r\n");
+            What::Receive(Expected::Bytes(line))
+        }
+        What::Receive(_) => return None,
+        What::Send { mut bytes, last: false } if !text.starts_with(">>") => {
+            bytes.insert(bytes.len() - 1, b'\r');
+            What::Send { bytes, last: false }
+        }
+        other => other,
+    })
 }
 
 /// A step of a client that speaks no lines.
@@ -274,6 +347,35 @@ fn a_client_speaks_as_its_door_does() {
     }
     for wrong in ["! door pinpriq A A", "A> x\n! door pinpriq A", "! door", "! door pinpriq AB"] {
         parse(wrong).unwrap_err();
+    }
+}
+
+#[test]
+fn a_client_speaks_in_requests() {
+    let text =
+        "! door http H\nH> a\nH>> \"b\"\nH? PUT /x {} {}\nH? GET /\nH< c\nH= 200 d e\nH= 204";
+    let steps = parse(text).unwrap().steps;
+    let sent = |number: usize| match &steps[number].what {
+        What::Send { bytes, last: false } => String::from_utf8(bytes.clone()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([sent(0), sent(1)], ["a\r\n", "b"]);
+    assert_eq!(sent(2), "PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{} {}");
+    assert_eq!(sent(3), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let received = |number: usize| format!("{:?}", steps[number].what);
+    assert_eq!(received(4), format!("Receive(Bytes({:?}))", b"c\r\n"));
+    assert_eq!(received(5), "Receive(Answer(200, \"d e\"))");
+    assert_eq!(received(6), "Receive(Answer(204, \"\"))");
+    let steps = parse("! door http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
+    let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
+    let head = "POST /x HTTP/1.1\r\nHost: x\r\nWorker-Id: 7\r\nContent-Type: \
+                application/msgpack\r\nContent-Length: 2\r\n\r\n";
+    assert_eq!(*bytes, [head.as_bytes(), b"\x91\x01"].concat());
+    let What::Send { bytes, last: false } = &steps[1].what else { panic!("it is sent") };
+    assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(format!("{:?}", steps[2].what), "Receive(Packed(201, \"{}\"))");
+    for wrong in ["H? GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
+        parse(&format!("! door http H\n{wrong}")).unwrap_err();
     }
 }
 

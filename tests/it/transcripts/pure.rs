@@ -1,6 +1,7 @@
 //! The pure server as the world of a transcript: no socket, and time stands still unless told.
 
 use super::World;
+use crate::query::Prompt;
 use jobcentre::base::limits::READ_BUDGET;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
@@ -14,6 +15,10 @@ use std::time::Duration;
 /// More than this is not handed over byte by byte, for it would take seconds, but in odd pieces.
 const LONG: usize = 5_000;
 const PIECE_OF_LONG: usize = 997;
+
+/// So many passes without anything to be done are enough: in the first one a query may have ended,
+/// as the thread of queries would wake the reactor for.
+const IDLE_PASSES: usize = 3;
 
 /// One client and the wire between it and the server.
 #[expect(
@@ -50,7 +55,10 @@ pub(super) struct Pure {
 impl Pure {
     pub(super) fn new(settings: Settings, byte_by_byte: bool) -> Self {
         Self {
-            server: Server::new(settings, Engine::in_memory(1)),
+            server: Server::new(
+                settings,
+                Engine::in_memory(1).with_queries(Box::new(Prompt::new())),
+            ),
             now: Now::default(),
             piece: if byte_by_byte { 1 } else { READ_BUDGET },
             peers: BTreeMap::new(),
@@ -59,7 +67,7 @@ impl Pure {
 
     /// The door with this name.
     fn door(name: &str) -> Result<Door, String> {
-        let mut doors = [Door::JobCentre, Door::Pinpriq].into_iter();
+        let mut doors = [Door::JobCentre, Door::Pinpriq, Door::Http].into_iter();
         doors.find(|door| door.name() == name).ok_or_else(|| format!("there is no door {name}"))
     }
 
@@ -69,7 +77,8 @@ impl Pure {
 
     /// Passes of the loop until nothing is left to be done now.
     fn run(&mut self) {
-        loop {
+        let mut idle = 0;
+        while idle < IDLE_PASSES {
             let mut busy = false;
             for peer in self.peers.values_mut() {
                 busy |= read(&mut self.server, peer, self.piece, self.now);
@@ -79,7 +88,9 @@ impl Pure {
                 write(&mut self.server, &mut self.peers, client, self.now);
             }
             while let Some(action) = self.server.poll_action() {
-                let (Action::Close(client) | Action::ShutdownWrite(client)) = action;
+                let (Action::Close(client) | Action::ShutdownWrite(client)) = action else {
+                    panic!("nobody is called: {action:?}");
+                };
                 let peer = named(&mut self.peers, client).expect("the server knows its clients");
                 peer.ended = true;
                 if action == Action::Close(client) {
@@ -87,9 +98,7 @@ impl Pure {
                 }
             }
             let due = self.server.poll_timeout(self.now).is_some_and(|at| at <= self.now.mono);
-            if !busy && !due {
-                break;
-            }
+            idle = if busy || due { 0 } else { idle + 1 };
         }
         self.server.check_invariants();
     }
@@ -210,6 +219,11 @@ impl World for Pure {
     fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String> {
         let received = &mut self.peer(client).received;
         Ok(received.drain(..received.len().min(expected.len())).collect())
+    }
+
+    fn receive_count(&mut self, client: char, count: usize) -> Result<Vec<u8>, String> {
+        let received = &mut self.peer(client).received;
+        Ok(received.drain(..received.len().min(count)).collect())
     }
 
     fn check_silent(&mut self, client: char) -> Result<(), String> {

@@ -149,6 +149,10 @@ impl<H: Host> World for Real<H> {
         Ok(self.client(client)?.receive_like(expected))
     }
 
+    fn receive_count(&mut self, client: char, count: usize) -> Result<Vec<u8>, String> {
+        Ok(self.client(client)?.receive_count(count))
+    }
+
     fn check_silent(&mut self, client: char) -> Result<(), String> {
         self.settle()?;
         match self.client(client).map(Client::pending) {

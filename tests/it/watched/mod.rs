@@ -63,7 +63,7 @@ fn states_advance_and_the_log_tells_everything() {
     assert_eq!((&*row.payload, &*row.state, row.version), (&b"{\"n\":1}"[..], &b"\"NEW\""[..], 1));
     assert_eq!((row.encoding, row.urgency.as_deref()), (Encoding::Json, Some("0")));
     let id = row.id;
-    assert_eq!(shop.advance(b"q", id, b"\"OLD\"", b"1"), Reply::Conflict(row.state.clone()));
+    assert_eq!(shop.advance(b"q", id, b"\"OLD\"", b"1"), Reply::Conflict(&row.state));
     shop.pass(5_000);
     let Reply::Row(advanced) = shop.advance(b"q", id, b"\"NEW\"", b"2") else { panic!() };
     assert_eq!((&*advanced.state, advanced.version), (&b"2"[..], 2));

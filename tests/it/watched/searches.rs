@@ -1,9 +1,11 @@
 //! Questions that need a search: what the store asks for, and what it makes of the result.
 
 use super::shop::START;
+use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
-use jobcentre::model::command::Command;
+use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::Row;
 use jobcentre::model::watch::Watch;
@@ -114,4 +116,35 @@ fn a_search_whose_queue_is_gone_is_answered() {
     store.search_again(&search, NOW, &mut fx);
     assert_eq!(answer(&fx), Some(Watched::NoQueue));
     assert_eq!(ids(&rows(&search)), [known[0], known[2]], "a snapshot stays what it was");
+}
+
+#[test]
+fn how_long_a_job_was_ready_is_known_when_it_is_handed_out() {
+    let (mut store, mut fx) = (Store::new(1), Effects::default());
+    // Just before the milliseconds wrap.
+    let at = |ms: u64| Now { mono: Mono((u64::from(u32::MAX) + ms) * 1_000_000), ..NOW };
+    let payload = Payload { encoding: Encoding::Json, bytes: b"1" };
+    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+    let put = Command::Put { queue: b"q", urgency, turn, payload, terms: None };
+    let mut names = StringList::default();
+    names.push(b"q");
+    let take = Command::Take { queues: names.from(0), wait: Wait::Forever };
+    let taken = |fx: &mut Effects| {
+        let slot = fx.outcomes.iter().find_map(|(_, outcome)| match outcome {
+            Outcome::Job(slot) => Some(*slot),
+            _ => None,
+        });
+        fx.clear();
+        slot.unwrap()
+    };
+    store.apply(TICKET, &put, at(0), &mut fx);
+    store.apply(TICKET, &take, at(7), &mut fx);
+    assert_eq!(store.ready_for(taken(&mut fx), at(7)), 7);
+    let release = Command::Release { id: JobId(1), lease: None };
+    store.apply(TICKET, &release, at(20), &mut fx);
+    store.apply(TICKET, &take, at(23), &mut fx);
+    assert_eq!(store.ready_for(taken(&mut fx), at(23)), 3);
+    store.apply(Ticket { serial: 9, ..TICKET }, &take, at(30), &mut fx);
+    store.apply(TICKET, &release, at(40), &mut fx);
+    assert_eq!(store.ready_for(taken(&mut fx), at(40)), 0, "it went to who had waited");
 }

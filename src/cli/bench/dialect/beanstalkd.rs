@@ -108,7 +108,7 @@ mod tests {
     use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };
+    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
     const DELETE: Request = Request::Delete { seq: 1, id: 5 };
 
     fn read(request: Request, reply: &str) -> String {

@@ -120,7 +120,7 @@ mod tests {
     use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };
+    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
     const DELETE: Request = Request::Delete { seq: 1, id: 5 };
 
     fn read(request: Request, reply: &str) -> String {
@@ -174,7 +174,7 @@ mod tests {
         let content = Content::new(32, 1, 2, 1);
         let lines = Lines::new(&["a0".into(), "a1".into()]);
         let mut out = Vec::new();
-        let requests = [PUT, Request::Get { queue: 1, seq: 0, wait: true }, GET, DELETE];
+        let requests = [PUT, Request::Get { queue: 1, seq: 0, id: 0, wait: true }, GET, DELETE];
         for request in requests {
             lines.write(&request, &content, &mut out);
         }

@@ -4,6 +4,7 @@
 mod beanstalkd;
 mod echo;
 mod job_centre;
+mod jobq;
 mod pinpriq;
 mod redis;
 
@@ -28,12 +29,22 @@ pub(super) enum Dialect {
     Beanstalkd,
     /// Three Lua scripts over a sorted set per queue.
     Redis,
+    /// `GET /health` for every request: what HTTP itself costs.
+    Health,
+    /// Jobq over HTTP: a put is `POST job`, a get `GET job/{id}` of a job that was put. Nothing is
+    /// taken: the jobs stay, so a drain reads each of them once.
+    Jobq,
 }
 
 impl Dialect {
     /// Whether a job that was handed out is deleted by a request. Otherwise it is gone by then.
     pub(super) fn deletes(self) -> bool {
-        self != Self::Pinpriq
+        !matches!(self, Self::Pinpriq | Self::Jobq)
+    }
+
+    /// Whether a get takes the most urgent job of its queue, and finds none when all are taken.
+    pub(super) fn takes(self) -> bool {
+        !matches!(self, Self::Echo | Self::Health | Self::Jobq)
     }
 
     /// How many different priorities it has room for.
@@ -54,8 +65,9 @@ const PRIORITIES_MAX: u64 = 1_000_000_000;
 pub(super) enum Request {
     /// Put the job with this number.
     Put { seq: u64 },
-    /// Take the most urgent job of a queue. `seq` is what an echo pretends to have found.
-    Get { queue: u64, seq: u64, wait: bool },
+    /// Take the most urgent job of a queue. `seq` is what an echo pretends to have found, `id` is
+    /// its id, for protocols in which a get names its job.
+    Get { queue: u64, seq: u64, id: u64, wait: bool },
     /// Delete the job that was delivered under this id.
     Delete { seq: u64, id: u64 },
 }
@@ -78,7 +90,7 @@ pub(super) enum Answer<'a> {
     Job(Job<'a>),
     Deleted,
     NoJob,
-    /// The request itself.
+    /// The request itself, or what stands for it.
     Echo,
     /// Not the answer to a request: to be passed over.
     Aside,
@@ -104,6 +116,8 @@ enum Script {
     Pinpriq(Vec<u8>),
     Beanstalkd,
     Redis(redis::Commands),
+    Health,
+    Jobq(jobq::Heads),
 }
 
 impl Wire {
@@ -117,6 +131,8 @@ impl Wire {
             Dialect::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
             Dialect::Beanstalkd => Script::Beanstalkd,
             Dialect::Redis => Script::Redis(redis::Commands::new(prefix, &names)),
+            Dialect::Health => Script::Health,
+            Dialect::Jobq => Script::Jobq(jobq::Heads::new(&names, content.size())),
         };
         Self { content, names, script }
     }
@@ -129,7 +145,10 @@ impl Wire {
     /// Says what a server wants to be told before the first request, and waits for its answers.
     pub(super) fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
         let (request, replies) = match &self.script {
-            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) => return Ok(()),
+            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) | Script::Health => {
+                return Ok(());
+            }
+            Script::Jobq(_) => return jobq::greet(stream, &self.names),
             Script::Beanstalkd => beanstalkd::greeting(&self.names),
             Script::Redis(_) => redis::greeting(),
         };
@@ -144,9 +163,9 @@ impl Wire {
             missing -= usize::from(byte[0] == b'\n');
         }
         match &self.script {
-            Script::JobCentre(_) | Script::Echo(_) | Script::Pinpriq(_) => Ok(()),
             Script::Beanstalkd => beanstalkd::check_greeting(&received),
             Script::Redis(_) => redis::check_greeting(&received),
+            _ => Ok(()),
         }
     }
 
@@ -164,6 +183,8 @@ impl Wire {
                 beanstalkd::write(request, &self.names, &self.content, memory, out);
             }
             Script::Redis(commands) => commands.write(request, &self.content, out),
+            Script::Health => jobq::write_health(out),
+            Script::Jobq(heads) => heads.write(request, &self.content, out),
         }
     }
 
@@ -195,6 +216,8 @@ impl Wire {
             Script::Pinpriq(_) => pinpriq::parse(request, receipt, bytes),
             Script::Beanstalkd => beanstalkd::parse(request, bytes),
             Script::Redis(_) => redis::parse(request, bytes),
+            Script::Health => jobq::parse_health(request, bytes),
+            Script::Jobq(_) => jobq::parse(request, &self.content, bytes),
         }
     }
 }

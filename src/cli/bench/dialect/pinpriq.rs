@@ -132,8 +132,8 @@ mod tests {
     use crate::cli::bench::dialect::tests::reads_byte_by_byte;
 
     const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, wait: false };
-    const WAIT: Request = Request::Get { queue: 1, seq: 0, wait: true };
+    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
+    const WAIT: Request = Request::Get { queue: 1, seq: 0, id: 0, wait: true };
 
     fn read(request: Request, reply: &[u8]) -> String {
         let parse = |bytes: &[u8]| {

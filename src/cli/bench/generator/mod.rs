@@ -11,7 +11,7 @@ use super::args::{Extent, Plan, Workload};
 use super::clock::{Clock, float, nanos};
 use super::connection::{self, Connection, InFlight};
 use super::content::Content;
-use super::dialect::{Dialect, Request, Wire};
+use super::dialect::{Request, Wire};
 use super::ledger::Ledger;
 use super::phase::{Pace, Phase, Step, Way};
 use super::window::{Mark, Window};
@@ -135,7 +135,7 @@ impl<'a> Generator<'a> {
             let phase = Phase::takes("cleaning", &self.ledger);
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
             self.ledger.check_complete()?;
-            if self.plan.dialect != Dialect::Echo {
+            if self.plan.dialect.takes() {
                 let phase = Phase::probes("looking", &self.wire.content);
                 self.run_phase(phase, UNMEASURED_DEPTH)?;
             }
@@ -211,7 +211,8 @@ impl<'a> Generator<'a> {
     /// Runs until every token is spent.
     fn run_phase(&mut self, phase: Phase, depth: usize) -> Result<(), String> {
         self.phase = phase;
-        let queues = if self.phase.way == Way::Takes { self.plan.queues } else { 0 };
+        let ordered = self.phase.way == Way::Takes && self.plan.dialect.takes();
+        let queues = if ordered { self.plan.queues } else { 0 };
         let queues = if queues > ORDERED_QUEUES_MAX { 0 } else { queues };
         for connection in &mut self.connections {
             connection.last.clear();
@@ -349,7 +350,7 @@ impl<'a> Generator<'a> {
     /// Makes a worker wait for a job. How long it waits is no latency.
     fn wait(&mut self, number: usize) {
         let queue = (number - self.plan.connections) as u64 % self.plan.queues;
-        let request = Request::Get { queue, seq: 0, wait: true };
+        let request = Request::Get { queue, seq: 0, id: 0, wait: true };
         self.transmit(number, InFlight { request, at: 0, measured: false, receipt: false });
     }
 

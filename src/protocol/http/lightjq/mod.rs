@@ -1,3 +1,161 @@
 //! LightJQ (`protocols/lightjq.md`): pushers and workers over HTTP.
+//!
+//! What is asked is read straight into the words of the store (`ask`), and what is answered is
+//! written where the store's reply is still at hand (`told`). Nothing is asked twice: a request
+//! leads to one command and one reply.
 
+mod answer;
+mod ask;
 pub mod messages;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub(super) use answer::{Told, told};
+pub(super) use ask::{Ask, Request, Scratch, ask};
+pub(super) use schema::{describe, error, parameters, webhook};
+
+use super::answer::{JSON, MSGPACK, Problem};
+use crate::base::limits::POLLING_DEFAULT;
+use crate::model::work::WorkerId;
+use crate::wire::http::RequestHead;
+use percent_encoding::percent_decode_str;
+
+/// The rows of the page's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Put,
+    Follow,
+    Await,
+    Cancel,
+    Enlist,
+    Dismiss,
+    Report,
+    Show,
+    Constrain,
+    Free,
+}
+
+impl Operation {
+    /// Whether it is for whoever names a worker in the head.
+    pub(super) fn names_worker(self) -> bool {
+        matches!(self, Self::Dismiss | Self::Report)
+    }
+
+    /// Whether it may be spoken of in JSON.
+    pub(super) fn speaks_json(self) -> bool {
+        matches!(self, Self::Show | Self::Constrain | Self::Free)
+    }
+}
+
+/// What the head of a request says to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Details {
+    /// Who asks.
+    pub(super) worker: WorkerId,
+    /// How long an answer may take, in milliseconds.
+    pub(super) wait_ms: u64,
+}
+
+impl Details {
+    /// Ids begin at 1, so that this is nobody's.
+    pub(super) const NONE: Self = Self { worker: WorkerId(0), wait_ms: 0 };
+}
+
+/// The field of the head that names a worker.
+pub(super) const WORKER_FIELD: &str = "worker-id";
+
+/// The parameter of the target that says how long to wait.
+pub(super) const WAIT_PARAMETER: &str = "timeout";
+
+/// Media types that bodies in MessagePack may have: it has been called by all these names, and the
+/// last two are what clients say that were not told.
+const PACKED: [&str; 5] = [
+    MSGPACK,
+    "application/x-msgpack",
+    "application/vnd.msgpack",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",
+];
+
+/// A media type without its parameters.
+fn essence(field: &[u8]) -> &[u8] {
+    field.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
+}
+
+fn is_json(essence: &[u8]) -> bool {
+    let suffix = essence.len().checked_sub(5).map_or(essence, |start| &essence[start..]);
+    essence.eq_ignore_ascii_case(JSON.as_bytes()) || suffix.eq_ignore_ascii_case(b"+json")
+}
+
+/// The media type of the answer: MessagePack, unless a constraint is spoken of in JSON or asked for
+/// as such.
+pub(super) fn kind(operation: Operation, head: &RequestHead<'_>) -> &'static str {
+    let said = head.content_type.map(essence).is_some_and(is_json);
+    // Only what is shown can be wanted in another way than it is asked for.
+    let wanted = head.accept.filter(|_| operation == Operation::Show).is_some_and(|accept| {
+        let mut kinds = accept.split(|&byte| byte == b',').map(essence);
+        kinds.find(|kind| is_json(kind) || is_packed(kind)).is_some_and(is_json)
+    });
+    if operation.speaks_json() && (said || wanted) { JSON } else { MSGPACK }
+}
+
+fn is_packed(essence: &[u8]) -> bool {
+    PACKED.iter().any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Reads what the head of a request says to an operation.
+pub(super) fn details(operation: Operation, head: &RequestHead<'_>) -> Result<Details, Problem> {
+    let has_body = matches!(
+        operation,
+        Operation::Put | Operation::Enlist | Operation::Report | Operation::Constrain
+    );
+    if let Some(essence) = head.content_type.map(essence).filter(|_| has_body)
+        && !essence.is_empty()
+        && !is_packed(essence)
+        && !(operation.speaks_json() && is_json(essence))
+    {
+        let or_json = if operation.speaks_json() { " or application/json" } else { "" };
+        let why = format!("the body has another Content-Type than {MSGPACK}{or_json}");
+        return Err(Problem::new(415, why));
+    }
+    let mut details = Details::NONE;
+    if operation.names_worker() {
+        let Some(id) = head.worker_id else {
+            let why = format!("field '{WORKER_FIELD}' of the head is missing: say which worker");
+            return Err(Problem::new(400, why));
+        };
+        details.worker = messages::worker_id(id).unwrap_or(details.worker);
+    }
+    if operation == Operation::Await {
+        details.wait_ms = wait_ms(head.target)?;
+    }
+    Ok(details)
+}
+
+/// How long the target says to wait. Of two such parameters the last one counts.
+fn wait_ms(target: &str) -> Result<u64, Problem> {
+    let mut wait = POLLING_DEFAULT.as_secs() * 1000;
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    for parameter in query.split('&') {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if percent_decode_str(name).eq(WAIT_PARAMETER.bytes()) {
+            // Digits and dots need no percents.
+            wait = milliseconds(value).ok_or_else(|| {
+                let why = format!(
+                    "parameter '{WAIT_PARAMETER}' must be a number of seconds, such as 5 or 0.5"
+                );
+                Problem::new(400, why)
+            })?;
+        }
+    }
+    Ok(wait)
+}
+
+/// Seconds in digits, with or without a fraction; what is too long for 64 bits is for ever.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn milliseconds(seconds: &str) -> Option<u64> {
+    let plain = seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = seconds.parse().ok().filter(|_| plain)?;
+    Some((number * 1000.0).ceil() as u64)
+}

@@ -1,5 +1,5 @@
 //! Chance against a judge who keeps lists and looks at everything: who takes gets the first of all
-//! jobs that may run, nobody waits for one, and no limit is passed.
+//! jobs that may run and that he may have, nobody waits for one, and no limit is passed.
 
 use super::{Shop, argument, client, names, on};
 use crate::base::rng::Rng;
@@ -7,10 +7,11 @@ use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
-use crate::model::work::{Compare, Condition, Constraint, Scalar};
+use crate::model::work::{Compare, Condition, Constraint, Report, Scalar, Work, Worker, WorkerId};
 use crate::store::constraints::matcher;
 use crate::store::{Outcome, Store};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 
@@ -18,8 +19,9 @@ const QUEUES: [&str; 3] = ["a", "b", "c"];
 struct Law {
     constraint: Constraint,
     begun: u64,
-    /// When which jobs were started, with the value that counts.
-    starts: Vec<(u64, Box<[u8]>)>,
+    /// When which jobs were started, with the value that counts; and which were given back as if
+    /// they had not been.
+    starts: Vec<(u64, Box<[u8]>, bool)>,
 }
 
 impl Law {
@@ -48,9 +50,10 @@ impl Law {
         let refill = |level: i128, passed: u64| {
             (level + i128::from(passed) * i128::from(rate.count)).min(most)
         };
-        for (start, of) in &self.starts {
+        for (start, of, back) in &self.starts {
             if **of == *value {
-                level = refill(level, start - at) - token;
+                level = refill(level, start - at);
+                level = if *back { (level + token).min(most) } else { level - token };
                 assert!(level >= 0, "{} started faster than its rate", self.constraint.name);
                 at = *start;
             }
@@ -59,18 +62,67 @@ impl Law {
     }
 }
 
+/// What somebody takes from: these queues, or whatever is followed.
+#[derive(Clone, Debug)]
+enum Want {
+    Queues(Vec<&'static str>),
+    Any,
+}
+
+/// These clients act for workers of the list.
+const SERVING: [u32; 2] = [2, 3];
+
 struct Court {
     shop: Shop,
     laws: Vec<Law>,
     rng: Rng,
-    waiting: Vec<(Ticket, Vec<&'static str>)>,
+    waiting: Vec<(Ticket, Want)>,
+    workers: Vec<WorkerId>,
+    /// When the jobs that were started last were, in changes of constraints.
+    paid: BTreeMap<JobId, u64>,
     started: usize,
+    given_back: usize,
+    refused: usize,
 }
 
 impl Court {
     fn new(seed: u64) -> Self {
-        let rng = Rng::new(seed);
-        Self { shop: Shop::new(), laws: Vec::new(), rng, waiting: Vec::new(), started: 0 }
+        let mut court = Self {
+            shop: Shop::new(),
+            laws: Vec::new(),
+            rng: Rng::new(seed),
+            waiting: Vec::new(),
+            workers: Vec::new(),
+            paid: BTreeMap::new(),
+            started: 0,
+            given_back: 0,
+            refused: 0,
+        };
+        for holder in SERVING {
+            let url = "http://w";
+            let worker = Worker { name: "w", url, max_jobs: 1, queues: None };
+            let told = court.work(0, &Work::Enlist(worker));
+            let Outcome::Worker(id) = told else { panic!("{told:?}") };
+            court.workers.push(id);
+            court.serve(holder);
+        }
+        court
+    }
+
+    fn work(&mut self, holder: u32, work: &Work<'_>) -> Outcome {
+        let outcomes = self.shop.apply(holder, &Command::Work(work));
+        outcomes.first().map_or(Outcome::NoJob, |&(_, outcome)| outcome)
+    }
+
+    fn worker(&self, holder: u32) -> Option<WorkerId> {
+        let place = SERVING.iter().position(|&serving| serving == holder)?;
+        Some(self.workers[place])
+    }
+
+    fn serve(&mut self, holder: u32) {
+        if let Some(worker) = self.worker(holder) {
+            assert_eq!(self.work(holder, &Work::Serve { worker }), Outcome::Done);
+        }
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> T {
@@ -87,15 +139,21 @@ impl Court {
         })
     }
 
-    /// The job that a take of these queues is to get.
-    fn best(&self, queues: &[&str]) -> Option<JobId> {
+    /// The job that a take is to get.
+    fn best(&self, holder: u32, want: &Want) -> Option<JobId> {
         let store = &self.shop.store;
+        let worker = self.worker(holder);
         let mut best: Option<u32> = None;
-        for (slot, job) in store.jobs.iter().filter(|(slot, _)| !store.is_hidden(*slot)) {
+        for (slot, job) in store.jobs.iter().filter(|(slot, _)| store.is_job(*slot)) {
             let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
             let waits = matches!(job.status, Status::Ready | Status::Parked);
+            let wanted = match want {
+                Want::Queues(queues) => queues.contains(&name),
+                Want::Any => job.is_followed(),
+            };
             if waits
-                && queues.contains(&name)
+                && wanted
+                && worker.is_none_or(|worker| !job.refused_by().contains(&worker))
                 && !job.is_over(self.shop.now)
                 && self.may_run(slot)
                 && best.is_none_or(|best| store.jobs.order(slot, best) == Ordering::Less)
@@ -113,9 +171,10 @@ impl Court {
             let Outcome::Job(slot) = outcome else { continue };
             self.started += 1;
             let store = &self.shop.store;
+            self.paid.insert(store.view(slot).id, store.constraints.changes);
             for law in &mut self.laws {
                 let Some(value) = law.value(store, slot.0) else { continue };
-                law.starts.push((self.shop.now.mono.0, value.clone()));
+                law.starts.push((self.shop.now.mono.0, value.clone(), false));
                 law.tokens(&value, self.shop.now.mono.0);
                 if let Some(most) = law.constraint.max_running {
                     let running = law.running(store, &value);
@@ -135,8 +194,9 @@ impl Court {
             self.shop.store.expire(3, self.shop.now, &mut self.shop.fx);
             self.judge();
         }
-        for (_, queues) in &self.waiting {
-            assert_eq!(self.best(queues), None, "somebody waits for a job that may run");
+        for (ticket, want) in &self.waiting {
+            let found = self.best(ticket.client.index, want);
+            assert_eq!(found, None, "{ticket:?} waits for a job that may run");
         }
     }
 
@@ -200,6 +260,8 @@ impl Court {
             retry: self.pick(&[None, Some(retry)]),
             keep_ms: self.pick(&[0, 10]),
             bury_ms: self.pick(&[0, 20]),
+            followed: self.rng.one_in(2),
+            fetch_once: false,
         };
         let urgency = match self.rng.below(12) {
             0 => Urgency::Beyond("18446744073709551616"),
@@ -218,19 +280,36 @@ impl Court {
         self.shop.apply(0, &put);
     }
 
+    fn take_any(&mut self, holder: u32) {
+        let expected = self.best(holder, &Want::Any);
+        let outcomes = self.shop.apply(holder, &Command::Work(&Work::TakeAny));
+        let ticket = Ticket { client: client(holder), serial: self.shop.serial };
+        let found = outcomes.iter().find(|(told, _)| *told == ticket);
+        let found = found.map(|&(_, outcome)| match outcome {
+            Outcome::Job(slot) => self.shop.store.view(slot).id,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found, expected, "the wrong job was taken of all");
+        if found.is_none() {
+            self.waiting.push((ticket, Want::Any));
+        }
+    }
+
     fn take(&mut self) {
         let queues: Vec<&'static str> =
             QUEUES.into_iter().filter(|_| self.rng.below(2) == 0).collect();
         let holder = u32::try_from(1 + self.rng.below(3)).unwrap();
-        if self.rng.below(3) > 0 {
-            let expected = self.best(&queues);
+        if self.rng.one_in(3) {
+            self.take_any(holder);
+        } else if self.rng.below(3) > 0 {
+            let expected = self.best(holder, &Want::Queues(queues.clone()));
             assert_eq!(self.shop.take(holder, &queues), expected, "the wrong job was taken");
         } else {
             let list = names(&queues);
             let wait = self.pick(&[Wait::Forever, Wait::Milliseconds(15)]);
             self.shop.apply(holder, &Command::Take { queues: list.from(0), wait });
             let ticket = Ticket { client: client(holder), serial: self.shop.serial };
-            self.waiting.push((ticket, queues));
+            self.waiting.push((ticket, Want::Queues(queues)));
         }
     }
 
@@ -240,6 +319,9 @@ impl Court {
         let holder =
             self.shop.store.ids.find(id.0).map_or(1, |slot| self.shop.store.jobs[slot].holder);
         let holder = if holder == u32::MAX { 1 } else { holder };
+        if self.worker(holder).is_some() && self.rng.one_in(2) {
+            return self.work_on(holder, id);
+        }
         let result = Payload { encoding: Encoding::Json, bytes: b"1" };
         let command = match self.rng.below(8) {
             0 => Command::Delete { id },
@@ -253,6 +335,31 @@ impl Court {
         self.shop.apply(holder, &command);
     }
 
+    /// A worker gives a job back, or will not have it.
+    fn work_on(&mut self, holder: u32, id: JobId) {
+        let Some(slot) = self.shop.store.ids.find(id.0) else { return };
+        let (lease, never_again) = (self.shop.store.jobs[slot].lease(), self.rng.one_in(2));
+        if self.rng.one_in(3) {
+            let worker = self.worker(holder).unwrap();
+            let error = Payload { encoding: Encoding::Json, bytes: b"1" };
+            let report = Report::Refused { error, message: "no" };
+            let told = self.work(holder, &Work::Report { worker, id, report });
+            self.refused += usize::from(told == Outcome::Done);
+            return;
+        }
+        let job = &self.shop.store.jobs[slot];
+        let held = job.status == Status::Held && job.holder == holder;
+        if held && self.paid.get(&id) == Some(&self.shop.store.constraints.changes) {
+            self.given_back += 1;
+            for law in &mut self.laws {
+                if let Some(value) = law.value(&self.shop.store, slot) {
+                    law.starts.push((self.shop.now.mono.0, value, true));
+                }
+            }
+        }
+        self.shop.apply(holder, &Command::Work(&Work::GiveBack { id, lease, never_again }));
+    }
+
     fn step(&mut self) {
         match self.rng.below(20) {
             0 => self.legislate(),
@@ -260,10 +367,13 @@ impl Court {
             7..=11 => self.take(),
             12..=16 => self.touch(),
             17 => {
-                let gone = client(u32::try_from(1 + self.rng.below(3)).unwrap());
+                let holder = u32::try_from(1 + self.rng.below(3)).unwrap();
+                let gone = client(holder);
                 self.waiting.retain(|(ticket, _)| ticket.client != gone);
                 self.shop.fx.clear();
                 self.shop.store.forget(gone, self.shop.now, &mut self.shop.fx);
+                self.settle();
+                self.serve(holder);
             }
             _ => {
                 let passed = self.rng.below(12_000_000);
@@ -296,7 +406,7 @@ impl Court {
             self.settle();
         }
         for _ in 0..20_000 {
-            let expected = self.best(&QUEUES);
+            let expected = self.best(1, &Want::Queues(QUEUES.to_vec()));
             let job = self.shop.take(1, &QUEUES);
             assert_eq!(job, expected, "the wrong job was taken");
             self.settle();
@@ -310,7 +420,7 @@ impl Court {
             self.settle();
         }
         let left = self.shop.store.jobs.iter();
-        let left = left.filter(|(slot, _)| !self.shop.store.is_hidden(*slot));
+        let left = left.filter(|(slot, _)| self.shop.store.is_job(*slot));
         let left: Vec<Status> = left.map(|(_, job)| job.status).collect();
         assert!(left.iter().all(|&status| status == Status::Buried), "{left:?} never ended");
     }
@@ -318,7 +428,7 @@ impl Court {
 
 #[test]
 fn whatever_happens_the_judge_finds_nothing() {
-    let mut started = 0;
+    let (mut started, mut given_back, mut refused) = (0, 0, 0);
     for seed in 0..150 {
         let mut court = Court::new(seed);
         for _ in 0..3 {
@@ -330,6 +440,10 @@ fn whatever_happens_the_judge_finds_nothing() {
         }
         court.end();
         started += court.started;
+        given_back += court.given_back;
+        refused += court.refused;
     }
     assert!(started > 5_000, "only {started} jobs were started");
+    assert!(given_back > 100, "only {given_back} jobs were given back in time");
+    assert!(refused > 100, "only {refused} jobs were refused");
 }

@@ -326,7 +326,7 @@ fn constraints_hold_after_a_restart_and_begin_without_tokens() {
     assert!(again.take(1, &["r"]).is_some());
     assert_eq!(again.take(1, &["r"]), None);
     // What was removed before the restart stays so.
-    let id = *again.store.constraints.by_id.keys().next().unwrap();
+    let id = *again.store.constraints.by_id.keys().next_back().unwrap();
     assert!(again.store.erase(JobId(id)).is_some());
     again.settle();
     assert_eq!(again.take(1, &["q"]), Some(jobs[1]));

@@ -143,3 +143,34 @@ fn a_stopped_server_keeps_all_that_it_has_answered() {
         server.log_lines()
     });
 }
+
+#[test]
+fn the_journal_is_summed_up_at_an_orderly_end() {
+    let dir = TempDir::new("summed");
+    let mut server = serve(&dir, &[]);
+    let mut client = server.connect();
+    for priority in 0..5 {
+        client.ask(&put("q", priority, "{}"));
+    }
+    assert_eq!(client.ask(&delete(1)), OK);
+    drop(client);
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    server.wait_for_log("stopped");
+    let lines = server.log_lines();
+    let sums: Vec<serde_json::Value> = lines
+        .iter()
+        .filter(|line| line.contains("closed the data directory"))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(sums.len(), 1, "{lines:?}");
+    let field = |name: &str| sums[0][name].as_u64().unwrap_or_else(|| panic!("{name}: {lines:?}"));
+    assert_eq!((field("records"), field("moved_bytes")), (6, 0));
+    // One for each answer, and the last one says that all is synced.
+    assert_eq!(field("syncs"), 7);
+    assert!(field("live_bytes") > 0 && field("dead_bytes") > field("live_bytes"));
+    assert!(field("written_bytes") > field("live_bytes") && field("segments") >= 1);
+    let (mean, p50, p99) = (field("sync_mean_us"), field("sync_p50_us"), field("sync_p99_us"));
+    assert!(mean > 0 && p50 <= p99 && p99 <= field("sync_max_us") && mean <= field("sync_max_us"));
+    assert!((sums[0]["records_per_sync"].as_f64().unwrap() - 0.8).abs() < 0.01);
+}

@@ -17,7 +17,6 @@ mod job;
 mod moment;
 #[cfg(test)]
 mod tests;
-mod url;
 mod worker;
 
 pub use answer::{
@@ -31,7 +30,6 @@ pub use constraint::{
 pub use done::{DONE, Done, FAILURE, Outcome, REASONS, Reason, TYPES};
 pub use fields::{Field, Kind, Need, Problem};
 pub use job::{JOB, NewJob, WORKER_JOB, WorkerJob};
-pub use url::Url;
 pub use worker::{WORKER, read_worker, write_worker};
 
 use crate::model::id::JobId;

@@ -314,7 +314,7 @@ fn a_status_shows_what_there_is() {
             lease: Lease(1),
         };
         let result = result.map(payload);
-        let sight = Sight { job, status, due: Some(Mono(1)), retries, result };
+        let sight = Sight { job, status, due: Some(Mono(1)), lease_ms: 0, retries, result };
         let progress = Progress { sight, worker, message };
         let mut out = Vec::new();
         let status = Status::of(&progress);
@@ -371,7 +371,7 @@ proptest! {
         for problem in problems.into_iter().flatten() {
             prop_assert!(problem.to_string().len() > 10);
         }
-        let _ = (Url::parse(&text), job_id(&bytes));
+        let _ = (crate::wire::url::parse(&text), job_id(&bytes));
     }
 
     #[test]

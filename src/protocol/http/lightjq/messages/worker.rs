@@ -1,10 +1,10 @@
 //! Workers that present themselves (`POST /worker`).
 
 use super::fields::{Field, Kind, Map, Problem, integer, text};
-use super::url::Url;
 use crate::base::strings::StringList;
 use crate::model::work::Worker;
 use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
+use crate::wire::url::{self, UrlError};
 
 const PLACES: Kind = Kind::Integer { min: 1, max: u32::MAX as i64, strict: false };
 
@@ -25,7 +25,7 @@ pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Wor
     let name = map.must("name", text)?;
     let max_jobs = map.must("max_jobs", integer)?;
     let url = map.must("url", text)?;
-    Url::parse(url).map_err(|what| Problem::Not { field: "url".into(), what: what.into() })?;
+    check_url(url).map_err(|what| Problem::Not { field: "url".into(), what: what.into() })?;
     names.clear();
     let mut queues = None;
     if let Some(jobs) = map.get("jobs") {
@@ -40,6 +40,34 @@ pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Wor
     }
     Ok(Worker { name, url, max_jobs, queues })
 }
+
+/// The longest URL.
+const URL_MAX: usize = 2_048;
+
+/// Whether a worker can be called at this URL.
+///
+/// # Errors
+/// What is wrong with it: a sentence that goes on from its name.
+fn check_url(text: &str) -> Result<(), &'static str> {
+    if text.len() > URL_MAX {
+        return Err("is longer than 2048 bytes");
+    }
+    match url::parse(text) {
+        // A colon with nothing behind it means the usual port elsewhere; here it is a slip.
+        Ok(_) if text.split('/').nth(2).is_some_and(|host| host.ends_with(':')) => Err(NO_PORT),
+        Ok(_) => Ok(()),
+        Err(UrlError::Malformed) => {
+            Err("is no URL, or holds blanks or what is not ASCII: write them as %20 and the like")
+        }
+        Err(UrlError::Scheme) => Err("must begin with 'http://' or 'https://'"),
+        Err(UrlError::User) => Err("must hold no user's name"),
+        Err(UrlError::Tail) => Err("must have neither '?' nor '#': a path is put behind it"),
+        Err(UrlError::Host) => Err("names no host, or not as 'host:port'"),
+        Err(UrlError::Port) => Err(NO_PORT),
+    }
+}
+
+const NO_PORT: &str = "must have a port from 1 to 65535";
 
 /// Writes a body; a queue's name that is not UTF-8 is left out: it cannot be said. O(bytes).
 pub fn write_worker(worker: &Worker<'_>, out: &mut Vec<u8>) {
@@ -57,5 +85,44 @@ pub fn write_worker(worker: &Worker<'_>, out: &mut Vec<u8>) {
         for name in names() {
             push_text(out, name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_url_of_a_server_is_refused() {
+        let long = format!("http://{}", "x".repeat(3_000));
+        for text in [
+            "",
+            "a",
+            "a:80",
+            "//a",
+            "ftp://a",
+            "http://",
+            "http:///x",
+            "http://a b",
+            "http://ä",
+            "http://a?x",
+            "http://a/#x",
+            "http://u:p@a",
+            "http://a:",
+            "http://a:0",
+            "http://a:+1",
+            "http://a:65536",
+            "http://a:1:2",
+            "http://::1",
+            "http://[::1",
+            "http://[a]",
+            "http://[::1]x",
+            "http://a,b",
+            "http://a\r\nx: y",
+            &long,
+        ] {
+            assert!(check_url(text).is_err(), "{text}");
+        }
+        assert_eq!(check_url("http://a:1/x"), Ok(()));
     }
 }

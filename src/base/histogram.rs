@@ -1,0 +1,78 @@
+//! Counts of lengths by powers of two: enough to see how they are distributed, cheap enough to
+//! count each.
+
+/// How often there were values of which size. A class holds those above one power of two up to the
+/// next; the first one 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    classes: [u64; 65],
+    sum: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { classes: [0; 65], sum: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts `value` so many `times`. O(1).
+    #[inline(always)]
+    pub fn note(&mut self, value: u64, times: u64) {
+        self.classes[64 - value.saturating_sub(1).leading_zeros() as usize] += times;
+        self.sum = self.sum.wrapping_add(value.wrapping_mul(times));
+    }
+
+    /// Adds what another one has counted.
+    pub fn add(&mut self, other: &Self) {
+        for (class, count) in self.classes.iter_mut().zip(other.classes) {
+            *class += count;
+        }
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+
+    /// All values together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// How many values there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+
+    /// How many values there were up to 2 to the power of `first`, how many above that up to the
+    /// next power, and so on up to that of `last`; finally how many beyond.
+    pub fn classes(&self, first: u8, last: u8) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let (first, last) = (usize::from(first), usize::from(last.min(63)));
+        let below = self.classes[..=first].iter().sum();
+        let inner = (first + 1..=last).map(|at| (Some(1 << at), self.classes[at]));
+        let beyond = self.classes[last + 1..].iter().sum();
+        std::iter::once((Some(1 << first), below)).chain(inner).chain([(None, beyond)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_up_to_the_next_power() {
+        let mut histogram = Histogram::default();
+        for value in [0, 1, 2, 3, 4, 5, 8, 9, 1 << 40] {
+            histogram.note(value, 1);
+        }
+        histogram.note(6, 10);
+        let mut twice = histogram;
+        twice.add(&histogram);
+        let upto = |bound, count| (Some(bound), count);
+        let expected = [upto(2, 3), upto(4, 2), upto(8, 12), (None, 2)];
+        assert!(histogram.classes(1, 3).eq(expected));
+        assert_eq!((histogram.count(), histogram.sum()), (19, 92 + (1 << 40)));
+        assert_eq!((twice.count(), twice.sum()), (38, 2 * histogram.sum()));
+        histogram.note(u64::MAX, 1);
+        assert_eq!(histogram.classes(0, 63).last(), Some((None, 1)));
+    }
+}

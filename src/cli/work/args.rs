@@ -1,0 +1,154 @@
+//! What can be asked of `jobcentre work`, and whether it makes sense.
+
+use crate::cli::address::DoorAddress;
+use crate::cli::log::{Format, Level};
+use crate::wire::url::{self, Url};
+use clap::Args;
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Duration;
+
+/// The arguments of `work`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Work {
+    /// The master: where the server's HTTP door is, as an http URL.
+    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    url: Url,
+
+    /// What this worker is called: for people.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+
+    /// How many commands run at a time [default: as many as there are processors].
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<NonZeroUsize>,
+
+    /// The name of jobs that are taken; can be given several times [default: all jobs that were put
+    /// through LightJQ].
+    #[arg(long, value_name = "NAME")]
+    job: Vec<String>,
+
+    /// Where the master's calls are awaited: HOST:PORT, or :PORT for loopback; port 0 picks a free
+    /// one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = parse_address)]
+    listen: SocketAddr,
+
+    /// The URL by which the master reaches this worker [default: http:// and the address that it
+    /// listens at].
+    #[arg(long, value_name = "URL", value_parser = check_advertised)]
+    advertise: Option<String>,
+
+    /// A command may take no longer than this, whatever its job allows (500ms, 5s) [default: as
+    /// long as the job allows].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    timeout: Option<Duration>,
+
+    /// How long running commands may go on after SIGTERM or SIGINT.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(default_value = "10s")]
+    patience: Duration,
+
+    /// The result is what the command prints, as a string: it is not read as JSON.
+    #[arg(long)]
+    text: bool,
+
+    /// How log lines on stderr look.
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    log_format: Format,
+
+    /// The least important log lines that are written.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: Level,
+
+    /// The command that is run for each job, and its arguments: the program itself, not a line for
+    /// a shell.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// All of it, complete.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) url: Url,
+    pub(super) name: String,
+    pub(super) max_jobs: usize,
+    pub(super) jobs: Vec<String>,
+    pub(super) listen: SocketAddr,
+    pub(super) advertise: Option<String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) patience: Duration,
+    pub(super) text: bool,
+    pub(super) log: (Format, Level),
+    pub(super) command: Vec<OsString>,
+}
+
+impl Work {
+    /// Fills in the defaults.
+    ///
+    /// # Errors
+    /// Says what makes no sense.
+    pub(super) fn plan(self) -> Result<Plan, String> {
+        if self.url.tls {
+            return Err("--url: this worker does not speak https to its master".to_owned());
+        }
+        if self.listen.ip().is_unspecified() && self.advertise.is_none() {
+            let port = self.listen.port();
+            return Err(format!(
+                "--listen {}: say by which name or address the master reaches this machine, such \
+                 as --advertise http://worker-1:{port}",
+                self.listen
+            ));
+        }
+        if let Some(program) = self.command.first()
+            && !exists(program)
+        {
+            return Err(format!("there is no program {}", Path::new(program).display()));
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Ok(Plan {
+            url: self.url,
+            name: self.name,
+            max_jobs: self.max_jobs.map_or_else(cores, NonZeroUsize::get),
+            jobs: self.job,
+            listen: self.listen,
+            advertise: self.advertise,
+            timeout: self.timeout,
+            patience: self.patience,
+            text: self.text,
+            log: (self.log_format, self.log_level),
+            command: self.command,
+        })
+    }
+}
+
+/// Whether there is such a program now: a name without a slash is looked for as the system does.
+fn exists(program: &OsStr) -> bool {
+    if Path::new(program).components().count() > 1 {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn parse_url(text: &str) -> Result<Url, String> {
+    url::parse(text).map_err(|why| format!("{why}: give http://HOST:PORT"))
+}
+
+fn check_advertised(text: &str) -> Result<String, String> {
+    parse_url(text).map(|_| text.to_owned())
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse()? {
+        DoorAddress::At(address) => Ok(address),
+        DoorAddress::Off => Err("the master has to reach the worker: give HOST:PORT".to_owned()),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let help = "give a time such as 500ms or 5s";
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
+    if time.is_zero() { Err(format!("that is no time at all: {help}")) } else { Ok(time) }
+}

@@ -1,0 +1,316 @@
+//! Agents and calls without a server.
+
+use super::*;
+use crate::base::buf::{Input, OutBuf, progress};
+use crate::base::limits::{WORKER_IDLE, WORKER_PATIENCE};
+use crate::model::job::{Status, Urgency};
+use crate::model::reply::{JobView, Sight};
+use crate::protocol::{Late, Shared, Step};
+
+const NOW: Now = Now { mono: Mono(5), wall: crate::base::time::Wall(7) };
+const AGENT: ClientId = ClientId { index: 3, generation: 1 };
+
+fn errand(id: u64) -> Errand {
+    Errand { id: JobId(id), lease: Lease(1), round: 0, fresh: false }
+}
+
+fn job(id: u64, queue: &[u8]) -> JobView<'_> {
+    let payload = Payload { encoding: Encoding::Json, bytes: b"[1,{}]" };
+    JobView { id: JobId(id), queue, urgency: Urgency::Number(0), payload, lease: Lease(1) }
+}
+
+fn seen(status: Status, lease_ms: u64) -> Reply<'static> {
+    let job = job(7, b"mail");
+    Reply::Seen(Box::new(Sight { job, status, due: None, lease_ms, retries: 0, result: None }))
+}
+
+fn begun() -> (Call, OutBuf) {
+    let address = Address::parse("http://worker:81/a/").unwrap();
+    let mut call = Call::new(AGENT, address, errand(7));
+    let (_, command) = call.begin(NOW);
+    assert!(matches!(command, crate::model::command::Command::Look { id: JobId(7) }));
+    let mut out = OutBuf::default();
+    call.handle_reply(&seen(Status::Held, 1_500), &mut out);
+    (call, out)
+}
+
+/// Offers these pieces one after the other.
+fn hear(call: &mut Call, out: &OutBuf, pieces: &[&[u8]]) {
+    let mut shared = Shared::new(1000);
+    shared.begin_turn(NOW);
+    let mut buffered: Vec<u8> = Vec::new();
+    for piece in pieces {
+        buffered.extend_from_slice(piece);
+        let mut input = Input::new(&buffered);
+        loop {
+            match call.poll_command(&mut input, &shared, out) {
+                Step::Hungry => break,
+                Step::Answered => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        let (used, _) = progress(&input);
+        buffered.drain(..used);
+    }
+}
+
+#[test]
+fn the_request_says_what_there_is_to_do() {
+    let (_, out) = begun();
+    let text = out.unsent().escape_ascii().to_string();
+    let expected = "POST /a/worker-job HTTP/1.1\\r\\nHost: worker:81\\r\\n\
+        Content-Type: application/msgpack\\r\\nContent-Length: 45\\r\\n\\r\\n\
+        \\x84\\xa2id\\xa17\\xa4name\\xa4mail\\xa8argument\\x92\\x01\\x80\\xa7timeout\
+        \\xcb?\\xf8\\x00\\x00\\x00\\x00\\x00\\x00";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn nothing_is_sent_for_a_job_that_is_not_held_any_more() {
+    for reply in [Reply::NoJob, seen(Status::Ready, 0)] {
+        let mut call = Call::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
+        call.begin(NOW);
+        let mut out = OutBuf::default();
+        call.handle_reply(&reply, &mut out);
+        assert!(out.is_empty());
+        assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Void)));
+        assert!(call.take_idle() && !call.take_idle(), "it is told once that it is idle");
+    }
+}
+
+/// Answers, what each means, and whether the connection is good for another.
+const ANSWERS: [(&[u8], Verdict, bool); 9] = [
+    (b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok", Verdict::Accepted, true),
+    (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 A\r\nTransfer-Encoding: chunked\r\n\r\n\
+          3\r\nabc\r\n0\r\n\r\n",
+        Verdict::Accepted,
+        true,
+    ),
+    (b"HTTP/1.1 202 A\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", Verdict::Accepted, false),
+    (b"HTTP/1.1 202 A\r\n\r\nno length", Verdict::Accepted, false),
+    (b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(400), true),
+    (b"HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(404), true),
+    (b"HTTP/1.1 200 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { told: true }, true),
+    (b"HTTP/1.1 500 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { told: true }, true),
+    (b"HTTP/1.1 202 A\r\nContent-Length: 9999999\r\n\r\n", Verdict::Accepted, false),
+];
+
+#[test]
+fn answers_mean_the_same_wherever_they_are_cut() {
+    for (answer, verdict, kept) in ANSWERS {
+        for cut in 0..=answer.len() {
+            let (mut call, _) = begun();
+            hear(&mut call, &OutBuf::default(), &[&answer[..cut], &answer[cut..]]);
+            let text = answer.escape_ascii();
+            assert_eq!(call.take_verdict(), Some((errand(7), verdict)), "{text} at {cut}");
+            assert_eq!(call.take_idle(), kept, "{text} at {cut}");
+            assert_eq!(call.is_over(), !kept, "{text} at {cut}");
+            if kept {
+                assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_IDLE)));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
+    for (answer, verdict, _) in ANSWERS {
+        let mut whole = 0;
+        for cut in 0..answer.len() {
+            let (mut call, _) = begun();
+            hear(&mut call, &OutBuf::default(), &[&answer[..cut]]);
+            let (_, ended) = call.handle_end(true).expect("the errand is still there");
+            if ended == Some(verdict) && verdict != (Verdict::Failed { told: true }) {
+                whole += 1;
+            } else {
+                assert_eq!(ended, Some(Verdict::Failed { told: true }), "{cut}");
+                assert_eq!(whole, 0, "an answer that was there is forgotten");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_a_failure() {
+    let junk: [&[u8]; 5] = [
+        b"\x00",
+        b"HTTP/1.1 2x2 A\r\n\r\n",
+        b"HTTP/1.1 101 S\r\n\r\n",
+        b"HTTP/1.1 202 A\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 202 A\n\n",
+    ];
+    for answer in junk {
+        let (mut call, _) = begun();
+        hear(&mut call, &OutBuf::default(), &[answer]);
+        assert!(call.is_over(), "{}", answer.escape_ascii());
+        let ended = call.handle_end(true);
+        assert_eq!(ended, Some((errand(7), Some(Verdict::Failed { told: true }))));
+    }
+}
+
+#[test]
+fn a_second_answer_costs_the_connection_and_nothing_else() {
+    let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
+    let (mut call, _) = begun();
+    hear(&mut call, &OutBuf::default(), &[&[*answer, *answer].concat()]);
+    assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Accepted)));
+    assert!(call.is_over() && !call.take_idle());
+    assert_eq!(call.handle_end(true), None);
+}
+
+#[test]
+fn an_answer_to_half_a_request_costs_the_connection() {
+    let (mut call, out) = begun();
+    hear(&mut call, &out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
+    assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Refused(400))));
+    assert!(call.is_over());
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_before_is_worth_another() {
+    for (late, heard) in [(false, false), (true, false), (false, true)] {
+        let (mut call, _) = begun();
+        let mut out = OutBuf::default();
+        hear(&mut call, &out, &[b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n"]);
+        call.take_verdict();
+        assert!(call.take_idle());
+        call.take_on(errand(8));
+        let (_, _) = call.begin(NOW);
+        assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_PATIENCE)));
+        call.handle_reply(&seen(Status::Held, 0), &mut out);
+        if late {
+            assert_eq!(call.handle_timeout(), Late::Cut);
+        }
+        if heard {
+            hear(&mut call, &out, &[b"HTTP"]);
+        }
+        let (_, ended) = call.handle_end(true).unwrap();
+        let failed = Some(Verdict::Failed { told: true });
+        assert_eq!(ended, if late || heard { failed } else { None });
+    }
+}
+
+fn agent(max_jobs: u32, queues: &[&[u8]]) -> Agent {
+    let mut names = StringList::default();
+    for name in queues {
+        names.push(name);
+    }
+    let queues = (!queues.is_empty()).then(|| names.from(0));
+    let worker = Worker { name: "w", url: "http://w", max_jobs, queues };
+    let mut agent = Agent::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());
+    assert_eq!(agent.poll(), Some(Wish::Ask(1, Order::Serve)));
+    agent.handle_reply(1, &Reply::Done);
+    agent
+}
+
+fn wishes(agent: &mut Agent) -> Vec<Wish> {
+    let wishes = std::iter::from_fn(|| agent.poll()).collect();
+    agent.check_invariants();
+    wishes
+}
+
+#[test]
+fn takes_stand_for_free_places_only() {
+    let mut agent = agent(2, &[]);
+    agent.resume([(JobId(1), Lease(4))]);
+    let minds = Wish::Ask(2, Order::Mind(JobId(1), Lease(4)));
+    assert_eq!(wishes(&mut agent), [minds, Wish::Take(3)]);
+    agent.handle_reply(3, &Reply::Job(job(7, b"q")));
+    let minds = Wish::Ask(4, Order::Mind(JobId(7), Lease(1)));
+    assert_eq!(wishes(&mut agent), [minds, Wish::Call(errand(7))]);
+    agent.handle_verdict(errand(7), Verdict::Accepted, b"q", NOW);
+    assert_eq!(wishes(&mut agent), [], "both places are taken");
+    agent.handle_reply(2, &Reply::Done);
+    assert_eq!(wishes(&mut agent), [Wish::Take(5)]);
+    agent.handle_reply(4, &Reply::Done);
+    assert_eq!(wishes(&mut agent), [Wish::Take(6)]);
+}
+
+#[test]
+fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
+    let mut agent = agent(4, &[b"q"]);
+    let mut now = NOW;
+    for failure in 1..=5_u32 {
+        let takes = wishes(&mut agent);
+        assert_eq!(takes.len(), if failure == 1 { 4 } else { 1 }, "{takes:?}");
+        let Some(&Wish::Take(serial)) = takes.first() else { panic!("{takes:?}") };
+        agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
+        let asked = wishes(&mut agent);
+        let Wish::Call(errand) = asked[1] else { panic!("{asked:?}") };
+        agent.handle_verdict(errand, Verdict::Failed { told: false }, b"", now);
+        // Another call that was begun before tells nothing new.
+        let told = wishes(&mut agent);
+        let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(_, _, false)));
+        assert_eq!(told.iter().filter(gives).count(), 1, "{told:?}");
+        if failure == 5 {
+            let ends = [Wish::End { dropped: true }];
+            assert_eq!(told[told.len() - 1..], ends);
+            assert!(matches!(told[told.len() - 2], Wish::Ask(_, Order::Dismiss)));
+            assert_eq!(wishes(&mut agent), []);
+            return;
+        }
+        for wish in told {
+            if let Wish::CallOff(serial) = wish {
+                agent.handle_reply(serial, &Reply::Cancelled);
+            }
+        }
+        let until = now.mono.after(WORKER_REST * (1 << (failure - 1)));
+        assert_eq!(agent.deadline(), Some(until));
+        assert_eq!(wishes(&mut agent), [], "it rests");
+        now.mono = until;
+        agent.handle_timeout();
+        let Wish::Ask(mind, _) = asked[0] else { panic!("{asked:?}") };
+        agent.handle_reply(mind, &Reply::Done);
+    }
+}
+
+#[test]
+fn calls_that_meet_the_same_failure_count_once() {
+    let mut agent = agent(3, &[b"q"]);
+    for wish in wishes(&mut agent) {
+        let Wish::Take(serial) = wish else { panic!("{wish:?}") };
+        agent.handle_reply(serial, &Reply::Job(job(u64::from(serial), b"q")));
+    }
+    for id in 2..=4 {
+        agent.handle_verdict(errand(id), Verdict::Failed { told: true }, b"", NOW);
+    }
+    assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_REST)));
+}
+
+#[test]
+fn an_unknown_name_is_not_offered_again() {
+    for queues in [&[b"a".as_slice(), b"b"][..], &[]] {
+        let mut agent = agent(1, queues);
+        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        agent.handle_reply(take, &Reply::Job(job(7, b"a")));
+        let [_, Wish::Call(errand)] = wishes(&mut agent)[..] else { panic!() };
+        agent.handle_verdict(errand, Verdict::Refused(404), b"a", NOW);
+        let [Wish::Ask(refuse, Order::Refuse(JobId(7), 404))] = wishes(&mut agent)[..] else {
+            panic!()
+        };
+        agent.handle_reply(refuse, &Reply::Done);
+        agent.handle_reply(take + 1, &Reply::Done);
+        if let Some(left) = agent.queues() {
+            assert_eq!(left.into_iter().collect::<Vec<_>>(), [b"b"]);
+        }
+        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        agent.handle_reply(take, &Reply::Job(job(8, b"a")));
+        let [_, Wish::Ask(_, Order::GiveBack(JobId(8), _, true))] = wishes(&mut agent)[..] else {
+            panic!("it was offered again")
+        };
+    }
+}
+
+#[test]
+fn a_stop_waits_for_the_calls_under_way() {
+    let mut agent = agent(1, &[]);
+    let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+    agent.handle_reply(take, &Reply::Job(job(7, b"a")));
+    wishes(&mut agent);
+    agent.stop();
+    assert_eq!(wishes(&mut agent), []);
+    agent.handle_verdict(errand(7), Verdict::Failed { told: true }, b"a", NOW);
+    let end = [Wish::End { dropped: false }];
+    assert_eq!(wishes(&mut agent), end, "a job that the worker may have is left to it");
+}

@@ -1,0 +1,165 @@
+//! Bodies of requests: JSON, of which some members matter.
+
+use super::{Operation, Problem, Question, SharedQuery, Workspace};
+use crate::model::query::{Expr, Op, Query, Term};
+use crate::wire::json::{self, Fields, JsonError};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The members that matter somewhere.
+struct Members;
+
+const NAMES: [&[u8]; 7] = [b"payload", b"state", b"old", b"new", b"id", b"query", b"limit"];
+const PAYLOAD: usize = 0;
+const STATE: usize = 1;
+const OLD: usize = 2;
+const NEW: usize = 3;
+const ID: usize = 4;
+const QUERY: usize = 5;
+const LIMIT: usize = 6;
+
+impl Fields<{ NAMES.len() }> for Members {
+    fn number(name: &[u8]) -> Option<usize> {
+        NAMES.iter().position(|known| *known == name)
+    }
+}
+
+type Found<'a> = [Option<&'a str>; NAMES.len()];
+
+/// Reads what the body of a request says into `work`, for [`super::command`], or makes a question
+/// of it.
+pub(in crate::protocol::http) fn prepare(
+    operation: Operation,
+    body: &[u8],
+    work: &mut Workspace,
+) -> Result<Option<Question>, Problem> {
+    work.text = 0..0;
+    let queue = || work.queue.clone();
+    match operation {
+        Operation::Show | Operation::Delete => {}
+        Operation::Queues => return Ok(Some(Question::Queues { from: 0, listed: false })),
+        Operation::Drop => return Ok(Some(Question::Drop { queue: queue(), gone: 0 })),
+        Operation::List => return Ok(Some(Question::List { queue: queue() })),
+        Operation::Find => {
+            let members = members(body)?;
+            let (query, limit) = (query(members[QUERY])?, limit(members[LIMIT])?);
+            return Ok(Some(Question::Find { queue: queue(), query, limit }));
+        }
+        Operation::Poll => {
+            let members = members(body)?;
+            let (query, queue, mut state) = (query(members[QUERY])?, queue(), Vec::new());
+            json::canonical(members[STATE].unwrap_or("null"), &mut state);
+            return Ok(Some(Question::Poll { queue, query, state }));
+        }
+        Operation::Declare => declare(members(body)?[ID], work)?,
+        Operation::Put => {
+            let members = members(body)?;
+            work.text = place(required(&members, PAYLOAD)?, body);
+            work.new.clear();
+            json::canonical(members[STATE].unwrap_or("null"), &mut work.new);
+        }
+        Operation::Advance => {
+            let members = members(body)?;
+            let (old, new) = (required(&members, OLD)?, required(&members, NEW)?);
+            work.old.clear();
+            work.new.clear();
+            json::canonical(old, &mut work.old);
+            json::canonical(new, &mut work.new);
+        }
+        Operation::Note => work.text = place(json::value(body).map_err(|e| not_json(&e))?, body),
+    }
+    Ok(None)
+}
+
+fn not_json(error: &JsonError) -> Problem {
+    Problem::new(400, format!("the body {error}"))
+}
+
+fn members(body: &[u8]) -> Result<Found<'_>, Problem> {
+    json::members::<Members, _>(body).map_err(|error| not_json(&error))
+}
+
+fn required<'a>(members: &Found<'a>, number: usize) -> Result<&'a str, Problem> {
+    members[number].ok_or_else(|| {
+        let name = String::from_utf8_lossy(NAMES[number]);
+        Problem::new(400, format!("the body has no member '{name}'"))
+    })
+}
+
+/// Where in `body` this part of it is.
+fn place(part: &str, body: &[u8]) -> Range<usize> {
+    let start = part.as_ptr().addr() - body.as_ptr().addr();
+    start..start + part.len()
+}
+
+fn declare(id: Option<&str>, work: &mut Workspace) -> Result<(), Problem> {
+    work.named = id.is_some();
+    let Some(text) = id else { return Ok(()) };
+    let Some(name) = string(text) else {
+        return Err(Problem::new(400, "member 'id': give the queue's name as a string"));
+    };
+    if name.is_empty() {
+        return Err(Problem::new(400, "member 'id': the name of the queue is empty"));
+    }
+    work.queue.clear();
+    work.queue.extend_from_slice(name.as_bytes());
+    Ok(())
+}
+
+/// The text of a JSON string; nothing if it is none, or has half a surrogate pair in it.
+fn string(text: &str) -> Option<String> {
+    if text.starts_with('"') { serde_json::from_str(text).ok() } else { None }
+}
+
+fn limit(text: Option<&str>) -> Result<Option<u64>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let mut number = Vec::new();
+    json::canonical(text, &mut number);
+    let whole = number.iter().all(u8::is_ascii_digit);
+    // What is written otherwise and is a whole number is beyond all counting.
+    let huge = number.first().is_some_and(u8::is_ascii_digit)
+        && number.contains(&b'e')
+        && !number.windows(2).any(|pair| pair == b"e-")
+        && !text.starts_with('-');
+    match std::str::from_utf8(&number) {
+        Ok(digits) if whole => Ok(Some(digits.parse().unwrap_or(u64::MAX))),
+        _ if huge => Ok(Some(u64::MAX)),
+        _ => Err(Problem::new(400, "member 'limit': give a whole number from 0 on")),
+    }
+}
+
+const SHAPE: &str = "member 'query': give a list of [OP, EXPR, EXPR]";
+
+/// Reads `[[OP, EXPR, EXPR], ...]`; none is the empty list.
+fn query(text: Option<&str>) -> Result<SharedQuery, Problem> {
+    let Some(text) = text else { return Ok(Arc::default()) };
+    let Some(triples) = json::elements(text) else { return Err(Problem::new(400, SHAPE)) };
+    let terms = (1..).zip(triples).map(|(number, triple)| term(triple, number));
+    Ok(Arc::new(Query { terms: terms.collect::<Result<_, _>>()? }))
+}
+
+fn term(text: &str, number: usize) -> Result<Term, Problem> {
+    let bad = |what: &str| Problem::new(400, format!("member 'query', term {number}: {what}"));
+    let triple = json::elements(text).unwrap_or_default();
+    let [op, left, right] = triple[..] else { return Err(bad("give [OP, EXPR, EXPR]")) };
+    let op = string(op)
+        .and_then(|name| Op::from_name(&name))
+        .ok_or_else(|| bad("OP is one of IS, IS NOT, LIKE, =, !=, <, <=, >, >="))?;
+    let expr = |text: &str| {
+        expression(text).ok_or_else(|| {
+            bad("EXPR is a string, a number, true, false or null, and text without half characters")
+        })
+    };
+    Ok(Term { op, left: expr(left)?, right: expr(right)? })
+}
+
+fn expression(text: &str) -> Option<Expr> {
+    Some(match text.as_bytes().first()? {
+        b'"' => Expr::Text(string(text)?.into()),
+        b't' => Expr::Bool(true),
+        b'f' => Expr::Bool(false),
+        b'n' => Expr::Null,
+        b'[' | b'{' => return None,
+        _ => Expr::Number(text.into()),
+    })
+}

@@ -1,0 +1,100 @@
+//! Jobq (`protocols/jobq.md`): what its requests ask of the store, and what is made of the answers.
+
+mod answer;
+mod body;
+mod schema;
+mod stream;
+
+pub(super) use answer::{Outcome, Part, answer};
+pub(super) use body::prepare;
+pub(super) use schema::{ID_MAX, describe};
+
+use super::Workspace;
+use super::answer::Problem;
+use crate::model::id::JobId;
+use crate::model::query::Query;
+use crate::model::watch::Watch;
+use std::sync::Arc;
+
+/// A query that a question shares with the engine.
+pub(super) type SharedQuery = Arc<Query>;
+
+/// The rows of the page's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Queues,
+    Declare,
+    Drop,
+    List,
+    Find,
+    Poll,
+    Put,
+    Show,
+    Delete,
+    Advance,
+    Note,
+}
+
+/// What may have to be asked more than once, because there is too much of it for one pass.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// Which queues there are, from here on, and whether some are listed already.
+    Queues { from: u32, listed: bool },
+    /// Remove a queue, of which so many jobs are gone.
+    Drop { queue: Vec<u8>, gone: u64 },
+    /// The jobs of a queue.
+    List { queue: Vec<u8> },
+    /// Those that match.
+    Find { queue: Vec<u8>, query: SharedQuery, limit: Option<u64> },
+    /// The first one that matches, with a new state.
+    Poll { queue: Vec<u8>, query: SharedQuery, state: Vec<u8> },
+}
+
+impl Question {
+    /// The question in the words of the store.
+    pub(super) fn ask<'s>(&self, work: &'s mut Workspace) -> Watch<'s> {
+        let name = match self {
+            Self::Queues { from, .. } => return Watch::Queues { from: *from },
+            Self::Drop { queue, .. } | Self::List { queue } => queue,
+            Self::Find { queue, query, .. } | Self::Poll { queue, query, .. } => {
+                work.query = Some(Arc::clone(query));
+                queue
+            }
+        };
+        work.queue.clone_from(name);
+        if let Self::Poll { state, .. } = self {
+            work.new.clone_from(state);
+        }
+        let Workspace { queue, new, query, .. } = work;
+        match (self, query) {
+            (Self::Drop { .. }, _) => Watch::Drop { queue },
+            (Self::Find { limit, .. }, Some(query)) => Watch::Find { queue, query, limit: *limit },
+            (Self::Poll { .. }, Some(query)) => Watch::Poll { queue, query, state: new },
+            _ => Watch::List { queue },
+        }
+    }
+}
+
+/// What is asked once and for all, in the words of the store, after [`prepare`].
+pub(super) fn command<'s>(
+    operation: Operation,
+    job: JobId,
+    body: &'s [u8],
+    work: &'s Workspace,
+) -> Watch<'s> {
+    let Workspace { queue, old, new, .. } = work;
+    let text = &body[work.text.clone()];
+    match operation {
+        Operation::Declare => Watch::Declare { queue: work.named.then_some(queue) },
+        Operation::Put => Watch::Put { queue, payload: text, state: new },
+        Operation::Show => Watch::Show { queue, id: job },
+        Operation::Delete => Watch::Delete { queue, id: job },
+        Operation::Advance => Watch::Advance { queue, id: job, old, new },
+        Operation::Note => Watch::Note { queue, id: job, event: text },
+        Operation::Queues
+        | Operation::Drop
+        | Operation::List
+        | Operation::Find
+        | Operation::Poll => unreachable!("these are questions"),
+    }
+}

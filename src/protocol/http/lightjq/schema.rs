@@ -1,0 +1,270 @@
+//! What the documentation says of LightJQ: shapes made of the tables by which messages are read.
+
+use super::messages::{
+    CONSTRAINT, DONE, ERROR, FAILURE, Field, JOB, JOB_ACCEPTED, Kind, Need, OPERATORS, STATUS,
+    TYPES, WORKER, WORKER_ACCEPTED, WORKER_JOB,
+};
+use super::{MSGPACK, Operation, WAIT_PARAMETER, WORKER_FIELD};
+use crate::protocol::http::openapi::{Answer, Content, Description, Shapes};
+use serde_json::Value;
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, Parameter, ParameterBuilder};
+use utoipa::openapi::path::{ParameterIn, PathItem, PathItemBuilder};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, ArrayItems, Object, ObjectBuilder, OneOfBuilder,
+    SchemaType, Type,
+};
+use utoipa::openapi::{ContentBuilder, RefOr, Required, ResponseBuilder, Schema};
+
+/// Whether fields that the table does not name are passed over, or never there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Pass,
+    Never,
+}
+
+/// The shape of a message.
+fn table(fields: &[Field], others: Others) -> ObjectBuilder {
+    let mut shape = ObjectBuilder::new().schema_type(Type::Object);
+    if others == Others::Never {
+        shape = shape.additional_properties(Some(AdditionalProperties::FreeForm(false)));
+    }
+    for field in fields {
+        shape = shape.property(field.name, property(field));
+        if field.need == Need::Must {
+            shape = shape.required(field.name);
+        }
+    }
+    shape
+}
+
+fn property(field: &Field) -> Schema {
+    let default = match field.need {
+        // Proof: the tables are constant, and a test makes the document of all of them.
+        Need::Default(json) => Some(serde_json::from_str(json).expect("a default is JSON")),
+        Need::Must | Need::May => None,
+    };
+    let about = Some(field.about);
+    let object = |object: ObjectBuilder, default: Option<Value>| {
+        Schema::from(object.description(about).default(default))
+    };
+    match field.kind {
+        Kind::Texts => {
+            let array = ArrayBuilder::new().items(Object::with_type(Type::String));
+            Schema::from(array.min_items(Some(1)).description(about))
+        }
+        Kind::Matcher => {
+            let array = ArrayBuilder::new().items(condition());
+            Schema::from(array.description(about))
+        }
+        Kind::Map(fields) => object(table(fields, Others::Never), default),
+        kind => object(scalar(kind), default),
+    }
+}
+
+fn scalar(kind: Kind) -> ObjectBuilder {
+    let of = |kind: Type| ObjectBuilder::new().schema_type(kind);
+    match kind {
+        Kind::Bool => of(Type::Boolean),
+        Kind::Id => of(Type::String).pattern(Some("^[0-9]+$")),
+        Kind::Integer { min, max, strict } => {
+            let narrow = |bound: i64| isize::try_from(bound).unwrap_or(isize::MAX);
+            let integer = of(Type::Integer).minimum(Some(narrow(min)));
+            if strict { integer.maximum(Some(narrow(max))) } else { integer }
+        }
+        Kind::Seconds => of(Type::Number).exclusive_minimum(Some(0_isize)),
+        Kind::Word(words) => of(Type::String).enum_values(Some(words.iter().copied())),
+        Kind::Text | Kind::Moment | Kind::Path | Kind::Url => of(Type::String),
+        Kind::Any | Kind::Texts | Kind::Matcher | Kind::Map(_) => {
+            ObjectBuilder::new().schema_type(SchemaType::AnyValue)
+        }
+    }
+}
+
+/// `[path, operator, value]`.
+fn condition() -> ArrayBuilder {
+    let operators = OPERATORS.map(|(text, _)| text);
+    let operator = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(operators));
+    let items = [
+        Schema::from(Object::with_type(Type::String)),
+        Schema::from(operator),
+        Schema::from(Object::with_type(SchemaType::AnyValue)),
+    ];
+    ArrayBuilder::new()
+        .prefix_items(items)
+        .items(ArrayItems::False)
+        .min_items(Some(3))
+        .max_items(Some(3))
+}
+
+/// A report, which is a success or a failure.
+fn report(shapes: &mut Shapes) -> RefOr<Schema> {
+    let mut one = |name: &str, fields: &[Field], word: &str| {
+        let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
+        let shape = table(fields, Others::Pass).property("type", word);
+        shapes.add(name, Schema::from(shape).into())
+    };
+    let success = one("Success", &DONE, TYPES[0]);
+    let failure = one("Failure", &FAILURE, TYPES[1]);
+    Schema::from(OneOfBuilder::new().item(success).item(failure)).into()
+}
+
+/// How a job is going, or nil.
+fn status(shapes: &mut Shapes) -> RefOr<Schema> {
+    let status = shapes.add("JobStatus", Schema::from(table(&STATUS, Others::Never)).into());
+    let gone = ObjectBuilder::new()
+        .schema_type(Type::Null)
+        .description(Some("The job is over and its result is gone, or it was cancelled"));
+    Schema::from(OneOfBuilder::new().item(status).item(gone)).into()
+}
+
+/// The shape of an error.
+pub(in crate::protocol::http) fn error(shapes: &mut Shapes) -> RefOr<Schema> {
+    shapes.add("Wrong", Schema::from(table(&ERROR, Others::Never)).into())
+}
+
+/// The body of a request for this operation.
+fn body(operation: Operation, shapes: &mut Shapes) -> Option<RefOr<Schema>> {
+    let (name, fields, others) = match operation {
+        Operation::Put => ("PushedJob", &JOB[..], Others::Pass),
+        Operation::Enlist => ("Worker", &WORKER[..], Others::Pass),
+        Operation::Constrain => ("Constraint", &CONSTRAINT[..], Others::Never),
+        Operation::Report => return Some(report(shapes)),
+        _ => return None,
+    };
+    Some(shapes.add(name, Schema::from(table(fields, others)).into()))
+}
+
+/// What is said of an operation.
+pub(in crate::protocol::http) fn describe(
+    operation: Operation,
+    shapes: &mut Shapes,
+) -> Description {
+    let body = body(operation, shapes);
+    let mut closed = |name: &str, fields: &[Field]| {
+        Some(shapes.add(name, Schema::from(table(fields, Others::Never)).into()))
+    };
+    let nothing_to_say =
+        Schema::from(ObjectBuilder::new().schema_type(Type::Object).max_properties(Some(0)));
+    let going = "How the job is going; a result that is kept until it is fetched goes with this";
+    let (summary, answers) = match operation {
+        Operation::Put => {
+            ("Push a job", vec![(201, "The job is queued", closed("JobAccepted", &JOB_ACCEPTED))])
+        }
+        Operation::Follow => ("Ask how a job is going", vec![(200, going, Some(status(shapes)))]),
+        Operation::Await => {
+            let ended = "How the job has ended; a result that is kept until fetched goes with this";
+            ("Wait for the end of a job", vec![(200, ended, Some(status(shapes)))])
+        }
+        Operation::Cancel => ("Cancel a job", vec![(204, "It is cancelled", None)]),
+        Operation::Enlist => {
+            let accepted = closed("WorkerAccepted", &WORKER_ACCEPTED);
+            ("Register a worker", vec![(201, "It is on the list", accepted)])
+        }
+        Operation::Dismiss => ("Unregister a worker", vec![(204, "Its jobs go back", None)]),
+        Operation::Report => ("Tell what came of a job", vec![(204, "It is noted", None)]),
+        Operation::Show => {
+            let shown = closed("Constraint", &CONSTRAINT);
+            ("Show a constraint", vec![(200, "The constraint", shown)])
+        }
+        Operation::Constrain => {
+            let done = || Some(nothing_to_say.clone().into());
+            let answers = vec![
+                (201, "There is such a constraint now", done()),
+                (200, "The constraint is another one now", done()),
+            ];
+            ("Set a constraint", answers)
+        }
+        Operation::Free => ("Remove a constraint", vec![(204, "Jobs are free of it", None)]),
+    };
+    let wrong = error(shapes);
+    let refusals = refusals(operation).into_iter();
+    let refusals = refusals.map(|(status, when)| (status, when, Some(wrong.clone())));
+    let mut described = Vec::new();
+    for (status, when, schema) in answers.into_iter().chain(refusals) {
+        let Some(schema) = schema else {
+            described.push(Answer { status, when, content: Content::Nothing });
+            continue;
+        };
+        if operation.speaks_json() {
+            described.push(Answer { status, when, content: Content::Json(schema.clone()) });
+        }
+        described.push(Answer { status, when, content: Content::Packed(schema) });
+    }
+    Description { summary, body, answers: described }
+}
+
+/// What the store may say instead, and what is wrong with the request.
+fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
+    let never = (404, "No job was ever given this id");
+    let full = "The server has no place for it, or serves as many clients as it may";
+    let bad = (400, "A field is missing or wrong, or the message is no proper HTTP");
+    let no_space = (507, "The disk is full");
+    match operation {
+        Operation::Put | Operation::Enlist | Operation::Constrain => {
+            vec![bad, (503, full), no_space]
+        }
+        Operation::Follow => vec![never],
+        Operation::Await => vec![
+            (400, "The time to wait is no number of seconds, or the message is no proper HTTP"),
+            never,
+            (408, "The job has not ended in this time, or the request took too long to come"),
+        ],
+        Operation::Cancel => vec![
+            (404, "There is no such job any more, or never was"),
+            (409, "It is running or has ended"),
+        ],
+        Operation::Dismiss => vec![bad, (404, "There is no such worker")],
+        Operation::Report => vec![bad, (404, "The worker does not hold this job"), no_space],
+        Operation::Show | Operation::Free => vec![
+            (400, "The name is empty or not UTF-8, or the message is no proper HTTP"),
+            (404, "There is no constraint of this name"),
+        ],
+    }
+}
+
+/// What an operation reads from the head beside the path.
+pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Parameter> {
+    let mut parameters = Vec::new();
+    if operation.names_worker() {
+        let id = ObjectBuilder::new().schema_type(Type::String);
+        let worker = ParameterBuilder::new().name(WORKER_FIELD).parameter_in(ParameterIn::Header);
+        let worker = worker.required(Required::True).description(Some("The id of the worker"));
+        parameters.push(worker.schema(Some(Schema::from(id))).build());
+    }
+    if operation == Operation::Await {
+        let seconds = ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .minimum(Some(0_isize))
+            .default(Some(Value::from(super::POLLING_DEFAULT.as_secs())));
+        let wait = ParameterBuilder::new().name(WAIT_PARAMETER).parameter_in(ParameterIn::Query);
+        let wait = wait.required(Required::False).description(Some("How many seconds to wait"));
+        parameters.push(wait.schema(Some(Schema::from(seconds))).build());
+    }
+    parameters
+}
+
+/// What the server asks of workers.
+pub(in crate::protocol::http) fn webhook(shapes: &mut Shapes) -> (&'static str, PathItem) {
+    let job = table(&WORKER_JOB, Others::Never);
+    let job = shapes.add("WorkerJob", Schema::from(job).into());
+    let content = ContentBuilder::new().schema(Some(job)).build();
+    let body = RequestBodyBuilder::new().content(MSGPACK, content).required(Some(Required::True));
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some("worker_job"))
+        .summary(Some("Take a job: POST {url}/worker-job, url being where the worker listens"))
+        .request_body(Some(body.build()));
+    for (status, what) in WORKER_ANSWERS {
+        operation = operation.response(status, ResponseBuilder::new().description(what).build());
+    }
+    let item = PathItemBuilder::new().operation(HttpMethod::Post, operation.build());
+    ("worker-job", item.build())
+}
+
+/// What a worker may answer.
+const WORKER_ANSWERS: [(&str, &str); 4] = [
+    ("202", "The worker works on it, and tells by POST /done what came of it"),
+    ("400", "The job is none for it: it has failed, and is not offered to this worker again"),
+    ("404", "The same, and the worker is offered no jobs of this name any more"),
+    ("default", "The job goes back; the worker is tried again after 1, 2, 4 and 8 seconds"),
+];

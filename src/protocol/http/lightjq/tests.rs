@@ -1,0 +1,295 @@
+//! The session alone, with replies made by hand: what is asked, what is wrong, who waits.
+
+use super::messages::{Field, JOB, WORKER};
+use crate::base::buf::{Input, OutBuf};
+use crate::base::time::Now;
+use crate::model::command::Command;
+use crate::model::id::JobId;
+use crate::model::job::{Retry, Terms, Turn, Urgency};
+use crate::model::reply::{Refusal, Reply};
+use crate::protocol::http::Session;
+use crate::protocol::{Shared, Step};
+use crate::wire::msgpack::{from_json, to_json};
+use serde_json::{Value, json};
+
+struct Client {
+    session: Session,
+    shared: Shared,
+    out: OutBuf,
+    serial: u32,
+}
+
+fn request(line: &str, fields: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: {length}\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+fn packed(json: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    from_json(json.to_string().as_bytes(), &mut bytes).unwrap();
+    bytes
+}
+
+impl Client {
+    fn new() -> Self {
+        let session = Session::new(Now::default());
+        Self { session, shared: Shared::new(1000), out: OutBuf::default(), serial: 0 }
+    }
+
+    /// Offers bytes, or a turn without. What is asked of the store, in words, or the step.
+    fn turn(&mut self, bytes: &[u8]) -> String {
+        let mut input = Input::new(bytes);
+        let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
+        let (serial, words) = match step {
+            Step::Work(serial, work) => (serial, format!("{work:?}")),
+            Step::Submit(serial, command) => (serial, words(&command)),
+            step => (self.serial, format!("{step:?}")),
+        };
+        self.serial = serial;
+        words
+    }
+
+    fn ask(&mut self, line: &str, fields: &str, body: &Value) -> String {
+        let body = if body.is_null() { Vec::new() } else { packed(body) };
+        self.turn(&request(line, fields, &body))
+    }
+
+    fn reply(&mut self, reply: &Reply<'_>) -> (u16, String) {
+        self.session.handle_reply(self.serial, reply);
+        assert!(self.session.wants_turn());
+        assert_eq!(self.turn(b""), "Answered");
+        self.written()
+    }
+
+    /// The status that was written, and the body as JSON.
+    fn written(&mut self) -> (u16, String) {
+        let bytes = std::mem::take(self.out.tail());
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = std::str::from_utf8(&bytes[..end]).unwrap();
+        let (status, body) = (head[9..12].parse().unwrap(), &bytes[end + 4..]);
+        let mut text = Vec::new();
+        if head.contains("application/msgpack") {
+            to_json(body, &mut text).unwrap();
+        } else {
+            text.extend_from_slice(body);
+        }
+        (status, String::from_utf8(text).unwrap())
+    }
+}
+
+fn words(command: &Command<'_>) -> String {
+    let Command::Put { queue, urgency, turn, payload, terms: Some(terms) } = command else {
+        return format!("{command:?}");
+    };
+    let Urgency::Number(urgency) = urgency else { panic!("{urgency:?}") };
+    assert_eq!(*turn, Turn::OldestFirst);
+    let mut json = Vec::new();
+    to_json(payload.bytes, &mut json).unwrap();
+    let Terms { delay_ms: 0, ttl_ms: 0, retry, followed: true, fetch_once: true, .. } = terms
+    else {
+        panic!("{terms:?}")
+    };
+    let Some(Retry { limit, first_ms: 1000, factor: 2, max_ms: 3_600_000, jitter_percent: 10 }) =
+        retry
+    else {
+        panic!("{retry:?}")
+    };
+    let (lease, keep, bury) = (terms.lease_ms, terms.keep_ms, terms.bury_ms);
+    let (queue, json) = (queue.escape_ascii(), String::from_utf8(json).unwrap());
+    format!("{queue} {json} {urgency} lease {lease} retries {limit} keep {keep} bury {bury}")
+}
+
+#[test]
+fn a_job_is_put_as_it_is_pushed() {
+    let mut client = Client::new();
+    client.shared.result_ttl_ms = 7000;
+    let plain = json!({"name": "sum", "argument": {"a": [1]}});
+    let expected = r#"sum {"a":[1]} 0 lease 30000 retries 10 keep 0 bury 7000"#;
+    assert_eq!(client.ask("POST /job", "", &plain), expected);
+    assert_eq!(client.reply(&Reply::Put(JobId(7))), (201, r#"{"job_id":"7"}"#.to_owned()));
+    let full = json!({"name": "n", "argument": null, "priority": -2_147_483_648_i64,
+        "max_retry": 0, "keep_result": true, "timeout": 0.25});
+    let expected = "n null 2147483648 lease 250 retries 0 keep 7000 bury 7000";
+    assert_eq!(client.ask("POST /job", "", &full), expected);
+    let (status, why) = client.reply(&Reply::Refused(Refusal::Full));
+    assert_eq!((status, why.contains("no place left for another job")), (503, true));
+    // The same if the body comes later, in pieces.
+    let bytes = request("POST /job", "", &packed(&full));
+    let (last, before) = bytes.split_last().unwrap();
+    assert_eq!(client.turn(before), "Hungry");
+    assert_eq!(client.turn(&[*last]), expected);
+    let (status, why) = client.reply(&Reply::Refused(Refusal::DiskFull));
+    assert_eq!((status, why.contains("disk is full")), (507, true));
+}
+
+#[test]
+fn every_row_asks_for_what_it_says() {
+    let worker = json!({"name": "w", "url": "http://h:1", "max_jobs": 3, "jobs": ["a", "b"]});
+    let done = json!({"job_id": "7", "type": "success", "result": 1});
+    let constraint = json!({"matcher": [], "max_running": 1});
+    for (line, body, asked) in [
+        ("GET /job/7", Value::Null, "Follow { id: JobId(7) }"),
+        ("GET /job/007", Value::Null, "Follow { id: JobId(0) }"),
+        ("GET /job/x", Value::Null, "Follow { id: JobId(0) }"),
+        ("GET /job/7/polling", Value::Null, "Await { id: JobId(7), wait_ms: 5000 }"),
+        ("GET /job/7/polling?timeout=0.5", Value::Null, "Await { id: JobId(7), wait_ms: 500 }"),
+        ("GET /job/7/polling?timeout=0&x", Value::Null, "Await { id: JobId(7), wait_ms: 0 }"),
+        (
+            "GET /job/7/polling?timeout=1&%74imeout=99999999999999999999",
+            Value::Null,
+            "Await { id: JobId(7), wait_ms: 18446744073709551615 }",
+        ),
+        ("DELETE /job/7", Value::Null, "Cancel { id: JobId(7) }"),
+        ("POST /worker", worker, "Enlist(Worker { name: \"w\", url: \"http://h:1\", max_jobs: 3"),
+        ("DELETE /worker", Value::Null, "Dismiss { worker: WorkerId(3) }"),
+        ("POST /done", done, "Report { worker: WorkerId(3), id: JobId(7), report: Success"),
+        ("GET /constraint/a%2Fb", Value::Null, "Constraint { name: \"a/b\" }"),
+        ("PUT /constraint/%C3%A9", constraint, "Constrain(Constraint { name: \"é\", matcher: []"),
+        ("DELETE /constraint/c", Value::Null, "Free { name: \"c\" }"),
+    ] {
+        let found = Client::new().ask(line, "Worker-Id: 3\r\n", &body);
+        assert!(found.starts_with(asked), "{line}: {found}");
+    }
+    let stranger = Client::new().ask("DELETE /worker", "worker-id: 03\r\n", &Value::Null);
+    assert_eq!(stranger, "Dismiss { worker: WorkerId(0) }", "nobody has this id");
+}
+
+/// The answer to a request that the store is not asked about.
+fn refused(line: &str, fields: &str, body: &[u8]) -> (u16, String) {
+    let mut client = Client::new();
+    if client.turn(&request(line, fields, body)) == "Answered" && client.out.is_empty() {
+        assert!(client.session.wants_turn());
+        assert_eq!(client.turn(b""), "Answered");
+    }
+    let (status, text) = client.written();
+    assert!(client.session.is_settled());
+    let error: Value = serde_json::from_str(&text).unwrap();
+    (status, error["error"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn what_is_wrong_with_a_field_is_said_with_its_name() {
+    let job = json!({"name": "n", "argument": 1, "priority": 1, "max_retry": 2,
+        "keep_result": true, "timeout": 1});
+    let worker = json!({"name": "w", "url": "http://h:1", "max_jobs": 3, "jobs": ["a"]});
+    let tables: [(&str, Value, &[Field]); 2] =
+        [("POST /job", job, &JOB), ("POST /worker", worker, &WORKER)];
+    let mut wrong = 0;
+    for (line, whole, table) in tables {
+        for field in table.iter().filter(|field| field.name != "argument") {
+            let mut body = whole.clone();
+            body[field.name] = json!({});
+            let (status, why) = refused(line, "", &packed(&body));
+            assert_eq!(status, 400);
+            assert!(why.starts_with(&format!("field '{}' must be ", field.name)), "{why}");
+            wrong += 1;
+        }
+    }
+    assert_eq!(wrong, 9);
+    let id = "Worker-Id: 3\r\n";
+    for (line, body, words) in [
+        ("POST /job", json!({"name": "n"}), "field 'argument' is missing"),
+        ("POST /worker", json!({"name": "n", "max_jobs": 1}), "field 'url' is missing"),
+        ("POST /done", json!({"type": "success"}), "field 'job_id' is missing"),
+        ("POST /done", json!({"job_id": "1", "type": "done"}), "field 'type' must be"),
+        ("POST /done", json!({"job_id": "1", "type": "failure"}), "field 'reason' is missing"),
+        ("PUT /constraint/c", json!({"max_running": 1}), "field 'matcher' is missing"),
+        ("PUT /constraint/c", json!({"matcher": [], "x": 1}), "field 'x' is unknown here"),
+    ] {
+        let (status, why) = refused(line, id, &packed(&body));
+        assert_eq!(status, 400);
+        assert!(why.starts_with(words), "{why}");
+    }
+    for (body, words) in [
+        (&b""[..], "the body "),
+        (b"{}", "the body "),
+        (b"\xc1", "the body "),
+        (b"\xdf\xff\xff\xff\xff", "the body "),
+        (b"\x80\x80", "the body "),
+    ] {
+        let (status, why) = refused("POST /job", "", body);
+        assert!(status == 400 && why.starts_with(words), "{status} {why}");
+    }
+}
+
+#[test]
+fn heads_are_read_before_bodies() {
+    for line in ["POST /done", "DELETE /worker"] {
+        let (status, why) = refused(line, "", b"");
+        assert_eq!(status, 400);
+        assert!(why.starts_with("field 'worker-id' of the head is missing"), "{why}");
+    }
+    for wrong in ["", "x", "-1", "1e3", "inf", "NaN", "+1", "1s", "1.2.3", "0x10"] {
+        let (status, why) = refused(&format!("GET /job/1/polling?timeout={wrong}"), "", b"");
+        assert_eq!(
+            (status, why.starts_with("parameter 'timeout' must be")),
+            (400, true),
+            "{wrong}"
+        );
+    }
+    let job = packed(&json!({"name": "n", "argument": 1}));
+    let kind = |kind: &str| format!("Content-Type: {kind}\r\n");
+    for other in ["application/json", "text/plain", "application/problem+json", "image/png;q=1"] {
+        let (status, why) = refused("POST /job", &kind(other), &job);
+        assert_eq!((status, why.contains("application/msgpack")), (415, true), "{why}");
+    }
+    for fine in ["", "Application/MsgPack; x=y", "application/x-msgpack", "application/vnd.msgpack"]
+    {
+        assert!(Client::new().turn(&request("POST /job", &kind(fine), &job)).starts_with("n 1"));
+    }
+    let (status, why) = refused("PUT /constraint/c", &kind("text/plain"), b"{}");
+    assert_eq!((status, why.contains("or application/json")), (415, true), "{why}");
+    for name in ["", "%ff"] {
+        assert_eq!(refused(&format!("GET /constraint/{name}"), "", b"").0, 400);
+    }
+}
+
+#[test]
+fn a_constraint_is_spoken_of_in_json_too() {
+    let text = r#"{"matcher":[["name","=","a"]],"max_running":2}"#;
+    let as_json = "Content-Type: application/json; charset=utf-8\r\n";
+    let mut client = Client::new();
+    let asked = client.turn(&request("PUT /constraint/c", as_json, text.as_bytes()));
+    assert!(asked.starts_with("Constrain(Constraint { name: \"c\""), "{asked}");
+    assert_eq!(client.reply(&Reply::Constrained { new: true }), (201, "{}".to_owned()));
+    assert_eq!(refused("PUT /constraint/c", as_json, b"{").0, 400);
+    let constraint = super::messages::read_constraint_json("c", text.as_bytes()).unwrap();
+    for fields in [as_json, "Accept: text/html, application/json;q=0.9, */*\r\n", ""] {
+        client.ask("GET /constraint/c", fields, &Value::Null);
+        let bytes_before = client.out.len();
+        assert_eq!(bytes_before, 0);
+        client.session.handle_reply(client.serial, &Reply::Constraint(&constraint));
+        client.turn(b"");
+        let head = String::from_utf8_lossy(client.out.tail()).into_owned();
+        assert_eq!(head.contains("application/json"), !fields.is_empty());
+        assert_eq!(client.written(), (200, text.to_owned()));
+    }
+    client.ask("DELETE /constraint/c", "", &Value::Null);
+    assert_eq!(client.reply(&Reply::Done), (204, String::new()));
+    client.ask("DELETE /constraint/c", "", &Value::Null);
+    assert_eq!(client.reply(&Reply::NoConstraint).0, 404);
+}
+
+#[test]
+fn only_who_waits_for_the_end_of_a_job_is_called_off() {
+    let mut client = Client::new();
+    for line in ["GET /job/7", "DELETE /job/7"] {
+        client.ask(line, "", &Value::Null);
+        assert_eq!(client.session.waits_for(), None);
+        client.reply(&Reply::NoJob);
+    }
+    for end in [Reply::NotYet, Reply::Cancelled] {
+        client.ask("GET /job/7/polling?timeout=60", "", &Value::Null);
+        assert_eq!(client.session.waits_for(), Some(client.serial));
+        assert_eq!(client.session.deadline(), None, "it is the server that takes its time");
+        let (status, why) = client.reply(&end);
+        assert_eq!((status, client.session.waits_for()), (408, None), "{why}");
+    }
+    client.ask("GET /job/7/polling", "", &Value::Null);
+    assert_eq!(client.reply(&Reply::Gone), (200, "null".to_owned()));
+    client.ask("DELETE /job/7", "", &Value::Null);
+    assert_eq!(client.reply(&Reply::Gone).0, 404);
+    client.ask("DELETE /job/7", "", &Value::Null);
+    assert_eq!(client.reply(&Reply::Refused(Refusal::TooLate(JobId(7)))).0, 409);
+}

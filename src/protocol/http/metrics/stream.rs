@@ -1,0 +1,50 @@
+//! The metrics as text, a piece at a time: what the server counts of itself, then what the queues
+//! have, one metric after the other, and each some queues at a time.
+
+use super::text::{Family, General, Queues, write};
+use super::{Found, Queue};
+use crate::base::limits::FIGURES_AT_ONCE;
+use crate::model::figures::Figures;
+use crate::protocol::http::Long;
+use std::sync::Arc;
+
+/// An answer that is being written.
+#[derive(Debug)]
+pub(in crate::protocol::http) struct Stream {
+    general: Option<General>,
+    queues: Arc<[Queue]>,
+    /// The metric that is being written, and how many queues are.
+    family: usize,
+    written: usize,
+}
+
+impl Stream {
+    pub(in crate::protocol::http) fn new(figures: Box<Figures>, found: Found) -> Self {
+        let Found { queues, others, other_queues } = found;
+        let general = General { figures, others, other_queues };
+        Self { general: Some(general), queues: queues.into(), family: 0, written: 0 }
+    }
+}
+
+impl Long for Stream {
+    /// O([`FIGURES_AT_ONCE`]).
+    fn fill(&mut self, text: &mut Vec<u8>) -> bool {
+        if let Some(general) = self.general.take() {
+            write(general, true, text);
+            return false;
+        }
+        let Some(&family) = Family::ALL.get(self.family) else {
+            text.extend_from_slice(b"# EOF\n");
+            return true;
+        };
+        let end = (self.written + FIGURES_AT_ONCE).min(self.queues.len());
+        let range = self.written..end;
+        write(Queues { family, all: Arc::clone(&self.queues), range }, self.written == 0, text);
+        self.written = end;
+        if end == self.queues.len() {
+            self.family += 1;
+            self.written = 0;
+        }
+        false
+    }
+}

@@ -1,0 +1,133 @@
+//! The text as it is, and which queues have figures of their own.
+
+use super::text::label;
+use super::*;
+use crate::base::histogram::Histogram;
+use crate::model::figures::{DoorFigures, Figures, JournalFigures};
+use crate::protocol::http::Long;
+
+fn counted(serial: u64, jobs: u32) -> Counted {
+    Counted { serial, name: serial.to_string().into_bytes().into(), jobs }
+}
+
+/// Every metric with a number of its own.
+fn figures() -> Box<Figures> {
+    let mut histogram = Histogram::default();
+    histogram.note(3_000, 2);
+    histogram.note(50_000_000, 1);
+    let mut figures = Box::<Figures>::default();
+    figures.doors[1] = DoorFigures { open: 1, accepted: 2, refused: 3, bytes_in: 4, bytes_out: 5 };
+    figures.store.jobs = 6;
+    figures.store.queues = 7;
+    figures.store.waiters = 8;
+    for (deed, count) in figures.store.totals.deeds.iter_mut().zip(9..) {
+        *deed = count;
+    }
+    figures.store.totals.ready_ms.note(1_500, 4);
+    figures.answered_ns = histogram;
+    figures.passes.took_ns = histogram;
+    figures.passes.longest_ns = 50_000_000;
+    figures.passes.busy_millionths = 250_000;
+    figures.queries.waiting = 21;
+    figures.queries.begun = 22;
+    figures.queries.failed = 23;
+    figures.queries.timed_out = 24;
+    figures.resident_bytes = Some(25);
+    figures.journal = Some(JournalFigures {
+        live_bytes: 26,
+        dead_bytes: 27,
+        free_bytes: 28,
+        total_bytes: 29,
+        pending_bytes: 30,
+        segments: 31,
+        batches: 32,
+        records: 33,
+        written_bytes: 34,
+        moved_bytes: 35,
+        sync_ns: 36_000,
+        sync_worst_ns: 37_000,
+        syncs: vec![(Some(20_000), 1), (Some(50_000), 2), (None, 0)],
+        full: true,
+    });
+    figures
+}
+
+#[test]
+fn the_text_is_this() {
+    let tally = Tally {
+        ready: 1,
+        parked: 7,
+        aside: 2,
+        delayed: 3,
+        held: 4,
+        buried: 5,
+        kept: 6,
+        oldest_ms: 70,
+    };
+    let names: [&[u8]; 3] = [b"plain", b"\"quoted\"\n\\ \xc3\xa9", b"\xff"];
+    let queues = names.map(|name| Queue { name: name.into(), tally });
+    let others = Tally { ready: 8, oldest_ms: 9_000, ..Tally::default() };
+    let found = Found { queues: queues.into(), others, other_queues: 10 };
+    let mut stream = Stream::new(figures(), found);
+    let (mut text, mut piece) = (Vec::new(), Vec::new());
+    let mut over = false;
+    while !over {
+        piece.clear();
+        over = stream.fill(&mut piece);
+        text.extend_from_slice(&piece);
+    }
+    let text = String::from_utf8(text).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/metrics.txt"));
+    assert!(text == expected, "this is the text now:\n{text}");
+}
+
+#[test]
+fn names_stay_different() {
+    assert_eq!(label(b"a b"), "a b");
+    assert_eq!(label(b"\\xff"), "\\\\xff");
+    assert_eq!(label(b"\xff\xc3\xa9\xc3"), "\\xffé\\xc3");
+}
+
+#[test]
+fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
+    let mut gather = Gather::default();
+    let all = u64::try_from(FIGURES_QUEUES).unwrap() + 50;
+    // Those with odd numbers are the larger ones.
+    let jobs = |serial: u64| if serial % 2 == 1 { 1_000 } else { 1 };
+    let mut next = Some(0);
+    for from in (1..=2 * all).step_by(100) {
+        assert_eq!(gather.ask(), Census::Queues(next.unwrap()));
+        let queues = (from..(from + 100).min(2 * all + 1)).map(|at| counted(at, jobs(at)));
+        next = u32::try_from(from + 100).ok().filter(|&next| u64::from(next) <= 2 * all);
+        let page = Page { queues: queues.collect(), next, ..Page::default() };
+        assert!(gather.take(page).is_none());
+    }
+    assert_eq!(next, None);
+    let one = Tally { ready: 1, oldest_ms: 5, ..Tally::default() };
+    assert_eq!(gather.ask(), Census::Jobs(0));
+    let tallies = (1..=2 * all).map(|serial| (serial, one)).collect();
+    assert!(gather.take(Page { tallies, next: Some(7), ..Page::default() }).is_none());
+    assert_eq!(gather.ask(), Census::Jobs(7));
+    let tallies = vec![(2 * all - 1, one), (5_000_000, Tally { held: 3, ..one })];
+    let found = gather.take(Page { tallies, ..Page::default() }).unwrap();
+    assert_eq!((found.queues.len(), found.other_queues), (FIGURES_QUEUES, 2 * all - 1_000));
+    let ready: u64 = found.queues.iter().map(|queue| queue.tally.ready).sum();
+    assert_eq!((ready + found.others.ready, found.others.held), (2 * all + 2, 3));
+    for queue in &found.queues {
+        let serial: u64 = std::str::from_utf8(&queue.name).unwrap().parse().unwrap();
+        let ready = if serial == 2 * all - 1 { 2 } else { 1 };
+        assert_eq!((serial % 2, queue.tally.ready, queue.tally.oldest_ms), (1, ready, 5));
+    }
+}
+
+#[test]
+fn a_long_name_is_no_label() {
+    let mut gather = Gather::default();
+    let long = Counted { serial: 1, name: [b'x'; FIGURES_NAME_MAX + 1].into(), jobs: 9 };
+    let queues = vec![long, counted(2, 1)];
+    assert!(gather.take(Page { queues, ..Page::default() }).is_none());
+    let one = Tally { ready: 1, ..Tally::default() };
+    let tallies = vec![(1, one), (2, one)];
+    let found = gather.take(Page { tallies, ..Page::default() }).unwrap();
+    assert_eq!((found.queues.len(), found.other_queues, found.others.ready), (1, 1, 1));
+}

@@ -1,0 +1,345 @@
+//! The text itself, by `prometheus-client`'s encoders.
+
+use super::Queue;
+use crate::base::histogram::Histogram;
+use crate::model::core::Door;
+use crate::model::figures::{Deed, DoorFigures, Figures, JournalFigures, Tally};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt::{Error, Write as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Writes what a collector has; without the lines that say what it is, unless it is the `first`
+/// part of its metric. O(text).
+pub(super) fn write(collector: impl Collector, first: bool, out: &mut Vec<u8>) {
+    let mut registry = Registry::with_prefix(env!("CARGO_PKG_NAME"));
+    registry.register_collector(Box::new(collector));
+    let mut text = String::new();
+    // Proof: a String takes everything, and no collector here fails by itself.
+    encode_registry(&mut text, &registry).expect("text is written to memory");
+    let mut rest = &*text;
+    while !first && rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
+    }
+    out.extend_from_slice(rest.as_bytes());
+}
+
+/// What the server counts of itself, and of the queues without figures of their own.
+#[derive(Debug)]
+pub(super) struct General {
+    pub(super) figures: Box<Figures>,
+    pub(super) others: Tally,
+    pub(super) other_queues: u64,
+}
+
+/// One label with a value.
+type Label<'a> = [(&'static str, &'a str); 1];
+
+/// Writes metrics, one after the other.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    fn begin(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        kind: MetricType,
+        fill: impl FnOnce(MetricEncoder<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        fill(self.0.encode_descriptor(name, help, unit, kind)?)
+    }
+
+    fn gauge(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        value: &impl EncodeGaugeValue,
+    ) -> Result<(), Error> {
+        self.begin(name, unit, help, MetricType::Gauge, |mut metric| metric.encode_gauge(value))
+    }
+
+    fn counter(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        value: &impl EncodeCounterValue,
+    ) -> Result<(), Error> {
+        self.begin(name, unit, help, MetricType::Counter, |mut metric| {
+            metric.encode_counter::<NoLabelSet, _, u64>(value, None)
+        })
+    }
+
+    fn gauges<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl Iterator<Item = (Label<'l>, u64)>,
+    ) -> Result<(), Error> {
+        self.begin(name, None, help, MetricType::Gauge, |mut metric| {
+            for (label, value) in values {
+                metric.encode_family(&label)?.encode_gauge(&value)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn counters<'l>(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        values: impl Iterator<Item = (Label<'l>, u64)>,
+    ) -> Result<(), Error> {
+        self.begin(name, unit, help, MetricType::Counter, |mut metric| {
+            for (label, value) in values {
+                let mut one = metric.encode_family(&label)?;
+                one.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A histogram of lengths of time, of which a second has `per_second`.
+    fn times(
+        &mut self,
+        name: &str,
+        help: &str,
+        (sum, classes): (u64, impl Iterator<Item = (Option<u64>, u64)>),
+        per_second: u64,
+    ) -> Result<(), Error> {
+        let seconds = |value: u64| quotient(value, per_second);
+        let buckets: Vec<(f64, u64)> =
+            classes.map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        self.begin(name, Some(&Unit::Seconds), help, MetricType::Histogram, |mut metric| {
+            metric.encode_histogram::<NoLabelSet>(seconds(sum), count, &buckets, None)
+        })
+    }
+}
+
+/// `value` in a larger unit.
+#[expect(clippy::cast_precision_loss, reason = "15 digits are enough to look at")]
+fn quotient(value: u64, per_unit: u64) -> f64 {
+    value as f64 / per_unit as f64
+}
+
+const NANOSECONDS: u64 = 1_000_000_000;
+const MILLISECONDS: u64 = 1_000;
+
+/// From about a microsecond to about a minute.
+fn nanoseconds(histogram: &Histogram) -> (u64, impl Iterator<Item = (Option<u64>, u64)>) {
+    (histogram.sum(), histogram.classes(10, 36))
+}
+
+impl Collector for General {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut out = Writer(encoder);
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        out.begin("build", None, "The program.", MetricType::Info, |mut metric| {
+            metric.encode_info(&version)
+        })?;
+        self.encode_store(&mut out)?;
+        self.encode_doors(&mut out)?;
+        self.encode_loop(&mut out)?;
+        if let Some(journal) = &self.figures.journal {
+            encode_journal(journal, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+impl General {
+    fn encode_store(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let store = &self.figures.store;
+        out.gauge("jobs", None, "Jobs in whatever state.", &store.jobs)?;
+        let help = "Queues that are remembered, idle ones included.";
+        out.gauge("queues", None, help, &store.queues)?;
+        out.gauge("waiters", None, "Takes that wait for a job.", &store.waiters)?;
+        let deeds = Deed::ALL.iter().zip(store.totals.deeds);
+        let help = "What has happened to jobs since the start, by what it was.";
+        let deeds = deeds.map(|(deed, count)| ([("event", deed.name())], count));
+        out.counters("job_events", None, help, deeds)?;
+        let ready = &store.totals.ready_ms;
+        let help = "How long jobs were ready before they were handed out.";
+        let classes = (ready.sum(), ready.classes(0, 22));
+        out.times("job_ready", help, classes, MILLISECONDS)?;
+        let help = "How long commands took until they were answered: those answered in the pass \
+            that read them as long as that pass, others until the disk had what they rest on. The \
+            time that a take waits for a job is left out.";
+        let answered = nanoseconds(&self.figures.answered_ns);
+        out.times("command", help, answered, NANOSECONDS)?;
+        let help = "Queues that have no figures of their own: those with the fewest jobs when \
+            there are more than 1,000, and those with names of more than 256 bytes.";
+        out.gauge("other_queues", None, help, &self.other_queues)?;
+        let help = "Jobs of queues that have no figures of their own, and of those that came \
+            while jobs were counted, by what they are doing.";
+        let others = states(&self.others).map(|(state, count)| ([("state", state)], count));
+        out.gauges("other_queue_jobs", help, others.into_iter())?;
+        let help = "Age of the oldest ready job of these queues; 0 if there is none.";
+        let age = quotient(u64::from(self.others.oldest_ms), MILLISECONDS);
+        out.gauge("other_queue_oldest_ready", Some(&Unit::Seconds), help, &age)
+    }
+
+    fn encode_doors(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let doors = Door::ALL.iter().zip(&self.figures.doors);
+        let doors = doors.map(|(door, figures)| ([("door", door.name())], figures));
+        let by = |value: fn(&DoorFigures) -> u64| {
+            doors.clone().map(move |(label, figures)| (label, value(figures)))
+        };
+        let help = "Connections that are served, by door.";
+        out.gauges("connections", help, by(|door| door.open))?;
+        let help = "Connections accepted, by door.";
+        out.counters("connections_accepted", None, help, by(|door| door.accepted))?;
+        let help = "Connections refused because there was no place, by door.";
+        out.counters("connections_refused", None, help, by(|door| door.refused))?;
+        let help = "Bytes received, by door.";
+        out.counters("received", Some(&Unit::Bytes), help, by(|door| door.bytes_in))?;
+        let help = "Bytes sent, by door.";
+        out.counters("sent", Some(&Unit::Bytes), help, by(|door| door.bytes_out))
+    }
+
+    fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {
+        let passes = &self.figures.passes;
+        let help = "How long passes of the loop took, from the wake-up to the last write.";
+        out.times("loop_pass", help, nanoseconds(&passes.took_ns), NANOSECONDS)?;
+        let help = "The longest pass since the start.";
+        let longest = quotient(passes.longest_ns, NANOSECONDS);
+        out.gauge("loop_longest_pass", Some(&Unit::Seconds), help, &longest)?;
+        let help = "Which part of the time the loop was busy: over the last 10 seconds or more.";
+        let busy = quotient(passes.busy_millionths, 1_000_000);
+        out.gauge("loop_utilisation_ratio", None, help, &busy)?;
+        if let Some(resident) = self.figures.resident_bytes {
+            let help = "Resident memory, looked at every 10 seconds at most.";
+            out.gauge("resident_memory", Some(&Unit::Bytes), help, &resident)?;
+        }
+        let queries = &self.figures.queries;
+        out.gauge("queries_waiting", None, "Queries that wait for their turn.", &queries.waiting)?;
+        out.counter("queries", None, "Queries whose evaluation was begun.", &queries.begun)?;
+        let help = "Queries that ended with an error, those that took too long included.";
+        out.counter("queries_failed", None, help, &queries.failed)?;
+        let help = "Queries that took longer than --query-timeout.";
+        out.counter("queries_timed_out", None, help, &queries.timed_out)
+    }
+}
+
+fn encode_journal(journal: &JournalFigures, out: &mut Writer<'_>) -> Result<(), Error> {
+    let help = "Bytes of the journal: live ones are records in force, dead ones have still to be \
+        given up, free ones are ready to be written, pending ones wait for the disk.";
+    let bytes = [
+        ("live", journal.live_bytes),
+        ("dead", journal.dead_bytes),
+        ("free", journal.free_bytes),
+        ("pending", journal.pending_bytes),
+    ];
+    let bytes = bytes.map(|(kind, count)| ([("kind", kind)], count));
+    out.gauges("journal_bytes", help, bytes.into_iter())?;
+    let help = "Bytes of all files of the journal.";
+    out.gauge("journal_files", Some(&Unit::Bytes), help, &journal.total_bytes)?;
+    out.gauge("journal_segments", None, "Files in use or prepared.", &journal.segments)?;
+    let help = "1 if there was no space for more when it was last tried, else 0.";
+    out.gauge("journal_full", None, help, &u64::from(journal.full))?;
+    out.counter("journal_batches", None, "Batches written.", &journal.batches)?;
+    out.counter("journal_records", None, "Records written.", &journal.records)?;
+    let help = "Bytes written, compaction's share included.";
+    out.counter("journal_written", Some(&Unit::Bytes), help, &journal.written_bytes)?;
+    let help = "Bytes of records that compaction has moved.";
+    out.counter("journal_moved", Some(&Unit::Bytes), help, &journal.moved_bytes)?;
+    let help = "How long syncs took.";
+    let classes = (journal.sync_ns, journal.syncs.iter().copied());
+    out.times("journal_sync", help, classes, NANOSECONDS)?;
+    let worst = quotient(journal.sync_worst_ns, NANOSECONDS);
+    out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
+}
+
+/// The counts of a tally with their names.
+fn states(tally: &Tally) -> [(&'static str, u64); 7] {
+    [
+        ("ready", tally.ready),
+        ("parked", tally.parked),
+        ("aside", tally.aside),
+        ("delayed", tally.delayed),
+        ("held", tally.held),
+        ("buried", tally.buried),
+        ("kept", tally.kept),
+    ]
+}
+
+/// A metric that queues have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Family {
+    Jobs,
+    Oldest,
+}
+
+impl Family {
+    pub(super) const ALL: [Self; 2] = [Self::Jobs, Self::Oldest];
+}
+
+/// One metric of some queues.
+#[derive(Debug)]
+pub(super) struct Queues {
+    pub(super) family: Family,
+    pub(super) all: Arc<[Queue]>,
+    pub(super) range: Range<usize>,
+}
+
+impl Collector for Queues {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let queues = &self.all[self.range.clone()];
+        let mut out = Writer(encoder);
+        match self.family {
+            Family::Jobs => {
+                let help = "Jobs of a queue, by what they are doing; of the 1,000 queues with the \
+                    most jobs, for the others see other_queue_jobs. Counted over several passes.";
+                out.begin("queue_jobs", None, help, MetricType::Gauge, |mut metric| {
+                    for queue in queues {
+                        let name = label(&queue.name);
+                        for (state, count) in states(&queue.tally) {
+                            let labels = [("queue", &*name), ("state", state)];
+                            metric.encode_family(&labels)?.encode_gauge(&count)?;
+                        }
+                    }
+                    Ok(())
+                })
+            }
+            Family::Oldest => {
+                let (unit, help) = (
+                    Some(&Unit::Seconds),
+                    "Age of the oldest ready job of a queue, 0 if there is none: for how long it \
+                     has been ready.",
+                );
+                out.begin("queue_oldest_ready", unit, help, MetricType::Gauge, |mut metric| {
+                    for queue in queues {
+                        let age = quotient(u64::from(queue.tally.oldest_ms), MILLISECONDS);
+                        let labels = [("queue", &*label(&queue.name))];
+                        metric.encode_family(&labels)?.encode_gauge(&age)?;
+                    }
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
+/// The name of a queue as text, so that two names never become the same: backslashes are doubled,
+/// and bytes that are no text are written as `\xHH`.
+pub(super) fn label(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        text.push_str(&chunk.valid().replace('\\', "\\\\"));
+        for byte in chunk.invalid() {
+            // Proof: a String takes everything.
+            write!(text, "\\x{byte:02x}").expect("text is written to memory");
+        }
+    }
+    text
+}

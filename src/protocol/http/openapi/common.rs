@@ -1,0 +1,61 @@
+//! What any request may be answered with, whatever it asks for.
+
+use super::{Answer, Content, Shapes};
+use crate::protocol::http::lightjq;
+use crate::protocol::http::route::{Operation, Route, Segment};
+
+/// Statuses of all operations, with when they come. Each is there for the sake of what may be wrong
+/// with the message, and of a server that is full.
+const ALL: [(u16, &str); 9] = [
+    (400, "The message is no proper HTTP"),
+    (408, "The request took too long to come"),
+    (413, "The body is longer than the server takes (--max-request, and 64 KiB)"),
+    (414, "The target is longer than 8 KiB"),
+    (417, "Something else is expected than 100-continue"),
+    (431, "There are too many fields, or they are too long"),
+    (501, "A Transfer-Encoding other than chunked"),
+    (503, "The server already serves as many clients as it may"),
+    (505, "The version is neither HTTP/1.1 nor HTTP/1.0"),
+];
+
+/// Statuses of operations that read a body.
+const POSTS: [(u16, &str); 2] = [
+    (411, "There is no body: neither Content-Length nor chunks"),
+    (415, "The body has a Content-Encoding, or a Content-Type that is not known here"),
+];
+
+const BAD_BODY: &str = "The body is not what it has to be";
+const BAD_NAME: &str = "The name of the queue is empty, or the message is no proper HTTP";
+
+/// The answers that a route has in common with others.
+pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item = Answer> {
+    let posts = route.method.has_body();
+    let bad = match (posts, route.path.contains(&Segment::Queue)) {
+        (true, _) => BAD_BODY,
+        (false, true) => BAD_NAME,
+        (false, false) => ALL[0].1,
+    };
+    let all = ALL.iter().chain(if posts { &POSTS[..] } else { &[] });
+    let mut answers = Vec::new();
+    for &(status, when) in all {
+        let when = if status == 400 { bad } else { when };
+        let (json, packed) = kinds(route, status);
+        if packed {
+            let content = Content::Packed(lightjq::error(shapes));
+            answers.push(Answer { status, when, content });
+        }
+        if json {
+            answers.push(shapes.error(status, when));
+        }
+    }
+    answers.into_iter()
+}
+
+/// Whether an error with this status may be JSON, and whether MessagePack: that depends on what was
+/// known of the request when it was found wrong.
+fn kinds(route: &Route, status: u16) -> (bool, bool) {
+    let Operation::LightJq(operation) = route.operation else { return (true, false) };
+    let before = matches!(status, 400 | 408 | 414 | 431 | 501 | 503 | 505);
+    let after = matches!(status, 400 | 408 | 411 | 413 | 415 | 417);
+    (before || operation.speaks_json(), after)
+}

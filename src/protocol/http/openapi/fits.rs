@@ -1,0 +1,106 @@
+//! Whether a value has the shape that a schema says: the part of JSON Schema that the document
+//! uses. A word that is not known here is refused, so that nothing is passed over.
+
+use serde_json::{Map, Value};
+
+/// Says what does not fit, and where.
+pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<(), String> {
+    let words = schema.as_object().ok_or("a schema is an object")?;
+    for (word, says) in words {
+        let ok = match word.as_str() {
+            "description" | "format" | "default" => true,
+            "$ref" => {
+                let place = says.as_str().unwrap().strip_prefix('#').unwrap();
+                let target =
+                    document.pointer(place).ok_or_else(|| format!("{place} is not there"))?;
+                fits(target, value, document)?;
+                true
+            }
+            "type" => match says {
+                Value::Array(kinds) => kinds.iter().any(|kind| is_kind(kind, value)),
+                kind => is_kind(kind, value),
+            },
+            "enum" => says.as_array().unwrap().contains(value),
+            "pattern" => {
+                assert_eq!(says, "^[0-9]+$");
+                let text = value.as_str().unwrap_or_default();
+                !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            "minimum" => value.as_f64() >= says.as_f64(),
+            "maximum" => value.as_f64() <= says.as_f64(),
+            "exclusiveMinimum" => value.as_f64() > says.as_f64(),
+            "maxProperties" => value.as_object().map(|map| map.len() as u64) <= says.as_u64(),
+            "minLength" => value.as_str().map(|text| text.chars().count() as u64) >= says.as_u64(),
+            "minItems" => value.as_array().map(|items| items.len() as u64) >= says.as_u64(),
+            "maxItems" => value.as_array().map(|items| items.len() as u64) <= says.as_u64(),
+            "oneOf" | "prefixItems" | "items" => fits_inside(word, words, value, document)?,
+            "required" => {
+                let mut names = says.as_array().unwrap().iter();
+                names.all(|name| value.get(name.as_str().unwrap()).is_some())
+            }
+            "properties" => {
+                for (name, schema) in says.as_object().unwrap() {
+                    if let Some(member) = value.get(name) {
+                        fits(schema, member, document).map_err(|why| format!("{name}: {why}"))?;
+                    }
+                }
+                true
+            }
+            "additionalProperties" => {
+                assert_eq!(says, false);
+                let known = words.get("properties");
+                let mut names = value.as_object().ok_or("no object")?.keys();
+                names.all(|name| known.is_some_and(|known| known.get(name).is_some()))
+            }
+            other => return Err(format!("the word {other} is not known")),
+        };
+        if !ok {
+            return Err(format!("{value} does not fit {word} {says}"));
+        }
+    }
+    Ok(())
+}
+
+/// The words that look at parts of a value.
+fn fits_inside(
+    word: &str,
+    words: &Map<String, Value>,
+    value: &Value,
+    document: &Value,
+) -> Result<bool, String> {
+    let says = &words[word];
+    Ok(match word {
+        "oneOf" => {
+            let options = says.as_array().unwrap().iter();
+            options.filter(|option| fits(option, value, document).is_ok()).count() == 1
+        }
+        "prefixItems" => {
+            let mut pairs = says.as_array().unwrap().iter().zip(value.as_array().unwrap());
+            pairs.try_for_each(|(schema, item)| fits(schema, item, document))?;
+            true
+        }
+        "items" => match says {
+            // With a largest number of items there are none beyond the first ones.
+            Value::Bool(false) => words.contains_key("maxItems"),
+            schema => {
+                let mut parts = value.as_array().ok_or("no array")?.iter();
+                parts.try_for_each(|part| fits(schema, part, document))?;
+                true
+            }
+        },
+        _ => unreachable!("not one of them"),
+    })
+}
+
+fn is_kind(kind: &Value, value: &Value) -> bool {
+    match kind.as_str().unwrap() {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        other => panic!("there is no type {other}"),
+    }
+}

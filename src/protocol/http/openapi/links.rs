@@ -1,0 +1,35 @@
+//! Where an answer leads: to all that can be asked of the queue or of the job that it names.
+
+use crate::protocol::http::jobq::Operation::{Declare, Poll, Put};
+use crate::protocol::http::route::{Operation, ROUTES, Route, Segment};
+use utoipa::openapi::link::{Link, LinkBuilder};
+
+const ID: &str = "$response.body#/id";
+
+/// Links of the answer with which an operation succeeds, by the names of what they lead to.
+pub(super) fn links(route: &Route) -> Vec<(&'static str, Link)> {
+    let Operation::Jobq(operation) = route.operation else { return Vec::new() };
+    let has = |route: &Route, segment: Segment| route.path.contains(&segment);
+    let of_queue = |to: &&Route| has(to, Segment::Queue) && !has(to, Segment::Job);
+    let of_job = |to: &&Route| {
+        has(to, Segment::Job) && has(to, Segment::Queue) == has(route, Segment::Queue)
+    };
+    match operation {
+        Declare => {
+            let link = |to: &Route| LinkBuilder::new().operation_id(to.name).parameter("queue", ID);
+            ROUTES.iter().filter(of_queue).map(|to| (to.name, link(to).build())).collect()
+        }
+        Put | Poll => {
+            let link = |to: &Route| {
+                let link = LinkBuilder::new().operation_id(to.name).parameter("id", ID);
+                if has(to, Segment::Queue) {
+                    link.parameter("queue", "$request.path.queue")
+                } else {
+                    link
+                }
+            };
+            ROUTES.iter().filter(of_job).map(|to| (to.name, link(to).build())).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,269 @@
+//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types, or
+//! the tables of fields, that bodies and answers have, so that it cannot say anything else. `tests`
+//! hold it against sessions.
+
+mod common;
+#[cfg(test)]
+mod fits;
+mod links;
+#[cfg(test)]
+mod packed;
+#[cfg(test)]
+mod tests;
+
+use super::answer::{JSON, MSGPACK};
+use super::route::{Method, Operation, ROUTES, Route, Segment};
+use super::{health, jobq, lightjq, metrics};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use utoipa::ToSchema;
+use utoipa::openapi::path::{self, HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ComponentsBuilder, KnownFormat, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{
+    ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Paths, PathsBuilder, Ref, RefOr,
+    Required, Response, ResponseBuilder, Schema,
+};
+
+/// What an answer carries.
+pub(super) enum Content {
+    /// JSON of this shape.
+    Json(RefOr<Schema>),
+    /// MessagePack of this shape.
+    Packed(RefOr<Schema>),
+    /// Nothing at all.
+    Nothing,
+    /// Text of this media type.
+    Text(&'static str),
+}
+
+/// A status that an operation answers with.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// When it does, in a sentence.
+    pub(super) when: &'static str,
+    pub(super) content: Content,
+}
+
+/// What the documentation says of an operation, beside what is the same for all.
+pub(super) struct Description {
+    /// What it does, in a line.
+    pub(super) summary: &'static str,
+    /// The shape of the body that it reads.
+    pub(super) body: Option<RefOr<Schema>>,
+    pub(super) answers: Vec<Answer>,
+}
+
+/// An error, as every operation answers it.
+#[derive(serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "it is a shape")]
+struct Error {
+    /// What is wrong, for people.
+    error: String,
+}
+
+/// The types that the document names.
+#[derive(Default)]
+pub(super) struct Shapes(Vec<(String, RefOr<Schema>)>);
+
+impl Shapes {
+    /// A reference to the shape of a type.
+    pub(super) fn of<T: ToSchema>(&mut self) -> RefOr<Schema> {
+        self.0.push((T::name().into_owned(), T::schema()));
+        T::schemas(&mut self.0);
+        Ref::from_schema_name(T::name()).into()
+    }
+
+    /// A reference to a shape that is no type.
+    pub(super) fn add(&mut self, name: &str, shape: RefOr<Schema>) -> RefOr<Schema> {
+        self.0.push((name.to_owned(), shape));
+        Ref::from_schema_name(name).into()
+    }
+
+    /// An answer in JSON.
+    pub(super) fn answer<T: ToSchema>(&mut self, status: u16, when: &'static str) -> Answer {
+        Answer { status, when, content: Content::Json(self.of::<T>()) }
+    }
+
+    /// An answer that says what is wrong.
+    pub(super) fn error(&mut self, status: u16, when: &'static str) -> Answer {
+        self.answer::<Error>(status, when)
+    }
+}
+
+/// The document, made when it is asked for first, in about a millisecond.
+pub(super) fn document() -> &'static str {
+    static TEXT: LazyLock<String> =
+        // Proof: the document has no maps with keys that are no strings, all that JSON refuses.
+        LazyLock::new(|| make().to_json().expect("a document is JSON"));
+    &TEXT
+}
+
+fn make() -> OpenApi {
+    let mut shapes = Shapes::default();
+    let mut paths = Paths::new();
+    for route in &ROUTES {
+        let operation = operation(route, &mut shapes);
+        paths.add_path_operation(template(route.path), vec![method(route.method)], operation);
+    }
+    let (name, item) = lightjq::webhook(&mut shapes);
+    let webhooks = PathsBuilder::new().path(name, item).build();
+    let license = License::new(env!("CARGO_PKG_LICENSE"));
+    let info = InfoBuilder::new()
+        .title(env!("CARGO_PKG_NAME"))
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(ABOUT))
+        .license(Some(license));
+    let components = ComponentsBuilder::new().schemas_from_iter(shapes.0);
+    OpenApiBuilder::new()
+        .info(info)
+        .paths(paths)
+        .webhooks(Some(webhooks))
+        .components(Some(components.build()))
+        .build()
+}
+
+const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
+    below /job, /worker, /done and /constraint. HEAD goes wherever GET does but below /job, where \
+    a look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
+    have is answered by 405 with Allow, and a path that is not here by 404.";
+
+fn method(method: Method) -> HttpMethod {
+    match method {
+        Method::Get => HttpMethod::Get,
+        Method::Post => HttpMethod::Post,
+        Method::Put => HttpMethod::Put,
+        Method::Delete => HttpMethod::Delete,
+    }
+}
+
+/// The path with its parameters in braces.
+fn template(path: &[Segment]) -> String {
+    let segment = |segment: &Segment| match segment {
+        Segment::Is(text) => format!("/{text}"),
+        Segment::Queue => "/{queue}".to_owned(),
+        Segment::Job => "/{id}".to_owned(),
+        Segment::Id => "/{job_id}".to_owned(),
+        Segment::Constraint => "/{name}".to_owned(),
+    };
+    path.iter().map(segment).collect()
+}
+
+fn describe(route: &Route, shapes: &mut Shapes) -> Description {
+    match route.operation {
+        Operation::Health => health::describe(shapes),
+        Operation::Metrics => metrics::describe(),
+        Operation::OpenApi => Description {
+            summary: "This document",
+            body: None,
+            answers: vec![Answer {
+                status: 200,
+                when: "An OpenAPI document",
+                content: Content::Json(any_object()),
+            }],
+        },
+        Operation::Jobq(operation) => {
+            let default = !route.path.contains(&Segment::Queue);
+            jobq::describe(operation, default, shapes)
+        }
+        Operation::LightJq(operation) => lightjq::describe(operation, shapes),
+    }
+}
+
+fn any_object() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Object).build().into()
+}
+
+fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
+    let Description { summary, body, answers } = describe(route, shapes);
+    let mut operation =
+        OperationBuilder::new().operation_id(Some(route.name)).summary(Some(summary));
+    for parameter in route.path.iter().filter_map(parameter) {
+        operation = operation.parameter(parameter);
+    }
+    if let Operation::LightJq(own) = route.operation {
+        for parameter in lightjq::parameters(own) {
+            operation = operation.parameter(parameter);
+        }
+    }
+    if let Some(schema) = body {
+        let mut body = RequestBodyBuilder::new().required(Some(Required::True));
+        for &kind in body_kinds(route) {
+            let content = ContentBuilder::new().schema(Some(schema.clone())).build();
+            body = body.content(kind, content);
+        }
+        operation = operation.request_body(Some(body.build()));
+    }
+    for (status, mut response) in responses(answers, common::answers(route, shapes)) {
+        if status < 300 {
+            for (name, link) in links::links(route) {
+                response.links.insert(name.into(), link.into());
+            }
+        }
+        operation = operation.response(status.to_string(), response);
+    }
+    operation.build()
+}
+
+/// The media types of the bodies that a route reads.
+fn body_kinds(route: &Route) -> &'static [&'static str] {
+    match route.operation {
+        Operation::LightJq(operation) if operation.speaks_json() => &[MSGPACK, JSON],
+        Operation::LightJq(_) => &[MSGPACK],
+        _ => &[JSON],
+    }
+}
+
+/// Answers by their statuses. What an operation says of a status itself counts, and of each media
+/// type what is said first.
+fn responses(
+    own: Vec<Answer>,
+    common: impl Iterator<Item = Answer>,
+) -> impl Iterator<Item = (u16, Response)> {
+    let mut found: BTreeMap<u16, Response> = BTreeMap::new();
+    for Answer { status, when, content } in own.into_iter().chain(common) {
+        let response =
+            found.entry(status).or_insert_with(|| ResponseBuilder::new().description(when).build());
+        let (kind, schema) = match content {
+            Content::Json(schema) => (JSON, schema),
+            Content::Packed(schema) => (MSGPACK, schema),
+            Content::Text(kind) => {
+                (kind, Schema::from(ObjectBuilder::new().schema_type(Type::String)).into())
+            }
+            Content::Nothing => continue,
+        };
+        let content = || ContentBuilder::new().schema(Some(schema)).build().into();
+        response.content.entry(kind.to_owned()).or_insert_with(content);
+    }
+    found.into_iter()
+}
+
+fn parameter(segment: &Segment) -> Option<path::Parameter> {
+    let (name, about, schema) = match segment {
+        Segment::Is(_) => return None,
+        Segment::Queue => {
+            let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+            ("queue", "The name of a queue: any bytes but none, percent-encoded", name)
+        }
+        Segment::Id => {
+            let id = ObjectBuilder::new().schema_type(Type::String);
+            ("job_id", "The id of a job; what is none was never given out", id)
+        }
+        Segment::Constraint => {
+            let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1));
+            ("name", "The name of a constraint, percent-encoded", name)
+        }
+        Segment::Job => {
+            let id = ObjectBuilder::new()
+                .schema_type(Type::Integer)
+                .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+                .minimum(Some(1_u64))
+                .maximum(Some(jobq::ID_MAX));
+            ("id", "The id of a job", id)
+        }
+    };
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
+    let parameter = parameter.required(Required::True).description(Some(about));
+    Some(parameter.schema(Some(Schema::from(schema))).build())
+}

@@ -1,0 +1,395 @@
+//! The document against the table of routes, what sessions answer, and what they read.
+
+use super::fits::fits;
+use super::packed;
+use super::*;
+use crate::base::buf::{BufferPool, Input, OutBuf};
+use crate::base::limits::OUTPUT_HIGH_WATER;
+use crate::base::time::Now;
+use crate::model::command::Command;
+use crate::model::event::{Event, EventLog, Happening};
+use crate::model::figures::Page;
+use crate::model::id::{ClientId, JobId};
+use crate::model::job::Encoding;
+use crate::model::reply::{Refusal, Reply};
+use crate::model::row::{Row, Rows};
+use crate::model::watch::{QueueSize, Watch};
+use crate::protocol::http::{Session, Workspace, write_full};
+use crate::protocol::{Shared, Step};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(super) fn parsed() -> Value {
+    serde_json::from_str(document()).unwrap()
+}
+
+pub(super) fn verb(route: &Route) -> &'static str {
+    match route.method {
+        Method::Get => "get",
+        Method::Post => "post",
+        Method::Put => "put",
+        Method::Delete => "delete",
+    }
+}
+
+pub(super) fn documented<'a>(route: &Route, document: &'a Value) -> &'a Value {
+    &document["paths"][template(route.path)][verb(route)]
+}
+
+#[test]
+fn the_document_has_the_rows_of_the_table_and_no_others() {
+    let document = parsed();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(super::document().len() <= OUTPUT_HIGH_WATER, "it is written at once");
+    let mut rows = BTreeMap::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (verb, operation) in item.as_object().unwrap() {
+            rows.insert((path.clone(), verb.clone()), operation["operationId"].clone());
+        }
+    }
+    let row = |route: &Route| ((template(route.path), verb(route).to_owned()), json!(route.name));
+    assert_eq!(rows, ROUTES.iter().map(row).collect());
+    for route in &ROUTES {
+        let operation = documented(route, &document);
+        let listed = operation["parameters"].as_array().cloned().unwrap_or_default();
+        let named: Vec<_> = listed.iter().map(|parameter| &parameter["name"]).collect();
+        let braced: Vec<_> = route.path.iter().filter_map(parameter).collect();
+        let braced: Vec<_> = braced.iter().map(|parameter| json!(parameter.name)).collect();
+        let (within, beside) = named.split_at(braced.len().min(named.len()));
+        assert_eq!(within, braced.iter().collect::<Vec<_>>(), "{}", route.name);
+        assert_eq!(beside, packed::beside(route).iter().collect::<Vec<_>>(), "{}", route.name);
+        for parameter in &listed[..braced.len()] {
+            assert_eq!((&parameter["in"], &parameter["required"]), (&json!("path"), &json!(true)));
+        }
+        let posts = route.method.has_body();
+        assert_eq!(operation.get("requestBody").is_some(), posts, "{}", route.name);
+    }
+}
+
+/// Something that happened, of every kind.
+fn happenings() -> Vec<Happening> {
+    let by = Some(ClientId { index: 7, generation: 1 });
+    let (old, new) = (Arc::from(*b"null"), Arc::from(*b"{\"a\":[1]}"));
+    vec![
+        Happening::Created,
+        Happening::Advanced { old, new },
+        Happening::User(Box::from(*b"[null]")),
+        Happening::Taken { by },
+        Happening::Taken { by: None },
+        Happening::Aborted,
+        Happening::Abandoned,
+        Happening::Expired,
+        Happening::Failed,
+        Happening::Retried,
+        Happening::Finished,
+        Happening::Buried,
+        Happening::Kicked,
+        Happening::Due,
+    ]
+}
+
+fn row() -> Arc<Row> {
+    let mut events = EventLog::default();
+    for what in happenings() {
+        events = events.with(Event { what, at: 1_790_000_000 });
+    }
+    Arc::new(Row {
+        id: JobId(jobq::ID_MAX),
+        version: 1,
+        queue: Arc::from(*b"q"),
+        urgency: None,
+        encoding: Encoding::Packet { key_len: 1 },
+        payload: Arc::from(*b"k\xff"),
+        state: Arc::from(*b"\"A\""),
+        events,
+        modified: 1_790_000_000,
+    })
+}
+
+/// What tests keep is never given back.
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// All kinds of replies that a question can have, as `model::watch` says. A queue of a path without
+/// one is there.
+fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
+    static NOTHING: Page = Page { queues: Vec::new(), tallies: Vec::new(), next: None };
+    let row = row();
+    let mut rows = Rows::new();
+    rows.insert(row.key(), row.clone());
+    let (name, jobs) = (Box::from(*b"q"), 3);
+    let full = Reply::Refused(Refusal::Full);
+    let disk_full = Reply::Refused(Refusal::DiskFull);
+    let row = || Reply::Row(leak(row.clone()));
+    let mut replies = match watch {
+        Watch::Census(_) => return vec![Reply::Census(&NOTHING)],
+        Watch::Queues { .. } => {
+            let queues = leak(vec![QueueSize { name, jobs }]);
+            return vec![Reply::Queues { queues, next: None }];
+        }
+        Watch::Declare { .. } => {
+            let exists = Reply::Refused(Refusal::QueueExists);
+            return vec![Reply::Queue(b"q"), exists, full, disk_full];
+        }
+        Watch::Drop { .. } => vec![Reply::Dropped { jobs, more: false }],
+        Watch::List { .. } => vec![Reply::Rows(leak(rows))],
+        Watch::Find { .. } => {
+            let found = rows.values().cloned().collect();
+            vec![Reply::Found(leak(found)), Reply::BadQuery("no")]
+        }
+        Watch::Poll { .. } => vec![row(), Reply::NoJob, Reply::BadQuery("no"), disk_full],
+        Watch::Put { .. } => vec![row(), full, disk_full],
+        Watch::Show { .. } => vec![row(), Reply::NoJob],
+        Watch::Delete { .. } => vec![Reply::Done, Reply::NoJob],
+        Watch::Advance { .. } => {
+            vec![row(), Reply::NoJob, Reply::Conflict(leak(Arc::from(*b"[1]"))), disk_full]
+        }
+        Watch::Note { .. } => {
+            vec![row(), Reply::NoJob, Reply::Refused(Refusal::LogFull), disk_full]
+        }
+    };
+    if !default {
+        replies.push(Reply::NoQueue);
+    }
+    replies
+}
+
+pub(super) fn target(route: &Route) -> String {
+    let path = template(route.path).replace("{queue}", "q").replace("{id}", "7");
+    path.replace("{job_id}", "7").replace("{name}", "c")
+}
+
+/// A body with every member that anybody reads.
+const BODY: &str =
+    r#"{"payload":1,"state":2,"old":3,"new":4,"id":"q","query":[["IS","state",null]],"limit":5}"#;
+
+/// Requests for a route that are right.
+fn requests(route: &Route) -> Vec<Vec<u8>> {
+    match route.operation {
+        Operation::LightJq(_) => packed::requests(route),
+        _ => vec![request(route, BODY).into_bytes()],
+    }
+}
+
+fn request(route: &Route, body: &str) -> String {
+    let (verb, length) = (verb(route).to_uppercase(), body.len());
+    let framing = if route.method == Method::Post {
+        format!("Content-Length: {length}\r\n")
+    } else {
+        String::new()
+    };
+    let body = if route.method == Method::Post { body } else { "" };
+    format!("{verb} {} HTTP/1.1\r\nHost: h\r\n{framing}\r\n{body}", target(route))
+}
+
+/// A conversation: what a session writes about `bytes` if the engine gives reply number `choice`.
+/// Then its client becomes too slow, if it still waits. Tells how many replies there were to choose
+/// from.
+fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
+    let mut shared = Shared::new(1_000);
+    let (mut session, mut out) = (Session::new(Now::default()), OutBuf::default());
+    out.prepare(&mut BufferPool::default());
+    let mut input = Input::new(bytes);
+    let mut choices = 1;
+    loop {
+        match session.poll_command(&mut input, &mut shared, &mut out) {
+            Step::Watch(serial, watch) => {
+                let replies = replies(&watch, !route.path.contains(&Segment::Queue));
+                choices = replies.len();
+                session.handle_reply(serial, &replies[choice]);
+            }
+            Step::Submit(serial, command) => {
+                let replies = packed::replies(&command);
+                choices = replies.len();
+                session.handle_reply(serial, &replies[choice]);
+            }
+            Step::Work(serial, work) => {
+                let replies = packed::replies(&Command::Work(&work));
+                choices = replies.len();
+                session.handle_reply(serial, &replies[choice]);
+            }
+            Step::Figures => shared.figures = Some(Box::default()),
+            Step::Answered | Step::Enough => {}
+            Step::Hungry if out.unsent().is_empty() => {
+                session.handle_timeout(&mut shared, &mut out);
+            }
+            Step::Hungry | Step::Finished => return (out.unsent().to_vec(), choices),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Status, media type and body of an answer in one piece.
+fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = std::str::from_utf8(&bytes[..end]).unwrap();
+    let kind = head.lines().find_map(|line| line.strip_prefix("Content-Type: "));
+    (head[9..12].to_owned(), kind.map(str::to_owned), bytes[end + 4..].to_vec())
+}
+
+/// Requests for a route that are wrong as messages, and the answer to those that come when the
+/// server is full.
+fn faults(route: &Route) -> Vec<Vec<u8>> {
+    let (verb, target) = (verb(route).to_uppercase(), target(route));
+    let own = packed::fields(route);
+    let with = |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{own}{fields}\r\n");
+    let mut bytes = vec![
+        with("Transfer-Encoding: chunked\r\n") + "zz\r\n",
+        with("Transfer-Encoding: gzip\r\n"),
+        with("Content-Length: 5\r\n") + "{",
+        with("Content-Length: 99999999\r\n"),
+        format!("{verb} {target}?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9_000)),
+        with("Expect: more\r\nContent-Length: 0\r\n"),
+        with(&"A: b\r\n".repeat(100)),
+        format!("{verb} {target} HTTP/2.0\r\nHost: h\r\n\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\n\r\n"),
+    ];
+    if route.method.has_body() {
+        bytes.push(with(""));
+        bytes.push(with("Content-Length: 2\r\nContent-Encoding: gzip\r\n") + "{}");
+    }
+    bytes.extend(packed::faults(route));
+    bytes.into_iter().map(String::into_bytes).collect()
+}
+
+#[test]
+fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
+    let document = parsed();
+    for route in &ROUTES {
+        let mut full = Vec::new();
+        write_full(7, &mut full);
+        let mut answers = vec![full];
+        answers.extend(faults(route).iter().map(|bytes| answer(route, bytes, 0).0));
+        for good in requests(route) {
+            let choices = answer(route, &good, 0).1;
+            answers.extend((0..choices).map(|choice| answer(route, &good, choice).0));
+        }
+        let mut seen = BTreeSet::new();
+        for bytes in answers {
+            let (status, kind, body) = split(&bytes);
+            let content = &documented(route, &document)["responses"][&status]["content"];
+            if let Some(kind) = &kind {
+                let schema = &content[kind]["schema"];
+                assert!(schema.is_object(), "{} answers {status} with {kind}", route.name);
+                let body = match kind.as_str() {
+                    JSON => serde_json::from_slice(&body).unwrap(),
+                    MSGPACK => packed::shown(&body),
+                    _ => json!(""),
+                };
+                if let Err(why) = fits(schema, &body, &document) {
+                    panic!("{} {status} {body}: {why}", route.name);
+                }
+            }
+            seen.insert((status, kind));
+        }
+        let mut listed = BTreeSet::new();
+        for (status, response) in documented(route, &document)["responses"].as_object().unwrap() {
+            match response["content"].as_object() {
+                None => drop(listed.insert((status.clone(), None))),
+                Some(kinds) => {
+                    listed.extend(kinds.keys().map(|kind| (status.clone(), Some(kind.clone()))));
+                }
+            }
+        }
+        assert_eq!(seen, listed, "{}", route.name);
+    }
+}
+
+/// What a body is understood as, by whatever it leads to.
+fn understood(operation: jobq::Operation, body: &Value) -> Result<String, u16> {
+    let mut work = Workspace::default();
+    let text = body.to_string();
+    let question = jobq::prepare(operation, text.as_bytes(), &mut work);
+    let question = question.map_err(|problem| problem.status)?;
+    let carried = String::from_utf8_lossy(&text.as_bytes()[work.text.clone()]).into_owned();
+    let Workspace { queue, named, old, new, .. } = work;
+    Ok(format!("{question:?} {carried} {queue:?} {named} {old:?} {new:?}"))
+}
+
+#[test]
+fn the_members_of_a_body_are_those_that_are_read() {
+    let document = parsed();
+    for route in &ROUTES {
+        let (Operation::Jobq(operation), Method::Post) = (route.operation, route.method) else {
+            continue;
+        };
+        let body = &documented(route, &document)["requestBody"];
+        assert_eq!(body["required"], true);
+        let schema = &body["content"]["application/json"]["schema"];
+        let whole: Value = serde_json::from_str(BODY).unwrap();
+        assert_eq!(fits(schema, &whole, &document), Ok(()), "{}", route.name);
+        if operation == jobq::Operation::Note {
+            assert_eq!(fits(schema, &json!([null, 1.5]), &document), Ok(()));
+            continue;
+        }
+        let shape = document.pointer(schema["$ref"].as_str().unwrap().trim_start_matches('#'));
+        let shape = shape.unwrap();
+        let as_it_is = understood(operation, &whole).unwrap();
+        let (mut read, mut required) = (BTreeSet::new(), BTreeSet::new());
+        for name in whole.as_object().unwrap().keys() {
+            let mut less = whole.clone();
+            less.as_object_mut().unwrap().remove(name);
+            let without = understood(operation, &less);
+            if without != Ok(as_it_is.clone()) {
+                read.insert(name.clone());
+            }
+            if without == Err(400) {
+                required.insert(name.clone());
+            }
+            // What the shape refuses is refused, and nothing else.
+            for strange in [json!(null), json!(-1), json!("x"), json!(""), json!([[1]]), json!([])]
+            {
+                let mut other = whole.clone();
+                other[name] = strange;
+                let fits = fits(schema, &other, &document).is_ok();
+                assert_eq!(understood(operation, &other).is_ok(), fits, "{} {other}", route.name);
+            }
+        }
+        let listed = shape["properties"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(read, listed, "{}", route.name);
+        let listed = shape["required"].as_array().into_iter().flatten();
+        let listed = listed.map(|name| name.as_str().unwrap().to_owned()).collect();
+        assert_eq!(required, listed, "{}", route.name);
+    }
+}
+
+#[test]
+fn answers_lead_to_what_can_be_asked_next() {
+    let document = parsed();
+    let links = |name: &str, status: &str| {
+        let route = ROUTES.iter().find(|route| route.name == name).unwrap();
+        documented(route, &document)["responses"][status]["links"].clone()
+    };
+    let (id, queue) = ("$response.body#/id", "$request.path.queue");
+    let link =
+        |name: &str, parameters: Value| json!({"operationId": name, "parameters": parameters});
+    let expected = ["show_job", "delete_job", "advance_job", "append_event"]
+        .map(|name| (name.to_owned(), link(name, json!({"id": id, "queue": queue}))));
+    for name in ["create_job", "poll_job"] {
+        assert_eq!(links(name, "200"), Value::from_iter(expected.clone()));
+    }
+    let expected = ["show", "delete", "advance"]
+        .map(|verb| format!("{verb}_default_job"))
+        .into_iter()
+        .chain(["append_default_event".to_owned()])
+        .map(|name| (name.clone(), link(&name, json!({"id": id}))));
+    assert_eq!(links("create_default_job", "200"), expected.collect::<Value>());
+    let expected = ["delete_queue", "list_jobs", "query_jobs", "poll_job", "create_job"]
+        .into_iter()
+        .map(|name| (name.to_owned(), link(name, json!({"queue": id}))));
+    assert_eq!(links("create_queue", "201"), expected.collect::<Value>());
+    assert_eq!(links("show_job", "200"), Value::Null);
+}
+
+#[test]
+fn the_document_is_this() {
+    let text = document().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/openapi.json"));
+    let expected: Value = serde_json::from_str(expected).unwrap();
+    let now = serde_json::to_string_pretty(&document).unwrap();
+    assert!(document == expected, "this is the document now:\n{now}");
+}

@@ -1,0 +1,90 @@
+//! A request before it is carried out: what its head says is to be done, and its body while that is
+//! on its way.
+
+use super::answer::{JSON, MSGPACK, Problem};
+use super::lightjq;
+use super::route::{self, Call, Miss, Operation, ROUTES};
+use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
+use crate::base::time::Mono;
+use crate::wire::http::{Body, Expect, RequestHead};
+use std::time::Duration;
+
+/// A request whose body is not all there.
+#[derive(Debug)]
+pub(super) struct Collecting {
+    /// What is to be done once it is, or how it is to be answered then.
+    pub(super) verdict: Result<Call, Problem>,
+    pub(super) body: Body,
+    /// What there is of it, if it matters.
+    pub(super) bytes: Vec<u8>,
+    /// How much there was of it.
+    pub(super) received: u64,
+    /// The name of the queue in the path.
+    pub(super) queue: Vec<u8>,
+    pub(super) since: Mono,
+}
+
+impl Collecting {
+    /// When the client will have been too slow. Each second has to bring some bytes.
+    pub(super) fn deadline(&self) -> Mono {
+        let earned = Duration::from_secs(self.received / HTTP_BODY_RATE);
+        self.since.after(HTTP_BODY_PATIENCE).after(earned)
+    }
+}
+
+/// What is to be done, as far as the head tells, and the media type of the answer.
+pub(super) fn judge(
+    head: &RequestHead<'_>,
+    queue: &mut Vec<u8>,
+) -> (Result<Call, Problem>, &'static str) {
+    match route::find(head.method, head.target, queue) {
+        Ok(call) => {
+            let kind = match call.operation {
+                Operation::LightJq(operation) => lightjq::kind(operation, head),
+                _ => JSON,
+            };
+            (heed(head, call), kind)
+        }
+        Err(miss) => {
+            let kind = if route::is_of_lightjq(head.target) { MSGPACK } else { JSON };
+            (Err(explain(miss)), kind)
+        }
+    }
+}
+
+/// What else the head says about it.
+fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
+    if head.expect == Expect::Unknown {
+        return Err(Problem::new(417, "the only expectation known is 100-continue"));
+    }
+    let posts = matches!(head.method, "POST" | "PUT");
+    if posts && head.framing.is_none() {
+        let why = "the request has no body: send Content-Length, or chunks";
+        return Err(Problem::new(411, why));
+    }
+    if posts && head.coded {
+        return Err(Problem::new(415, "the body has a Content-Encoding: send it as it is"));
+    }
+    if let Operation::LightJq(operation) = call.operation {
+        call.details = lightjq::details(operation, head)?;
+    }
+    Ok(call)
+}
+
+fn explain(miss: Miss) -> Problem {
+    match miss {
+        Miss::Bad(why) => Problem::new(400, why),
+        Miss::NotFound => Problem::new(404, "there is nothing at this path"),
+        Miss::Method(methods) => {
+            let why = format!("this path answers to {methods}");
+            Problem { allow: Some(methods), ..Problem::new(405, why) }
+        }
+        Miss::Options(methods) => Problem { allow: Some(methods), ..Problem::new(204, "") },
+    }
+}
+
+/// Whether the body of a request for this operation is looked at.
+pub(super) fn reads_body(call: &Call) -> bool {
+    let row = ROUTES.iter().find(|route| route.operation == call.operation);
+    row.is_some_and(|route| route.method.has_body())
+}

@@ -1,0 +1,420 @@
+//! What can be asked, as a table: method, path, operation, and what the documentation calls it.
+
+use super::jobq;
+use super::lightjq::{self, Details, messages};
+use crate::model::id::JobId;
+use percent_encoding::percent_decode_str;
+
+/// A method that some path answers to. HEAD goes with GET, and OPTIONS with every path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Method {
+    const ALL: [Self; 4] = [Self::Get, Self::Post, Self::Put, Self::Delete];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Whether its requests have bodies that are looked at.
+    pub(super) fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+}
+
+/// What an operation does is the affair of whoever has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Health,
+    Metrics,
+    OpenApi,
+    Jobq(jobq::Operation),
+    LightJq(lightjq::Operation),
+}
+
+/// A part of a path between slashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segment {
+    /// This text.
+    Is(&'static str),
+    /// The name of a queue: any bytes, percent-encoded, but not none.
+    Queue,
+    /// The id of a job: a decimal number.
+    Job,
+    /// What may be the id of a job: whatever is none was never given out.
+    Id,
+    /// The name of a constraint: UTF-8, percent-encoded, but not none.
+    Constraint,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: &'static [Segment],
+    pub(super) operation: Operation,
+    /// The name of the operation in the documentation; no other row has it.
+    pub(super) name: &'static str,
+}
+
+use Segment::{Constraint, Id, Is, Job, Queue};
+
+const fn route(
+    method: Method,
+    path: &'static [Segment],
+    operation: Operation,
+    name: &'static str,
+) -> Route {
+    Route { method, path, operation, name }
+}
+
+const fn jobq(
+    method: Method,
+    path: &'static [Segment],
+    operation: jobq::Operation,
+    name: &'static str,
+) -> Route {
+    route(method, path, Operation::Jobq(operation), name)
+}
+
+const fn lightjq(
+    method: Method,
+    path: &'static [Segment],
+    operation: lightjq::Operation,
+    name: &'static str,
+) -> Route {
+    route(method, path, Operation::LightJq(operation), name)
+}
+
+const QUEUES: &[Segment] = &[Is("api"), Is("v0"), Is("queue")];
+const QUEUE: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue];
+const JOBS: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job")];
+const QUERY: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("query_jobs")];
+const POLL: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("poll_job")];
+const JOB: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Job];
+const STATE: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Job, Is("state")];
+const EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Job, Is("event")];
+
+// The paths without a queue, which mean `default`.
+const SHORT_JOBS: &[Segment] = &[Is("api"), Is("v0"), Is("job")];
+const SHORT_CREATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Is("create")];
+const SHORT_POLL: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Is("poll")];
+const SHORT_JOB: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job];
+const SHORT_STATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("state")];
+const SHORT_EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("event")];
+
+// LightJQ.
+const PUSHED: &[Segment] = &[Is("job"), Id];
+const POLLING: &[Segment] = &[Is("job"), Id, Is("polling")];
+const WORKER: &[Segment] = &[Is("worker")];
+const CONSTRAINT: &[Segment] = &[Is("constraint"), Constraint];
+
+/// Everything that can be asked. No two rows have method and path in common.
+pub(super) static ROUTES: [Route; 32] = {
+    use Method::{Delete, Get, Post, Put};
+    use jobq::Operation as Jobq;
+    use lightjq::Operation as Light;
+    [
+        route(Get, &[Is("health")], Operation::Health, "health"),
+        route(Get, &[Is("metrics")], Operation::Metrics, "metrics"),
+        route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
+        jobq(Get, QUEUES, Jobq::Queues, "list_queues"),
+        jobq(Post, QUEUES, Jobq::Declare, "create_queue"),
+        jobq(Delete, QUEUE, Jobq::Drop, "delete_queue"),
+        jobq(Get, JOBS, Jobq::List, "list_jobs"),
+        jobq(Post, QUERY, Jobq::Find, "query_jobs"),
+        jobq(Post, POLL, Jobq::Poll, "poll_job"),
+        jobq(Post, JOBS, Jobq::Put, "create_job"),
+        jobq(Get, JOB, Jobq::Show, "show_job"),
+        jobq(Delete, JOB, Jobq::Delete, "delete_job"),
+        jobq(Post, STATE, Jobq::Advance, "advance_job"),
+        jobq(Post, EVENT, Jobq::Note, "append_event"),
+        jobq(Get, SHORT_JOBS, Jobq::List, "list_default_jobs"),
+        jobq(Post, SHORT_JOBS, Jobq::Find, "query_default_jobs"),
+        jobq(Post, SHORT_POLL, Jobq::Poll, "poll_default_job"),
+        jobq(Post, SHORT_CREATE, Jobq::Put, "create_default_job"),
+        jobq(Get, SHORT_JOB, Jobq::Show, "show_default_job"),
+        jobq(Delete, SHORT_JOB, Jobq::Delete, "delete_default_job"),
+        jobq(Post, SHORT_STATE, Jobq::Advance, "advance_default_job"),
+        jobq(Post, SHORT_EVENT, Jobq::Note, "append_default_event"),
+        lightjq(Post, &[Is("job")], Light::Put, "push_job"),
+        lightjq(Get, PUSHED, Light::Follow, "follow_job"),
+        lightjq(Get, POLLING, Light::Await, "await_job"),
+        lightjq(Delete, PUSHED, Light::Cancel, "cancel_job"),
+        lightjq(Post, WORKER, Light::Enlist, "enlist_worker"),
+        lightjq(Delete, WORKER, Light::Dismiss, "dismiss_worker"),
+        lightjq(Post, &[Is("done")], Light::Report, "report_job"),
+        lightjq(Get, CONSTRAINT, Light::Show, "show_constraint"),
+        lightjq(Put, CONSTRAINT, Light::Constrain, "set_constraint"),
+        lightjq(Delete, CONSTRAINT, Light::Free, "delete_constraint"),
+    ]
+};
+
+/// The queue of paths that name none.
+const DEFAULT_QUEUE: &[u8] = b"default";
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) operation: Operation,
+    /// The job in the path, or [`JobId::NEVER`].
+    pub(super) job: JobId,
+    /// Whether the answer is without a body.
+    pub(super) to_head: bool,
+    /// What else of the head matters to the operation.
+    pub(super) details: Details,
+}
+
+/// Why a request asks for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// It cannot be said what the path means.
+    Bad(&'static str),
+    /// There is nothing at this path.
+    NotFound,
+    /// The path answers to other methods, these.
+    Method(String),
+    /// The methods that the path answers to were asked for: these.
+    Options(String),
+}
+
+/// The parts of a path; no row has more.
+const SEGMENTS_MAX: usize = 8;
+
+/// Finds out what is asked and writes the name of the queue, or of the constraint, into `queue`.
+/// O(rows + target).
+pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Call, Miss> {
+    if target == "*" {
+        let methods = allow(ROUTES.iter());
+        return Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::NotFound });
+    }
+    let path = path(target)?;
+    let mut parts = [""; SEGMENTS_MAX];
+    let mut count = 0;
+    for part in path.split('/') {
+        let Some(place) = parts.get_mut(count) else { return Err(Miss::NotFound) };
+        *place = part;
+        count += 1;
+    }
+    let parts = &parts[..count];
+    if !parts.iter().all(|part| is_encoded_well(part)) {
+        return Err(Miss::Bad("in the path a '%' is not followed by two hexadecimal digits"));
+    }
+    let to_head = method == "HEAD";
+    let asked = if to_head { "GET" } else { method };
+    let fits = |route: &&Route| leads_to(route.path, parts);
+    let is_meant =
+        |route: &&Route| route.method.name() == asked && (!to_head || answers_head(route));
+    match ROUTES.iter().filter(fits).find(is_meant) {
+        Some(route) => {
+            let job = capture(route.path, parts, queue)?;
+            Ok(Call { operation: route.operation, job, to_head, details: Details::NONE })
+        }
+        None if !ROUTES.iter().any(|route| fits(&route)) => Err(Miss::NotFound),
+        None => {
+            let methods = allow(ROUTES.iter().filter(fits));
+            Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::Method(methods) })
+        }
+    }
+}
+
+/// Whether HEAD goes with this row: not where a look takes what it shows along.
+fn answers_head(route: &Route) -> bool {
+    let takes = [lightjq::Operation::Follow, lightjq::Operation::Await].map(Operation::LightJq);
+    route.method == Method::Get && !takes.contains(&route.operation)
+}
+
+/// Whether a path that leads nowhere begins as those of LightJQ do.
+#[cold]
+pub(super) fn is_of_lightjq(target: &str) -> bool {
+    let Some(first) = path(target).ok().and_then(|path| path.split('/').next()) else {
+        return false;
+    };
+    let of_lightjq = |route: &&Route| matches!(route.operation, Operation::LightJq(_));
+    ROUTES.iter().filter(of_lightjq).any(|route| leads_to(&route.path[..1], &[first]))
+}
+
+/// The path of a target, without its first slash and its query.
+fn path(target: &str) -> Result<&str, Miss> {
+    let lower = |prefix: &str| {
+        target.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let rest = match ["http://", "https://"].into_iter().find(|prefix| lower(prefix)) {
+        // A target with an authority, as proxies send it: this server has but one.
+        Some(prefix) => {
+            let rest = &target[prefix.len()..];
+            rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+        }
+        None => target,
+    };
+    if rest.contains('#') {
+        return Err(Miss::Bad("the target has a fragment, which is of no use to a server"));
+    }
+    let path = rest.split('?').next().unwrap_or_default();
+    match path.strip_prefix('/') {
+        Some(path) => Ok(path),
+        None if path.is_empty() => Ok(""),
+        None => Err(Miss::Bad("the target is no path: it has to begin with '/'")),
+    }
+}
+
+fn is_encoded_well(part: &str) -> bool {
+    let mut rest = part.as_bytes();
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        rest = &rest[at + 1..];
+        match rest {
+            [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn leads_to(path: &[Segment], parts: &[&str]) -> bool {
+    let fits = |(segment, part): (&Segment, &&str)| match segment {
+        Is(text) => {
+            text == part || (part.contains('%') && percent_decode_str(part).eq(text.bytes()))
+        }
+        Queue | Id | Constraint => true,
+        Job => !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    path.len() == parts.len() && path.iter().zip(parts).all(fits)
+}
+
+fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobId, Miss> {
+    queue.clear();
+    let mut job = JobId::NEVER;
+    for (segment, part) in path.iter().zip(parts) {
+        match segment {
+            Is(_) => {}
+            Queue if part.is_empty() => return Err(Miss::Bad("the name of the queue is empty")),
+            Queue => queue.extend(percent_decode_str(part)),
+            // A number with leading zeros, or beyond all ids, is no job's.
+            Job if part.len() > 1 && part.starts_with('0') => {}
+            Job => job = part.parse().map_or(JobId::NEVER, JobId),
+            Id => job = messages::job_id(part.as_bytes()),
+            Constraint if part.is_empty() => {
+                return Err(Miss::Bad("the name of the constraint is empty"));
+            }
+            Constraint => {
+                queue.extend(percent_decode_str(part));
+                if std::str::from_utf8(queue).is_err() {
+                    return Err(Miss::Bad("the name of the constraint is not UTF-8"));
+                }
+            }
+        }
+    }
+    if !path.contains(&Queue) && !path.contains(&Constraint) {
+        queue.extend_from_slice(DEFAULT_QUEUE);
+    }
+    Ok(job)
+}
+
+/// The value of an `Allow` field.
+fn allow(routes: impl Iterator<Item = &'static Route>) -> String {
+    let routes: Vec<&Route> = routes.collect();
+    let mut names = Vec::new();
+    for method in Method::ALL {
+        if routes.iter().any(|route| route.method == method) {
+            names.push(method.name());
+        }
+        if method == Method::Get && routes.iter().any(|route| answers_head(route)) {
+            names.push("HEAD");
+        }
+    }
+    names.push("OPTIONS");
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn found(method: &str, target: &str) -> Result<(&'static str, String, u64), Miss> {
+        let mut queue = Vec::new();
+        let call = find(method, target, &mut queue)?;
+        let named = |route: &&Route| route.operation == call.operation;
+        let name = ROUTES.iter().find(named).unwrap().name;
+        Ok((name, queue.escape_ascii().to_string(), call.job.0))
+    }
+
+    #[test]
+    fn every_row_has_a_name_and_a_path_of_its_own() {
+        let names: HashSet<_> = ROUTES.iter().map(|route| route.name).collect();
+        assert_eq!(names.len(), ROUTES.len());
+        for (number, route) in ROUTES.iter().enumerate() {
+            assert!(route.path.len() <= SEGMENTS_MAX);
+            let same = |other: &&Route| other.method == route.method && other.path == route.path;
+            assert!(!ROUTES[number + 1..].iter().any(|other| same(&other)), "{}", route.name);
+        }
+    }
+
+    #[test]
+    fn targets_are_understood_as_they_are_written() {
+        let queue = |target: &str| found("DELETE", target).map(|(_, queue, _)| queue);
+        for (target, name) in [
+            ("/api/v0/queue/q", "q"),
+            ("/api/v0/queue/q?x=/y", "q"),
+            ("http://host:1/api/v0/queue/q", "q"),
+            ("HTTP://host/api/v0/queue/q?", "q"),
+            ("/%61pi/v0/queue/%71", "q"),
+            ("/api/v0/queue/a%2Fb%2f", "a/b/"),
+            ("/api/v0/queue/%2E%2E", ".."),
+            ("/api/v0/queue/..", ".."),
+            ("/api/v0/queue/%00%ff+%25", "\\x00\\xff+%"),
+        ] {
+            assert_eq!(queue(target), Ok(name.to_owned()), "{target}");
+        }
+        for target in ["/api/v0/queue/", "api/v0/queue/q", "/api/v0/queue/%", "/a/%4", "/%zz", "/#"]
+        {
+            assert!(matches!(queue(target), Err(Miss::Bad(_))), "{target}");
+        }
+        for target in
+            ["/", "/api/v0/queue/q/", "//api/v0/queue/q", "/a/b/c/d/e/f/g/h/i", "*", "http://h"]
+        {
+            assert_eq!(queue(target), Err(Miss::NotFound), "{target}");
+        }
+        assert_eq!(found("HEAD", "/health?"), Ok(("health", "default".to_owned(), 0)));
+    }
+
+    #[test]
+    fn jobs_are_named_by_plain_numbers() {
+        let job = |name: &str| found("GET", &format!("/api/v0/job/{name}")).map(|(_, _, job)| job);
+        assert_eq!(job("17"), Ok(17));
+        assert_eq!(job("18446744073709551615"), Ok(u64::MAX));
+        for none in ["0", "007", "18446744073709551616", "99999999999999999999999"] {
+            assert_eq!(job(none), Ok(0), "{none}");
+        }
+        for name in ["", "x", "-1", "1.0", "1e3", "%31", "+1"] {
+            assert_eq!(job(name), Err(Miss::NotFound), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_says_which_methods_it_answers_to() {
+        let methods = |method: &str, target: &str| match found(method, target) {
+            Err(Miss::Method(methods) | Miss::Options(methods)) => methods,
+            other => panic!("{method} {target}: {other:?}"),
+        };
+        assert_eq!(methods("PUT", "/health"), "GET, HEAD, OPTIONS");
+        assert_eq!(methods("get", "/health"), "GET, HEAD, OPTIONS");
+        assert_eq!(methods("OPTIONS", "/api/v0/queue"), "GET, HEAD, POST, OPTIONS");
+        assert_eq!(methods("POST", "/api/v0/queue/q/job/1"), "GET, HEAD, DELETE, OPTIONS");
+        assert_eq!(methods("GET", "/api/v0/job/create"), "POST, OPTIONS");
+        assert_eq!(methods("OPTIONS", "*"), "GET, HEAD, POST, PUT, DELETE, OPTIONS");
+        assert_eq!(methods("HEAD", "/job/1"), "GET, DELETE, OPTIONS");
+        assert_eq!(methods("POST", "/constraint/c"), "GET, HEAD, PUT, DELETE, OPTIONS");
+        assert_eq!(found("OPTIONS", "/nothing"), Err(Miss::NotFound));
+    }
+}

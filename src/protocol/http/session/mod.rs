@@ -1,0 +1,443 @@
+//! One client's side of HTTP.
+
+mod write;
+
+use super::answer::{JSON, Problem};
+use super::health::HEALTHY;
+use super::jobq::{self, Outcome, Question};
+use super::lightjq::{self, Ask, Told};
+use super::metrics::{self, Gather, OPENMETRICS};
+use super::openapi;
+use super::request::{Collecting, judge, reads_body};
+use super::route::{Call, Operation};
+use super::{Long, Workspace};
+use crate::base::buf::{Input, OutBuf};
+use crate::base::limits::{HTTP_BODY_EXTRA, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE};
+use crate::base::time::{Mono, Now};
+use crate::model::reply::Reply;
+use crate::model::watch::Watch;
+use crate::protocol::{Late, Shared, Step};
+use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
+
+/// One client's side of the protocol.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    manner: Manner,
+    /// The request in hand, once its head is read.
+    call: Option<Call>,
+    /// What is asked again until nothing is left of it.
+    question: Option<Box<Question>>,
+    /// The census for the metrics in hand.
+    gather: Option<Box<Gather>>,
+    /// The head of the answer in hand, and a part of its body, are written.
+    begun: bool,
+    /// The serial of the latest command.
+    serial: u32,
+    deadline: Option<Mono>,
+    /// What was unsent when the client was found too slow, and spared.
+    unsent: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Between two requests, or in the head of one: then it has begun.
+    Head {
+        begun: bool,
+    },
+    Body(Box<Collecting>),
+    /// The engine has the request.
+    Asked,
+    /// The engine has answered.
+    Answered(Outcome),
+    /// What is to be told is known.
+    Told(Result<Told, Problem>),
+    /// The question is to be asked again.
+    Again,
+    /// The answer goes on.
+    Streaming(Box<dyn Long>),
+    /// The server counts what goes into the metrics besides.
+    Figures(metrics::Found),
+    /// What comes in is passed over.
+    Over,
+}
+
+/// How the request in hand wants to be answered.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    /// The connection ends with the answer.
+    close: bool,
+    version: Version,
+    /// Only the head is sent.
+    to_head: bool,
+    /// The media type of the answer.
+    kind: &'static str,
+}
+
+impl Manner {
+    const PLAIN: Self = Self { close: false, version: Version::Http11, to_head: false, kind: JSON };
+}
+
+impl Session {
+    /// A session that begins now.
+    #[must_use]
+    pub fn new(now: Now) -> Self {
+        Self {
+            phase: Phase::Head { begun: false },
+            manner: Manner::PLAIN,
+            call: None,
+            question: None,
+            gather: None,
+            begun: false,
+            serial: 0,
+            deadline: Some(now.mono.after(HTTP_IDLE_PATIENCE)),
+            unsent: 0,
+        }
+    }
+
+    #[inline(never)]
+    pub(in crate::protocol) fn poll_command<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        match &mut self.phase {
+            Phase::Head { .. } => self.read_head(input, shared, out),
+            Phase::Body(_) => self.read_body(input, shared, out),
+            Phase::Asked => Step::Blocked,
+            Phase::Answered(_) => self.write_answer(shared, out),
+            Phase::Told(_) => self.tell(shared, out),
+            Phase::Again => self.ask_again(shared),
+            Phase::Streaming(_) => self.stream(shared, out),
+            Phase::Figures(_) => self.write_metrics(shared, out),
+            Phase::Over => {
+                input.consume(input.unread().len());
+                Step::Hungry
+            }
+        }
+    }
+
+    fn read_head<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        let head = match next_request(input) {
+            Ok(Some(head)) => head,
+            Ok(None) => {
+                if let (Phase::Head { begun }, false) = (&mut self.phase, input.unread().is_empty())
+                    && !std::mem::replace(begun, true)
+                {
+                    self.deadline = Some(shared.now.mono.after(HTTP_HEAD_PATIENCE));
+                }
+                return Step::Hungry;
+            }
+            Err(fault) => {
+                self.manner = Manner::PLAIN;
+                return self.give_up(fault, shared, out);
+            }
+        };
+        let (verdict, kind) = judge(&head, &mut shared.http.queue);
+        self.manner = Manner {
+            close: !head.keep_alive,
+            version: head.version,
+            to_head: head.method == "HEAD",
+            kind,
+        };
+        let framing = head.framing.unwrap_or(Framing::Length(0));
+        let body = match Body::new(framing, body_max(shared)) {
+            Ok(body) => body,
+            Err(fault) => return self.give_up(fault, shared, out),
+        };
+        if let Framing::Length(length) = framing
+            && let Some(bytes) =
+                usize::try_from(length).ok().and_then(|to| input.unread().get(..to))
+        {
+            input.consume(bytes.len());
+            return match verdict {
+                Ok(call) => self.perform(call, bytes, shared, out),
+                Err(problem) => self.refuse(&problem, shared, out),
+            };
+        }
+        self.expect_body(&head, verdict, body, input, shared, out)
+    }
+
+    /// The body is not all there: it is collected, unless the client waits to be told first.
+    fn expect_body<'s, 'i: 's>(
+        &mut self,
+        head: &RequestHead<'_>,
+        verdict: Result<Call, Problem>,
+        body: Body,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        if head.expect != Expect::Nothing
+            && let Err(problem) = &verdict
+        {
+            // Whether the body will come after this answer is for the client to decide, so nothing
+            // can be made of what follows.
+            self.manner.close = true;
+            return self.refuse(problem, shared, out);
+        }
+        if head.expect == Expect::Continue && input.unread().is_empty() {
+            out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let collecting = Box::new(Collecting {
+            verdict,
+            body,
+            bytes: Vec::new(),
+            received: 0,
+            queue: shared.http.queue.clone(),
+            since: shared.now.mono,
+        });
+        self.deadline = Some(collecting.deadline());
+        self.phase = Phase::Body(collecting);
+        self.read_body(input, shared, out)
+    }
+
+    fn read_body<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        let Phase::Body(collecting) = &mut self.phase else { return Step::Blocked };
+        let wanted = collecting.verdict.as_ref().is_ok_and(reads_body);
+        loop {
+            match collecting.body.next(input) {
+                Ok(Piece::Data(bytes)) => {
+                    collecting.received += bytes.len() as u64;
+                    if wanted {
+                        collecting.bytes.extend_from_slice(bytes);
+                    }
+                }
+                Ok(Piece::Incomplete) => {
+                    self.deadline = Some(collecting.deadline());
+                    return Step::Hungry;
+                }
+                Ok(Piece::End) => break,
+                Err(fault) => return self.give_up(fault, shared, out),
+            }
+        }
+        let bytes = std::mem::take(&mut collecting.bytes);
+        shared.http.queue = std::mem::take(&mut collecting.queue);
+        match std::mem::replace(&mut collecting.verdict, Err(Problem::new(500, ""))) {
+            Ok(call) => self.perform_collected(call, bytes, shared, out),
+            Err(problem) => self.refuse(&problem, shared, out),
+        }
+    }
+
+    /// Carries out a request whose body is in the input.
+    fn perform<'s, 'i: 's>(
+        &mut self,
+        call: Call,
+        body: &'i [u8],
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        shared.http.shrink();
+        match self.prepare(call, body, shared, out) {
+            Some(step) => step,
+            None => self.submit(call, Some(body), shared),
+        }
+    }
+
+    /// Carries out a request whose body was collected.
+    #[cold]
+    fn perform_collected<'s>(
+        &mut self,
+        call: Call,
+        body: Vec<u8>,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
+    ) -> Step<'s> {
+        shared.http.shrink();
+        let prepared = self.prepare(call, &body, shared, out);
+        shared.http.body = body;
+        match prepared {
+            Some(step) => step,
+            None => self.submit(call, None, shared),
+        }
+    }
+
+    /// Reads what the body says. `None`: something is to be submitted.
+    fn prepare(
+        &mut self,
+        call: Call,
+        body: &[u8],
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Option<Step<'static>> {
+        self.call = Some(call);
+        let operation = match call.operation {
+            Operation::Health => return Some(self.answer_at_once(HEALTHY, shared, out)),
+            Operation::OpenApi => {
+                return Some(self.answer_at_once(openapi::document(), shared, out));
+            }
+            Operation::Metrics => {
+                self.manner.kind = OPENMETRICS;
+                self.gather = Some(Box::default());
+                return None;
+            }
+            Operation::LightJq(_) => return None,
+            Operation::Jobq(operation) => operation,
+        };
+        match jobq::prepare(operation, body, &mut shared.http) {
+            Ok(question) => self.question = question.map(Box::new),
+            Err(problem) => return Some(self.refuse(&problem, shared, out)),
+        }
+        None
+    }
+
+    /// Submits what has been prepared.
+    fn submit<'s>(
+        &mut self,
+        call: Call,
+        body: Option<&'s [u8]>,
+        shared: &'s mut Shared,
+    ) -> Step<'s> {
+        if self.question.is_some() || self.gather.is_some() {
+            return self.ask_again(shared);
+        }
+        self.open();
+        match call.operation {
+            Operation::Jobq(operation) => {
+                let work: &'s Workspace = &shared.http;
+                let body = body.unwrap_or(&work.body);
+                Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
+            }
+            Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
+            Operation::Health | Operation::Metrics | Operation::OpenApi => {
+                unreachable!("everything else is answered at once")
+            }
+        }
+    }
+
+    fn submit_work<'s>(
+        &mut self,
+        operation: lightjq::Operation,
+        call: &Call,
+        body: Option<&'s [u8]>,
+        shared: &'s mut Shared,
+    ) -> Step<'s> {
+        let is_json = self.manner.kind == JSON;
+        let Workspace { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
+        scratch.result_ttl_ms = shared.result_ttl_ms;
+        let request = lightjq::Request {
+            operation,
+            job: call.job,
+            details: call.details,
+            name: queue,
+            body: body.unwrap_or(collected),
+            is_json,
+        };
+        match lightjq::ask(request, scratch) {
+            Ok(Ask::Command(command)) => Step::Submit(self.serial, command),
+            Ok(Ask::Work(work)) => Step::Work(self.serial, work),
+            Err(problem) => {
+                self.phase = Phase::Told(Err(problem));
+                Step::Answered
+            }
+        }
+    }
+
+    fn ask_again<'s>(&mut self, shared: &'s mut Shared) -> Step<'s> {
+        self.open();
+        if let Some(gather) = &self.gather {
+            return Step::Watch(self.serial, Watch::Census(gather.ask()));
+        }
+        let Some(question) = &self.question else { unreachable!("what is asked again is kept") };
+        Step::Watch(self.serial, question.ask(&mut shared.http))
+    }
+
+    fn open(&mut self) {
+        self.serial = self.serial.wrapping_add(1);
+        self.phase = Phase::Asked;
+        self.deadline = None;
+    }
+
+    pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
+        assert!(serial == self.serial, "a reply to a request that is not under way");
+        assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
+        self.phase = match self.call {
+            Some(Call { operation: Operation::LightJq(operation), job, .. }) => {
+                Phase::Told(lightjq::told(operation, job, self.manner.kind == JSON, reply))
+            }
+            _ => Phase::Answered(Outcome::of(reply)),
+        };
+    }
+
+    pub(in crate::protocol) fn handle_timeout(
+        &mut self,
+        shared: &mut Shared,
+        out: &mut OutBuf,
+    ) -> Late {
+        match self.phase {
+            Phase::Head { begun: true } | Phase::Body(_) => {
+                if let Phase::Head { .. } = self.phase {
+                    self.manner = Manner::PLAIN;
+                }
+                let fault = Fault { status: 408, why: "the request took too long" };
+                self.give_up(fault, shared, out);
+                Late::Dismissed
+            }
+            Phase::Head { begun: false } if out.is_empty() => {
+                self.end();
+                Late::Dismissed
+            }
+            Phase::Head { begun: false } if out.len() != self.unsent => {
+                self.unsent = out.len();
+                self.deadline = Some(shared.now.mono.after(HTTP_IDLE_PATIENCE));
+                Late::Spared
+            }
+            Phase::Head { begun: false } | Phase::Streaming(_) => Late::Cut,
+            Phase::Asked
+            | Phase::Answered(_)
+            | Phase::Told(_)
+            | Phase::Again
+            | Phase::Figures(_)
+            | Phase::Over => Late::Spared,
+        }
+    }
+
+    pub(in crate::protocol) fn deadline(&self) -> Option<Mono> {
+        self.deadline
+    }
+
+    /// Nobody will read the rest of a long answer.
+    pub(in crate::protocol) fn handle_broken_output(&mut self) {
+        if let Phase::Streaming(_) = self.phase {
+            self.end();
+        }
+    }
+
+    pub(in crate::protocol) fn wants_turn(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Answered(_) | Phase::Told(_) | Phase::Again | Phase::Streaming(_)
+        )
+    }
+
+    /// Somebody who has gone does not wait for the end of a job.
+    pub(in crate::protocol) fn waits_for(&self) -> Option<u32> {
+        let awaits = Operation::LightJq(lightjq::Operation::Await);
+        let waits = matches!(self.phase, Phase::Asked)
+            && self.call.is_some_and(|call| call.operation == awaits);
+        waits.then_some(self.serial)
+    }
+
+    pub(in crate::protocol) fn wants_input(&self) -> bool {
+        matches!(self.phase, Phase::Head { .. } | Phase::Body(_) | Phase::Over)
+    }
+
+    pub(in crate::protocol) fn is_settled(&self) -> bool {
+        self.wants_input()
+    }
+}
+
+fn body_max(shared: &Shared) -> u64 {
+    (shared.max_request + HTTP_BODY_EXTRA) as u64
+}

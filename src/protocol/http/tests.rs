@@ -1,0 +1,193 @@
+//! The session alone, with replies made by hand: pages, questions that are asked again, refusals.
+
+use super::Session;
+use crate::base::buf::{Input, OutBuf};
+use crate::base::time::Now;
+use crate::model::id::JobId;
+use crate::model::reply::{Refusal, Reply};
+use crate::model::watch::{QueueSize, Watch};
+use crate::protocol::{Shared, Step};
+
+struct Client {
+    session: Session,
+    shared: Shared,
+    out: OutBuf,
+    serial: u32,
+}
+
+impl Client {
+    fn new() -> Self {
+        let session = Session::new(Now::default());
+        Self { session, shared: Shared::new(100), out: OutBuf::default(), serial: 0 }
+    }
+
+    /// Offers a request, or a turn without one. What is asked of the store, in words, or the step.
+    fn turn(&mut self, request: &str) -> String {
+        let mut input = Input::new(request.as_bytes());
+        let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
+        let (serial, words) = match step {
+            Step::Watch(serial, watch) => (Some(serial), words(&watch)),
+            step => (None, format!("{step:?}")),
+        };
+        assert!(input.unread().is_empty());
+        self.serial = serial.unwrap_or(self.serial);
+        words
+    }
+
+    fn reply(&mut self, reply: &Reply<'_>) {
+        assert!(!self.session.is_settled() && !self.session.wants_turn());
+        self.session.handle_reply(self.serial, reply);
+        assert!(self.session.wants_turn());
+    }
+
+    fn raw(&mut self) -> String {
+        String::from_utf8(std::mem::take(self.out.tail())).unwrap()
+    }
+
+    /// What was written since: its status, and what is behind its head.
+    fn written(&mut self) -> String {
+        let text = self.raw();
+        let status = text.get(9..12).unwrap_or_default().to_owned();
+        let body = text.split_once("\r\n\r\n").map_or(text.as_str(), |(_, body)| body);
+        format!("{status} {body}")
+    }
+}
+
+fn words(watch: &Watch<'_>) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    match watch {
+        Watch::Census(census) => format!("census {census:?}"),
+        Watch::Queues { from } => format!("queues {from}"),
+        Watch::Declare { queue } => format!("declare {:?}", queue.map(text)),
+        Watch::Drop { queue } => format!("drop {}", text(queue)),
+        Watch::List { queue } => format!("list {}", text(queue)),
+        Watch::Find { queue, query, limit } => {
+            format!("find {} {} {limit:?}", text(queue), query.terms.len())
+        }
+        Watch::Poll { queue, query, state } => {
+            format!("poll {} {} {}", text(queue), query.terms.len(), text(state))
+        }
+        Watch::Put { queue, payload, state } => {
+            format!("put {} {} {}", text(queue), text(payload), text(state))
+        }
+        Watch::Show { queue, id } => format!("show {} {}", text(queue), id.0),
+        Watch::Delete { queue, id } => format!("delete {} {}", text(queue), id.0),
+        Watch::Advance { queue, id, old, new } => {
+            format!("advance {} {} {} {}", text(queue), id.0, text(old), text(new))
+        }
+        Watch::Note { queue, id, event } => {
+            format!("note {} {} {}", text(queue), id.0, text(event))
+        }
+    }
+}
+
+fn request(method: &str, path: &str, body: &str) -> String {
+    let length = body.len();
+    format!("{method} /api/v0/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+#[test]
+fn every_row_asks_for_what_it_says() {
+    for (method, path, body, asked) in [
+        ("GET", "queue", "", "queues 0"),
+        ("POST", "queue", r#"{"id":"a\u0062"}"#, "declare Some(\"ab\")"),
+        ("POST", "queue", "{}", "declare None"),
+        ("DELETE", "queue/q%2F", "", "drop q/"),
+        ("GET", "queue/q/job", "", "list q"),
+        ("POST", "queue/q/query_jobs", r#"{"limit":1e1,"query":[["=",1,2]]}"#, "find q 1 Some(10)"),
+        ("POST", "queue/q/poll_job", r#"{"state":{"b":1.0,"a":[]}}"#, r#"poll q 0 {"a":[],"b":1}"#),
+        ("POST", "queue/q/job", r#"{"payload": {"x":1.0} }"#, r#"put q {"x":1.0} null"#),
+        ("GET", "queue/q/job/7", "", "show q 7"),
+        ("DELETE", "queue/q/job/7", "", "delete q 7"),
+        ("POST", "queue/q/job/7/state", r#"{"new":-0,"old":"\u0061"}"#, r#"advance q 7 "a" 0"#),
+        ("POST", "queue/q/job/7/event", " [ 1 ]\n", "note q 7 [ 1 ]"),
+        ("POST", "job/poll", "{}", "poll default 0 null"),
+    ] {
+        assert_eq!(Client::new().turn(&request(method, path, body)), asked);
+        // The same if the body comes later.
+        let (mut client, text) = (Client::new(), request(method, path, body));
+        let (head, body) = text.split_at(text.len() - body.len());
+        if !body.is_empty() {
+            assert_eq!(client.turn(head), "Hungry");
+            assert_eq!(client.turn(body), asked);
+        }
+    }
+}
+
+#[test]
+fn queues_come_in_pages() {
+    let mut client = Client::new();
+    let page = |names: &[&str], next| Reply::Queues {
+        queues: Vec::leak(
+            names.iter().map(|name| QueueSize { name: name.as_bytes().into(), jobs: 2 }).collect(),
+        ),
+        next,
+    };
+    assert_eq!(client.turn(&request("GET", "queue", "")), "queues 0");
+    client.reply(&page(&["a", "b"], Some(7)));
+    assert_eq!(client.turn(""), "Enough");
+    let first = r#"{"queues":[{"id":"a","jobs":2},{"id":"b","jobs":2}"#;
+    assert_eq!(client.written(), format!("200 {:x}\r\n{first}\r\n", first.len()));
+    assert_eq!(client.turn(""), "queues 7");
+    // A page may be empty.
+    client.reply(&page(&[], Some(9)));
+    assert_eq!((client.turn(""), client.raw()), ("Enough".to_owned(), String::new()));
+    assert_eq!(client.turn(""), "queues 9");
+    client.reply(&page(&["c"], None));
+    assert_eq!(client.turn(""), "Answered");
+    let last = r#",{"id":"c","jobs":2}]}"#;
+    assert_eq!(client.raw(), format!("{:x}\r\n{last}\r\n0\r\n\r\n", last.len()));
+    assert!(client.session.is_settled());
+}
+
+#[test]
+fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
+    let mut client = Client::new();
+    let drop = request("DELETE", "queue/q", "");
+    for end in [Reply::Dropped { jobs: 5, more: false }, Reply::NoQueue] {
+        let gone = if end == Reply::NoQueue { 2000 } else { 2005 };
+        assert_eq!(client.turn(&drop), "drop q");
+        for _ in 0..2 {
+            client.reply(&Reply::Dropped { jobs: 1000, more: true });
+            assert_eq!(client.turn(""), "Enough");
+            assert_eq!(client.turn(""), "drop q");
+        }
+        client.reply(&end);
+        assert_eq!(client.turn(""), "Answered");
+        assert_eq!(client.written(), format!("200 {{\"deleted\":{gone}}}"));
+    }
+    assert_eq!(client.turn(&request("POST", "job/poll", r#"{"state":1}"#)), "poll default 0 1");
+    for _ in 0..3 {
+        client.reply(&Reply::NotYet);
+        assert_eq!(client.turn(""), "Enough");
+        assert_eq!(client.turn(""), "poll default 0 1");
+    }
+    client.reply(&Reply::BadQuery("no such function: x"));
+    assert_eq!(client.turn(""), "Answered");
+    assert_eq!(client.written(), r#"400 {"error":"no such function: x"}"#);
+}
+
+#[test]
+fn refusals_have_their_statuses() {
+    for (refusal, status) in [
+        (Refusal::Full, 503),
+        (Refusal::DiskFull, 507),
+        (Refusal::LogFull, 507),
+        (Refusal::QueueExists, 409),
+    ] {
+        let mut client = Client::new();
+        client.turn(&request("POST", "job/create", r#"{"payload":1}"#));
+        client.reply(&Reply::Refused(refusal));
+        assert_eq!(client.turn(""), "Answered");
+        assert!(client.written().starts_with(&format!("{status} {{\"error\":")));
+    }
+    let mut client = Client::new();
+    client.turn(&request("GET", &format!("job/{}", u64::MAX), ""));
+    client.reply(&Reply::NoJob);
+    client.turn("");
+    assert_eq!(
+        client.written(),
+        format!("404 {{\"error\":\"there is no job {} in this queue\"}}", u64::MAX)
+    );
+    assert_eq!(JobId::NEVER.0, 0);
+}

@@ -1,0 +1,194 @@
+//! From a query to the text of one statement, if SQLite finds that its expressions are expressions.
+//!
+//! An expression is accepted if two statements can be prepared that are never run: one in which it
+//! stands bare behind `WHERE`, one in which it stands in the parentheses of a `CHECK`. What the
+//! first takes is balanced, so it cannot break out of the parentheses of the second; and the second
+//! takes nothing but an expression: no sub-query, no parameter, no aggregate, no second statement.
+
+use super::Fault;
+use super::allowed::is_allowed;
+use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX};
+use crate::model::query::{Expr, Query};
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The table that checks are prepared for. It never exists.
+const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, events TEXT, \
+    modified INTEGER, queue TEXT, pri NUMERIC, CHECK(\n";
+
+/// Room that a statement needs beside the expressions.
+const FRAME: i32 = 64 * 1024;
+
+/// Arguments of one function at most.
+const ARGUMENTS: i32 = 50;
+
+/// The connection that checks are prepared on, and never run.
+#[derive(Debug)]
+pub(super) struct Checker {
+    connection: Connection,
+    /// Calls of functions in what was prepared.
+    calls: Arc<AtomicUsize>,
+}
+
+impl Checker {
+    pub(super) fn new(value_max: usize) -> Result<Self, Error> {
+        let mut connection = open(value_max)?;
+        let calls = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&calls);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if matches!(context.action, AuthAction::Function { .. }) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            may_check(context)
+        }))?;
+        Ok(Self { connection, calls })
+    }
+
+    /// The statement that selects what matches: `bare` is its beginning up to `WHERE` for checks,
+    /// `head` with the conditions that are always there. `evaluator` is the connection that will
+    /// run it.
+    pub(super) fn compile(
+        &self,
+        query: &Query,
+        evaluator: &Connection,
+        bare: &str,
+        head: &str,
+    ) -> Result<String, Fault> {
+        let lengths = query.terms.iter().flat_map(|term| [&term.left, &term.right]).map(length);
+        let total = lengths.fold(0, usize::saturating_add);
+        if total > QUERY_TEXT_MAX {
+            let why = format!("the query is {total} bytes long, {QUERY_TEXT_MAX} are possible");
+            return Err(Fault::Bad(why));
+        }
+        if query.terms.len() > QUERY_DEPTH_MAX / 2 {
+            let (terms, max) = (query.terms.len(), QUERY_DEPTH_MAX / 2);
+            return Err(Fault::Bad(format!("the query has {terms} terms, {max} are possible")));
+        }
+        self.calls.store(0, Ordering::Relaxed);
+        let mut sql = head.to_owned();
+        for (number, term) in query.terms.iter().enumerate() {
+            let side = |name, expr| {
+                self.operand(expr, evaluator, bare)
+                    .map_err(|why| Fault::Bad(format!("term {}, {name} side: {why}", number + 1)))
+            };
+            let (left, right) = (side("left", &term.left)?, side("right", &term.right)?);
+            sql.push_str(" AND (\n");
+            sql.push_str(&left);
+            sql.push_str("\n) ");
+            sql.push_str(term.op.name());
+            sql.push_str(" (\n");
+            sql.push_str(&right);
+            sql.push_str("\n)");
+        }
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls > QUERY_CALLS_MAX {
+            let why = format!("the query calls {calls} functions, {QUERY_CALLS_MAX} are possible");
+            return Err(Fault::Bad(why));
+        }
+        Ok(sql)
+    }
+
+    /// One side as SQL.
+    fn operand(&self, expr: &Expr, evaluator: &Connection, bare: &str) -> Result<String, String> {
+        if let Some(word) = expr.bare_word() {
+            return Ok(format!("'{word}'"));
+        }
+        match expr {
+            Expr::Null => Ok("NULL".to_owned()),
+            // As SQLite itself gives the truth values in JSON.
+            Expr::Bool(bool) => Ok(i32::from(*bool).to_string()),
+            Expr::Number(number) => {
+                let fits = |byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                if number.bytes().all(fits) && !number.contains("--") {
+                    Ok(number.to_string())
+                } else {
+                    Err(format!("{number} is no number"))
+                }
+            }
+            Expr::Text(text) => {
+                if text.contains('\0') {
+                    return Err("an expression has no NUL character".to_owned());
+                }
+                let prepare = |connection: &Connection, sql: String| {
+                    connection.prepare(&sql).map(drop).map_err(|error| explain(&error))
+                };
+                prepare(evaluator, format!("{bare}\n{text}\n"))?;
+                prepare(&self.connection, format!("{CHECKED}{text}\n))"))?;
+                Ok(text.to_string())
+            }
+        }
+    }
+}
+
+fn length(expr: &Expr) -> usize {
+    match expr {
+        Expr::Text(text) | Expr::Number(text) => text.len(),
+        Expr::Bool(_) | Expr::Null => 1,
+    }
+}
+
+/// A connection to nothing, with everything off that can be. No text is longer than `value_max`.
+pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
+    let connection = Connection::open_in_memory()?;
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
+    let number = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
+    for (limit, max) in [
+        (Limit::SQLITE_LIMIT_LENGTH, number(value_max)),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX) + FRAME),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, number(QUERY_DEPTH_MAX)),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS),
+        (Limit::SQLITE_LIMIT_COLUMN, ARGUMENTS),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 2),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 2),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, max)?;
+    }
+    Ok(connection)
+}
+
+/// What the statement of a check does by itself, and what an expression may.
+fn may_check(context: AuthContext<'_>) -> Authorization {
+    let of_schema = |table: &str| table == "sqlite_master" || table == "sqlite_schema";
+    allow(match context.action {
+        AuthAction::Function { function_name } => is_allowed(function_name),
+        AuthAction::CreateTable { table_name } => table_name == "j",
+        AuthAction::Read { table_name, .. } => table_name == "j" || of_schema(table_name),
+        AuthAction::Insert { table_name } | AuthAction::Update { table_name, .. } => {
+            of_schema(table_name)
+        }
+        _ => false,
+    })
+}
+
+pub(super) fn allow(allowed: bool) -> Authorization {
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// What SQLite says is wrong, in the terms of a query.
+pub(super) fn explain(error: &Error) -> String {
+    let said = match error {
+        Error::SqlInputError { msg, .. } | Error::SqliteFailure(_, Some(msg)) => msg.clone(),
+        Error::UserFunctionError(error) => error.to_string(),
+        Error::MultipleStatement => "an expression is no statement".to_owned(),
+        other => other.to_string(),
+    };
+    said.replace(" prohibited in CHECK constraints", " are not possible in a query")
+        .replace("not authorized to use function: ", "this function cannot be called: ")
+}

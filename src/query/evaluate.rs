@@ -1,0 +1,197 @@
+//! The evaluator: one statement over one snapshot after the other.
+
+use super::check::{Checker, allow, explain, open};
+use super::rows::COLUMNS;
+use super::table::{self, Place, Shared};
+use super::{Fault, Progress, Stop, Work, allowed, like, texts};
+use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
+use crate::model::query::Query;
+use crate::model::row::Row;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{CachedStatement, Connection, Error, ErrorCode};
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Instructions of SQLite between two questions whether to stop: few, because a single one may call
+/// a function on a long text. It asks only where it jumps back, so at most once in a row.
+const QUESTIONS: i32 = 8;
+
+/// Checks queries and evaluates them, in the thread of its caller.
+pub struct Evaluator {
+    connection: Connection,
+    checker: Checker,
+    scan: Shared,
+    stop: Stop,
+    /// What checks begin with.
+    bare: String,
+    /// What statements begin with.
+    head: String,
+    /// The queries that were checked last, with their statements: the newest last.
+    known: VecDeque<(Arc<Query>, Arc<str>)>,
+}
+
+impl fmt::Debug for Evaluator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evaluator").field("scan", &self.scan).finish_non_exhaustive()
+    }
+}
+
+impl Evaluator {
+    /// An evaluator that asks `stop` whether to go on, for texts of the usual length.
+    ///
+    /// # Errors
+    /// If SQLite cannot be set up, in a sentence.
+    pub fn new(stop: Stop) -> Result<Self, String> {
+        Self::with_value_max(stop, QUERY_VALUE_DEFAULT)
+    }
+
+    /// The same, for texts of up to `value_max` bytes ([`value_max`](super::value_max)).
+    ///
+    /// # Errors
+    /// If SQLite cannot be set up, in a sentence.
+    pub fn with_value_max(stop: Stop, value_max: usize) -> Result<Self, String> {
+        Self::set_up(stop, value_max).map_err(|error| format!("cannot set up SQLite: {error}"))
+    }
+
+    fn set_up(stop: Stop, value_max: usize) -> Result<Self, Error> {
+        let mut connection = open(value_max)?;
+        let limit = i64::try_from(QUERY_HEAP_MAX).unwrap_or(i64::MAX);
+        // Of the process; nobody else uses SQLite.
+        connection.pragma_update(None, "hard_heap_limit", limit)?;
+        connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
+        let scan = Shared::new();
+        table::register(&connection, &scan, &stop, value_max)?;
+        like::register(&connection, &stop)?;
+        texts::register(&connection, &stop, value_max)?;
+        let asked = Arc::clone(&stop);
+        connection.progress_handler(QUESTIONS, Some(move || asked()))?;
+        connection.authorizer(Some(may_evaluate))?;
+        Ok(Self {
+            connection,
+            checker: Checker::new(value_max)?,
+            scan,
+            stop,
+            bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),
+            head: format!("SELECT \"#\" FROM {COLUMNS} WHERE TRUE"),
+            known: VecDeque::new(),
+        })
+    }
+
+    /// The rows that match, in their order. O(rows), and what their values cost.
+    ///
+    /// # Errors
+    /// If the query is wrong, or is stopped.
+    pub fn run(&mut self, work: &Work) -> Result<Vec<Arc<Row>>, Fault> {
+        let mut progress = Progress::default();
+        self.go_on(work, &mut progress)?;
+        Ok(progress.found)
+    }
+
+    /// Goes on with `work` where `progress` ends, to its end. Whoever has stopped it may go on
+    /// later, with another evaluator if they like: only the row at which it was stopped is looked
+    /// at again. O(rows that are left), and what their values cost.
+    ///
+    /// # Errors
+    /// If the query is wrong, or is stopped.
+    pub fn go_on(&mut self, work: &Work, progress: &mut Progress) -> Result<(), Fault> {
+        let limit = limit_of(work);
+        if work.query.terms.is_empty() {
+            progress.found = work.rows.values().take(limit).cloned().collect();
+            return Ok(());
+        }
+        let result = self.compile(&work.query).and_then(|sql| {
+            let mut statement = self.connection.prepare_cached(&sql).map_err(|e| bad(&e))?;
+            while progress.found.len() < limit
+                && !self.scan(&mut statement, work, limit, progress)?
+            {}
+            Ok(())
+        });
+        match result {
+            Err(_) if (self.stop)() => Err(Fault::Stopped),
+            result => result,
+        }
+    }
+
+    /// The statement of a query.
+    fn compile(&mut self, query: &Arc<Query>) -> Result<Arc<str>, Fault> {
+        if let Some((_, sql)) = self.known.iter().find(|(known, _)| known == query) {
+            return Ok(Arc::clone(sql));
+        }
+        let compiled = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
+        let sql: Arc<str> = compiled.into();
+        if self.known.len() == QUERY_STATEMENTS {
+            self.known.pop_front();
+        }
+        self.known.push_back((Arc::clone(query), Arc::clone(&sql)));
+        Ok(sql)
+    }
+
+    /// Goes on to the end, or behind a row that SQLite stumbles over; says whether this is the end.
+    fn scan(
+        &self,
+        statement: &mut CachedStatement<'_>,
+        work: &Work,
+        limit: usize,
+        progress: &mut Progress,
+    ) -> Result<bool, Fault> {
+        self.scan.begin(work.rows.clone(), progress.from);
+        let result = step(statement, limit - progress.found.len());
+        let scan = self.scan.end();
+        progress.found.extend(scan.found);
+        let Err(error) = result else { return Ok(true) };
+        match scan.place {
+            Place::Nowhere => {}
+            // It was stopped with nothing left to do.
+            Place::End => return Ok(true),
+            // A row that was not asked for has nothing to do with it: the query has.
+            Place::At(row, true) if is_malformed(&error) => {
+                progress.from = Bound::Excluded(row);
+                return Ok(false);
+            }
+            Place::At(row, _) => {
+                let is_found = progress.found.last().is_some_and(|last| last.key() == row);
+                progress.from = if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
+            }
+        }
+        Err(bad(&error))
+    }
+}
+
+/// Runs to the end or until so many rows are found. They are not handed out here, but by the
+/// cursor, which is closed when this ends.
+fn step(statement: &mut CachedStatement<'_>, limit: usize) -> Result<(), Error> {
+    let mut rows = statement.query([])?;
+    let mut found = 0;
+    while found < limit && rows.next()?.is_some() {
+        found += 1;
+    }
+    Ok(())
+}
+
+fn limit_of(work: &Work) -> usize {
+    work.limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+/// SQLite's word for what it cannot read as JSON, too deep nesting included.
+fn is_malformed(error: &Error) -> bool {
+    matches!(error, Error::SqliteFailure(_, Some(said)) if said == "malformed JSON")
+}
+
+fn bad(error: &Error) -> Fault {
+    Fault::Bad(match error.sqlite_error_code() {
+        Some(ErrorCode::OutOfMemory) => "the query needs too much memory".to_owned(),
+        _ => format!("the query cannot be evaluated: {}", explain(error)),
+    })
+}
+
+/// What statements of queries do by themselves, and what an expression may.
+fn may_evaluate(context: AuthContext<'_>) -> Authorization {
+    allow(match context.action {
+        AuthAction::Select => true,
+        AuthAction::Read { table_name, .. } => ["snapshot", "j", ""].contains(&table_name),
+        AuthAction::Function { function_name } => allowed::is_allowed(function_name),
+        _ => false,
+    })
+}

@@ -1,0 +1,214 @@
+//! `LIKE`, made anew: SQLite's own takes time exponential in the number of `%` before it gives up.
+//!
+//! A pattern is cut at its `%`, and each piece is looked for behind the one before it: the first
+//! place will do, because nothing is lost by an early one. A piece without `_` is found in O(text);
+//! one with `_` in O(text * piece), and that asks now and then whether to stop.
+
+use super::Stop;
+use super::rows::stopped;
+use super::texts::{PURE, Writer, char_len, continues};
+use memchr::memmem::Finder;
+use rusqlite::functions::Context;
+use rusqlite::{Connection, Error, Result};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Comparisons between two questions whether to stop.
+const STEPS: usize = 1 << 16;
+
+/// What one place of a piece stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    /// This byte, a letter in either case.
+    Byte(u8),
+    /// Any character.
+    Any,
+}
+
+/// What stands between two `%`.
+#[derive(Debug, Default)]
+struct Piece {
+    items: Vec<Item>,
+    /// What looks for the bytes, if there is nothing else.
+    plain: Option<Finder<'static>>,
+}
+
+/// A pattern, read.
+#[derive(Debug)]
+struct Pattern {
+    pieces: Vec<Piece>,
+    /// Nothing is like it: it ends with its escape character.
+    never: bool,
+}
+
+/// What one call of the function leaves for the next.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The pattern that was read last.
+    last: Option<(Vec<u8>, Option<Vec<u8>>, Pattern)>,
+    /// Memory for a text in lower case.
+    folded: Vec<u8>,
+}
+
+/// Puts the function in the place of SQLite's own.
+pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
+    let writer = Writer::new()?;
+    for arguments in [2, 3] {
+        let (writer, stop) = (writer.clone(), Arc::clone(stop));
+        // A function is not called while it runs.
+        let kept = RefCell::new(Kept::default());
+        connection.create_scalar_function("like", arguments, PURE, move |context| {
+            like(context, &writer, &stop, &mut kept.borrow_mut())
+        })?;
+    }
+    Ok(())
+}
+
+fn like(
+    context: &Context<'_>,
+    writer: &Writer,
+    stop: &Stop,
+    kept: &mut Kept,
+) -> Result<Option<bool>> {
+    let text = |number| writer.text(context.get_raw(number));
+    let Some(pattern) = text(0)? else { return Ok(None) };
+    let escape = match context.len() {
+        3 => match text(2)? {
+            Some(escape) => Some(escape),
+            None => return Ok(None),
+        },
+        _ => None,
+    };
+    let escape = escape.as_deref().map(up_to_nul);
+    if escape.is_some_and(|escape| escape.is_empty() || char_len(escape) != escape.len()) {
+        let why = "ESCAPE expression must be a single character";
+        return Err(Error::UserFunctionError(why.into()));
+    }
+    let Some(text) = text(1)? else { return Ok(None) };
+    let text = up_to_nul(&text);
+    kept.folded.clear();
+    kept.folded.extend_from_slice(text);
+    kept.folded.make_ascii_lowercase();
+    let same = |(last, its, _): &&(Vec<u8>, Option<Vec<u8>>, Pattern)| {
+        **last == *pattern && its.as_deref() == escape
+    };
+    if let Some((_, _, read)) = kept.last.as_ref().filter(same) {
+        return read.matches(&kept.folded, stop).map(Some);
+    }
+    let read = Pattern::read(up_to_nul(&pattern), escape);
+    let result = read.matches(&kept.folded, stop).map(Some);
+    kept.last = Some((pattern.into_owned(), escape.map(<[u8]>::to_vec), read));
+    result
+}
+
+/// SQLite ends texts there when it compares them.
+fn up_to_nul(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr(0, text).unwrap_or(text.len())]
+}
+
+impl Pattern {
+    fn read(pattern: &[u8], escape: Option<&[u8]>) -> Self {
+        let (mut pieces, mut piece) = (Vec::new(), Piece::default());
+        let mut rest = pattern;
+        while let Some(&byte) = rest.first() {
+            if let Some(behind) = escape.and_then(|escape| rest.strip_prefix(escape)) {
+                if behind.is_empty() {
+                    return Self { pieces: Vec::new(), never: true };
+                }
+                let (char, more) = behind.split_at(char_len(behind));
+                piece.items.extend(char.iter().map(|byte| Item::Byte(byte.to_ascii_lowercase())));
+                rest = more;
+                continue;
+            }
+            match byte {
+                b'%' => pieces.push(std::mem::take(&mut piece).finish()),
+                b'_' => piece.items.push(Item::Any),
+                byte => piece.items.push(Item::Byte(byte.to_ascii_lowercase())),
+            }
+            rest = &rest[1..];
+        }
+        pieces.push(piece.finish());
+        Self { pieces, never: false }
+    }
+
+    /// Whether `text`, in lower case, is like this.
+    fn matches(&self, text: &[u8], stop: &Stop) -> Result<bool> {
+        let Some((first, rest)) = self.pieces.split_first().filter(|_| !self.never) else {
+            return Ok(false);
+        };
+        let Some(mut at) = first.end_at(text, 0) else { return Ok(false) };
+        let Some((last, middle)) = rest.split_last() else { return Ok(at == text.len()) };
+        for piece in middle {
+            match piece.find(text, at, stop)? {
+                Some(end) => at = end,
+                None => return Ok(false),
+            }
+        }
+        Ok(last.ends(&text[at..]))
+    }
+}
+
+impl Piece {
+    fn finish(mut self) -> Self {
+        let byte = |item: &Item| match item {
+            Item::Byte(byte) => Some(*byte),
+            Item::Any => None,
+        };
+        let plain: Option<Vec<u8>> = self.items.iter().map(byte).collect();
+        self.plain = plain.map(|plain| Finder::new(&plain).into_owned());
+        self
+    }
+
+    /// Where the piece ends if it begins at this place.
+    fn end_at(&self, text: &[u8], mut at: usize) -> Option<usize> {
+        for item in &self.items {
+            let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+            at += match *item {
+                Item::Byte(byte) if byte == rest[0] => 1,
+                Item::Byte(_) => return None,
+                Item::Any => char_len(rest),
+            };
+        }
+        Some(at)
+    }
+
+    /// Where its first occurrence from this place on ends.
+    fn find(&self, text: &[u8], mut at: usize, stop: &Stop) -> Result<Option<usize>> {
+        if let Some(plain) = &self.plain {
+            let found = plain.find(&text[at..]);
+            return Ok(found.map(|found| at + found + plain.needle().len()));
+        }
+        let mut steps = 0;
+        while at < text.len() {
+            if let Some(end) = self.end_at(text, at) {
+                return Ok(Some(end));
+            }
+            at += char_len(&text[at..]);
+            steps += self.items.len();
+            if steps > STEPS {
+                steps = 0;
+                if stop() {
+                    return Err(stopped());
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether `text` ends with it.
+    fn ends(&self, text: &[u8]) -> bool {
+        if let Some(plain) = &self.plain {
+            return text.ends_with(plain.needle());
+        }
+        let begins = |item: &&Item| !matches!(item, Item::Byte(byte) if continues(*byte));
+        let mut left = self.items.iter().filter(begins).count();
+        let mut at = text.len();
+        while left > 0 && at > 0 {
+            at -= 1;
+            if !continues(text[at]) {
+                left -= 1;
+            }
+        }
+        left == 0 && self.end_at(text, at) == Some(text.len())
+    }
+}

@@ -1,0 +1,143 @@
+//! The columns of a snapshot's rows.
+
+use crate::model::event::{Happening, write_events};
+use crate::model::job::Encoding;
+use crate::model::row::Row;
+use crate::wire::json::push_packet;
+use crate::wire::msgpack::push_json;
+use rusqlite::Error;
+use rusqlite::types::ValueRef;
+use std::ffi::{CStr, c_int};
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// The table as SQLite is told of it. The types are those of a real table, so that values compare
+/// as they do there.
+pub(super) const DECLARATION: &CStr = c"CREATE TABLE snapshot(id INTEGER, payload TEXT, \
+    state TEXT, events TEXT, modified INTEGER, queue TEXT, pri NUMERIC, \"#\" INTEGER)";
+
+/// What expressions see of it: no row numbers, no schema.
+pub(super) const COLUMNS: &str = "(SELECT id, payload, state, events, modified, queue, pri, \"#\" \
+    FROM snapshot) AS j";
+
+/// The column that is read of rows that match, and of no others: `#`, which no expression that
+/// passes its check can name.
+pub(super) const HERE: c_int = 7;
+
+const PAYLOAD: c_int = 1;
+const STATE: c_int = 2;
+const EVENTS: c_int = 3;
+const QUEUE: c_int = 5;
+
+/// What a function says that was told to stop.
+pub(super) fn stopped() -> Error {
+    Error::UserFunctionError("stopped".into())
+}
+
+/// The value of a column, by its place in [`DECLARATION`]. `made` is room for a text that is not
+/// there as it stands. O(text) for those, else O(1).
+#[inline]
+pub(super) fn value<'a>(row: &'a Row, column: c_int, made: &'a mut Vec<u8>) -> ValueRef<'a> {
+    match column {
+        0 => integer(row.id.0),
+        PAYLOAD => payload(row, made),
+        STATE if *row.state == *b"null" => ValueRef::Null,
+        STATE => ValueRef::Text(&row.state),
+        EVENTS => events(row, made),
+        4 => integer(row.modified),
+        QUEUE => queue(row, made),
+        6 => urgency(row),
+        _ => ValueRef::Null,
+    }
+}
+
+/// Bytes that the processor reads at once.
+const LINE: usize = 64;
+
+/// How much of what a row keeps is read ahead: lines of a text, and events of a log.
+const AHEAD: usize = 4;
+
+/// Reads what rows keep outside of themselves for the columns whose bits are set: reads that miss
+/// the cache overlap here, and would not in between of SQLite's work. O(rows).
+pub(super) fn touch(rows: &[&Arc<Row>], columns: u32) {
+    let uses = |column: c_int| columns & 1 << column != 0;
+    let mut all = 0;
+    for row in rows {
+        if uses(PAYLOAD) {
+            all ^= u8::from(matches!(row.encoding, Encoding::Packet { .. })) ^ skim(&row.payload);
+        }
+        if uses(STATE) {
+            all ^= skim(&row.state);
+        }
+        if uses(EVENTS) {
+            let events = row.events.newest_first().take(AHEAD);
+            all ^= events.map(|event| skim_event(&event.what)).fold(0, |all, one| all ^ one);
+        }
+        if uses(QUEUE) {
+            all ^= skim(&row.queue);
+        }
+    }
+    black_box(all);
+}
+
+#[inline]
+fn skim(text: &[u8]) -> u8 {
+    text.iter().step_by(LINE).take(AHEAD).fold(0, |all, byte| all ^ byte)
+}
+
+#[inline]
+fn skim_event(what: &Happening) -> u8 {
+    match what {
+        Happening::Advanced { old, new } => skim(old) ^ skim(new),
+        Happening::User(text) => skim(text),
+        _ => 0,
+    }
+}
+
+fn integer(number: u64) -> ValueRef<'static> {
+    ValueRef::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
+    match row.encoding {
+        Encoding::MsgPack => {
+            made.clear();
+            push_json(made, &row.payload);
+            ValueRef::Text(made)
+        }
+        Encoding::Json | Encoding::JsonLine if row.payload.trim_ascii() == b"null" => {
+            ValueRef::Null
+        }
+        Encoding::Json | Encoding::JsonLine => ValueRef::Text(&row.payload),
+        Encoding::Packet { key_len } => {
+            made.clear();
+            push_packet(made, key_len, &row.payload);
+            ValueRef::Text(made)
+        }
+    }
+}
+
+fn events<'a>(row: &Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
+    made.clear();
+    write_events(&row.events, made);
+    ValueRef::Text(made)
+}
+
+/// The name as it is shown: what is no UTF-8 in it is U+FFFD.
+fn queue<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
+    if str::from_utf8(&row.queue).is_ok() {
+        return ValueRef::Text(&row.queue);
+    }
+    made.clear();
+    made.extend_from_slice(String::from_utf8_lossy(&row.queue).as_bytes());
+    ValueRef::Text(made)
+}
+
+/// Digits beyond 64 bits count as SQLite counts such a literal.
+fn urgency(row: &Row) -> ValueRef<'static> {
+    let Some(digits) = &row.urgency else { return ValueRef::Null };
+    match digits.parse::<i64>() {
+        Ok(number) => ValueRef::Integer(number),
+        Err(_) => digits.parse::<f64>().map_or(ValueRef::Null, ValueRef::Real),
+    }
+}

@@ -1,0 +1,287 @@
+//! A snapshot as a table of SQLite: the only module with `unsafe`, and as little of it as will do.
+//!
+//! The table `snapshot` has one cursor at a time, which walks over the rows in their order and
+//! hands their columns out ([`rows`](super::rows)); nothing is copied into a table, and a column
+//! that is not asked for is not made. What a cursor is to walk over is laid out for it in
+//! [`Shared`], and there it leaves what it has found and where it stood: once for each scan, so
+//! that a row costs no lock. Reading the last column, [`HERE`], is how a row is found.
+
+#![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
+
+use super::Stop;
+use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
+use crate::model::row::{Row, RowKey, Rows};
+use imbl::ordmap::RangedIter;
+use imbl::shared_ptr::DefaultSharedPtr;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::vtab::{
+    Context, Filters, IndexInfo, Module, VTab, VTabConnection, VTabCursor, sqlite3_vtab,
+    sqlite3_vtab_cursor,
+};
+use rusqlite::{Connection, Result};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_int};
+use std::mem::take;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rows that are looked at together: as many reads that miss the cache overlap.
+const WINDOW: usize = 64;
+
+/// A text of this size is worth a question whether to go on.
+pub(super) const LARGE: usize = 64 * 1024;
+
+/// What a cursor is to do, and what it has done.
+#[derive(Debug)]
+pub(super) struct Scan {
+    rows: Rows,
+    from: Bound<RowKey>,
+    /// The rows that were found, in their order.
+    pub(super) found: Vec<Arc<Row>>,
+    /// Where the cursor stood when it was closed.
+    pub(super) place: Place,
+}
+
+/// Where a cursor stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It has not begun.
+    Nowhere,
+    /// At a row, whose columns were or were not asked for.
+    At(RowKey, bool),
+    /// Behind the last.
+    End,
+}
+
+/// A scan, for whoever runs the statement and for the cursor.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Arc<Mutex<Scan>>);
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Scan::new(Rows::new(), Bound::Unbounded))))
+    }
+
+    /// The next cursor walks over these rows. O(1).
+    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>) {
+        *self.lock() = Scan::new(rows, from);
+    }
+
+    /// What has come of it. The snapshot is let go.
+    pub(super) fn end(&self) -> Scan {
+        std::mem::replace(&mut self.lock(), Scan::new(Rows::new(), Bound::Unbounded))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Scan> {
+        // A panic leaves no half-changed scan behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Scan {
+    fn new(rows: Rows, from: Bound<RowKey>) -> Self {
+        Self { rows, from, found: Vec::new(), place: Place::Nowhere }
+    }
+}
+
+/// Gives `connection` the table `snapshot`, which shows what `shared` says; texts up to `value_max`
+/// bytes.
+pub(super) fn register(
+    connection: &Connection,
+    shared: &Shared,
+    stop: &Stop,
+    value_max: usize,
+) -> Result<()> {
+    const MODULE: &Module<'static, Table> = &Module::eponymous_only_module();
+    let aux = (shared.clone(), Arc::clone(stop), value_max);
+    connection.create_module(c"snapshot", MODULE, Some(aux))?;
+    // The table is made now, before anything is forbidden.
+    connection.prepare(&format!("SELECT 1 FROM {COLUMNS}")).map(drop)
+}
+
+#[repr(C)]
+struct Table {
+    base: sqlite3_vtab,
+    shared: Shared,
+    stop: Stop,
+    value_max: usize,
+}
+
+// SAFETY: `repr(C)`, and the base comes first.
+unsafe impl VTab<'_> for Table {
+    type Aux = (Shared, Stop, usize);
+    type Cursor = Cursor;
+
+    fn connect(
+        _: &mut VTabConnection,
+        aux: Option<&Self::Aux>,
+        _: &[u8],
+        _: &[u8],
+        _: &[u8],
+        _: &[&[u8]],
+    ) -> Result<(Cow<'static, CStr>, Self)> {
+        let Some((shared, stop, value_max)) = aux.cloned() else { return Err(stopped()) };
+        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stop, value_max }))
+    }
+
+    /// There is one way to go: over all rows.
+    fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
+        info.set_estimated_cost(1e6);
+        info.set_estimated_rows(1_000_000);
+        Ok(true)
+    }
+
+    fn open(&mut self) -> Result<Cursor> {
+        Ok(Cursor {
+            base: sqlite3_vtab_cursor::default(),
+            shared: self.shared.clone(),
+            stop: Arc::clone(&self.stop),
+            value_max: self.value_max,
+            walk: None,
+            ordinal: 0,
+            asked: Cell::new(false),
+            made: RefCell::default(),
+            found: RefCell::default(),
+        })
+    }
+}
+
+#[repr(C)]
+struct Cursor {
+    base: sqlite3_vtab_cursor,
+    shared: Shared,
+    stop: Stop,
+    value_max: usize,
+    walk: Option<Walk>,
+    ordinal: i64,
+    /// Whether a column of this row was.
+    asked: Cell<bool>,
+    /// The text that was made last, in memory that is used again.
+    made: RefCell<Vec<u8>>,
+    found: RefCell<Vec<Arc<Row>>>,
+}
+
+// SAFETY: `repr(C)`, and the base comes first.
+unsafe impl VTabCursor for Cursor {
+    fn filter(&mut self, _: c_int, _: Option<&str>, _: &Filters<'_>) -> Result<()> {
+        let (rows, from) = {
+            let scan = self.shared.lock();
+            (scan.rows.clone(), scan.from)
+        };
+        self.walk = Some(Walk::new(rows, from));
+        (self.ordinal, self.asked) = (0, Cell::new(false));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.asked.set(false);
+        self.ordinal += 1;
+        if let Some(walk) = &mut self.walk {
+            walk.advance();
+        }
+        Ok(())
+    }
+
+    fn eof(&self) -> bool {
+        self.here().is_none()
+    }
+
+    fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
+        let Some(row) = self.here() else { return Ok(()) };
+        if column == HERE {
+            self.found.borrow_mut().push(Arc::clone(row));
+            return Ok(());
+        }
+        self.asked.set(true);
+        if let Some(walk) = &self.walk {
+            walk.used.set(walk.used.get() | 1 << column);
+        }
+        let mut made = self.made.borrow_mut();
+        let mut value = value(row, column, &mut made);
+        if let ValueRef::Text(text) = value {
+            if text.len() > LARGE && (self.stop)() {
+                return Err(stopped());
+            }
+            if text.len() > self.value_max {
+                value = ValueRef::Null;
+            }
+        }
+        context.set_result(ToSqlOutput::Borrowed(value))
+    }
+
+    fn rowid(&self) -> Result<i64> {
+        Ok(self.ordinal)
+    }
+}
+
+impl Cursor {
+    #[inline]
+    fn here(&self) -> Option<&Arc<Row>> {
+        self.walk.as_ref()?.here()
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let place = match (&self.walk, self.here()) {
+            (None, _) => Place::Nowhere,
+            (Some(_), None) => Place::End,
+            (Some(_), Some(row)) => Place::At(row.key(), self.asked.get()),
+        };
+        let mut scan = self.shared.lock();
+        scan.place = place;
+        scan.found = take(&mut *self.found.borrow_mut());
+    }
+}
+
+/// A walk over a snapshot, which it owns.
+struct Walk {
+    /// Up to [`WINDOW`] rows in their order, of which the `at`th is here. Never empty before the
+    /// end.
+    window: Vec<&'static Arc<Row>>,
+    at: usize,
+    /// Bits of the columns that rows were asked for.
+    used: Cell<u32>,
+    /// Those behind the window.
+    rest: RangedIter<'static, RowKey, Arc<Row>, DefaultSharedPtr>,
+    /// What all of the above borrows from. Never changed, and the last to be dropped.
+    _rows: Arc<Rows>,
+}
+
+impl Walk {
+    fn new(rows: Rows, from: Bound<RowKey>) -> Self {
+        let rows = Arc::new(rows);
+        // SAFETY: the map stays where it is, on the heap, for as long as `_rows` does, which is
+        // dropped behind everything that borrows from it (fields are dropped in their order).
+        // Nobody can change it or a row: there are only shared references, and neither has inner
+        // mutability that moves anything. No reference gets out of the walk that outlives it:
+        // `here` shortens its lifetime.
+        let lasting: &'static Rows = unsafe { &*Arc::as_ptr(&rows) };
+        let rest = lasting.range((from, Bound::Unbounded));
+        let window = Vec::with_capacity(WINDOW);
+        let mut walk = Self { window, at: 0, used: Cell::new(0), rest, _rows: rows };
+        walk.refill();
+        walk
+    }
+
+    #[inline]
+    fn here(&self) -> Option<&Arc<Row>> {
+        self.window.get(self.at).copied()
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.at += 1;
+        if self.at >= self.window.len() {
+            self.refill();
+        }
+    }
+
+    fn refill(&mut self) {
+        self.window.clear();
+        self.window.extend(self.rest.by_ref().take(WINDOW).map(|(_, row)| row));
+        self.at = 0;
+        touch(&self.window, self.used.get());
+    }
+}

@@ -1,0 +1,79 @@
+//! What a job has to say about who follows it and who works on it.
+
+use super::jobs::Job;
+use crate::base::limits::REFUSERS_MAX;
+use crate::model::job::{Lease, Payload};
+use crate::model::work::WorkerId;
+
+impl Job {
+    /// Whether it may be taken whatever its queue.
+    pub(super) fn is_followed(&self) -> bool {
+        self.work().is_some_and(|work| work.terms.followed)
+    }
+
+    /// The worker of the list that works on it.
+    #[inline]
+    pub(super) fn worker(&self) -> Option<WorkerId> {
+        self.work()?.worker
+    }
+
+    pub(super) fn set_worker(&mut self, worker: Option<WorkerId>) {
+        if worker != self.worker() {
+            self.work_mut().worker = worker;
+        }
+    }
+
+    /// What went wrong last, for people.
+    pub(super) fn message(&self) -> Option<&str> {
+        self.work()?.message.as_deref()
+    }
+
+    pub(super) fn set_message(&mut self, message: Option<&str>) {
+        if message != self.message() {
+            self.work_mut().message = message.map(Into::into);
+        }
+    }
+
+    /// What came of it is this and nothing else.
+    pub(super) fn resume_outcome(&mut self, result: Option<Payload<'_>>, message: Option<&str>) {
+        if self.result().is_some() || result.is_some() {
+            self.work_mut().result = result.map(|result| (result.encoding, result.bytes.into()));
+        }
+        self.set_message(message);
+    }
+
+    /// Its lease has ended, and that is all that can be said of it.
+    pub(super) fn set_timed_out(&mut self) {
+        let work = self.work_mut();
+        (work.result, work.message) = (None, Some("timeout".into()));
+    }
+
+    /// The lease under which it was handed out before a restart.
+    pub(super) fn resume_lease(&mut self, lease: Lease) {
+        self.enrich().lease = lease;
+    }
+
+    /// The workers that it is not offered to, in rising order.
+    pub(super) fn refused_by(&self) -> &[WorkerId] {
+        self.work().map_or(&[], |work| &work.refused_by)
+    }
+
+    /// It is not offered to this worker again; tells whether that can be remembered. O(refusers).
+    pub(super) fn refuse(&mut self, worker: WorkerId) -> bool {
+        let refused_by = &mut self.work_mut().refused_by;
+        if let Err(place) = refused_by.binary_search(&worker) {
+            if refused_by.len() >= REFUSERS_MAX {
+                return false;
+            }
+            refused_by.insert(place, worker);
+        }
+        true
+    }
+
+    /// It is offered to everybody again.
+    pub(super) fn forget_refusals(&mut self) {
+        if !self.refused_by().is_empty() {
+            self.work_mut().refused_by = Vec::new();
+        }
+    }
+}

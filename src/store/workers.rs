@@ -1,0 +1,177 @@
+//! The list of workers: who they are, who acts for them.
+//!
+//! A worker has a place among the jobs, like a declared queue, so that a journal keeps it like one,
+//! and its number is an id that finds no job. A number that is known only from the jobs that its
+//! worker holds has a record too, while a journal is read: the worker itself may come behind them.
+//!
+//! Invariants: a record of a worker that is not on the list is there only between the records of a
+//! journal. All operations are O(log w) for w workers.
+
+use crate::base::paged::PagedSlab;
+use crate::base::strings::{StringList, Strings};
+use crate::model::id::ClientId;
+use crate::model::work::{Worker, WorkerId};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+
+/// What is known of a worker's number.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: WorkerId,
+    /// Who acts for it.
+    pub(super) client: Option<ClientId>,
+    /// What it said of itself, if it is on the list.
+    pub(super) enlisted: Option<Enlisted>,
+}
+
+/// A worker on the list.
+#[derive(Debug)]
+pub(super) struct Enlisted {
+    /// Its place among the jobs.
+    pub(super) slot: u32,
+    name: Box<str>,
+    url: Box<str>,
+    max_jobs: u32,
+    queues: Option<StringList>,
+}
+
+impl Enlisted {
+    pub(super) fn new<'a>(
+        slot: u32,
+        name: &str,
+        url: &str,
+        max_jobs: u32,
+        queues: Option<impl IntoIterator<Item = &'a [u8]>>,
+    ) -> Self {
+        let queues = queues.map(|names| {
+            let mut list = StringList::default();
+            for name in names {
+                list.push(name);
+            }
+            list
+        });
+        Self { slot, name: name.into(), url: url.into(), max_jobs, queues }
+    }
+
+    pub(super) fn view(&self) -> Worker<'_> {
+        let queues: Option<Strings<'_>> = self.queues.as_ref().map(|list| list.from(0));
+        Worker { name: &self.name, url: &self.url, max_jobs: self.max_jobs, queues }
+    }
+}
+
+/// All workers, by place and by number.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    places: PagedSlab<Record>,
+    by_id: BTreeMap<WorkerId, u32>,
+    enlisted: usize,
+    /// How often the list was changed.
+    changes: u64,
+    /// How many have somebody who acts for them.
+    served: u32,
+}
+
+impl Workers {
+    /// How many are on the list.
+    pub(super) fn len(&self) -> usize {
+        self.enlisted
+    }
+
+    /// How often the list was changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether somebody acts for one of them.
+    #[inline]
+    pub(super) fn any_served(&self) -> bool {
+        self.served > 0
+    }
+
+    /// The place of a worker on the list.
+    pub(super) fn find(&self, id: WorkerId) -> Option<u32> {
+        let place = *self.by_id.get(&id)?;
+        self.places[place].enlisted.is_some().then_some(place)
+    }
+
+    /// The place of a worker's record, made if need be.
+    pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
+        let places = &mut self.places;
+        let make = || places.insert(Record { id, client: None, enlisted: None });
+        *self.by_id.entry(id).or_insert_with(make)
+    }
+
+    /// Puts a worker on the list, in place of what was known of it.
+    pub(super) fn enlist(&mut self, id: WorkerId, worker: Enlisted) {
+        let place = self.find_or_add(id);
+        self.changes += 1;
+        if self.places[place].enlisted.replace(worker).is_none() {
+            self.enlisted += 1;
+        }
+    }
+
+    /// Takes a worker off the list; its record stays.
+    pub(super) fn strike(&mut self, place: u32) -> Option<Enlisted> {
+        let struck = self.places[place].enlisted.take();
+        self.changes += 1;
+        self.enlisted -= usize::from(struck.is_some());
+        struck
+    }
+
+    /// Removes the record of a worker that is not on the list.
+    pub(super) fn forget(&mut self, place: u32) {
+        let record = self.places.remove(place).expect("a worker was forgotten twice");
+        assert!(record.enlisted.is_none() && record.client.is_none(), "a worker is in use");
+        self.by_id.remove(&record.id);
+    }
+
+    /// Who acts for a worker from now on. O(1).
+    pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
+        let former = std::mem::replace(&mut self.places[place].client, client);
+        self.served -= u32::from(former.is_some());
+        self.served += u32::from(client.is_some());
+    }
+
+    /// The records of workers that are not on the list. O(w).
+    pub(super) fn unlisted(&self) -> Vec<u32> {
+        let unlisted = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
+        unlisted.map(|(place, _)| place).collect()
+    }
+
+    /// Those on the list, in the order in which they were enlisted. O(w).
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {
+        self.iter_from(WorkerId(0))
+    }
+
+    /// Those on the list with this number or a later one, in the order in which they were enlisted.
+    /// O(log w + how many there are).
+    pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &Record)> {
+        let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.places[place]));
+        all.filter(|(_, record)| record.enlisted.is_some())
+    }
+
+    /// Asserts that the tables agree. O(w log w): for checks.
+    pub(super) fn check_invariants(&self) {
+        assert_eq!(self.by_id.len(), self.places.len(), "numbers and workers differ");
+        assert_eq!(self.iter().count(), self.enlisted, "the list of workers is miscounted");
+        assert_eq!(self.enlisted, self.places.len(), "a worker is remembered without being listed");
+        let served = self.iter().filter(|(_, record)| record.client.is_some()).count();
+        assert_eq!(served, self.served as usize, "the served workers are miscounted");
+        for (&id, &place) in &self.by_id {
+            assert_eq!(self.places[place].id, id, "a worker is found by another number");
+        }
+    }
+}
+
+impl Index<u32> for Workers {
+    type Output = Record;
+    fn index(&self, place: u32) -> &Record {
+        &self.places[place]
+    }
+}
+
+impl IndexMut<u32> for Workers {
+    fn index_mut(&mut self, place: u32) -> &mut Record {
+        &mut self.places[place]
+    }
+}

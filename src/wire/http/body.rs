@@ -1,0 +1,199 @@
+//! Bodies: where they end, by a length, in chunks, or with the connection.
+
+use super::Fault;
+use super::head::is_token;
+use crate::base::buf::Input;
+use crate::base::limits::{HTTP_CHUNK_LINE_MAX, HTTP_EXTENSIONS_MAX, HTTP_HEAD_MAX};
+use memchr::memchr;
+
+/// How a body is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// It has so many bytes.
+    Length(u64),
+    /// It comes in chunks.
+    Chunked,
+    /// It ends with the connection: responses only.
+    UntilEnd,
+}
+
+/// A part of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// These are its next bytes.
+    Data(&'a [u8]),
+    /// There was no more of it.
+    End,
+    /// It goes on, and needs more input.
+    Incomplete,
+}
+
+/// A body that is being read. Holds no bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    state: State,
+    /// How many bytes are still allowed.
+    room: u64,
+    /// How many bytes extensions, or trailers, may still have.
+    patience: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// So many bytes of a body by length.
+    Bytes(u64),
+    UntilEnd,
+    /// The line before a chunk.
+    Size,
+    /// So many bytes of a chunk.
+    Chunk(u64),
+    /// The line end behind a chunk.
+    ChunkEnd,
+    /// The lines behind the last chunk.
+    Trailers,
+    Over,
+}
+
+const TOO_LONG: Fault = Fault { status: 413, why: "the body is longer than the server takes" };
+
+impl Body {
+    /// A body that begins here and may have `max` bytes.
+    ///
+    /// # Errors
+    /// If it is announced to be longer.
+    pub fn new(framing: Framing, max: u64) -> Result<Self, Fault> {
+        let state = match framing {
+            Framing::Length(length) if length > max => return Err(TOO_LONG),
+            Framing::Length(length) => State::Bytes(length),
+            Framing::Chunked => State::Size,
+            Framing::UntilEnd => State::UntilEnd,
+        };
+        Ok(Self { state, room: max, patience: HTTP_EXTENSIONS_MAX })
+    }
+
+    /// Takes the next part out of the input. O(part).
+    ///
+    /// # Errors
+    /// Says what is wrong, and nothing can be told of what follows.
+    pub fn next<'a>(&mut self, input: &mut Input<'a>) -> Result<Piece<'a>, Fault> {
+        loop {
+            match self.state {
+                State::Bytes(0) => self.state = State::Over,
+                State::Chunk(0) => self.state = State::ChunkEnd,
+                State::Bytes(left) => return self.data(left, State::Bytes, input),
+                State::Chunk(left) => return self.data(left, State::Chunk, input),
+                State::UntilEnd => return self.data(u64::MAX, |_| State::UntilEnd, input),
+                State::Size => match line(input, HTTP_CHUNK_LINE_MAX, LINE_TOO_LONG)? {
+                    Some(line) => self.begin_chunk(line)?,
+                    None => return Ok(Piece::Incomplete),
+                },
+                State::ChunkEnd => match *input.unread() {
+                    [b'\r', b'\n', ..] => {
+                        input.consume(2);
+                        self.state = State::Size;
+                    }
+                    [] | [b'\r'] => return Ok(Piece::Incomplete),
+                    _ => return Err(Fault::bad("a chunk is longer than its size says")),
+                },
+                State::Trailers => match line(input, self.patience, TRAILERS_TOO_LONG)? {
+                    Some(b"") => self.state = State::Over,
+                    Some(line) => self.note_trailer(line)?,
+                    None => return Ok(Piece::Incomplete),
+                },
+                State::Over => return Ok(Piece::End),
+            }
+        }
+    }
+
+    /// What becomes of the body when the connection ends here: whether it was whole.
+    #[must_use]
+    pub fn ends_well(&self) -> bool {
+        matches!(self.state, State::UntilEnd | State::Over | State::Bytes(0))
+    }
+
+    fn data<'a>(
+        &mut self,
+        left: u64,
+        state: impl Fn(u64) -> State,
+        input: &mut Input<'a>,
+    ) -> Result<Piece<'a>, Fault> {
+        let unread = input.unread();
+        if unread.is_empty() {
+            return Ok(Piece::Incomplete);
+        }
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(unread.len());
+        let taken = count as u64;
+        self.room = self.room.checked_sub(taken).ok_or(TOO_LONG)?;
+        self.state = state(left - taken);
+        input.consume(count);
+        Ok(Piece::Data(&unread[..count]))
+    }
+
+    /// Reads `size[;extensions]`.
+    fn begin_chunk(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let (digits, rest) = line.split_at(digits);
+        let blank = rest.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
+        let extended = matches!(rest.get(blank), Some(b';'));
+        if digits.is_empty() || digits.len() > SIZE_DIGITS || !(rest.is_empty() || extended) {
+            return Err(Fault::bad("the size of a chunk is no plain hexadecimal number"));
+        }
+        self.patience = self.patience.checked_sub(rest.len()).ok_or(LINE_TOO_LONG)?;
+        // Proof: only hexadecimal digits, and no more than 64 bits have.
+        let size =
+            std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+        let size = size.ok_or(TOO_LONG)?;
+        if size > self.room {
+            return Err(TOO_LONG);
+        }
+        if size == 0 {
+            self.state = State::Trailers;
+            self.patience = HTTP_HEAD_MAX;
+        } else {
+            self.state = State::Chunk(size);
+        }
+        Ok(())
+    }
+
+    /// Trailers are of no use, but they have to be fields.
+    fn note_trailer(&mut self, line: &[u8]) -> Result<(), Fault> {
+        let name = line.iter().take_while(|&&byte| is_token(byte)).count();
+        if name == 0 || line.get(name) != Some(&b':') {
+            return Err(Fault::bad("a line behind the last chunk is no field"));
+        }
+        self.patience = self.patience.checked_sub(line.len()).ok_or(TRAILERS_TOO_LONG)?;
+        Ok(())
+    }
+}
+
+/// Takes a line of at most `max` bytes, without its end.
+fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option<&'a [u8]>, Fault> {
+    let unread = input.unread();
+    let scanned = input.scanned();
+    let Some(found) = memchr(b'\n', &unread[scanned..]) else {
+        if unread.len() > max {
+            return Err(too_long);
+        }
+        input.set_scanned(unread.len());
+        return Ok(None);
+    };
+    let end = scanned + found;
+    let Some(line) = unread[..end].strip_suffix(b"\r") else {
+        return Err(Fault::bad("a line of the body's framing does not end with CR LF"));
+    };
+    if line.len() > max {
+        return Err(too_long);
+    }
+    if line.iter().any(|&byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
+        return Err(Fault::bad("the body's framing has a control character in it"));
+    }
+    input.consume(end + 1);
+    Ok(Some(line))
+}
+
+/// As many as 64 bits have.
+const SIZE_DIGITS: usize = 16;
+
+const LINE_TOO_LONG: Fault = Fault::bad("the extensions of the chunks are too long");
+
+const TRAILERS_TOO_LONG: Fault = Fault { status: 431, why: "the trailers are longer than 16 KiB" };

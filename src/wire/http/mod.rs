@@ -1,0 +1,38 @@
+//! HTTP/1.1 messages, either way: heads of requests and responses, bodies by length and in chunks.
+//!
+//! Whatever two readers could take for different messages is refused, not interpreted: line ends
+//! without CR, folded fields, blanks before a colon, a length twice or besides chunks, transfer
+//! codings that are not known, chunk sizes that are no plain numbers.
+//!
+//! Invariants: a byte is searched for a line end once; nothing is copied; what is kept in the input
+//! is bounded by [`HTTP_HEAD_MAX`](crate::base::limits::HTTP_HEAD_MAX).
+
+mod body;
+mod fields;
+mod head;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use body::{Body, Framing, Piece};
+pub use head::{Expect, RequestHead, ResponseHead, Version, next_request, next_response};
+pub use write::{
+    push_chunk, push_field, push_field_number, push_last_chunk, push_request_line,
+    push_status_line, reason,
+};
+
+/// What is wrong with a message: nothing behind it makes sense either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The status that says so.
+    pub status: u16,
+    /// What it is, as a sentence.
+    pub why: &'static str,
+}
+
+impl Fault {
+    /// A message that breaks the rules.
+    const fn bad(why: &'static str) -> Self {
+        Self { status: 400, why }
+    }
+}

@@ -1,0 +1,68 @@
+//! The master as pushers and workers ask it: each request by a connection of its own, in words of
+//! JSON.
+
+use crate::support::{PATIENCE, Server};
+use jobcentre::wire::msgpack::{from_json, to_json};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+/// Where it is asked.
+pub(super) fn door(server: &Server) -> SocketAddr {
+    server.address_of("http")
+}
+
+/// Asks, as a worker if one is named: the answer's status, and what it says.
+pub(super) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Value) -> (u16, Value) {
+    let mut packed = Vec::new();
+    if !body.is_null() {
+        from_json(body.to_string().as_bytes(), &mut packed).unwrap();
+    }
+    let mut head = format!("{what} HTTP/1.1\r\nHost: m\r\nConnection: close\r\n");
+    write!(head, "Content-Length: {}\r\n", packed.len()).unwrap();
+    if let Some(worker) = worker {
+        write!(head, "Worker-Id: {worker}\r\n").unwrap();
+    }
+    let mut stream = TcpStream::connect(door).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[head.as_bytes(), b"\r\n", &packed].concat()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let status = std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap();
+    let (mut text, body) = (Vec::new(), &answer[end..]);
+    if body.is_empty() {
+        return (status, Value::Null);
+    }
+    to_json(body, &mut text).unwrap();
+    (status, serde_json::from_slice(&text).unwrap())
+}
+
+fn id(answer: &(u16, Value), field: &str) -> u64 {
+    assert_eq!(answer.0, 201, "{answer:?}");
+    answer.1[field].as_str().unwrap().parse().unwrap()
+}
+
+/// Registers a worker.
+pub(super) fn enlist(door: SocketAddr, worker: &Value) -> u64 {
+    id(&ask(door, "POST /worker", None, worker), "worker_id")
+}
+
+/// Puts a job.
+pub(super) fn push(door: SocketAddr, job: &Value) -> u64 {
+    id(&ask(door, "POST /job", None, job), "job_id")
+}
+
+/// Tells what came of a job: the answer's status.
+pub(super) fn report(door: SocketAddr, worker: u64, report: &Value) -> u16 {
+    ask(door, "POST /done", Some(worker), report).0
+}
+
+/// How a job ends.
+pub(super) fn end_of(door: SocketAddr, id: u64) -> Value {
+    let (status, body) =
+        ask(door, &format!("GET /job/{id}/polling?timeout=50"), None, &Value::Null);
+    assert_eq!(status, 200, "{body}");
+    body
+}

@@ -1,0 +1,396 @@
+//! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
+//! time.
+
+use super::peer::{Mood, Peer, Refusal, Said, read_request};
+use crate::dice::Dice;
+use crate::seeds::Seen;
+use jobcentre::base::limits::CONNECT_PATIENCE;
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::engine::Engine;
+use jobcentre::model::command::Command;
+use jobcentre::model::core::{Action, ConnectError, Core, Trouble};
+use jobcentre::model::id::{ClientId, JobId};
+use jobcentre::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
+use jobcentre::model::reply::Reply;
+use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use jobcentre::server::{Server, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const QUEUES: [&str; 3] = ["a", "b", "c"];
+pub(super) const RETRIES: u32 = 3;
+
+/// What is going to happen.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Connect(ClientId, bool),
+    /// A part of what a worker says, or its end.
+    Says(ClientId, Said),
+    /// A worker reports on a job.
+    Reports {
+        peer: usize,
+        id: u64,
+        good: bool,
+    },
+    Put,
+    Dismiss(usize),
+}
+
+/// A connection, as the worker sees it.
+struct Line {
+    peer: usize,
+    open: bool,
+    received: Vec<u8>,
+    requests: usize,
+}
+
+/// What is known of a job from outside.
+#[derive(Debug, Default)]
+pub(super) struct Job {
+    pub(super) successes: u32,
+    /// Things that cost it a retry.
+    pub(super) costs: u32,
+    pub(super) refused_by: BTreeSet<u64>,
+    pub(super) failed: bool,
+}
+
+/// How a job is going, as the server tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) status: &'static str,
+    pub(super) retries: u32,
+    pub(super) worker: Option<u64>,
+}
+
+pub(super) struct World {
+    pub(super) dice: Dice,
+    pub(super) server: Server,
+    pub(super) now: Now,
+    pub(super) peers: Vec<Peer>,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) seen: Seen,
+    /// Whether runs may take longer than their leases.
+    pub(super) hurried: bool,
+    lines: BTreeMap<ClientId, Line>,
+    events: BTreeMap<(Mono, u64), Event>,
+    number: u64,
+}
+
+fn packed(bytes: &[u8]) -> Payload<'_> {
+    Payload { encoding: Encoding::MsgPack, bytes }
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let settings = Settings { max_request: 10_000, max_clients: 5 };
+        Self {
+            server: Server::new(settings, Engine::in_memory(dice.seed())),
+            now: Now { mono: Mono(1_000), wall: Wall(1_700_000_000_000) },
+            peers: Vec::new(),
+            jobs: BTreeMap::new(),
+            seen: Seen::new(),
+            hurried: dice.percent(40),
+            lines: BTreeMap::new(),
+            events: BTreeMap::new(),
+            number: 0,
+            dice,
+        }
+    }
+
+    pub(super) fn note(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    /// Something happens in so many milliseconds.
+    pub(super) fn later(&mut self, ms: usize, event: Event) {
+        self.number += 1;
+        let at = Mono(self.now.mono.0 + ms as u64 * 1_000_000);
+        self.events.insert((at, self.number), event);
+    }
+
+    pub(super) fn work<T>(
+        &mut self,
+        work: Work<'_>,
+        read: impl Fn(&Reply<'_>) -> Option<T>,
+    ) -> Option<T> {
+        let mut answer = None;
+        let mut replies = 0;
+        self.server.submit_for_test(&Command::Work(&work), self.now, |reply| {
+            replies += 1;
+            answer = read(reply);
+        });
+        assert_eq!(replies, 1, "one answer for each question");
+        answer
+    }
+
+    /// A worker comes.
+    pub(super) fn enlist(&mut self, mood: Mood) {
+        let url = format!("http://w{}", self.peers.len());
+        let max_jobs = u32::try_from(self.dice.between(1, 4)).unwrap();
+        let (mut names, mut asked) = (StringList::default(), Vec::new());
+        if mood != Mood::Good && self.dice.percent(50) {
+            for name in QUEUES {
+                if self.dice.percent(60) {
+                    names.push(name.as_bytes());
+                    asked.push(name.to_owned());
+                }
+            }
+        }
+        let queues = (!names.is_empty()).then(|| names.from(0));
+        let worker = Worker { name: "w", url: &url, max_jobs, queues };
+        let id = self.work(Work::Enlist(worker), |reply| match reply {
+            Reply::Worker(id) => Some(id.0),
+            other => panic!("{other:?}"),
+        });
+        self.peers.push(Peer::new(id.unwrap(), mood, asked));
+    }
+
+    pub(super) fn put(&mut self) {
+        let retry = Retry {
+            limit: RETRIES,
+            first_ms: 1_000,
+            factor: 2,
+            max_ms: 60_000,
+            jitter_percent: 10,
+        };
+        let lease_ms = if self.hurried { 3_000 } else { 10_000_000 };
+        let terms = Terms {
+            lease_ms,
+            retry: Some(retry),
+            bury_ms: 100_000_000,
+            followed: true,
+            fetch_once: true,
+            ..Terms::default()
+        };
+        let queue = self.dice.word(&QUEUES).as_bytes();
+        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        let (payload, terms) = (packed(b"\x92\x01\x02"), Some(&terms));
+        let put = Command::Put { queue, urgency, turn, payload, terms };
+        let mut id = None;
+        self.server.submit_for_test(&put, self.now, |reply| match reply {
+            Reply::Put(JobId(put)) => id = Some(*put),
+            other => panic!("{other:?}"),
+        });
+        self.jobs.insert(id.unwrap(), Job::default());
+    }
+
+    /// `None`: it has ended without a trace.
+    pub(super) fn state(&mut self, id: u64) -> Option<State> {
+        self.work(Work::Follow { id: JobId(id) }, |reply| match reply {
+            Reply::Progress(progress) => Some(State {
+                status: progress.status(),
+                retries: progress.sight.retries,
+                worker: progress.worker.map(|worker| worker.0),
+            }),
+            Reply::Gone => None,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    /// The next thing happens. Whether there is one before `end`.
+    pub(super) fn step(&mut self, end: Mono) -> bool {
+        let timeout = self.server.poll_timeout(self.now);
+        let event = self.events.keys().next().map(|&(at, _)| at);
+        let Some(at) = [timeout, event].into_iter().flatten().min().filter(|&at| at <= end) else {
+            return false;
+        };
+        if at > self.now.mono {
+            self.now.wall.0 += (at.0 - self.now.mono.0) / 1_000_000;
+            self.now.mono = at;
+        }
+        while let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= self.now.mono
+        {
+            let event = entry.remove();
+            self.happen(event);
+        }
+        self.server.finish_pass(self.now);
+        self.write();
+        self.act();
+        self.server.check_invariants();
+        true
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Put => self.put(),
+            Event::Dismiss(peer) => self.dismiss(peer),
+            Event::Reports { peer, id, good } => self.report(peer, id, good),
+            Event::Connect(line, works) => {
+                if !works && self.lines.remove(&line).is_some() {
+                    self.note("a worker could not be reached");
+                    self.server.handle_connect_failed(line, &ConnectError::Busy, self.now);
+                } else if let Some(state) = self.lines.get_mut(&line) {
+                    state.open = true;
+                    self.server.handle_connected(line, self.now);
+                }
+            }
+            Event::Says(line, said) => self.say(line, said),
+        }
+    }
+
+    fn say(&mut self, line: ClientId, said: Said) {
+        let Some(state) = self.lines.get(&line) else {
+            return self.note("a worker spoke to nobody");
+        };
+        match said {
+            Said::Bytes(bytes, refuses) => {
+                if !self.server.wants_input(line) {
+                    // It was hung up on at the same moment.
+                    return self.note("a worker spoke to nobody");
+                }
+                let (peer, ends_it) = (state.peer, refuses.is_some());
+                if let Some(refusal) = refuses {
+                    self.refuse(peer, refusal);
+                }
+                self.server.handle_input(line, &bytes, self.now);
+                if ends_it {
+                    // Before anything else happens to the job at the same moment.
+                    self.server.finish_pass(self.now);
+                }
+            }
+            Said::End => {
+                self.server.handle_peer_closed(line, self.now);
+                self.server.handle_eof(line, self.now);
+            }
+            Said::Reset => {
+                self.lines.remove(&line);
+                self.server.handle_reset(line, self.now);
+            }
+        }
+    }
+
+    /// A refusal is whole: it costs a try if the worker still has the job.
+    fn refuse(&mut self, peer: usize, refusal: Refusal) {
+        let Refusal { id, unknown } = refusal;
+        let worker = self.peers[peer].id;
+        if let Some(name) = unknown {
+            self.note("a name was unknown");
+            self.peers[peer].unknown.insert(name, self.now.mono);
+        }
+        if self.state(id).is_some_and(|state| state.worker == Some(worker)) {
+            self.note("a job was refused");
+            let job = self.jobs.get_mut(&id).unwrap();
+            job.costs += 1;
+            job.refused_by.insert(worker);
+        }
+    }
+
+    fn dismiss(&mut self, peer: usize) {
+        let worker = WorkerId(self.peers[peer].id);
+        let gone = self.work(Work::Dismiss { worker }, |reply| Some(*reply == Reply::Done));
+        if gone == Some(true) {
+            self.note("a worker was dismissed");
+        }
+    }
+
+    fn report(&mut self, peer: usize, id: u64, good: bool) {
+        let worker = self.peers[peer].id;
+        let before = self.state(id);
+        let report = if good {
+            Report::Success { result: packed(b"\x01") }
+        } else {
+            Report::Failure { retry: true, error: packed(b"\xc0"), message: "no" }
+        };
+        let work = Work::Report { worker: WorkerId(worker), id: JobId(id), report };
+        let taken = self.work(work, |reply| match reply {
+            Reply::Done => Some(true),
+            Reply::NoJob => Some(false),
+            other => panic!("{other:?}"),
+        });
+        let holds = before.is_some_and(|state| state.worker == Some(worker));
+        assert_eq!(taken, Some(holds), "{before:?}");
+        let job = self.jobs.get_mut(&id).unwrap();
+        match (taken, good) {
+            (Some(true), true) => job.successes += 1,
+            (Some(true), false) => job.costs += 1,
+            _ => return self.note("a report came too late, or twice"),
+        }
+        self.note(if good { "a success" } else { "a failure" });
+    }
+
+    fn write(&mut self) {
+        while let Some(line) = self.server.poll_touched() {
+            let Some(state) = self.lines.get_mut(&line) else { continue };
+            if !state.open {
+                continue;
+            }
+            let output = self.server.output(line).to_vec();
+            if output.is_empty() {
+                continue;
+            }
+            state.received.extend_from_slice(&output);
+            self.server.handle_sent(line, output.len(), self.now);
+            self.listen(line);
+        }
+    }
+
+    /// A worker looks at what it has got.
+    fn listen(&mut self, line: ClientId) {
+        let Some(state) = self.lines.get_mut(&line) else { return };
+        let Some((id, name)) = read_request(&mut state.received) else { return };
+        state.requests += 1;
+        let (peer, requests) = (state.peer, state.requests);
+        if requests > 1 {
+            self.note("a connection was used again");
+        }
+        let worker = self.peers[peer].id;
+        let now = self.state(id);
+        let holds = now.is_some_and(|state| state.worker == Some(worker));
+        assert!(holds, "job {id} was sent to {worker}, which does not hold it: {now:?}");
+        let job = &self.jobs[&id];
+        assert!(!job.refused_by.contains(&worker), "job {id} is offered again to {worker}");
+        let asked = &self.peers[peer].asked;
+        assert!(asked.is_empty() || asked.contains(&name), "{name} was not asked for");
+        // A call that was begun before may come about only now.
+        let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_PATIENCE));
+        assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
+        let script = self.peers[peer].answer(id, &name, &mut self.dice, self.hurried);
+        for what in script.seen {
+            self.note(what);
+        }
+        for (ms, said) in script.says {
+            self.later(ms, Event::Says(line, said));
+        }
+        for (ms, good) in script.reports {
+            self.later(ms, Event::Reports { peer, id, good });
+        }
+    }
+
+    fn act(&mut self) {
+        while let Some(notice) = self.server.poll_notice() {
+            let Trouble::WorkerDropped(worker) = notice.trouble else { panic!("{notice:?}") };
+            self.note("a worker was dropped");
+            let peer = self.peers.iter_mut().find(|peer| peer.id == worker.0).unwrap();
+            assert!(peer.mood != Mood::Good, "a good worker was dropped");
+            peer.dropped = true;
+        }
+        while let Some(action) = self.server.poll_action() {
+            match action {
+                Action::Connect(line, target) => {
+                    let peer = target.host[1..].parse().unwrap();
+                    let state = Line { peer, open: false, received: Vec::new(), requests: 0 };
+                    assert!(self.lines.insert(line, state).is_none());
+                    let mood = self.peers[peer].mood;
+                    let works = mood == Mood::Good || self.dice.percent(mood.reach());
+                    if !works && self.dice.percent(30) {
+                        self.note("a connection took for ever");
+                        continue;
+                    }
+                    let ms = self.dice.below(20);
+                    self.later(ms, Event::Connect(line, works));
+                }
+                Action::Close(line) => {
+                    self.lines.remove(&line);
+                }
+                Action::ShutdownWrite(_) => panic!("a half-closed call"),
+            }
+        }
+    }
+
+    /// How many connections the workers have.
+    pub(super) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+}

@@ -1,0 +1,184 @@
+//! One worker and its jobs over restarts, step by step.
+
+use super::{World, recover};
+use crate::journal::disk::End;
+use jobcentre::engine::Engine;
+use jobcentre::journal::SyncMode;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
+use jobcentre::model::reply::Reply;
+use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use std::time::Duration;
+
+/// One engine after another over one disk.
+struct Shop {
+    world: World,
+    engine: Option<Engine>,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let mut world = World::new(1);
+        world.options.sync = SyncMode::Always;
+        world.disk.platter.lock().unwrap().inline = false;
+        Self { engine: Some(recover(&world)), world }
+    }
+
+    fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().unwrap()
+    }
+
+    fn restart(&mut self) {
+        drop(self.engine.take());
+        self.world.disk.end(End::PowerCut);
+        self.world.generation += 1;
+        self.engine = Some(recover(&self.world));
+        self.engine().check_invariants();
+    }
+
+    /// What is told when time has passed and the disk has done its work.
+    fn pass(&mut self, ms: u64) -> Vec<String> {
+        self.world.now.mono = self.world.now.mono.after(Duration::from_millis(ms));
+        self.world.now.wall.0 += ms;
+        let now = self.world.now;
+        let mut told = Vec::new();
+        for _ in 0..20 {
+            self.engine().expire(now);
+            self.drain(&mut told);
+            self.engine().commit(now);
+            self.drain(&mut told);
+            self.world.disk.work(10);
+        }
+        self.engine().check_invariants();
+        told
+    }
+
+    fn drain(&mut self, told: &mut Vec<String>) {
+        while let Some(completion) = self.engine().poll_completion() {
+            told.push(match completion.reply {
+                Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
+                Reply::Progress(progress) => {
+                    let result = progress.sight.result.map(|result| result.bytes.to_vec());
+                    let (status, message) = (progress.status(), progress.message);
+                    format!("{status} {} {result:?} {message:?}", progress.sight.retries)
+                }
+                reply => format!("{reply:?}"),
+            });
+        }
+    }
+
+    /// What is told at once, and what when the disk has done its work.
+    fn ask(&mut self, command: &Command<'_>) -> [Vec<String>; 2] {
+        self.world.serial += 1;
+        let client = ClientId { index: 1, generation: self.world.generation };
+        let (ticket, now) = (Ticket { client, serial: self.world.serial }, self.world.now);
+        self.engine().submit(ticket, command, now);
+        let mut told = Vec::new();
+        self.drain(&mut told);
+        [told, self.pass(0)]
+    }
+
+    /// What is told of something that has to be durable first.
+    fn work(&mut self, work: Work<'_>) -> Vec<String> {
+        let [at_once, later] = self.ask(&Command::Work(&work));
+        assert_eq!(at_once, Vec::<String>::new(), "told before it is durable");
+        later
+    }
+
+    /// What is told of something that rests on nothing new.
+    fn tell(&mut self, work: Work<'_>) -> Vec<String> {
+        let [at_once, later] = self.ask(&Command::Work(&work));
+        assert_eq!(later, Vec::<String>::new(), "it need not wait");
+        at_once
+    }
+
+    fn put(&mut self) -> String {
+        let retry = Retry { limit: 3, first_ms: 0, factor: 2, max_ms: 1, jitter_percent: 0 };
+        let terms = Terms {
+            lease_ms: 30_000,
+            retry: Some(retry),
+            keep_ms: 60_000,
+            followed: true,
+            fetch_once: true,
+            ..Terms::default()
+        };
+        let payload = Payload { encoding: Encoding::MsgPack, bytes: b"\x81\xa1n\x01" };
+        let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+        let put = Command::Put { queue: b"a", urgency, turn, payload, terms: Some(&terms) };
+        self.ask(&put).concat().concat()
+    }
+}
+
+const W: WorkerId = WorkerId(1);
+
+/// A worker holds jobs 2 and 3 since ten seconds, and is there after restarts.
+fn shop_with_a_worker() -> Shop {
+    let mut shop = Shop::new();
+    let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(1))"]);
+    assert_eq!(shop.tell(Work::Serve { worker: W }), ["Done"]);
+    assert_eq!([shop.put(), shop.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
+    assert_eq!(shop.work(Work::TakeAny), ["job 2 lease 1"]);
+    assert_eq!(shop.work(Work::TakeAny), ["job 3 lease 1"]);
+    shop.pass(10_000);
+    shop.restart();
+    // What was brought back is as good as what was written.
+    shop.restart();
+    shop
+}
+
+#[test]
+fn a_running_job_survives_with_its_worker_and_is_reported_once() {
+    let mut shop = shop_with_a_worker();
+    let worker = format!("{:?}", shop.engine().workers(WorkerId(0)).next().unwrap());
+    assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
+    let mut held = shop.engine().held_by(W);
+    held.sort_unstable();
+    assert_eq!(held, [(JobId(2), Lease(1)), (JobId(3), Lease(1))]);
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["running 0 None None"]);
+    let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
+    let report = |id| {
+        let report = Report::Success { result };
+        Work::Report { worker: W, id: JobId(id), report }
+    };
+    assert_eq!(shop.work(report(2)), ["Done"], "though nobody serves the worker yet");
+    assert_eq!(shop.tell(report(2)), ["NoJob"]);
+    assert_eq!(shop.tell(Work::Serve { worker: W }), ["Done"]);
+    assert_eq!(shop.tell(Work::Mind { id: JobId(3), lease: Lease(1) }), Vec::<String>::new());
+    assert_eq!(shop.work(report(3)), ["Done", "Done"]);
+    assert_eq!(shop.tell(Work::TakeAny), Vec::<String>::new());
+    shop.restart();
+    assert_eq!(shop.tell(report(3)), ["NoJob"], "not after another restart either");
+    let fetch = Work::Follow { id: JobId(2) };
+    assert_eq!(shop.work(fetch), ["done 0 Some([7]) None"], "it is told when it is gone for good");
+    shop.restart();
+    assert_eq!(shop.tell(fetch), ["Gone"]);
+    let other = Work::Follow { id: JobId(3) };
+    assert_eq!(shop.work(other), ["done 0 Some([7]) None"]);
+}
+
+#[test]
+fn a_lease_goes_on_while_nobody_is_there() {
+    let mut shop = shop_with_a_worker();
+    assert_eq!(shop.pass(19_999), Vec::<String>::new());
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["running 0 None None"]);
+    shop.pass(1);
+    let progress = ["retrying 1 None Some(\"timeout\")"];
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), progress);
+    shop.restart();
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), progress);
+    assert_eq!(shop.engine().held_by(W), []);
+}
+
+#[test]
+fn what_a_dismissed_worker_held_is_free_for_ever() {
+    let mut shop = shop_with_a_worker();
+    assert_eq!(shop.work(Work::Dismiss { worker: W }), ["Done"]);
+    shop.restart();
+    assert_eq!(shop.engine().workers(WorkerId(0)).count(), 0);
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(shop.tell(Work::Serve { worker: W }), ["NoWorker"]);
+    let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"], "a new number");
+}

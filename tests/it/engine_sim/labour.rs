@@ -1,0 +1,61 @@
+//! What the simulated clients ask about work that is followed to a result.
+
+use super::model::{Job, Model};
+use super::script::{a_load, an_id, one_in};
+use super::words::Text;
+use super::work::{Labour, Severity, WORKERS};
+use crate::dice::Dice;
+use jobcentre::model::id::ClientId;
+use jobcentre::model::job::{Lease, Status};
+
+/// Some request. `durations` are those that waits may have.
+pub(super) fn labour(
+    dice: &mut Dice,
+    client: ClientId,
+    model: &Model,
+    durations: &[u64],
+) -> Labour {
+    let worker = a_worker(dice, model);
+    let held = one_in(dice, client, model, Status::Held);
+    let lease = model.find(held.0).map_or(0, |job| job.lease);
+    let lease = Lease(if dice.percent(90) { lease } else { lease + 1 });
+    let id = an_id(dice, client, model);
+    match dice.below(40) {
+        0..4 if model.enlisted < WORKERS => Labour::Enlist,
+        0..5 => Labour::Dismiss(worker),
+        5..9 => Labour::Serve(worker),
+        9..17 => Labour::TakeAny,
+        17..20 => Labour::Mind(held, lease),
+        20..24 => Labour::GiveBack { id: held, lease, never_again: dice.percent(60) },
+        24..33 => report(dice, model),
+        33..35 => Labour::Follow(id),
+        35..38 => Labour::Await(id, *dice.pick(durations) * u64::from(dice.percent(80))),
+        _ => Labour::Cancel(id),
+    }
+}
+
+fn a_worker(dice: &mut Dice, model: &Model) -> u64 {
+    if model.workers.is_empty() || dice.percent(5) {
+        return dice.below(20) as u64;
+    }
+    dice.pick(&model.workers).id
+}
+
+/// Mostly of a job that the worker holds; else late, twice, or of another one.
+fn report(dice: &mut Dice, model: &Model) -> Labour {
+    let held: Vec<&Job> = model.jobs.iter().filter(|job| job.worker.is_some()).collect();
+    let some = if held.is_empty() { None } else { Some(*dice.pick(&held)) };
+    let some = some.filter(|_| dice.percent(85));
+    let worker = some.and_then(|job| job.worker).filter(|_| dice.percent(90));
+    let id = some.map(|job| job.id);
+    let last = usize::try_from(model.last_id).unwrap();
+    let id = id.unwrap_or_else(|| dice.below(last + 2) as u64);
+    let severity =
+        *dice.pick(&[Severity::Retry, Severity::Retry, Severity::Final, Severity::Refused]);
+    Labour::Report {
+        worker: worker.unwrap_or_else(|| a_worker(dice, model)),
+        id: jobcentre::model::id::JobId(id),
+        result: a_load(dice),
+        failure: dice.percent(60).then(|| (severity, Text::new(b"it broke"))),
+    }
+}

@@ -1,0 +1,402 @@
+//! The judge's workers, and those who wait for news of a job: what is asked about work that is
+//! followed to a result.
+//!
+//! As with watched queues, everything that is due ends before anything else happens.
+
+use super::model::{Due, Job, Model, Waiter};
+use super::service::ANYWHERE;
+use super::words::{Ask, Load, Said, Text};
+use jobcentre::base::strings::StringList;
+use jobcentre::model::event::Happening;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::{Lease, Status};
+use jobcentre::model::reply::Refusal;
+use jobcentre::model::work::{Report, Work, Worker as Enlisting, WorkerId};
+
+/// Workers that are ever enlisted in one run.
+pub(super) const WORKERS: usize = 5;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) enum Labour {
+    Enlist,
+    Dismiss(u64),
+    Serve(u64),
+    TakeAny,
+    Mind(JobId, Lease),
+    GiveBack { id: JobId, lease: Lease, never_again: bool },
+    Report { worker: u64, id: JobId, result: Load, failure: Option<(Severity, Text)> },
+    Follow(JobId),
+    Await(JobId, u64),
+    Cancel(JobId),
+}
+
+/// What kind of failure a worker reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Severity {
+    Retry,
+    Final,
+    Refused,
+}
+
+impl Labour {
+    /// Hands it, in the model's form, to `ask`.
+    pub(super) fn with_work(&self, ask: impl FnOnce(&Work<'_>)) {
+        let mut queues = StringList::default();
+        queues.push(b"a");
+        let worker = |id| WorkerId(id);
+        let work = match *self {
+            Self::Enlist => {
+                let queues = Some(queues.from(0));
+                Work::Enlist(Enlisting { name: "w", url: "http://w", max_jobs: 1, queues })
+            }
+            Self::Dismiss(id) => Work::Dismiss { worker: worker(id) },
+            Self::Serve(id) => Work::Serve { worker: worker(id) },
+            Self::TakeAny => Work::TakeAny,
+            Self::Mind(id, lease) => Work::Mind { id, lease },
+            Self::GiveBack { id, lease, never_again } => Work::GiveBack { id, lease, never_again },
+            Self::Report { worker: of, id, ref result, ref failure } => {
+                let error = result.payload();
+                let message = failure.as_ref().map_or(b"".as_slice(), |(_, text)| text.bytes());
+                let message = std::str::from_utf8(message).unwrap();
+                let report = match failure.as_ref().map(|(severity, _)| *severity) {
+                    None => Report::Success { result: error },
+                    Some(Severity::Refused) => Report::Refused { error, message },
+                    Some(severity) => {
+                        Report::Failure { retry: severity == Severity::Retry, error, message }
+                    }
+                };
+                Work::Report { worker: worker(of), id, report }
+            }
+            Self::Follow(id) => Work::Follow { id },
+            Self::Await(id, wait_ms) => Work::Await { id, wait_ms },
+            Self::Cancel(id) => Work::Cancel { id },
+        };
+        ask(&work);
+    }
+
+    pub(super) fn id_mut(&mut self) -> Option<&mut JobId> {
+        match self {
+            Self::Enlist | Self::Dismiss(_) | Self::Serve(_) | Self::TakeAny => None,
+            Self::Mind(id, _)
+            | Self::GiveBack { id, .. }
+            | Self::Report { id, .. }
+            | Self::Follow(id)
+            | Self::Await(id, _)
+            | Self::Cancel(id) => Some(id),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Enlist => "work: enlist",
+            Self::Dismiss(_) => "work: dismiss",
+            Self::Serve(_) => "work: serve",
+            Self::TakeAny => "work: take any",
+            Self::Mind(..) => "work: mind",
+            Self::GiveBack { .. } => "work: give back",
+            Self::Report { .. } => "work: report",
+            Self::Follow(_) => "work: follow",
+            Self::Await(..) => "work: await",
+            Self::Cancel(_) => "work: cancel",
+        }
+    }
+}
+
+/// A worker on the list.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) id: u64,
+    client: Option<ClientId>,
+}
+
+/// Somebody who waits for news of a job.
+#[derive(Clone, Debug)]
+pub(super) struct Vigil {
+    pub(super) ticket: Ticket,
+    id: u64,
+    /// Whether for its end; else for its place.
+    end: bool,
+    pub(super) due: Option<Due>,
+}
+
+impl Model {
+    /// The worker for whom a client acts.
+    pub(super) fn worker_of(&self, client: ClientId) -> Option<u64> {
+        let serves = |worker: &&Worker| worker.client == Some(client);
+        self.workers.iter().find(serves).map(|worker| worker.id)
+    }
+
+    pub(super) fn work(&mut self, ticket: Ticket, labour: &Labour) {
+        match *labour {
+            Labour::Enlist => {
+                self.last_id += 1;
+                self.enlisted += 1;
+                self.workers.push(Worker { id: self.last_id, client: None });
+                self.say(ticket, Said::Worker(self.last_id));
+            }
+            Labour::Dismiss(id) => self.dismiss(ticket, id),
+            Labour::Serve(id) => self.act_for(ticket, id),
+            Labour::TakeAny => self.take_any(ticket),
+            Labour::Mind(id, lease) => {
+                let holds = |job: &Job| job.holder == Some(ticket.client) && job.lease == lease.0;
+                if self.find(id.0).is_some_and(holds) {
+                    self.see("mind: a place that is taken");
+                    self.vigils.push(Vigil { ticket, id: id.0, end: false, due: None });
+                } else {
+                    self.say(ticket, Said::Done);
+                }
+            }
+            Labour::GiveBack { id, lease, never_again } => {
+                self.give_back(ticket, id, lease, never_again);
+            }
+            Labour::Report { worker, id, ref result, ref failure } => {
+                self.report(ticket, worker, id, result, failure.as_ref());
+            }
+            Labour::Follow(id) => self.follow(ticket, id),
+            Labour::Await(id, wait_ms) => {
+                let ended = |job: &Job| matches!(job.status, Status::Kept | Status::Buried);
+                if self.known(id).is_none_or(ended) {
+                    return self.follow(ticket, id);
+                }
+                let end = if wait_ms == 0 { Some(self.now) } else { self.end_of(wait_ms) };
+                let due = self.arm(end);
+                self.vigils.push(Vigil { ticket, id: id.0, end: true, due });
+            }
+            Labour::Cancel(id) => self.call_off(ticket, id),
+        }
+    }
+
+    /// A client no longer acts for a worker, which keeps what it holds.
+    fn end_service(&mut self, client: ClientId) {
+        let mine = |waiter: &&Waiter| waiter.ticket.client == client;
+        let newest_first = self.waiters.iter().rev().filter(mine).map(|waiter| waiter.ticket);
+        let mut tickets: Vec<Ticket> = newest_first.collect();
+        self.waiters.retain(|waiter| waiter.ticket.client != client);
+        let vigils = self.vigils.iter().map(|vigil| vigil.ticket);
+        let mut more: Vec<Ticket> = vigils.filter(|ticket| ticket.client == client).collect();
+        more.sort_unstable();
+        self.vigils.retain(|vigil| vigil.ticket.client != client);
+        tickets.append(&mut more);
+        for ticket in tickets {
+            self.see("service: a wait ends with it");
+            self.say(ticket, Said::Cancelled);
+        }
+        for job in self.jobs.iter_mut().filter(|job| job.holder == Some(client)) {
+            job.holder = None;
+        }
+        self.quit(client);
+    }
+
+    /// A client acts for nobody.
+    pub(super) fn quit(&mut self, client: ClientId) {
+        for worker in self.workers.iter_mut().filter(|worker| worker.client == Some(client)) {
+            worker.client = None;
+        }
+    }
+
+    fn dismiss(&mut self, ticket: Ticket, id: u64) {
+        let Some(worker) = self.workers.iter().find(|worker| worker.id == id) else {
+            return self.say(ticket, Said::NoWorker);
+        };
+        let client = worker.client;
+        self.say(ticket, Said::Done);
+        if let Some(client) = client {
+            self.end_service(client);
+        }
+        self.workers.retain(|worker| worker.id != id);
+        let held = self.jobs.iter().filter(|job| job.worker == Some(id));
+        let held: Vec<u64> = held.map(|job| job.id).collect();
+        if !held.is_empty() {
+            self.see("dismiss: jobs go back");
+        }
+        for &id in &held {
+            self.happen(id, Happening::Abandoned);
+        }
+        self.come_back(&held);
+    }
+
+    fn act_for(&mut self, ticket: Ticket, id: u64) {
+        let Some(worker) = self.workers.iter().find(|worker| worker.id == id) else {
+            return self.say(ticket, Said::NoWorker);
+        };
+        let (client, former) = (ticket.client, worker.client);
+        if former != Some(client) {
+            self.see("serve: another one than before");
+            if self.worker_of(client).is_some() {
+                self.end_service(client);
+            }
+            if let Some(former) = former {
+                self.end_service(former);
+            }
+            for job in &mut self.jobs {
+                if job.holder == Some(client) {
+                    job.worker = Some(id);
+                } else if job.worker == Some(id) {
+                    job.holder = Some(client);
+                }
+            }
+            let worker = self.workers.iter_mut().find(|worker| worker.id == id);
+            worker.unwrap().client = Some(client);
+        }
+        self.say(ticket, Said::Done);
+    }
+
+    fn take_any(&mut self, ticket: Ticket) {
+        if let Some(id) = self.best_of(&[ANYWHERE], ticket.client) {
+            let queue = self.find(id).unwrap().queue;
+            self.hand_out(id, ticket);
+            return self.serve(&[queue]);
+        }
+        let lines = vec![(ANYWHERE, self.tick())];
+        self.waiters.push(Waiter { ticket, pops: false, lines, due: None });
+    }
+
+    fn give_back(&mut self, ticket: Ticket, id: JobId, lease: Lease, never_again: bool) {
+        if let Some(refused) = self.refusal(ticket.client, id, Some(lease)) {
+            return self.say(ticket, refused);
+        }
+        self.say(ticket, Said::Done);
+        if never_again {
+            self.refuse(id.0);
+        }
+        self.happen(id.0, Happening::Aborted);
+        self.go_back(id.0);
+        if let Some(queue) = self.find(id.0).map(|job| job.queue) {
+            self.serve(&[queue]);
+        }
+    }
+
+    /// The worker that holds a job is not offered it again.
+    fn refuse(&mut self, id: u64) {
+        let job = self.job(id);
+        if let Some(worker) = job.worker
+            && !job.refused_by.contains(&worker)
+        {
+            job.refused_by.push(worker);
+            job.refused_by.sort_unstable();
+            self.see("refused by a worker");
+        }
+    }
+
+    fn report(
+        &mut self,
+        ticket: Ticket,
+        worker: u64,
+        id: JobId,
+        result: &Load,
+        failure: Option<&(Severity, Text)>,
+    ) {
+        if self.known(id).is_none_or(|job| job.worker != Some(worker)) {
+            return self.say(ticket, Said::NoJob);
+        }
+        self.see(if failure.is_some() { "report: a failure" } else { "report: a success" });
+        if self.find(id.0).is_some_and(|job| job.holder.is_none()) {
+            self.see("report: of a worker that nobody serves");
+        }
+        self.say(ticket, Said::Done);
+        let ask = match failure {
+            None => Ask::Finish(id, None, result.clone()),
+            Some(&(severity, _)) => {
+                if severity == Severity::Refused {
+                    self.refuse(id.0);
+                }
+                let retry = severity != Severity::Final;
+                Ask::Fail { id, lease: None, retry, error: result.clone() }
+            }
+        };
+        self.end_of_work(id.0, &ask, failure.map(|(_, message)| message.clone()));
+    }
+
+    fn follow(&mut self, ticket: Ticket, id: JobId) {
+        if self.known(id).is_some() {
+            return self.show_progress(ticket, id.0);
+        }
+        let absence = self.absence(id);
+        self.say(ticket, absence);
+    }
+
+    fn absence(&self, id: JobId) -> Said {
+        let known = (1..=self.last_id).contains(&id.0);
+        let is_worker = self.workers.iter().any(|worker| worker.id == id.0);
+        if known && !is_worker { Said::Gone } else { Said::NoJob }
+    }
+
+    /// Shows a job; a result that is fetched once goes.
+    fn show_progress(&mut self, ticket: Ticket, id: u64) {
+        let job = self.find(id).unwrap();
+        let fetched = job.status == Status::Kept && job.terms().fetch_once;
+        let retried = job.retries > 0;
+        let word = match job.status {
+            Status::Held => "running",
+            Status::Kept => "done",
+            Status::Buried => "error",
+            _ if retried => "retrying",
+            _ => "queued",
+        };
+        let progress = Said::Progress {
+            view: job.view(),
+            word,
+            due: job.due.map(|due| due.at),
+            retries: job.retries,
+            result: job.result.clone(),
+            worker: job.worker,
+            message: job.message.clone(),
+        };
+        self.say(ticket, progress);
+        if fetched {
+            self.see("fetched, and gone");
+            self.gone(id);
+        }
+    }
+
+    fn call_off(&mut self, ticket: Ticket, id: JobId) {
+        let Some(job) = self.known(id) else {
+            let absence = self.absence(id);
+            return self.say(ticket, absence);
+        };
+        if !matches!(job.status, Status::Ready | Status::Aside | Status::Delayed) {
+            return self.say(ticket, Said::Refused(Refusal::TooLate(id)));
+        }
+        let (queue, was_in_front) = (job.queue, self.is_in_front(job));
+        self.gone(id.0);
+        self.say(ticket, Said::Done);
+        self.serve_after(id.0, queue, was_in_front);
+    }
+
+    /// Nobody holds this job any more.
+    pub(super) fn let_go(&mut self, id: u64) {
+        let job = self.job(id);
+        (job.holder, job.worker) = (None, None);
+        self.tell_those(|vigil| vigil.id == id && !vigil.end, &Said::Done);
+    }
+
+    /// This job is about to be gone.
+    pub(super) fn tell_gone(&mut self, id: u64) {
+        self.tell_those(|vigil| vigil.id == id, &Said::Gone);
+    }
+
+    fn tell_those(&mut self, who: impl Fn(&Vigil) -> bool, said: &Said) {
+        for vigil in self.vigils.extract_if(.., |vigil| who(vigil)) {
+            self.told.push((vigil.ticket, said.clone()));
+        }
+    }
+
+    /// This job is finished or has failed for good.
+    pub(super) fn tell_end(&mut self, id: u64) {
+        while self.find(id).is_some()
+            && let Some(place) = self.vigils.iter().position(|vigil| vigil.id == id && vigil.end)
+        {
+            self.see("told of an end");
+            let ticket = self.vigils.remove(place).ticket;
+            self.show_progress(ticket, id);
+        }
+    }
+
+    /// What vigils are told behind everything else.
+    pub(super) fn tell(&mut self) {
+        for (ticket, said) in std::mem::take(&mut self.told) {
+            self.say(ticket, said);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Long answers: in pieces, from one moment, and never more of them in memory than a bound.
+
+use jobcentre::base::buf::{Input, progress};
+use jobcentre::base::limits::{
+    FOUND_AT_ONCE, HTTP_PIECE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER, READ_BUDGET,
+};
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::server::{Server, Settings};
+use jobcentre::wire::http::{Body, Framing, Piece, next_response};
+
+const JOBS: usize = 100_000;
+
+/// What a long answer may take at one time: what is unsent when the last piece is written, and it.
+const MOST: usize = OUTPUT_HIGH_WATER + 2 * HTTP_PIECE;
+
+struct World {
+    server: Server,
+    now: Now,
+}
+
+impl World {
+    /// A server with many jobs in a queue that nobody has looked at.
+    fn full() -> Self {
+        Self::with(JOBS, 0)
+    }
+
+    /// A server with so many jobs whose payloads have so many bytes and a few.
+    fn with(jobs: usize, payload: usize) -> Self {
+        let settings = Settings { max_request: 10_000, max_clients: 10 };
+        let mut world =
+            Self { server: Server::new(settings, Engine::in_memory(1)), now: Now::default() };
+        let putter = world.open(Door::JobCentre);
+        let payload = "x".repeat(payload);
+        let put = format!(
+            "{{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{{\"a\":\"{payload}\"}}}}\n"
+        );
+        for bytes in put.repeat(jobs).as_bytes().chunks(READ_BUDGET) {
+            world.server.handle_input(putter, bytes, world.now);
+            world.pass(putter, usize::MAX);
+        }
+        world.server.handle_reset(putter, world.now);
+        world
+    }
+
+    fn open(&mut self, door: Door) -> ClientId {
+        self.server.handle_open(door, self.now).unwrap()
+    }
+
+    fn ask(&mut self, client: ClientId, request: &str) {
+        self.server.handle_input(client, request.as_bytes(), self.now);
+    }
+
+    /// Ends a pass, in which the client takes so many bytes at most. What it has got.
+    fn pass(&mut self, client: ClientId, most: usize) -> Vec<u8> {
+        self.server.finish_pass(self.now);
+        while self.server.poll_touched().is_some() {}
+        let unsent = self.server.output(client);
+        assert!(unsent.len() <= MOST, "{} bytes are unsent", unsent.len());
+        let got = unsent[..unsent.len().min(most)].to_vec();
+        self.server.handle_sent(client, got.len(), self.now);
+        got
+    }
+
+    fn is_busy(&self) -> bool {
+        self.server.poll_timeout(self.now).is_some_and(|at| at <= self.now.mono)
+    }
+}
+
+/// The body of an answer in chunks.
+fn body_of(answer: &[u8]) -> Vec<u8> {
+    let mut input = Input::new(answer);
+    let head = next_response(&mut input, false).unwrap().unwrap();
+    assert_eq!((head.status, head.framing), (200, Framing::Chunked));
+    let (mut body, mut bytes) = (Body::new(head.framing, u64::MAX).unwrap(), Vec::new());
+    while let Piece::Data(piece) = body.next(&mut input).unwrap() {
+        bytes.extend_from_slice(piece);
+    }
+    assert!(body.ends_well() && progress(&input).0 == answer.len(), "one whole answer");
+    bytes
+}
+
+fn ids(body: &[u8]) -> Vec<u64> {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap();
+    json["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
+    let mut world = World::full();
+    let reader = world.open(Door::Http);
+    let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: x\r\n\r\n";
+    world.ask(reader, list);
+    // Behind it another request, which waits.
+    world.ask(reader, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut answer = Vec::new();
+    while answer.is_empty() {
+        answer.extend(world.pass(reader, 10_000));
+    }
+    // What happens from now on is not in it.
+    let other = world.open(Door::JobCentre);
+    for id in (1..=JOBS).step_by(2) {
+        world.ask(other, &format!("{{\"request\":\"delete\",\"id\":{id}}}\n"));
+        world.pass(other, usize::MAX);
+    }
+    let mut passes = 0;
+    loop {
+        let got = world.pass(reader, 10_000);
+        if got.is_empty() && !world.is_busy() {
+            break;
+        }
+        answer.extend(got);
+        passes += 1;
+    }
+    assert!(passes > 100, "the reader was slow");
+    let health = memchr::memmem::rfind(&answer, b"HTTP/1.1 200 OK").unwrap();
+    assert!(answer.ends_with(b"{\"status\":\"ok\",\"version\":\"0.1.0\"}"));
+    assert_eq!(ids(&body_of(&answer[..health])), (1..=JOBS as u64).collect::<Vec<_>>());
+    world.server.check_invariants();
+}
+
+#[test]
+fn all_about_many_jobs_comes_in_pieces_too() {
+    let mut world = World::with(FOUND_AT_ONCE, 1000);
+    let reader = world.open(Door::Http);
+    let query = "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n";
+    world.ask(reader, &format!("{query}{{}}"));
+    let mut answer = Vec::new();
+    loop {
+        answer.extend(world.pass(reader, usize::MAX));
+        if !world.is_busy() {
+            break;
+        }
+    }
+    let body = body_of(&answer);
+    assert_eq!(ids(&body).len(), FOUND_AT_ONCE);
+    assert!(body.len() > 5 * HTTP_PIECE, "it is long");
+    let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(json["jobs"][FOUND_AT_ONCE - 1]["events"][0][0], "job_created");
+}
+
+#[test]
+fn who_reads_nothing_of_a_long_answer_is_cut_off() {
+    let mut world = World::full();
+    let reader = world.open(Door::Http);
+    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: x\r\n\r\n");
+    for _ in 0..1000 {
+        world.pass(reader, 0);
+    }
+    assert!(!world.is_busy(), "nothing can be done before it reads");
+    assert!(world.server.output(reader).len() > OUTPUT_HIGH_WATER);
+    world.now.mono = world.now.mono.after(HTTP_READER_PATIENCE);
+    world.server.finish_pass(world.now);
+    assert_eq!(world.server.poll_action(), Some(Action::Close(reader)));
+    assert_eq!(world.server.connections(), 0);
+    world.server.check_invariants();
+}
+
+#[test]
+fn an_old_client_gets_a_long_answer_to_the_end_of_its_connection() {
+    let mut world = World::full();
+    let reader = world.open(Door::Http);
+    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let mut answer = Vec::new();
+    let mut ended = false;
+    while !ended {
+        answer.extend(world.pass(reader, usize::MAX));
+        ended = world.server.poll_action() == Some(Action::ShutdownWrite(reader));
+    }
+    let mut input = Input::new(&answer);
+    let head = next_response(&mut input, false).unwrap().unwrap();
+    assert_eq!((head.framing, head.keep_alive), (Framing::UntilEnd, false));
+    assert_eq!(ids(input.unread()).len(), JOBS);
+}

@@ -1,0 +1,133 @@
+//! A plain client of the real process.
+
+use crate::support::{Client, Server};
+
+fn ask(client: &mut Client, request: &[u8]) -> (String, String) {
+    client.send_bytes(request);
+    answer(client)
+}
+
+/// The status line and the body of the next answer.
+fn answer(client: &mut Client) -> (String, String) {
+    let (status, mut length) = (client.receive(), 0);
+    loop {
+        let field = client.receive();
+        if let Some(value) = field.strip_prefix("Content-Length: ") {
+            length = value.trim_end().parse().unwrap();
+        }
+        if field == "\r" {
+            break;
+        }
+    }
+    let body = String::from_utf8(client.receive_count(length)).unwrap();
+    (status.trim_end().to_owned(), body)
+}
+
+fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn one_connection_carries_many_requests_however_they_are_cut() {
+    let server = Server::start(&["--http", ":0"]);
+    let mut client = Client::connect(server.address_of("http"));
+    assert_eq!(ask(&mut client, &get("/health")).0, "HTTP/1.1 200 OK");
+    // Byte by byte, each in a segment of its own.
+    let bytes = post("/api/v0/job/create", r#"{"payload":{"n":1},"state":["NEW"]}"#);
+    for byte in &bytes {
+        client.send_bytes(&[*byte]);
+    }
+    let (status, body) = answer(&mut client);
+    let job: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (status.as_str(), &job["state"][0], &job["id"]),
+        ("HTTP/1.1 200 OK", &"NEW".into(), &1.into())
+    );
+    // Many at once.
+    client.send_bytes(&get("/api/v0/job/1").repeat(100));
+    for _ in 0..100 {
+        assert_eq!(answer(&mut client), ("HTTP/1.1 200 OK".to_owned(), body.clone()));
+    }
+    // A large body, which comes in many reads.
+    let large = format!(r#"{{"payload":"{}"}}"#, "x".repeat(1024 * 1024));
+    let (status, body) = ask(&mut client, &post("/api/v0/job/create", &large));
+    assert_eq!((status.as_str(), body.len() > 1024 * 1024), ("HTTP/1.1 200 OK", true));
+    let (status, _) = ask(&mut client, &post("/api/v0/job/create", &"x".repeat(1_114_112 + 1)));
+    assert_eq!(status, "HTTP/1.1 413 Content Too Large");
+    assert_eq!(client.receive_all(), "");
+}
+
+#[test]
+fn clients_of_both_doors_see_the_same_jobs() {
+    let server = Server::start(&["--http", ":0"]);
+    let (mut lines, mut http) = (server.connect(), Client::connect(server.address_of("http")));
+    lines.ask(r#"{"request":"put","queue":"q","pri":1,"job":{"n":1}}"#);
+    let (_, body) = ask(&mut http, &get("/api/v0/queue/q/job"));
+    assert_eq!(body, r#"{"jobs":[{"id":1,"state":null}]}"#);
+    let (status, _) = ask(&mut http, &post("/api/v0/queue/q/job", r#"{"payload":[2]}"#));
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    let delivered = |lines: &mut Client| lines.ask(r#"{"request":"get","queues":["q"]}"#);
+    assert!(delivered(&mut lines).contains(r#""job":{"n":1}"#));
+    assert!(delivered(&mut lines).contains(r#""job":[2]"#));
+}
+
+#[test]
+fn jobs_survive_a_restart_with_state_and_log() {
+    let dir = crate::support::TempDir::new("http-restart");
+    let start = || Server::start(&["--http", ":0", "--data", dir.text()]);
+    let mut server = start();
+    let mut client = Client::connect(server.address_of("http"));
+    for (path, body) in [
+        ("/api/v0/queue", r#"{"id":"kept"}"#),
+        ("/api/v0/queue/kept/job", r#"{"payload":{"n":1},"state":["A"]}"#),
+    ] {
+        assert!(ask(&mut client, &post(path, body)).0.starts_with("HTTP/1.1 20"));
+    }
+    let (_, list) = ask(&mut client, &get("/api/v0/queue/kept/job"));
+    let json: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let path = format!("/api/v0/queue/kept/job/{}", json["jobs"][0]["id"]);
+    let advance = post(&format!("{path}/state"), r#"{"old":["A"],"new":["B"]}"#);
+    let (status, before) = ask(&mut client, &advance);
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    server.signal("KILL");
+    server.wait();
+    let server = start();
+    let mut client = Client::connect(server.address_of("http"));
+    assert_eq!(ask(&mut client, &get(&path)), (status, before));
+}
+
+#[test]
+fn the_query_of_a_client_that_is_gone_holds_nobody_up() {
+    // As good as for ever: a piece with a wildcard that is found nowhere, in a long text.
+    let slow = "printf('%.*c', 1000000, 'a') LIKE '%' || printf('%.*c', 40000, 'a') || '_b%'";
+    let slow = post("/api/v0/job", &format!(r#"{{"query":[["IS","{slow}",null]]}}"#));
+    let quick = post("/api/v0/job", r#"{"query":[["IS","id + 0",1]]}"#);
+    let server = Server::start(&["--http", ":0", "--query-timeout", "1h"]);
+    let connect = || Client::connect(server.address_of("http"));
+    let mut other = connect();
+    ask(&mut other, &post("/api/v0/job/create", r#"{"payload":1}"#));
+    for half_closes_first in [false, true] {
+        let (mut leaving, mut waiting) = (connect(), connect());
+        leaving.send_bytes(&slow);
+        ask(&mut other, &get("/health"));
+        if half_closes_first {
+            leaving.half_close();
+        }
+        // One that has only closed its half waits on.
+        waiting.send_bytes(&quick);
+        waiting.half_close();
+        for _ in 0..20 {
+            ask(&mut other, &get("/health"));
+        }
+        assert_eq!(waiting.pending(), b"");
+        leaving.reset();
+        let answer = waiting.receive_all();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains(r#""id":1"#), "{answer}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Queries: what is refused, that all else gives just what SQLite gives, and that all of it ends.
+
+mod attacks;
+mod engine;
+mod plain;
+mod random;
+mod thread;
+
+use jobcentre::base::time::Mono;
+use jobcentre::model::event::{Event, EventLog, Happening};
+use jobcentre::model::id::JobId;
+use jobcentre::model::job::Encoding;
+use jobcentre::model::query::{Expr, Op, Query, Term};
+use jobcentre::model::row::{Row, Rows};
+use jobcentre::query::{Evaluator, Fault, Found, Helper, Work};
+use std::sync::Arc;
+
+/// A helper that has each query evaluated as soon as it is asked about.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    work: Option<Work>,
+    evaluator: Evaluator,
+}
+
+impl Prompt {
+    pub(crate) fn new() -> Self {
+        Self { work: None, evaluator: evaluator() }
+    }
+}
+
+impl Helper for Prompt {
+    fn start(&mut self, work: Work, _: Mono) {
+        assert!(self.work.replace(work).is_none(), "one at a time");
+    }
+
+    fn poll(&mut self, _: Mono) -> Option<Found> {
+        let found = self.evaluator.run(&self.work.take()?);
+        Some(found.map(Arc::from).map_err(|fault| match fault {
+            Fault::Bad(why) => why,
+            Fault::Stopped => unreachable!("nobody stops it"),
+        }))
+    }
+
+    fn stop(&mut self) {}
+}
+
+/// A row with these texts of JSON.
+fn row(id: u64, payload: &str, state: &str) -> Row {
+    let (user, at) = (format!("{{\"n\":{id}}}"), 1_700_000_000 + id % 7);
+    let events = EventLog::default()
+        .with(Event { what: Happening::Created, at: 1_700_000_000 })
+        .with(Event { what: Happening::User(user.into_bytes().into()), at });
+    Row {
+        id: JobId(id),
+        version: 1,
+        queue: Arc::from(*b"q"),
+        urgency: Some("5".into()),
+        encoding: Encoding::Json,
+        payload: payload.as_bytes().into(),
+        state: state.as_bytes().into(),
+        events,
+        modified: at,
+    }
+}
+
+fn snapshot(rows: impl IntoIterator<Item = Row>) -> Rows {
+    rows.into_iter().map(|row| (row.key(), Arc::new(row))).collect()
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Text(text.into())
+}
+
+fn query(terms: impl IntoIterator<Item = (Expr, Op, Expr)>) -> Arc<Query> {
+    let terms = terms.into_iter().map(|(left, op, right)| Term { op, left, right });
+    Arc::new(Query { terms: terms.collect() })
+}
+
+fn evaluator() -> Evaluator {
+    Evaluator::new(Arc::new(|| false)).unwrap()
+}
+
+fn run(evaluator: &mut Evaluator, rows: &Rows, query: &Arc<Query>) -> Result<Vec<u64>, String> {
+    let work = Work { rows: rows.clone(), query: Arc::clone(query), limit: None };
+    match evaluator.run(&work) {
+        Ok(found) => Ok(found.iter().map(|row| row.id.0).collect()),
+        Err(Fault::Bad(why)) => Err(why),
+        Err(Fault::Stopped) => panic!("nobody has stopped it"),
+    }
+}

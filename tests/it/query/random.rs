@@ -1,0 +1,312 @@
+//! Queries and rows by chance, against a real table of SQLite that holds the same rows, row by row.
+//! It prints its seed; `QUERY_SEED=n` replays one.
+
+use super::{evaluator, query, row, snapshot, text};
+use crate::dice::Dice;
+use jobcentre::model::event::write_events;
+use jobcentre::model::query::{Expr, Op, Query};
+use jobcentre::model::row::Rows;
+use jobcentre::query::{Fault, Work};
+use rusqlite::{Connection, Error};
+use std::sync::Arc;
+
+const TEXTS: [&str; 16] = [
+    "",
+    "a",
+    "A",
+    "aab",
+    "CREATED",
+    "cReAtEd",
+    "a%b",
+    "a_b",
+    "[]",
+    "5",
+    "-1.50",
+    "null",
+    "\u{e9}a",
+    "a\u{65e5}b",
+    "1e3",
+    "  x ",
+];
+
+const OPS: [Op; 9] = [
+    Op::Is,
+    Op::IsNot,
+    Op::Like,
+    Op::Equal,
+    Op::NotEqual,
+    Op::Less,
+    Op::LessOrEqual,
+    Op::Greater,
+    Op::GreaterOrEqual,
+];
+
+fn json(dice: &mut Dice, depth: usize) -> String {
+    match dice.below(if depth == 0 { 5 } else { 7 }) {
+        0 => "null".to_owned(),
+        1 => dice.word(&["true", "false"]).to_owned(),
+        2 => dice.word(&["0", "1", "5", "-7", "1.5", "1e400", "12345678901234567890"]).to_owned(),
+        3 | 4 => string(dice),
+        5 => {
+            let items: Vec<_> = (0..dice.below(4)).map(|_| json(dice, depth - 1)).collect();
+            format!("[{}]", items.join(","))
+        }
+        _ => {
+            let field = |dice: &mut Dice| {
+                format!("\"{}\":{}", dice.word(&["a", "b", "c"]), json(dice, depth - 1))
+            };
+            let fields: Vec<_> = (0..dice.below(4)).map(|_| field(dice)).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+    }
+}
+
+fn string(dice: &mut Dice) -> String {
+    serde_json::to_string(dice.word(&TEXTS)).unwrap()
+}
+
+/// Texts of SQL strings and the like.
+fn literal(dice: &mut Dice) -> String {
+    match dice.below(6) {
+        0 => dice.word(&["NULL", "TRUE", "FALSE", "x'6161'", "x'ff'", "''"]).to_owned(),
+        1 => dice.word(&["0", "1", "5", "-1", "2.5", "1e3", "1.0", "9e999", "0.1"]).to_owned(),
+        2 => format!("'{}'", json(dice, 1).replace('\'', "''")),
+        _ => format!("'{}'", dice.word(&TEXTS)),
+    }
+}
+
+fn pattern(dice: &mut Dice) -> String {
+    let pieces = ["%", "%", "_", "a", "b", "A", "aa", "\"", "[", "\u{e9}", "\u{65e5}", "5", "\\"];
+    let pattern: String = (0..dice.below(6)).map(|_| dice.word(&pieces)).collect();
+    format!("'{pattern}'")
+}
+
+fn expression(dice: &mut Dice, depth: usize) -> String {
+    if depth == 0 || dice.percent(15) {
+        return if dice.percent(65) { column(dice) } else { literal(dice) };
+    }
+    let path = dice.word(&["'$'", "'$.a'", "'$[0]'", "'$[#-1].b'", "'$.a[1]'", "'$[1][0]'"]);
+    let mut e = || expression(dice, depth - 1);
+    let (one, two, three) = (e(), e(), e());
+    match dice.below(30) {
+        0..4 => format!("json_extract({one}, {path})"),
+        4 => format!("{one} -> {path}"),
+        5 => format!("{one} ->> {path}"),
+        6 => format!("instr({one}, {two})"),
+        7 => format!("replace({one}, {two}, {three})"),
+        8 => format!("{}({one}, {two})", dice.word(&["trim", "ltrim", "rtrim"])),
+        9..12 => format!("{one} LIKE {}", pattern(dice)),
+        12 => format!("{one} NOT LIKE {} ESCAPE '{}'", pattern(dice), dice.word(&["\\", "%", "a"])),
+        13 => format!("{}({one})", dice.word(&["lower", "upper", "trim", "length", "typeof"])),
+        14 => format!("{}({one})", dice.word(&["hex", "quote", "json_type", "json_valid"])),
+        15 => format!("coalesce({one}, {two})"),
+        16 => format!("({one} {} {two})", dice.word(&["+", "-", "*", "/", "%", "||", "&", "<<"])),
+        17 | 18 => format!("({one} {} {two})", dice.pick(&OPS).name()),
+        19 => format!("({one} {} {two})", dice.word(&["AND", "OR"])),
+        20 => format!("(NOT {one})"),
+        21 => format!("CASE {one} WHEN {two} THEN {three} ELSE 0 END"),
+        22 => format!("{one} IN ({two}, {three}, 5)"),
+        23 => format!("({one} BETWEEN {two} AND {three})"),
+        24 => format!("CAST({one} AS {})", dice.word(&["INTEGER", "TEXT", "REAL", "BLOB"])),
+        25 => format!("({one} COLLATE NOCASE)"),
+        26 => format!("substr({one}, {}, 3)", dice.word(&["1", "-2", "0"])),
+        27 => format!("max({one}, {two})"),
+        28 => format!("json_array_length({one})"),
+        _ => format!("({one} IS NULL)"),
+    }
+}
+
+fn column(dice: &mut Dice) -> String {
+    let names = ["id", "payload", "state", "events", "modified", "queue", "pri"];
+    // Those that differ most from row to row more often.
+    let name = if dice.percent(60) { dice.word(&names[1..3]) } else { dice.word(&names) };
+    match dice.below(4) {
+        0 => format!("j.{name}"),
+        1 => name.to_uppercase(),
+        _ => name.to_owned(),
+    }
+}
+
+fn side(dice: &mut Dice) -> Expr {
+    match dice.below(12) {
+        0 => Expr::Null,
+        1 => Expr::Bool(dice.percent(50)),
+        2 => Expr::Number(dice.word(&["0", "5", "-7", "1.5", "1e0", "1e400", "-0"]).into()),
+        3 => text(dice.word(&["CREATED", "a", "\u{e9}a", "select", "null", "true"])),
+        4 | 5 => text(dice.word(&["state", "j.State ", "payload"])),
+        _ => {
+            let depth = dice.below(4);
+            text(&expression(dice, depth))
+        }
+    }
+}
+
+fn rows(dice: &mut Dice) -> Rows {
+    let count = *dice.pick(&[1, 5, 40, 1024, 1100]);
+    snapshot((0..count).map(|number| {
+        let state = match dice.below(4) {
+            0 => r#"["CREATED"]"#.to_owned(),
+            1 => "null".to_owned(),
+            _ => json(dice, 2),
+        };
+        let mut row = row(number, &json(dice, 3), &state);
+        let urgency = dice.word(&["", "0", "5", "-3", "9223372036854775808"]);
+        row.urgency = (!urgency.is_empty()).then(|| urgency.into());
+        row
+    }))
+}
+
+/// The same rows in a table.
+fn table(rows: &Rows) -> Connection {
+    let connection = Connection::open_in_memory().unwrap();
+    let sql = "CREATE TABLE j(id INTEGER PRIMARY KEY, payload TEXT, state TEXT, events TEXT, \
+               modified INTEGER, queue TEXT, pri NUMERIC)";
+    connection.execute_batch(sql).unwrap();
+    let not_null = |text: &str| (text != "null").then(|| text.to_owned());
+    for row in rows.values() {
+        let (payload, state): (&str, &str) =
+            [&row.payload, &row.state].map(|text| str::from_utf8(text).unwrap()).into();
+        let mut events = Vec::new();
+        write_events(&row.events, &mut events);
+        let values = (
+            i64::try_from(row.id.0).unwrap(),
+            not_null(payload),
+            not_null(state),
+            String::from_utf8(events).unwrap(),
+            i64::try_from(row.modified).unwrap(),
+            "q",
+            row.urgency.as_deref(),
+        );
+        connection.execute("INSERT INTO j VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", values).unwrap();
+    }
+    connection
+}
+
+/// The query as a reader of the protocol would write it down.
+fn sql(query: &Query) -> String {
+    let side = |expr: &Expr| match expr {
+        Expr::Null => "NULL".to_owned(),
+        Expr::Bool(bool) => i32::from(*bool).to_string(),
+        Expr::Number(number) => number.to_string(),
+        Expr::Text(text) => match &**text {
+            // Words that stand alone, in any case.
+            "CREATED" | "a" | "\u{e9}a" | "select" | "null" | "true" | "NULL" | "TRUE"
+            | "FALSE" => {
+                format!("'{text}'")
+            }
+            text => text.to_owned(),
+        },
+    };
+    let terms = query
+        .terms
+        .iter()
+        .map(|term| format!("(({}) {} ({}))", side(&term.left), term.op.name(), side(&term.right)));
+    let terms: Vec<_> = terms.collect();
+    if terms.is_empty() { "1".to_owned() } else { terms.join(" AND ") }
+}
+
+/// What the table says: the ids that match, or an error. A row whose JSON is malformed does not.
+fn expected(connection: &Connection, rows: &Rows, sql: &str) -> Result<Vec<u64>, String> {
+    let all = format!("SELECT id FROM j WHERE {sql} ORDER BY modified, id");
+    let mut all = connection.prepare(&all).map_err(|error| error.to_string())?;
+    let ids = all.query_map([], |row| row.get::<_, i64>(0)).unwrap();
+    if let Ok(ids) = ids.map(|id| id.map(i64::unsigned_abs)).collect() {
+        return Ok(ids);
+    }
+    let one = format!("SELECT id FROM j WHERE id = ?1 AND ({sql})");
+    let mut one = connection.prepare(&one).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    for row in rows.values() {
+        let id = i64::try_from(row.id.0).unwrap();
+        match one.query_row([id], |row| row.get::<_, i64>(0)) {
+            Ok(_) => found.push(row.id.0),
+            Err(Error::QueryReturnedNoRows) => {}
+            Err(error) if error.to_string() == "malformed JSON" => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(found)
+}
+
+/// One run. Says how many rows were found.
+fn check(dice: &mut Dice, queries: usize) -> usize {
+    let (rows, mut evaluator, mut total) = (rows(dice), evaluator(), 0);
+    let table = table(&rows);
+    for _ in 0..queries {
+        let terms = dice.below(3);
+        let query = query((0..terms).map(|_| {
+            let op = *dice.pick(&OPS);
+            (side(dice), op, side(dice))
+        }));
+        let sql = sql(&query);
+        let expected = expected(&table, &rows, &sql);
+        let work = Work { rows: rows.clone(), query: Arc::clone(&query), limit: None };
+        let found = evaluator.run(&work);
+        let ids = found.map(|found| found.iter().map(|row| row.id.0).collect::<Vec<_>>());
+        match (ids, expected) {
+            (Ok(ids), Ok(expected)) => {
+                assert_eq!(ids, expected, "{sql}");
+                total += ids.len();
+                check_state(&query, &rows, &ids);
+            }
+            (Err(_), Err(_)) => {}
+            // What no row has to do with is malformed.
+            (Err(Fault::Bad(why)), Ok(expected)) if why.ends_with("malformed JSON") => {
+                assert!(expected.is_empty(), "{sql}");
+            }
+            (found, expected) => panic!("{sql}\nfound {found:?}, not {expected:?}"),
+        }
+    }
+    total
+}
+
+/// Whether what the query says of the state by itself is true.
+fn check_state(query: &Query, rows: &Rows, ids: &[u64]) {
+    let Some((state, others)) = query.state_literal() else { return };
+    let candidates = rows.values().filter(|row| row.state == state.clone().into());
+    let candidates: Vec<u64> = candidates.map(|row| row.id.0).collect();
+    if others {
+        assert!(ids.iter().all(|id| candidates.contains(id)), "{query:?}");
+    } else {
+        assert_eq!(candidates, ids, "{query:?}");
+    }
+}
+
+#[test]
+fn queries_find_what_a_table_of_sqlite_finds() {
+    let fixed = std::env::var("QUERY_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seeds = fixed.map_or(1..41, |seed: u64| seed..seed + 1);
+    let mut total = 0;
+    for seed in seeds {
+        println!("QUERY_SEED={seed}");
+        total += check(&mut Dice::new(seed), 40);
+    }
+    assert!(fixed.is_some() || total > 5_000, "queries that find nothing prove nothing: {total}");
+}
+
+#[test]
+fn what_a_query_says_of_the_state_is_what_sqlite_says() {
+    let mut dice = Dice::new(7);
+    let rows = rows(&mut Dice::new(3));
+    let (mut evaluator, mut seen) = (evaluator(), 0);
+    for _ in 0..2000 {
+        let state = rows.values().nth(dice.below(rows.len())).unwrap().state.clone();
+        let state = String::from_utf8(state.to_vec()).unwrap();
+        let expr = match dice.below(4) {
+            0 => side(&mut dice),
+            1 => text(&format!(" '{}' ", state.replace('\'', "''"))),
+            2 => Expr::Number(dice.word(&["1", "0", "5", "-7", "1.5", "1e400", "-0"]).into()),
+            _ => text(&literal(&mut dice)),
+        };
+        let column = text(dice.word(&["state", "STATE", " j.state\n"]));
+        let term = if dice.percent(50) { (column, Op::Is, expr) } else { (expr, Op::Is, column) };
+        let query = query([term]);
+        let work = Work { rows: rows.clone(), query: Arc::clone(&query), limit: None };
+        if let Ok(found) = evaluator.run(&work) {
+            let ids: Vec<u64> = found.iter().map(|row| row.id.0).collect();
+            seen += usize::from(query.state_literal().is_some());
+            check_state(&query, &rows, &ids);
+        }
+    }
+    assert!(seen > 500, "only {seen} were seen through");
+}

@@ -1,0 +1,52 @@
+//! Runs of a simulation by seed, as the environment says: `SIM_SEED=n` replays one, `SIM_SEEDS=n`
+//! makes so many.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// How often something happened, by its name.
+pub(crate) type Seen = BTreeMap<&'static str, u64>;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
+}
+
+/// The one that is to be replayed.
+pub(crate) fn replayed() -> Option<u64> {
+    number("SIM_SEED")
+}
+
+/// Those that are to be run; so many if nobody says otherwise.
+pub(crate) fn wanted(usual: u64) -> Range<u64> {
+    match replayed() {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SIM_SEEDS").unwrap_or(usual),
+    }
+}
+
+/// Runs something that follows from a seed; if it fails, the seed is named.
+pub(crate) fn name_if_it_fails<T>(seed: u64, run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        eprintln!("simulation failed: replay it with SIM_SEED={seed}");
+        resume_unwind(panic)
+    })
+}
+
+/// Runs all seeds. Of so many as usual, each of `events` must have come more than `least` times.
+pub(crate) fn run_all(usual: u64, events: &[&str], least: u64, run: impl Fn(u64) -> Seen) {
+    let seeds = wanted(usual);
+    let mut seen = Seen::new();
+    for seed in seeds.clone() {
+        for (what, count) in run(seed) {
+            *seen.entry(what).or_default() += count;
+        }
+    }
+    println!("seeds {seeds:?}: {seen:#?}");
+    for what in events {
+        let count = seen.get(what).copied().unwrap_or_default();
+        let is_enough = seeds.end - seeds.start < usual || count > least;
+        assert!(is_enough, "too tame: '{what}' came {count} times");
+    }
+}
