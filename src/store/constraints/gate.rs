@@ -6,7 +6,6 @@ use crate::base::limits::CONSTRAINT_STEPS;
 use crate::base::time::Now;
 use crate::model::job::Status;
 use crate::store::jobs::NONE;
-use crate::store::waiters::ANYWHERE;
 use crate::store::{Due, Effects, Store};
 
 impl Store {
@@ -23,12 +22,24 @@ impl Store {
         let group = self.constraints.strands[number].group;
         if group == NONE {
             let obstacle = self.constraints.obstacle(number, now);
+            let obstacle = obstacle.or_else(|| self.more_urgent_sleeps(number));
             let bucket = obstacle.unwrap_or(self.constraints.strands[number].buckets[0]);
             self.join_group(number, bucket, obstacle.is_some(), now);
         } else {
             self.rehead(number);
             self.refresh(group);
         }
+    }
+
+    /// The bucket of a strand that stands nowhere where more urgent jobs sleep although there is
+    /// room: they are about to be looked at, and go first. O(k).
+    fn more_urgent_sleeps(&self, number: u32) -> Option<u32> {
+        let strand = &self.constraints.strands[number];
+        let own = Key::of(strand.head(&self.jobs)?, &self.jobs);
+        strand.buckets.iter().copied().find(|&bucket| {
+            let bucket = &self.constraints.buckets[bucket];
+            bucket.dirty && bucket.asleep.first().is_some_and(|(key, _)| *key < own)
+        })
     }
 
     /// A job with buckets has been taken out of what its status had it in. O(log n).
@@ -216,7 +227,13 @@ impl Store {
         strand.parked.push(entry, &mut self.jobs);
         strand.shown = NONE;
         self.constraints.groups[strand.group].shown = NONE;
-        self.first_has_changed(slot);
+        self.constraints.steps += 1;
+        // Those who wait for whatever is followed could have had what is behind it before; a pop
+        // that waits for the queue could not.
+        let queue = self.jobs[slot].queue;
+        if !self.queues[queue].waiters.is_empty() {
+            self.serve_later(queue);
+        }
     }
 
     /// Puts a job that is held back into the heaps that it belongs to. O(log n).
@@ -228,11 +245,6 @@ impl Store {
         self.constraints.groups[strand.group].shown = slot;
         self.jobs[slot].status = Status::Ready;
         self.stand_ready(slot);
-        self.first_has_changed(slot);
-    }
-
-    /// If somebody waits who may be meant by a job of this queue, it is to be served.
-    fn first_has_changed(&mut self, slot: u32) {
         self.constraints.steps += 1;
         self.serve_later_for(slot);
     }
@@ -310,19 +322,14 @@ impl Store {
         self.rematch(now);
         let stop = self.constraints.steps + CONSTRAINT_STEPS;
         loop {
-            // Before anything else, so that nobody waits beside a job that he could have ..
-            if let Some(queue) = self.constraints.unserved.pop_front() {
-                self.serve_all(queue, now, fx);
-                // .. unless too much had to be passed over for that.
-                if self.constraints.unserved.front() == Some(&ANYWHERE)
-                    && self.constraints.steps >= stop
-                {
-                    break;
-                }
-                continue;
-            }
             if self.constraints.steps >= stop {
                 break;
+            }
+            // Before anybody else is woken, who might be less urgent.
+            if let Some(queue) = self.constraints.unserved.pop_front() {
+                self.constraints.steps += 1;
+                self.serve_all(queue, now, fx);
+                continue;
             }
             if let Some(bucket) = self.constraints.settling.pop_front() {
                 self.constraints.steps += 1;

@@ -3,6 +3,7 @@
 mod judge;
 mod life;
 mod many;
+mod who;
 
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now, Wall};
