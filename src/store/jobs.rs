@@ -158,7 +158,7 @@ impl Job {
     }
 
     /// Whether it waits to be handed out.
-    fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         matches!(self.status, Status::Ready | Status::Parked | Status::Aside | Status::Delayed)
     }
 

@@ -360,7 +360,7 @@ impl Store {
             return fx.answer(ticket, self.absence(id));
         };
         let job = &self.jobs[slot];
-        if !matches!(job.status, Status::Ready | Status::Aside | Status::Delayed) {
+        if !job.waits() {
             return fx.answer(ticket, Outcome::Refused(Refusal::TooLate(id)));
         }
         let queue = job.queue;

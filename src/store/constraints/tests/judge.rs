@@ -322,6 +322,15 @@ impl Court {
         if self.worker(holder).is_some() && self.rng.one_in(2) {
             return self.work_on(holder, id);
         }
+        if self.rng.one_in(8) {
+            let waits = self.shop.store.ids.find(id.0).is_some_and(|slot| {
+                let job = &self.shop.store.jobs[slot];
+                job.waits() && !job.is_gone(self.shop.now)
+            });
+            let told = self.work(0, &Work::Cancel { id });
+            assert_eq!(told == Outcome::Done, waits, "{told:?}");
+            return;
+        }
         let result = Payload { encoding: Encoding::Json, bytes: b"1" };
         let command = match self.rng.below(8) {
             0 => Command::Delete { id },

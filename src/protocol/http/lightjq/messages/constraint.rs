@@ -63,7 +63,7 @@ pub fn read_constraint_json(name: &str, text: &[u8]) -> Result<Constraint, Probl
 /// What is wrong with it.
 pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, Problem> {
     let map = Map::read(bytes, &CONSTRAINT)?;
-    check_names(bytes, &CONSTRAINT)?;
+    check_names(bytes, &CONSTRAINT, "")?;
     let Some(conditions) = map.get("matcher") else {
         return Err(map.missing("matcher"));
     };
@@ -81,7 +81,7 @@ fn not(field: impl Into<Cow<'static, str>>, what: impl Into<Cow<'static, str>>) 
 }
 
 /// A misspelt limit would be none.
-fn check_names(map: &[u8], fields: &[Field]) -> Result<(), Problem> {
+fn check_names(map: &[u8], fields: &[Field], within: &str) -> Result<(), Problem> {
     let map = Raw::new(map).map_err(Problem::Body)?;
     for (key, _) in map.entries() {
         let name = key.text().unwrap_or("");
@@ -89,7 +89,7 @@ fn check_names(map: &[u8], fields: &[Field]) -> Result<(), Problem> {
             let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
             let shown: String = name.chars().take(40).collect();
             let what = format!("is unknown here: there are {}", known.join(", "));
-            return Err(not(shown, what));
+            return Err(not(format!("{within}{shown}"), what));
         }
     }
     Ok(())
@@ -97,7 +97,7 @@ fn check_names(map: &[u8], fields: &[Field]) -> Result<(), Problem> {
 
 fn read_rate(value: Raw<'_>) -> Result<Rate, Problem> {
     let map = Map::read_within(value, &RATE, "rate")?;
-    check_names(value.bytes(), &RATE)?;
+    check_names(value.bytes(), &RATE, "rate.")?;
     let count = map.must("count", integer)?;
     let period_ms = map.must("period", seconds)?;
     Ok(Rate { count, period_ms, burst: map.may("burst", integer)?.unwrap_or(count) })
@@ -350,7 +350,7 @@ mod tests {
                 "field 'rate.period' must be a number of seconds greater than 0"
             }),
             (r#"{"matcher":[],"rate":{"count":1,"period":1,"brst":1}}"#, {
-                "field 'brst' is unknown here: there are count, period, burst"
+                "field 'rate.brst' is unknown here: there are count, period, burst"
             }),
             ("[1]", "the body is an array, not a MessagePack map"),
         ] {
