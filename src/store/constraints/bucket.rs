@@ -126,9 +126,9 @@ impl Tokens {
         Some(self.at.after(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))))
     }
 
-    /// Whether there was a token when it was last looked at.
-    pub(super) fn had_any(&self) -> bool {
-        self.rate.is_none_or(|rate| self.level >= token(rate))
+    /// When it was last looked at.
+    pub(super) fn at(&self) -> Mono {
+        self.at
     }
 }
 

@@ -158,7 +158,9 @@ impl Store {
             let rule = &all.rules[bucket.rule];
             let most = rule.constraint.max_running;
             let runs = most.is_some_and(|most| bucket.running >= most);
-            let alarm = bucket.timer != Timer::NONE && !bucket.tokens.had_any();
+            // Somebody may have looked at the tokens before the timer is handled that brings one.
+            let soon = bucket.tokens.next().unwrap_or_else(|| bucket.tokens.at());
+            let alarm = bucket.timer != Timer::NONE && self.deadlines.moment(bucket.timer) <= soon;
             let waits = all.sweep < rule.settled && bucket.unsettled;
             if bucket.asleep.is_empty() {
                 let kept = bucket.strands > 0 || bucket.timer != Timer::NONE;

@@ -278,9 +278,7 @@ impl Store {
         constraints.buckets[bucket].asleep.insert((key.clone(), number));
         group.asleep = Some(key.clone());
         constraints.steps += 1;
-        if constraints.buckets[bucket].timer.is_none() {
-            self.set_alarm(bucket, now);
-        }
+        self.set_alarm(bucket, now);
     }
 
     /// Sees to it that a bucket where somebody sleeps is looked at when there is a token again, or
@@ -303,11 +301,18 @@ impl Store {
             return;
         }
         let bucket = &mut constraints.buckets[number];
-        if !bucket.tokens.any(now)
-            && let Some(at) = bucket.tokens.next()
-        {
-            bucket.timer = self.deadlines.arm(at, Due::Bucket(number));
+        if bucket.tokens.any(now) {
+            return;
         }
+        let Some(at) = bucket.tokens.next() else { return };
+        if !bucket.timer.is_none() {
+            if self.deadlines.moment(bucket.timer) <= at {
+                return;
+            }
+            // It was for when the bucket is full.
+            self.deadlines.cancel(std::mem::take(&mut bucket.timer));
+        }
+        bucket.timer = self.deadlines.arm(at, Due::Bucket(number));
     }
 
     /// The deadline of a bucket has come.

@@ -9,16 +9,20 @@ use std::time::Duration;
 
 const SEEDS: u64 = 150;
 
-const WANTED: [&str; 18] = [
+const WANTED: [&str; 22] = [
     "a connection ended instead of an answer",
     "a connection took for ever",
     "a connection was used again",
     "a failure",
     "a job failed for good",
     "a job was never reported",
+    "a constraint was set",
     "a job was refused",
     "a kept connection was closed",
+    "a limit of a queue was reached",
+    "a limit was reached",
     "a name was unknown",
+    "a rate was nearly reached",
     "a report came too late, or twice",
     "a success",
     "a worker could not be reached",
@@ -72,10 +76,12 @@ fn judge(world: &mut World) {
         assert!(world.hurried || failed == (job.costs > RETRIES), "job {id}: {job:?}, {state:?}");
         world.jobs.get_mut(&id).unwrap().failed = failed;
     }
+    world.judge_laws();
 }
 
 fn run(seed: u64) -> Seen {
     let mut world = World::new(seed);
+    world.legislate();
     for _ in 0..world.dice.between(1, 4) {
         let mood = *world.dice.pick(&[Mood::Moody, Mood::Moody, Mood::Good, Mood::Bad, Mood::Dead]);
         world.enlist(mood);

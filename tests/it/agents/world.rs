@@ -1,6 +1,7 @@
 //! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
 //! time.
 
+use super::law::Laws;
 use super::peer::{Mood, Peer, Refusal, Said, read_request};
 use crate::dice::Dice;
 use crate::seeds::Seen;
@@ -47,6 +48,7 @@ struct Line {
 /// What is known of a job from outside.
 #[derive(Debug, Default)]
 pub(super) struct Job {
+    pub(super) queue: &'static str,
     pub(super) successes: u32,
     /// Things that cost it a retry.
     pub(super) costs: u32,
@@ -71,6 +73,7 @@ pub(super) struct World {
     pub(super) seen: Seen,
     /// Whether runs may take longer than their leases.
     pub(super) hurried: bool,
+    pub(super) laws: Laws,
     lines: BTreeMap<ClientId, Line>,
     events: BTreeMap<(Mono, u64), Event>,
     number: u64,
@@ -91,6 +94,7 @@ impl World {
             jobs: BTreeMap::new(),
             seen: Seen::new(),
             hurried: dice.percent(40),
+            laws: Laws::draw(&mut dice),
             lines: BTreeMap::new(),
             events: BTreeMap::new(),
             number: 0,
@@ -163,7 +167,8 @@ impl World {
             fetch_once: true,
             ..Terms::default()
         };
-        let queue = self.dice.word(&QUEUES).as_bytes();
+        let name = *self.dice.pick(&QUEUES);
+        let queue = name.as_bytes();
         let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
         let (payload, terms) = (packed(b"\x92\x01\x02"), Some(&terms));
         let put = Command::Put { queue, urgency, turn, payload, terms };
@@ -172,7 +177,7 @@ impl World {
             Reply::Put(JobId(put)) => id = Some(*put),
             other => panic!("{other:?}"),
         });
-        self.jobs.insert(id.unwrap(), Job::default());
+        self.jobs.insert(id.unwrap(), Job { queue: name, ..Job::default() });
     }
 
     /// `None`: it has ended without a trace.

@@ -215,7 +215,7 @@ impl Court {
             constraint = constraint.running(self.pick(&[0, 1, 1, 2, 3]));
         }
         if constraint.max_running.is_none() || self.rng.one_in(3) {
-            let burst = self.pick(&[1, 2]);
+            let burst = self.pick(&[1, 2, 4]);
             constraint = constraint.rate(self.pick(&[1, 3]), self.pick(&[7, 50]), burst);
         }
         constraint

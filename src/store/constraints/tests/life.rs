@@ -352,3 +352,22 @@ fn who_waits_gets_the_job_when_there_is_room() {
     assert_eq!(shop.jobs().iter().map(|&(_, id)| id).collect::<Vec<_>>(), [b]);
     shop.store.check_invariants();
 }
+
+/// A bucket that nobody needs is remembered until it is full; whoever sleeps there then waits for
+/// the next token and no longer.
+#[test]
+fn a_rest_of_tokens_does_not_make_anybody_wait_longer() {
+    let mut shop = Shop::new();
+    shop.constrain(&on("c", "q").rate(1, 100, 5));
+    for _ in 0..5 {
+        let id = shop.put("q", "{}");
+        assert_eq!(shop.take(1, &["q"]), Some(id));
+        shop.delete(id);
+    }
+    let id = shop.put("q", "{}");
+    assert_eq!(shop.wait(1, "q"), []);
+    shop.store.check_invariants();
+    shop.pass_until(ms(101));
+    assert_eq!(shop.jobs().first().map(|&(_, id)| id), Some(id));
+    shop.store.check_invariants();
+}
