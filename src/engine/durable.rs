@@ -27,7 +27,7 @@ use crate::model::owned::{OwnedJob, OwnedProgress};
 use crate::model::reply::{Completion, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::watch::Watch;
-use crate::model::work::{Condition, Constraint, Path, Scalar, Work};
+use crate::model::work::{self, Condition, Constraint, Path, Scalar, Work};
 use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
@@ -77,8 +77,15 @@ fn growth(command: &Command<'_>) -> Option<usize> {
     match command {
         Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
         Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
-            Some(note.bytes.len()).filter(|&bytes| bytes as u64 > JOURNAL_RESERVE)
+            beyond_reserve(note.bytes.len())
         }
+        Command::Work(Work::Report { report, .. }) => match report {
+            work::Report::Success { result } => beyond_reserve(result.bytes.len()),
+            work::Report::Failure { error, message, .. }
+            | work::Report::Refused { error, message } => {
+                beyond_reserve(error.bytes.len() + message.len())
+            }
+        },
         Command::Watch(watch) => match *watch {
             Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
             Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
@@ -94,6 +101,11 @@ fn growth(command: &Command<'_>) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// What a job notes, if that is more than is in reserve for it.
+fn beyond_reserve(bytes: usize) -> Option<usize> {
+    (bytes as u64 > JOURNAL_RESERVE).then_some(bytes)
 }
 
 /// No less than a constraint takes.
@@ -169,7 +181,12 @@ impl Durable {
 
     /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
     fn keeps(&self, command: &Command<'_>) -> bool {
-        let Command::Finish { id, .. } = command else { return true };
+        let success = |report: &work::Report<'_>| matches!(report, work::Report::Success { .. });
+        let id = match command {
+            Command::Finish { id, .. } => id,
+            Command::Work(Work::Report { id, report, .. }) if success(report) => id,
+            _ => return true,
+        };
         let terms = self.store.slot(*id).and_then(|slot| self.store.snapshot(slot).terms);
         terms.is_some_and(|terms| terms.keep_ms > 0)
     }

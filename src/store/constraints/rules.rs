@@ -49,9 +49,10 @@ impl Store {
         if let Some(rule) = known {
             let slot = self.constraints.rules[rule].slot;
             fx.answer(ticket, Outcome::Constrained { new: false });
+            // Also if it is the same: what made it so may not last yet.
+            fx.note(Change::Put(JobSlot(slot), JobId(self.jobs[slot].id)));
             if self.constraints.rules[rule].constraint != *new {
                 self.replace_rule(rule, new, true, now);
-                fx.note(Change::Put(JobSlot(slot), JobId(self.jobs[slot].id)));
             }
             return;
         }

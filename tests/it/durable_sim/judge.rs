@@ -1,6 +1,8 @@
 //! What clients were told, and what may have happened besides.
 
+use super::law::Laws;
 use super::records::Records;
+use super::seen::Seen;
 use super::work::Service;
 use crate::dice::Dice;
 use jobcentre::base::strings::StringList;
@@ -29,6 +31,8 @@ pub(super) enum Asked {
     Queue(&'static [u8]),
     /// In whose service, if it is a worker's: see [`Service`].
     Take(Option<u32>),
+    /// That the constraint of this name be another one, or none.
+    Law(&'static str),
     /// That a worker be enlisted.
     Enlist,
     /// Something that changes nothing by itself.
@@ -67,80 +71,6 @@ pub(super) struct Known {
     pub(super) got: u64,
 }
 
-/// How often something was seen: a test that sees nothing tests nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    pub(super) lives: u64,
-    there: u64,
-    gone: u64,
-    unanswered_and_there: u64,
-    unanswered_and_not: u64,
-    known_status: u64,
-    popped: u64,
-    disk_full: u64,
-    notes_refused: u64,
-    drained: u64,
-    pub(super) rows: u64,
-    pub(super) rows_with_more: u64,
-    pub(super) declared: u64,
-    pub(super) undeclared: u64,
-    pub(super) reported: u64,
-    pub(super) reported_later: u64,
-    pub(super) not_reported: u64,
-    pub(super) running: u64,
-    pub(super) fetched: u64,
-}
-
-impl Seen {
-    pub(super) fn add(&mut self, more: Self) {
-        self.lives += more.lives;
-        self.there += more.there;
-        self.gone += more.gone;
-        self.unanswered_and_there += more.unanswered_and_there;
-        self.unanswered_and_not += more.unanswered_and_not;
-        self.known_status += more.known_status;
-        self.popped += more.popped;
-        self.disk_full += more.disk_full;
-        self.notes_refused += more.notes_refused;
-        self.drained += more.drained;
-        self.rows += more.rows;
-        self.rows_with_more += more.rows_with_more;
-        self.declared += more.declared;
-        self.undeclared += more.undeclared;
-        self.reported += more.reported;
-        self.reported_later += more.reported_later;
-        self.not_reported += more.not_reported;
-        self.running += more.running;
-        self.fetched += more.fetched;
-    }
-
-    pub(super) fn assert_everything(&self) {
-        let Self { lives, there, gone, unanswered_and_there, .. } = *self;
-        let counts = [
-            lives,
-            there,
-            gone,
-            unanswered_and_there,
-            self.unanswered_and_not,
-            self.known_status,
-            self.popped,
-            self.disk_full,
-            self.notes_refused,
-            self.drained,
-            self.rows,
-            self.rows_with_more,
-            self.declared,
-            self.undeclared,
-            self.reported,
-            self.reported_later,
-            self.not_reported,
-            self.running,
-            self.fetched,
-        ];
-        assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
-    }
-}
-
 /// An answer about records.
 enum Found {
     Row(Arc<Row>),
@@ -157,6 +87,7 @@ pub(super) struct Judge {
     held: Vec<(ClientId, JobId)>,
     records: Records,
     pub(super) service: Service,
+    pub(super) laws: Laws,
     pub(super) seen: Seen,
 }
 
@@ -287,6 +218,7 @@ impl Judge {
                 self.held.push((ticket.client, job.id));
             }
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
+            (Asked::Law(name), reply) => self.told_law(name, ticket, reply),
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
             (Asked::Take(_), Reply::Cancelled)
@@ -378,6 +310,7 @@ impl Judge {
                 | Asked::Rows
                 | Asked::Queue(_)
                 | Asked::Enlist
+                | Asked::Law(_)
                 | Asked::Nothing
                 | Asked::Take(_) => {}
             }
@@ -438,6 +371,7 @@ impl Judge {
         }
         assert!(engine.poll_completion().is_none());
         self.examine_records(engine, client, now);
+        self.examine_laws(engine, client, now);
         for (content, known) in &mut self.jobs {
             if found.contains(content) {
                 continue;
@@ -468,6 +402,9 @@ impl Judge {
             names.push(queue);
         }
         let mut taken = BTreeSet::new();
+        self.free_all(engine, client, now);
+        work(engine);
+        while engine.poll_completion().is_some() {}
         for serial in 0.. {
             let command = Command::Take { queues: names.from(0), wait: Wait::No };
             engine.submit(Ticket { client, serial }, &command, now);

@@ -6,8 +6,10 @@
 //! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
 
 mod judge;
+mod law;
 mod records;
 mod restart;
+mod seen;
 mod watch;
 mod work;
 
@@ -42,6 +44,8 @@ struct World {
     watching: bool,
     /// Whether there are workers.
     working: bool,
+    /// Whether there are constraints.
+    constrained: bool,
 }
 
 fn recover(world: &World) -> Engine {
@@ -77,6 +81,7 @@ impl World {
             jobs_put: 0,
             watching: dice.percent(60),
             working: dice.percent(60),
+            constrained: dice.percent(60),
             dice,
         }
     }
@@ -183,6 +188,9 @@ impl World {
         if self.working && self.dice.percent(40) {
             return self.labour(engine, ticket, id);
         }
+        if self.constrained && self.dice.percent(10) {
+            return self.legislate(engine, ticket);
+        }
         let (command, asked) = match self.dice.below(20) {
             0..=6 => return self.put(engine, ticket, queue),
             7..=9 => {
@@ -244,7 +252,7 @@ const SEEDS: u64 = 150;
 
 #[test]
 fn what_clients_were_told_survives_every_end() {
-    let mut seen = judge::Seen::default();
+    let mut seen = seen::Seen::default();
     let seeds = seeds::wanted(SEEDS);
     for seed in seeds.clone() {
         let mut world = World::new(seed);

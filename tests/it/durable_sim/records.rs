@@ -3,7 +3,7 @@
 //! A row that somebody was told survives: what comes back later is that row, or one to which more
 //! has happened.
 
-use super::judge::Seen;
+use super::seen::Seen;
 use jobcentre::model::event::Happening;
 use jobcentre::model::id::JobId;
 use jobcentre::model::reply::{Refusal, Reply};

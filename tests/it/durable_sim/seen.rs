@@ -1,0 +1,84 @@
+//! What has happened in the runs.
+
+/// How often something was seen: a test that sees nothing tests nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) lives: u64,
+    pub(super) there: u64,
+    pub(super) gone: u64,
+    pub(super) unanswered_and_there: u64,
+    pub(super) unanswered_and_not: u64,
+    pub(super) known_status: u64,
+    pub(super) popped: u64,
+    pub(super) disk_full: u64,
+    pub(super) notes_refused: u64,
+    pub(super) drained: u64,
+    pub(super) rows: u64,
+    pub(super) rows_with_more: u64,
+    pub(super) declared: u64,
+    pub(super) undeclared: u64,
+    pub(super) reported: u64,
+    pub(super) reported_later: u64,
+    pub(super) not_reported: u64,
+    pub(super) running: u64,
+    pub(super) fetched: u64,
+    pub(super) laws: u64,
+    pub(super) laws_kept: u64,
+    pub(super) laws_in_doubt: u64,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, more: Self) {
+        self.lives += more.lives;
+        self.there += more.there;
+        self.gone += more.gone;
+        self.unanswered_and_there += more.unanswered_and_there;
+        self.unanswered_and_not += more.unanswered_and_not;
+        self.known_status += more.known_status;
+        self.popped += more.popped;
+        self.disk_full += more.disk_full;
+        self.notes_refused += more.notes_refused;
+        self.drained += more.drained;
+        self.rows += more.rows;
+        self.rows_with_more += more.rows_with_more;
+        self.declared += more.declared;
+        self.undeclared += more.undeclared;
+        self.reported += more.reported;
+        self.reported_later += more.reported_later;
+        self.not_reported += more.not_reported;
+        self.running += more.running;
+        self.fetched += more.fetched;
+        self.laws += more.laws;
+        self.laws_kept += more.laws_kept;
+        self.laws_in_doubt += more.laws_in_doubt;
+    }
+
+    pub(super) fn assert_everything(&self) {
+        let Self { lives, there, gone, unanswered_and_there, .. } = *self;
+        let counts = [
+            lives,
+            there,
+            gone,
+            unanswered_and_there,
+            self.unanswered_and_not,
+            self.known_status,
+            self.popped,
+            self.disk_full,
+            self.notes_refused,
+            self.drained,
+            self.rows,
+            self.rows_with_more,
+            self.declared,
+            self.undeclared,
+            self.reported,
+            self.reported_later,
+            self.not_reported,
+            self.running,
+            self.fetched,
+            self.laws,
+            self.laws_kept,
+            self.laws_in_doubt,
+        ];
+        assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
+    }
+}
