@@ -1,5 +1,6 @@
 //! What the simulated clients ask about work that is followed to a result.
 
+use super::law::{LAWS, Law, SHAPES_COUNT};
 use super::model::{Job, Model};
 use super::script::{a_load, an_id, one_in};
 use super::words::Text;
@@ -32,6 +33,17 @@ pub(super) fn labour(
         35..38 => Labour::Await(id, *dice.pick(durations) * u64::from(dice.percent(80))),
         _ => Labour::Cancel(id),
     }
+}
+
+/// Another constraint, or one less.
+pub(super) fn law(dice: &mut Dice) -> Labour {
+    let name = dice.below(LAWS.len());
+    if dice.percent(40) {
+        return Labour::Free(name);
+    }
+    let (shape, each) = (dice.below(SHAPES_COUNT), dice.percent(40));
+    let most = *dice.pick(&[0, 1, 1, 2, 3]);
+    Labour::Constrain(Law { name, shape, most, each })
 }
 
 fn a_worker(dice: &mut Dice, model: &Model) -> u64 {

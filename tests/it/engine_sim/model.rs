@@ -9,6 +9,7 @@
 //! the job behind it. When it gets that job is the one thing that the judge leaves open: it lets
 //! the engine choose.
 
+use super::law::Law;
 use super::order::backoff;
 use super::watch::{Record, Watched};
 use super::words::{Load, QUEUES, Queue, Replies, Said, Text, View};
@@ -91,6 +92,7 @@ pub(super) struct Model {
     pub(super) waiters: Vec<Waiter>,
     pub(super) vigils: Vec<Vigil>,
     pub(super) workers: Vec<Worker>,
+    pub(super) laws: Vec<Law>,
     /// How many were ever enlisted.
     pub(super) enlisted: usize,
     /// What vigils are told behind everything else.
@@ -355,7 +357,7 @@ impl Model {
                 self.see("end: time to live, aside");
                 self.gone(id);
             }
-            Status::Parked => unreachable!("there are no constraints here"),
+            Status::Parked => unreachable!("here it is ready, and held back"),
             Status::Delayed if over => {
                 self.see("end: time to live, delayed");
                 self.gone(id);

@@ -1,9 +1,10 @@
 //! What the simulated clients come up with: random commands, mostly about things that are there.
 
-use super::labour::labour;
+use super::labour::{labour, law};
 use super::model::{Job, Model};
 use super::watch::{Question, STATES};
 use super::words::{Ask, Load, QUEUES, Queue, Text, URGENCIES};
+use super::work::Labour;
 use crate::dice::Dice;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
@@ -41,6 +42,8 @@ pub(super) struct Profile {
     watching: usize,
     /// How many are about work that is followed.
     working: usize,
+    /// Whether there are constraints.
+    lawful: bool,
 }
 
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
@@ -79,6 +82,7 @@ impl Profile {
             popping: *dice.pick(&[10, 40, 90]),
             watching: *dice.pick(&[0, 0, 3, 10, 40]),
             working: *dice.pick(&[0, 0, 10, 40, 60]),
+            lawful: dice.percent(50),
         };
         if profile.working > 0 {
             profile.lazy = 0;
@@ -96,8 +100,33 @@ impl Profile {
         profile
     }
 
-    /// What a client asks for.
+    /// What a client asks for. Where several wait, and one command makes room for several jobs of
+    /// different queues, who gets which is left to the engine: where there are constraints nobody
+    /// waits beside another one, or while several jobs come back.
     pub(super) fn ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
+        let lawful = self.is_lawful();
+        if lawful && model.waiters.is_empty() && dice.percent(5) {
+            return Ask::Work(law(dice));
+        }
+        let mut ask = self.some_ask(dice, client, model);
+        if lawful && !model.waiters.is_empty() {
+            match &mut ask {
+                Ask::Take { wait, .. } | Ask::Pop { wait, .. } => *wait = Wait::No,
+                Ask::Work(Labour::TakeAny | Labour::Dismiss(_)) => {
+                    return Ask::Look(an_id(dice, client, model));
+                }
+                _ => {}
+            }
+        }
+        ask
+    }
+
+    /// Whether there are constraints.
+    pub(super) fn is_lawful(&self) -> bool {
+        self.lawful && self.working > 0
+    }
+
+    fn some_ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
         let live = |job: &&Job| !matches!(job.status, Status::Kept | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
         if dice.percent(self.watching) {

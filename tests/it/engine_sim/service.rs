@@ -16,7 +16,8 @@ impl Model {
         let mut tops: Vec<&Job> = Vec::new();
         for job in &self.jobs {
             let there = job.queue == queue || queue == ANYWHERE && job.terms().followed;
-            if !there || job.status != Status::Ready || self.is_over(job) {
+            let waits = there && job.status == Status::Ready && !self.is_over(job);
+            if !waits || self.is_held_back(job) {
                 continue;
             }
             match tops.iter_mut().find(|top| top.refused_by == job.refused_by) {
@@ -93,6 +94,9 @@ impl Model {
 
     /// Serves whoever waits for what there now is in these queues, the most urgent job first.
     pub(super) fn serve(&mut self, queues: &[Queue]) {
+        // Where there are constraints a job may make way for another one anywhere.
+        let all: Vec<Queue> = (0..QUEUES.len()).collect();
+        let queues = if self.laws.is_empty() { queues } else { &all };
         for number in 0.. {
             let mut next: Option<(Ticket, &Job)> = None;
             for service in
@@ -119,6 +123,12 @@ impl Model {
                 self.hand_out(id, ticket);
             }
         }
+    }
+
+    /// Whatever has changed may let jobs of all queues run.
+    pub(super) fn serve_everywhere(&mut self) {
+        let all: Vec<Queue> = (0..QUEUES.len()).collect();
+        self.serve(&all);
     }
 
     pub(super) fn has_waiters(&self, queue: Queue) -> bool {
@@ -162,7 +172,7 @@ impl Model {
         if !is_ready && was_in_front && self.next_service(queue).is_some() {
             self.see("too large: gone before waiting pops");
         }
-        if is_ready || was_in_front {
+        if is_ready || was_in_front || !self.laws.is_empty() {
             self.serve(&[queue]);
         } else {
             self.serve_if_noticed(queue);

@@ -288,6 +288,9 @@ impl Model {
                 self.end_watches();
                 let dropped = u32::try_from(before - self.jobs.len()).unwrap();
                 self.say(ticket, Said::Dropped(dropped));
+                if !self.laws.is_empty() {
+                    self.serve_everywhere();
+                }
             }
             Question::List(_) => self.say(ticket, Said::Rows(self.rows(queue, None))),
             Question::Find { state, limit, .. } => {

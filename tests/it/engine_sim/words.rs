@@ -243,12 +243,15 @@ impl View {
 pub(super) enum Said {
     Cancelled,
     Conflict(Text),
+    /// Whether there was none of the name before.
+    Constrained(bool),
     Done,
     Dropped(u32),
     Found(Vec<Row>),
     Gone,
     Job(View),
     Kicked(u32),
+    NoConstraint,
     NoJob,
     NoQueue,
     NotYet,
@@ -285,9 +288,11 @@ impl Said {
     pub(super) fn of(reply: &Reply<'_>) -> Self {
         match *reply {
             Reply::Cancelled => Self::Cancelled,
+            Reply::Constrained { new } => Self::Constrained(new),
             Reply::Done => Self::Done,
             Reply::Job(ref view) => Self::Job(View::of(view)),
             Reply::Kicked(count) => Self::Kicked(count),
+            Reply::NoConstraint => Self::NoConstraint,
             Reply::NoJob => Self::NoJob,
             Reply::Packets(packets) => {
                 let own = packets.iter().map(|packet| (packet.key_len, Text::new(&packet.bytes)));
@@ -297,7 +302,11 @@ impl Said {
             Reply::Refused(refusal) => Self::Refused(refusal),
             Reply::Seen(ref sight) => Self::Seen {
                 view: View::of(&sight.job),
-                status: sight.status,
+                // When an engine puts a job away that may not run is its own affair.
+                status: match sight.status {
+                    Status::Parked => Status::Ready,
+                    status => status,
+                },
                 due: sight.due,
                 retries: sight.retries,
                 result: sight.result.map(Load::of),
@@ -337,6 +346,7 @@ impl Said {
         match self {
             Self::Cancelled => "reply: cancelled",
             Self::Conflict(..) => "reply: conflict",
+            Self::Constrained(..) => "reply: constrained",
             Self::Done => "reply: done",
             Self::Dropped(0) => "reply: dropped nothing",
             Self::Dropped(..) => "reply: dropped",
@@ -349,6 +359,7 @@ impl Said {
             Self::Rows(..) => "reply: rows",
             Self::Job(..) => "reply: job",
             Self::Kicked(..) => "reply: kicked",
+            Self::NoConstraint => "reply: no constraint",
             Self::NoJob => "reply: no job",
             Self::Packets(..) => "reply: packets",
             Self::Put(..) => "reply: put",
@@ -361,7 +372,7 @@ impl Said {
             Self::Refused(Refusal::LogFull) => "reply: log full",
             Self::Refused(Refusal::TooLate(_)) => "reply: too late",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
-            Self::Seen { status: Status::Parked, .. } => "reply: seen parked",
+            Self::Seen { status: Status::Parked, .. } => unreachable!("here it is ready"),
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
             Self::Seen { status: Status::Held, .. } => "reply: seen held",

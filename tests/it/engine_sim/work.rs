@@ -3,6 +3,7 @@
 //!
 //! As with watched queues, everything that is due ends before anything else happens.
 
+use super::law::{LAWS, Law};
 use super::model::{Due, Job, Model, Waiter};
 use super::service::ANYWHERE;
 use super::words::{Ask, Load, Said, Text};
@@ -29,6 +30,8 @@ pub(super) enum Labour {
     Follow(JobId),
     Await(JobId, u64),
     Cancel(JobId),
+    Constrain(Law),
+    Free(usize),
 }
 
 /// What kind of failure a worker reports.
@@ -71,13 +74,20 @@ impl Labour {
             Self::Follow(id) => Work::Follow { id },
             Self::Await(id, wait_ms) => Work::Await { id, wait_ms },
             Self::Cancel(id) => Work::Cancel { id },
+            Self::Constrain(ref law) => return ask(&Work::Constrain(&law.constraint())),
+            Self::Free(name) => Work::Free { name: LAWS[name] },
         };
         ask(&work);
     }
 
     pub(super) fn id_mut(&mut self) -> Option<&mut JobId> {
         match self {
-            Self::Enlist | Self::Dismiss(_) | Self::Serve(_) | Self::TakeAny => None,
+            Self::Enlist
+            | Self::Dismiss(_)
+            | Self::Serve(_)
+            | Self::TakeAny
+            | Self::Constrain(_)
+            | Self::Free(_) => None,
             Self::Mind(id, _)
             | Self::GiveBack { id, .. }
             | Self::Report { id, .. }
@@ -99,6 +109,8 @@ impl Labour {
             Self::Follow(_) => "work: follow",
             Self::Await(..) => "work: await",
             Self::Cancel(_) => "work: cancel",
+            Self::Constrain(_) => "work: constrain",
+            Self::Free(_) => "work: free",
         }
     }
 }
@@ -164,6 +176,8 @@ impl Model {
                 self.vigils.push(Vigil { ticket, id: id.0, end: true, due });
             }
             Labour::Cancel(id) => self.call_off(ticket, id),
+            Labour::Constrain(ref law) => self.constrain(ticket, law),
+            Labour::Free(name) => self.free(ticket, name),
         }
     }
 

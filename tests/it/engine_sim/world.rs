@@ -101,7 +101,12 @@ impl World {
         }
         let more = said.len() > before;
         let mut expected = self.judge(step, &said);
-        if more || matches!(step, Step::Submit(_, Ask::Watch(Question::Drop(_)))) {
+        let constrained = !self.model.laws.is_empty()
+            || matches!(step, Step::Submit(_, Ask::Work(Labour::Free(_))));
+        if constrained {
+            self.model.note_held_back();
+        }
+        if constrained || more || matches!(step, Step::Submit(_, Ask::Watch(Question::Drop(_)))) {
             // In which order the jobs of a queue go is nobody's affair, and some are gone only
             // when they are looked at.
             said.sort_by_key(|(ticket, _)| *ticket);
@@ -176,7 +181,15 @@ impl World {
             Step::Forget(client) => self.engine.forget(*client, now),
             Step::Expire => return self.expire(),
         }
-        self.completions()
+        let mut said = self.completions();
+        // What a changed constraint means for large jobs takes several passes.
+        if let Step::Submit(_, Ask::Work(Labour::Constrain(_) | Labour::Free(_))) = step {
+            while self.engine.poll_timeout() == Some(Mono(0)) {
+                self.engine.expire(now);
+                said.append(&mut self.completions());
+            }
+        }
+        said
     }
 
     fn completions(&mut self) -> Replies {

@@ -103,6 +103,57 @@ fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
     assert!(nothing.contains("no-job"), "{nothing}");
 }
 
+/// What the settings file says wins at each start; what was set under other names stays, until it
+/// is deleted.
+#[test]
+fn constraints_survive_a_restart_and_those_of_the_file_win() {
+    let dir = crate::support::TempDir::new("constraints-http");
+    let data = dir.text().to_owned();
+    let file = format!("{data}.toml");
+    let table = "[[constraint]]\nname = 'both'\nmatcher = [['name', '=', 'b']]\nmax_running = 2\n";
+    std::fs::write(&file, table).unwrap();
+    let flags = ["--http", ":0", "--data", &data];
+    let server = Server::start(&flags);
+    let mut peer = Peer::connect(&server);
+    let mut set = |line: &str, name: &str| {
+        let constraint = json!({"matcher": [["name", "=", name]], "max_running": 1});
+        peer.ask(line, "", &constraint).0
+    };
+    assert_eq!(set("PUT /constraint/both", "b"), 201);
+    assert_eq!(set("PUT /constraint/other", "o"), 201);
+    assert_eq!(set("PUT /constraint/gone", "b"), 201);
+    assert_eq!(peer.ask("DELETE /constraint/gone", "", &Value::Null), (204, Value::Null));
+    for name in ["b", "b", "b", "o", "o"] {
+        push(&mut peer, &json!({"name": name, "argument": 1}));
+    }
+    drop(server);
+
+    let mut more = flags.to_vec();
+    more.extend(["--config", &file]);
+    let server = Server::start(&more);
+    std::fs::remove_file(&file).unwrap();
+    let mut peer = Peer::connect(&server);
+    let mut most = |name: &str| {
+        let (status, body) = peer.ask(&format!("GET /constraint/{name}"), "", &Value::Null);
+        (status, body["max_running"].as_u64())
+    };
+    assert_eq!(most("both"), (200, Some(2)), "the file wins");
+    assert_eq!(most("other"), (200, Some(1)));
+    assert_eq!(most("gone"), (404, None));
+    let mut other = server.connect();
+    let mut taken = |queue: &str| {
+        let answer = other.ask(&format!(r#"{{"request":"get","queues":["{queue}"]}}"#));
+        !answer.contains("no-job")
+    };
+    assert_eq!(["b", "b", "b", "o", "o"].map(&mut taken), [true, true, false, true, false]);
+    drop(server);
+
+    let server = Server::start(&flags);
+    let mut peer = Peer::connect(&server);
+    let (status, body) = peer.ask("GET /constraint/both", "", &Value::Null);
+    assert_eq!((status, &body["max_running"]), (200, &json!(2)), "also without the file");
+}
+
 #[test]
 fn workers_and_jobs_survive_a_restart() {
     let dir = crate::support::TempDir::new("lightjq");
