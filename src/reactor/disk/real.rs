@@ -78,7 +78,7 @@ impl RealDisk {
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
-            // What the loop cannot do without it waits for, and then there is nobody to give way to.
+            // When the loop waits for a segment there is nobody to give way to.
             if let Err(why) = take_small_share() {
                 debug!(%why, "the thread that prepares segments has the usual priority");
             }
