@@ -67,6 +67,16 @@ const NOBODY: ClientId = ClientId { index: u32::MAX, generation: 0 };
 pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> io::Result<()> {
     for (constraint, serial) in constraints.iter().zip(0..) {
         let ticket = Ticket { client: NOBODY, serial };
+        // One that is there already needs no space on a disk that may be full.
+        let question = Command::Work(&Work::Constraint { name: &constraint.name });
+        engine.submit(ticket, &question, now);
+        let mut is_there = false;
+        while let Some(completion) = engine.poll_completion() {
+            is_there |= matches!(completion.reply, Reply::Constraint(known) if known == constraint);
+        }
+        if is_there {
+            continue;
+        }
         engine.submit(ticket, &Command::Work(&Work::Constrain(constraint)), now);
         let mut refused = None;
         while let Some(completion) = engine.poll_completion() {

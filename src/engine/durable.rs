@@ -139,7 +139,9 @@ impl Durable {
     /// A store that has been brought back, with the journal that goes on.
     pub(super) fn new(store: Store, journal: Journal) -> Self {
         let effects = Effects::with_changes();
-        let last = journal.durable();
+        // What an earlier run wrote and may not have synced is answered only once it is.
+        let last = journal.stamp() - 1;
+        let unsure = last > journal.durable();
         Self {
             store,
             effects,
@@ -147,7 +149,7 @@ impl Durable {
             journal,
             waiting: VecDeque::new(),
             showing: None,
-            fresh: VecDeque::new(),
+            fresh: unsure.then_some((last, JobId(0))).into_iter().collect(),
             last,
             uncommitted: false,
             now: Mono::default(),
@@ -187,8 +189,7 @@ impl Durable {
             Command::Work(Work::Report { id, report, .. }) if success(report) => id,
             _ => return true,
         };
-        let terms = self.store.slot(*id).and_then(|slot| self.store.snapshot(slot).terms);
-        terms.is_some_and(|terms| terms.keep_ms > 0)
+        self.store.terms(*id).is_some_and(|terms| terms.keep_ms > 0)
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {

@@ -35,7 +35,7 @@ struct Piece {
 
 /// A pattern, read.
 #[derive(Debug)]
-struct Pattern {
+pub(super) struct Pattern {
     pieces: Vec<Piece>,
     /// Nothing is like it: it ends with its escape character.
     never: bool,
@@ -85,18 +85,14 @@ fn like(
         return Err(Error::UserFunctionError(why.into()));
     }
     let Some(text) = text(1)? else { return Ok(None) };
-    let text = up_to_nul(&text);
-    kept.folded.clear();
-    kept.folded.extend_from_slice(text);
-    kept.folded.make_ascii_lowercase();
     let same = |(last, its, _): &&(Vec<u8>, Option<Vec<u8>>, Pattern)| {
         **last == *pattern && its.as_deref() == escape
     };
     if let Some((_, _, read)) = kept.last.as_ref().filter(same) {
-        return read.matches(&kept.folded, stop).map(Some);
+        return read.is_like(&text, &mut kept.folded, stop).map(Some);
     }
     let read = Pattern::read(up_to_nul(&pattern), escape);
-    let result = read.matches(&kept.folded, stop).map(Some);
+    let result = read.is_like(&text, &mut kept.folded, stop).map(Some);
     kept.last = Some((pattern.into_owned(), escape.map(<[u8]>::to_vec), read));
     result
 }
@@ -107,6 +103,20 @@ fn up_to_nul(text: &[u8]) -> &[u8] {
 }
 
 impl Pattern {
+    /// A pattern without an escape character.
+    pub(super) fn of(pattern: &[u8]) -> Self {
+        Self::read(up_to_nul(pattern), None)
+    }
+
+    /// Whether `text` is like this; `folded` is room for it in lower case. O(text), or with `_`
+    /// O(text * pattern).
+    pub(super) fn is_like(&self, text: &[u8], folded: &mut Vec<u8>, stop: &Stop) -> Result<bool> {
+        folded.clear();
+        folded.extend_from_slice(up_to_nul(text));
+        folded.make_ascii_lowercase();
+        self.matches(folded, stop)
+    }
+
     fn read(pattern: &[u8], escape: Option<&[u8]>) -> Self {
         let (mut pieces, mut piece) = (Vec::new(), Piece::default());
         let mut rest = pattern;

@@ -26,6 +26,7 @@ mod allowed;
 mod check;
 mod evaluate;
 mod like;
+mod narrow;
 mod rows;
 mod table;
 mod texts;

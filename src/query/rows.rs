@@ -29,6 +29,11 @@ const STATE: c_int = 2;
 const EVENTS: c_int = 3;
 const QUEUE: c_int = 5;
 
+/// Whether a column holds nothing but texts.
+pub(super) fn is_text(column: c_int) -> bool {
+    matches!(column, PAYLOAD | STATE | EVENTS | QUEUE)
+}
+
 /// What a function says that was told to stop.
 pub(super) fn stopped() -> Error {
     Error::UserFunctionError("stopped".into())

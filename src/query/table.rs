@@ -9,6 +9,7 @@
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
 use super::Stop;
+use super::narrow::{self, Narrowing};
 use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
@@ -125,8 +126,9 @@ unsafe impl VTab<'_> for Table {
         Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stop, value_max }))
     }
 
-    /// There is one way to go: over all rows.
+    /// There is one way to go: over all rows, of which some are left out on the way.
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
+        narrow::offer(info)?;
         info.set_estimated_cost(1e6);
         info.set_estimated_rows(1_000_000);
         Ok(true)
@@ -139,6 +141,7 @@ unsafe impl VTab<'_> for Table {
             stop: Arc::clone(&self.stop),
             value_max: self.value_max,
             walk: None,
+            narrowing: Narrowing::default(),
             ordinal: 0,
             asked: Cell::new(false),
             made: RefCell::default(),
@@ -154,6 +157,7 @@ struct Cursor {
     stop: Stop,
     value_max: usize,
     walk: Option<Walk>,
+    narrowing: Narrowing,
     ordinal: i64,
     /// Whether a column of this row was.
     asked: Cell<bool>,
@@ -164,14 +168,15 @@ struct Cursor {
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTabCursor for Cursor {
-    fn filter(&mut self, _: c_int, _: Option<&str>, _: &Filters<'_>) -> Result<()> {
+    fn filter(&mut self, _: c_int, plan: Option<&str>, values: &Filters<'_>) -> Result<()> {
         let (rows, from) = {
             let scan = self.shared.lock();
             (scan.rows.clone(), scan.from)
         };
         self.walk = Some(Walk::new(rows, from));
         (self.ordinal, self.asked) = (0, Cell::new(false));
-        Ok(())
+        self.narrowing = Narrowing::new(plan, values);
+        self.pass_over()
     }
 
     fn next(&mut self) -> Result<()> {
@@ -180,7 +185,7 @@ unsafe impl VTabCursor for Cursor {
         if let Some(walk) = &mut self.walk {
             walk.advance();
         }
-        Ok(())
+        self.pass_over()
     }
 
     fn eof(&self) -> bool {
@@ -195,18 +200,10 @@ unsafe impl VTabCursor for Cursor {
         }
         self.asked.set(true);
         if let Some(walk) = &self.walk {
-            walk.used.set(walk.used.get() | 1 << column);
+            walk.note_use(column);
         }
         let mut made = self.made.borrow_mut();
-        let mut value = value(row, column, &mut made);
-        if let ValueRef::Text(text) = value {
-            if text.len() > LARGE && (self.stop)() {
-                return Err(stopped());
-            }
-            if text.len() > self.value_max {
-                value = ValueRef::Null;
-            }
-        }
+        let value = shown(row, column, &mut made, self.value_max, &self.stop)?;
         context.set_result(ToSqlOutput::Borrowed(value))
     }
 
@@ -215,7 +212,46 @@ unsafe impl VTabCursor for Cursor {
     }
 }
 
+/// The value of a column as SQLite is shown it.
+fn shown<'a>(
+    row: &'a Row,
+    column: c_int,
+    made: &'a mut Vec<u8>,
+    value_max: usize,
+    stop: &Stop,
+) -> Result<ValueRef<'a>> {
+    let value = value(row, column, made);
+    let ValueRef::Text(text) = value else { return Ok(value) };
+    if text.len() > LARGE && stop() {
+        return Err(stopped());
+    }
+    Ok(if text.len() > value_max { ValueRef::Null } else { value })
+}
+
 impl Cursor {
+    /// Goes on to the next row that may match, from here.
+    fn pass_over(&mut self) -> Result<()> {
+        if self.narrowing.is_empty() {
+            return Ok(());
+        }
+        let made = self.made.get_mut();
+        let Some(walk) = &mut self.walk else { return Ok(()) };
+        while let Some(row) = walk.here() {
+            let value = |column, see: &mut dyn FnMut(ValueRef<'_>) -> Result<bool>| {
+                walk.note_use(column);
+                see(shown(row, column, made, self.value_max, &self.stop)?)
+            };
+            if self.narrowing.admits(value, &self.stop)? {
+                return Ok(());
+            }
+            walk.advance();
+            if walk.at == 0 && (self.stop)() {
+                return Err(stopped());
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     fn here(&self) -> Option<&Arc<Row>> {
         self.walk.as_ref()?.here()
@@ -268,6 +304,11 @@ impl Walk {
     #[inline]
     fn here(&self) -> Option<&Arc<Row>> {
         self.window.get(self.at).copied()
+    }
+
+    #[inline]
+    fn note_use(&self, column: c_int) {
+        self.used.set(self.used.get() | 1 << column);
     }
 
     #[inline]

@@ -26,6 +26,7 @@ mod listener;
 mod memory;
 mod notices;
 mod outgoing;
+mod priority;
 pub mod query;
 mod resolve;
 mod socket;

@@ -17,6 +17,7 @@
 //! loop with the result.
 
 use super::Wake;
+use super::priority::{Error, take_small_share, wait_for_idle};
 use crate::base::time::Mono;
 use crate::query::{Evaluator, Fault, Found, Helper, Progress, Stop, Work};
 use std::io;
@@ -25,7 +26,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use thread_priority::{Error, ThreadPriority, set_current_thread_priority};
 use tracing::debug;
 
 /// SQLite's parser takes its memory from there, and some of its functions recurse.
@@ -34,9 +34,6 @@ const STACK: usize = 8 * 1024 * 1024;
 /// The part of its time after which a query is not left to idle processors any more; after twice
 /// that it is begun anew if it could not be taken from there.
 const PATIENCE: u32 = 4;
-
-/// Of 100: nice 10 on Linux, about a tenth of the share of the loop.
-const SMALL_SHARE: u8 = 25;
 
 /// The threads of queries. Dropping it stops the query under way and ends them.
 #[derive(Debug)]
@@ -364,30 +361,6 @@ fn serve(word: &Arc<Word>, value_max: usize, queries: &Receiver<Task>, give: imp
         drop(task.work);
         give(done);
     }
-}
-
-fn take_small_share() -> Result<(), Error> {
-    let share = ThreadPriority::try_from(SMALL_SHARE).unwrap_or(ThreadPriority::Min);
-    set_current_thread_priority(share)
-}
-
-/// Lets everybody else go first, as far as the system has a word for that.
-#[cfg(target_os = "linux")]
-fn wait_for_idle() -> Result<(), Error> {
-    use thread_priority::{
-        NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
-        thread_native_id,
-    };
-    // A thread that is merely nice keeps the processor for a millisecond or more when the loop
-    // wakes up; one of this class leaves it at once.
-    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
-        .or_else(|_| set_current_thread_priority(ThreadPriority::Min))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn wait_for_idle() -> Result<(), Error> {
-    set_current_thread_priority(ThreadPriority::Min)
 }
 
 impl Drop for Lane {

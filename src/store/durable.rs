@@ -8,7 +8,7 @@ use super::{JobSlot, Store};
 use crate::base::time::{Mono, Now};
 use crate::model::event::{Event, Happening};
 use crate::model::id::JobId;
-use crate::model::job::Status;
+use crate::model::job::{Status, Terms};
 use crate::model::row::Row;
 use crate::model::snapshot::{Enlisted, History, Record, Snapshot, Stage, State};
 use crate::model::work::{Worker, WorkerId};
@@ -69,6 +69,14 @@ impl Store {
             return Record::Queue(JobId(job.id), &self.queues[job.queue].name);
         }
         Record::Job(self.snapshot(slot))
+    }
+
+    /// What was asked for when the job was put; `None` for one without terms, and for an id that is
+    /// no job's. O(1).
+    #[must_use]
+    pub fn terms(&self, id: JobId) -> Option<Terms> {
+        let job = &self.jobs[self.ids.find(id.0)?];
+        job.counts_leases().then(|| job.terms())
     }
 
     /// For how long the job in `slot` has been ready, or had been when it was handed out, in

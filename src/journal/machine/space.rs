@@ -160,11 +160,7 @@ impl Journal {
         let epoch = self.ledger.first_epoch;
         self.ledger.first_epoch += 1;
         self.space.behind_bytes -= segment.used;
-        let keeps = if self.space.full || self.prepared() == 0 {
-            self.held_bytes() <= self.bound()
-        } else {
-            self.held_bytes() <= 2 * self.ledger.live_bytes
-        };
+        let keeps = self.held_bytes() <= self.bound();
         let usual = segment.size == self.options.segment_bytes;
         let wanted = self.space.full || self.space.spares.is_empty();
         let keep = (keeps && usual && wanted).then_some(self.space.next_spare);

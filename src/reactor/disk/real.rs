@@ -12,6 +12,7 @@ use super::directory::{Directory, fault, sync_names};
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
+use crate::reactor::priority::take_small_share;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -21,12 +22,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use tracing::debug;
 
 /// What is called after each completion: it makes the loop poll.
 pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
-/// Zeros that are synced at a time.
-const PIECE: u64 = 1024 * 1024;
+/// Zeros that are synced at a time: a disk that is busy with them for a tenth of a millisecond is
+/// not noticed by those whose requests wait for a sync.
+const PIECE: u64 = 128 * 1024;
 
 /// Zeros that are written at a time: a page. The system keeps in one what was written in one, and
 /// the larger it is the more work is each small write to it later, and its sync.
@@ -75,6 +78,10 @@ impl RealDisk {
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
+            // When the loop waits for a segment there is nobody to give way to.
+            if let Err(why) = take_small_share() {
+                debug!(%why, "the thread that prepares segments has the usual priority");
+            }
             while let Ok(op) = operations.recv() {
                 answer.give(std::iter::once(room.carry_out(op)));
             }

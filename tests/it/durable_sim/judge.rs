@@ -1,6 +1,6 @@
 //! What clients were told, and what may have happened besides.
 
-use super::law::Laws;
+use super::law::{self, Laws};
 use super::records::Records;
 use super::seen::Seen;
 use super::work::Service;
@@ -402,7 +402,7 @@ impl Judge {
             names.push(queue);
         }
         let mut taken = BTreeSet::new();
-        self.free_all(engine, client, now);
+        law::free_all(engine, client, now);
         work(engine);
         while engine.poll_completion().is_some() {}
         for serial in 0.. {

@@ -101,13 +101,13 @@ impl Judge {
             *laws = vec![(None, found)];
         }
     }
+}
 
-    /// Nothing is held back any more.
-    pub(super) fn free_all(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
-        for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
-            let ticket = Ticket { client, serial };
-            engine.submit(ticket, &Command::Work(&Work::Free { name }), now);
-            while engine.poll_completion().is_some() {}
-        }
+/// Nothing is held back any more.
+pub(super) fn free_all(engine: &mut Engine, client: ClientId, now: Now) {
+    for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
+        let ticket = Ticket { client, serial };
+        engine.submit(ticket, &Command::Work(&Work::Free { name }), now);
+        while engine.poll_completion().is_some() {}
     }
 }

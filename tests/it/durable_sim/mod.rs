@@ -103,7 +103,9 @@ impl World {
         self.generation += 1;
         let mut engine = recover(self);
         engine.check_invariants();
-        self.judge.examine(&mut engine, self.generation, self.now);
+        if self.dice.percent(70) && self.settle(&mut engine) {
+            self.judge.examine(&mut engine, self.generation, self.now);
+        }
         let passes = self.dice.between(1, 60);
         for _ in 0..passes {
             for _ in 0..self.dice.below(6) {
@@ -133,6 +135,23 @@ impl World {
         drop(engine);
         self.disk.end(end);
         self.judge.end_of_life();
+    }
+
+    /// Lets the disk make durable what the last life wrote; false if it cannot.
+    fn settle(&mut self, engine: &mut Engine) -> bool {
+        let ticket = Ticket { client: ClientId { index: 97, ..self.ticket().client }, serial: 0 };
+        engine.submit(ticket, &Command::Look { id: JobId(u64::MAX) }, self.now);
+        for _ in 0..10_000 {
+            if engine.poll_completion().is_some() {
+                return true;
+            }
+            if engine.fault().is_some() {
+                return false;
+            }
+            engine.commit(self.now);
+            self.disk.work(3);
+        }
+        panic!("what was written before is never durable");
     }
 
     fn make_trouble(&mut self) {
@@ -262,8 +281,9 @@ fn what_clients_were_told_survives_every_end() {
             }
             world.generation += 1;
             let mut engine = recover(&world);
-            world.judge.examine(&mut engine, world.generation, world.now);
             world.disk.platter.lock().unwrap().capacity = u64::MAX;
+            assert!(world.settle(&mut engine), "the disk is in order");
+            world.judge.examine(&mut engine, world.generation, world.now);
             let (disk, now) = (world.disk.clone(), world.now);
             world.judge.drain(&mut engine, world.generation, now, |engine| {
                 for _ in 0..20 {

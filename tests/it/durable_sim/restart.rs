@@ -35,6 +35,8 @@ impl Shop {
         self.world.generation += 1;
         self.engine = Some(recover(&self.world));
         self.engine().check_invariants();
+        // What came back is told once it is durable.
+        assert_eq!(self.pass(0), Vec::<String>::new());
     }
 
     /// What is told when time has passed and the disk has done its work.
@@ -181,4 +183,18 @@ fn what_a_dismissed_worker_held_is_free_for_ever() {
     assert_eq!(shop.tell(Work::Serve { worker: W }), ["NoWorker"]);
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
     assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"], "a new number");
+}
+
+#[test]
+fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
+    let mut shop = shop_with_a_worker();
+    {
+        let mut platter = shop.world.disk.platter.lock().unwrap();
+        platter.capacity = platter.total();
+    }
+    let full = "Refused(DiskFull)";
+    assert!((0..2_000).any(|_| shop.put() == full), "the disk is never full");
+    let result = Payload { encoding: Encoding::Json, bytes: &[b'7'; 400] };
+    let finish = Command::Finish { id: JobId(W.0), lease: None, result };
+    assert_eq!(shop.ask(&finish).concat(), ["NoJob"]);
 }
