@@ -278,6 +278,13 @@ impl Engine {
         self.store().held_by(worker)
     }
 
+    /// Whether what was asked under this ticket waits for its time to be answered: what only waits
+    /// for the disk does not. O(takes of the client that wait): for checks.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.store().is_waiting(ticket)
+    }
+
     fn store(&self) -> &Store {
         match self {
             Self::Embedded(engine) => engine.store(),

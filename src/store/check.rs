@@ -5,7 +5,7 @@ use super::records::DEFAULT;
 use super::waiters::ANYWHERE;
 use super::{Due, JobSlot, Store};
 use crate::base::deadlines::Timer;
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,6 +53,14 @@ impl Expected {
 }
 
 impl Store {
+    /// Whether something that was asked waits here for its time to be answered. O(takes of its
+    /// client that wait).
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        let takes = self.holders.waiter(ticket, &self.waiters).is_some();
+        takes || self.vigils.find(ticket).is_some()
+    }
+
     /// Asserts every invariant of the store. O(everything).
     ///
     /// # Panics

@@ -1,8 +1,12 @@
 //! What the worker asks of its master, each call on a connection of its own.
 
 use super::line::Line;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Payload};
 use crate::model::work::{Worker, WorkerId};
-use crate::protocol::http::lightjq::messages::{read_error, read_worker_accepted, write_worker};
+use crate::protocol::http::lightjq::messages::{
+    Done, Outcome, read_error, read_worker_accepted, write_worker,
+};
 use crate::wire::http::{
     ResponseHead, next_response, push_field, push_field_number, push_request_line,
 };
@@ -16,6 +20,9 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest answer that is read: there is no reason for a long one.
 const ANSWER_MAX: u64 = 64 * 1024;
+
+/// Ids begin at 1.
+const NO_JOB: JobId = JobId(0);
 
 /// The server that hands out the jobs.
 #[derive(Debug)]
@@ -71,12 +78,21 @@ impl Master {
         self.call("DELETE", "/worker", Some(worker), None)
     }
 
-    /// Asks whether it knows the worker: `GET /worker`. `None` if it cannot tell.
+    /// Asks whether it knows the worker. `None` if it cannot tell.
+    ///
+    /// There is no request for just that. But a report on a job that was never given out changes
+    /// nothing, and the error that answers it names the field at fault: the job if the worker is
+    /// known, else the worker.
     pub(super) fn knows(&self, worker: WorkerId) -> Result<Option<bool>, String> {
-        let answer = self.call("GET", "/worker", Some(worker), None)?;
+        let nothing = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
+        let outcome = Outcome::Success { result: nothing };
+        let mut body = Vec::new();
+        Done { job_id: NO_JOB, finished_at: None, outcome }.write(&mut body);
+        let answer = self.report(worker, &body)?;
+        let error = read_error(&answer.body).unwrap_or_default();
         Ok(match answer.status {
-            200..300 => Some(true),
-            404 => Some(false),
+            404 if error.contains("worker-id") => Some(false),
+            404 if error.contains("job_id") => Some(true),
             _ => None,
         })
     }

@@ -296,7 +296,7 @@ impl World {
         let work = Work::Report { worker: WorkerId(worker), id: JobId(id), report };
         let taken = self.work(work, |reply| match reply {
             Reply::Done => Some(true),
-            Reply::NoJob => Some(false),
+            Reply::NoJob | Reply::NoWorker => Some(false),
             other => panic!("{other:?}"),
         });
         let holds = before.is_some_and(|state| state.worker == Some(worker));

@@ -182,3 +182,16 @@ fn what_a_dismissed_worker_held_is_free_for_ever() {
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
     assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"], "a new number");
 }
+
+#[test]
+fn who_takes_the_place_of_another_worker_does_so_for_ever() {
+    let mut shop = shop_with_a_worker();
+    let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"]);
+    shop.restart();
+    let workers: Vec<_> = shop.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
+    assert_eq!(workers, [4]);
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(5))"]);
+    assert_eq!(shop.engine().counts().workers, 1);
+}

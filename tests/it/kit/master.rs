@@ -38,8 +38,8 @@ pub(super) struct Report {
     pub(super) failure: Option<(String, bool, String)>,
 }
 
-/// Statuses to be answered to the next requests of a kind, instead of the usual one.
-type Script = Arc<Mutex<VecDeque<(&'static str, u16)>>>;
+/// Statuses to be answered to the next requests of a kind, instead of the usual one, and why.
+type Script = Arc<Mutex<VecDeque<(&'static str, u16, &'static str)>>>;
 
 /// A listener that plays the master.
 pub(super) struct Master {
@@ -66,12 +66,12 @@ impl Master {
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
                 let Some(heard) = read_request(&mut stream) else { continue };
                 let mut script = scripted.lock().unwrap();
-                let next = script.iter().position(|(what, _)| *what == heard.what);
+                let next = script.iter().position(|(what, ..)| *what == heard.what);
                 let told = next.and_then(|number| script.remove(number));
                 drop(script);
                 let mut body = Vec::new();
                 let status = match (told, heard.what.as_str()) {
-                    (Some((_, status)), _) => status,
+                    (Some((_, status, _)), _) => status,
                     (None, "POST /worker") => {
                         workers += 1;
                         write_worker_accepted(WorkerId(workers), &mut body);
@@ -81,7 +81,7 @@ impl Master {
                     (None, _) => 405,
                 };
                 if status >= 400 {
-                    write_error(&"because", &mut body);
+                    write_error(&told.map_or("because", |(_, _, why)| why), &mut body);
                 }
                 // The test may be over.
                 let _ = tell.send(heard);
@@ -95,7 +95,12 @@ impl Master {
 
     /// The next request of this kind is answered so.
     pub(super) fn answer(&self, what: &'static str, status: u16) {
-        self.script.lock().unwrap().push_back((what, status));
+        self.explain(what, status, "because");
+    }
+
+    /// The same with such a reason.
+    pub(super) fn explain(&self, what: &'static str, status: u16, why: &'static str) {
+        self.script.lock().unwrap().push_back((what, status, why));
     }
 
     /// The next request, which has to be of this kind.

@@ -64,7 +64,7 @@ pub enum Order {
     /// To give this job back; `true`: the worker shall not get it again.
     GiveBack(JobId, Lease, bool),
     /// To note that the worker has refused this job with this status.
-    Refuse(JobId, u16),
+    Refuse(JobId, Lease, u16),
     /// To take the worker off the list.
     Dismiss,
 }
@@ -77,13 +77,13 @@ impl Order {
             Self::Serve => Work::Serve { worker },
             Self::Mind(id, lease) => Work::Mind { id, lease },
             Self::GiveBack(id, lease, never_again) => Work::GiveBack { id, lease, never_again },
-            Self::Refuse(id, status) => {
+            Self::Refuse(id, lease, status) => {
                 let error = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
                 let message = match status {
                     404 => "the worker does not know this name (404)",
                     _ => "the worker finds the job invalid (400)",
                 };
-                Work::Report { worker, id, report: Report::Refused { error, message } }
+                Work::Report { worker, id, report: Report::Refused { lease, error, message } }
             }
             Self::Dismiss => Work::Dismiss { worker },
         }
@@ -312,7 +312,7 @@ impl Agent {
                     self.forget_name(queue);
                 }
                 if holds {
-                    self.ask(Asked::Refuse(id, lease), Order::Refuse(id, status));
+                    self.ask(Asked::Refuse(id, lease), Order::Refuse(id, lease, status));
                 }
             }
             Verdict::NoRoom | Verdict::Failed { .. } => {

@@ -286,7 +286,8 @@ fn an_unknown_name_is_not_offered_again() {
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
         let [_, Wish::Call(errand)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_verdict(errand, Verdict::Refused(404), b"a", NOW);
-        let [Wish::Ask(refuse, Order::Refuse(JobId(7), 404))] = wishes(&mut agent)[..] else {
+        let [Wish::Ask(refuse, Order::Refuse(JobId(7), Lease(1), 404))] = wishes(&mut agent)[..]
+        else {
             panic!()
         };
         agent.handle_reply(refuse, &Reply::Done);
