@@ -203,7 +203,9 @@ impl Agent {
             return None;
         }
         if self.stopping {
-            return (self.calling == 0).then(|| self.end(false));
+            // A take that was called off may have been answered already: what the disk still keeps
+            // back goes back, and waits for no lease after the restart.
+            return (self.calling + self.standing == 0).then(|| self.end(false));
         }
         if !self.wants_job() {
             return None;
@@ -234,6 +236,11 @@ impl Agent {
     }
 
     /// The jobs that the worker holds since before there was this agent.
+    ///
+    /// It is not called for them. That a job was handed out is written down before its call, as the
+    /// call may be all that another life of the server has left behind; so nobody can know that
+    /// there was none. Nothing says that workers take the same job twice for once, and most would
+    /// run it twice at a time. One that never heard of the job costs it a lease: its time-out.
     pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, Lease)>) {
         for (id, lease) in held {
             self.runs.insert((id, lease));
@@ -318,7 +325,7 @@ impl Agent {
             Verdict::NoRoom | Verdict::Failed { .. } => {
                 self.call_takes_off();
                 // While the server stops, a worker that may have got the job may still report it.
-                let may_have_it = self.stopping && verdict == Verdict::Failed { told: true };
+                let may_have_it = self.stopping && verdict == Verdict::Failed { in_doubt: true };
                 if holds && !may_have_it {
                     self.give_back(id, lease, false);
                 }
