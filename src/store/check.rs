@@ -7,6 +7,7 @@ use super::{Due, JobSlot, Store};
 use crate::base::deadlines::Timer;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
+use crate::model::work::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -53,6 +54,12 @@ impl Expected {
 }
 
 impl Store {
+    /// How a job is going, if it is there; nothing comes of the look. O(log n).
+    #[must_use]
+    pub fn peek(&self, id: JobId) -> Option<Progress<'_>> {
+        self.ids.find(id.0).map(|slot| self.progress(JobSlot(slot)))
+    }
+
     /// Whether something that was asked waits here for its time to be answered. O(takes of its
     /// client that wait).
     #[must_use]

@@ -1,5 +1,6 @@
 //! Workers that the server calls: the real process with workers in threads, and a simulated world.
 
+mod durable;
 mod master;
 mod peer;
 mod real;
