@@ -103,6 +103,7 @@ class Worker:
         self.register()
 
     def register(self):
+        self.id = None  # the first job may come before the number is known
         status, said = self.master.call("POST", "/worker", self.about)
         assert status == 201, said
         self.id = said["worker_id"]
@@ -127,9 +128,11 @@ class Worker:
         """As long as there is no answer: a master that was killed comes back."""
         while True:
             try:
-                return self.master.call("POST", "/done", report, worker or self.id)[0]
+                if number := worker or self.id:
+                    return self.master.call("POST", "/done", report, number)[0]
             except (OSError, http.client.HTTPException):
-                time.sleep(0.05)
+                pass
+            time.sleep(0.005)
 
     def leave(self):
         status, _ = self.master.call("DELETE", "/worker", worker=self.id)

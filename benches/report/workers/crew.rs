@@ -156,7 +156,9 @@ impl Crew {
             if begun.is_none() && now >= warm {
                 begun = Some((now, self.done, Moment::now(server)?));
             }
-            if ended.is_none() && now >= end {
+            // One that is very slow gets the time that its first job takes.
+            let any = begun.is_some_and(|(_, before, _)| self.done > before);
+            if ended.is_none() && now >= end && any {
                 ended = Some((now, self.done, Moment::now(server)?));
             }
             let due = u128::from(now.min(end)) * u128::from(rate) / 1_000_000_000;

@@ -41,8 +41,8 @@ pub(crate) fn try_ask(
     stream.read_to_end(&mut answer)?;
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
     let end = end.ok_or(ErrorKind::UnexpectedEof)? + 4;
-    let length = std::str::from_utf8(&answer[..end]).unwrap().lines();
-    let length = length.filter_map(|line| line.strip_prefix("Content-Length: ")).next();
+    let mut length = std::str::from_utf8(&answer[..end]).unwrap().lines();
+    let length = length.find_map(|line| line.strip_prefix("Content-Length: "));
     if answer.len() < end + length.map_or(0, |length| length.parse().unwrap()) {
         return Err(ErrorKind::UnexpectedEof.into());
     }

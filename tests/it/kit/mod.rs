@@ -119,6 +119,14 @@ fn a_master_that_forgets_a_worker_is_told_again() {
     master.hear("POST /done");
     worker.begin(5, "1");
     assert_eq!(master.report().job, 5, "it does not register again");
+
+    // One behind another connection may be another one.
+    master.hang_up();
+    master.answer("POST /done", 404);
+    worker.begin(6, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(3));
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"worker\":4");
 }
 
 #[test]

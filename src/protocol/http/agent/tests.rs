@@ -316,8 +316,8 @@ fn a_stop_waits_for_the_calls_under_way() {
         let wishes = wishes(&mut agent);
         assert_eq!(wishes.last(), Some(&Wish::End { dropped: false }));
         let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(..)));
-        let given = wishes.iter().filter(gives).count();
-        assert_eq!(given, usize::from(!in_doubt), "a job that the worker may have is left to it");
+        let count = wishes.iter().filter(gives).count();
+        assert_eq!(count, usize::from(!in_doubt), "a job that the worker may have is left to it");
     }
 }
 
