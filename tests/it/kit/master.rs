@@ -64,14 +64,14 @@ impl Master {
         let (tell, heard) = channel();
         let script = Script::default();
         let ties = Ties::default();
-        let (scripted, tied) = (Arc::clone(&script), Arc::clone(&ties));
+        let (scripted, kept) = (Arc::clone(&script), Arc::clone(&ties));
         thread::spawn(move || {
             let workers = Arc::new(AtomicU64::new(0));
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
                 let (tell, scripted) = (tell.clone(), Arc::clone(&scripted));
-                let (workers, tied) = (Arc::clone(&workers), Arc::clone(&tied));
-                thread::spawn(move || serve(stream, &tell, &scripted, &workers, &tied));
+                let (workers, kept) = (Arc::clone(&workers), Arc::clone(&kept));
+                thread::spawn(move || serve(stream, &tell, &scripted, &workers, &kept));
             }
         });
         Self { address, heard, script, ties }
