@@ -5,6 +5,7 @@ use crate::contestants::Contestant;
 use crate::durable::{self, Syncing};
 use crate::http;
 use crate::metric::{Metric, grouped};
+use crate::workers;
 use serde::Serialize;
 
 /// Where a cell stands in the report.
@@ -23,10 +24,11 @@ pub(crate) enum Group {
     Lateness,
     Durable,
     Http,
+    Workers,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -39,6 +41,7 @@ impl Group {
         Self::Lateness,
         Self::Durable,
         Self::Http,
+        Self::Workers,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Group {
             Self::Lateness => "Lateness",
             Self::Durable => "Durability",
             Self::Http => "HTTP and Jobq",
+            Self::Workers => "LightJQ: workers that are called",
         }
     }
 }
@@ -111,6 +115,8 @@ pub(crate) enum Task {
     Queries { load: Vec<String>, jobs: u64, queried: bool },
     /// Polls over so many jobs.
     Polls { jobs: u64, seconds: f64 },
+    /// So many jobs a second through workers that are called.
+    Workers { rate: u32, seconds: f64 },
 }
 
 /// How large everything is.
@@ -187,6 +193,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.push(lateness(sizes));
     cells.extend(durable::cells::all(sizes));
     cells.extend(http::cells::all(sizes));
+    cells.extend(workers::cells::all(sizes));
     cells
 }
 

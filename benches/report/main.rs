@@ -23,6 +23,7 @@ mod run;
 mod self_check;
 mod stats;
 mod syscalls;
+mod workers;
 
 use cells::{Cell, Sizes};
 use clap::Parser;

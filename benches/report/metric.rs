@@ -71,6 +71,8 @@ pub(crate) enum Metric {
     Queries,
     /// Polls a second that got a job.
     Polls,
+    /// Jobs a second that were done.
+    Jobs,
 }
 
 impl Metric {
@@ -112,6 +114,7 @@ impl Metric {
             Self::RecoveryMemory => "memory after / before",
             Self::Queries => "queries a second",
             Self::Polls => "polls a second",
+            Self::Jobs => "jobs a second",
         }
     }
 

@@ -7,6 +7,7 @@ use crate::http::cells::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
 use crate::run::Outcome;
 use crate::stats::{Spread, paired};
+use crate::workers::cells::WANTED;
 use serde::Serialize;
 
 /// How two lines, or one, are judged.
@@ -295,6 +296,8 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
     rules.push(Rule::value("lateness", Group::Lateness, Metric::Missed, 0.0, COUNT));
     rules.extend(durable());
     rules.extend(http());
+    let jobs = Rule::value("workers", Group::Workers, Metric::Jobs, WANTED, "jobs/s");
+    rules.push(jobs.at_least());
     rules
 }
 

@@ -185,7 +185,8 @@ pub const REMATCHED_PLACES: usize = 16 * 1024;
 /// Workers on the list at one time.
 pub const WORKERS_MAX: usize = 10_000;
 
-/// How long a worker has to answer that it takes a job.
+/// How long a worker has to answer that it takes a job. A stop does not wait so long: a call that
+/// is under way at its end leaves the job to the worker, whose report counts after the restart.
 pub const WORKER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection to a worker is kept without being used.

@@ -82,7 +82,7 @@ fn growth(command: &Command<'_>) -> Option<usize> {
         Command::Work(Work::Report { report, .. }) => match report {
             work::Report::Success { result } => beyond_reserve(result.bytes.len()),
             work::Report::Failure { error, message, .. }
-            | work::Report::Refused { error, message } => {
+            | work::Report::Refused { error, message, .. } => {
                 beyond_reserve(error.bytes.len() + message.len())
             }
         },

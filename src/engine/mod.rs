@@ -28,7 +28,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Lease;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{Worker, WorkerId};
+use crate::model::work::{Progress as JobProgress, Worker, WorkerId};
 use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
@@ -278,6 +278,20 @@ impl Engine {
     #[must_use]
     pub fn held_by(&self, worker: WorkerId) -> Vec<(JobId, Lease)> {
         self.store().held_by(worker)
+    }
+
+    /// How a job is going, as far as commands were carried out, durable or not. O(log n): for
+    /// checks.
+    #[must_use]
+    pub fn peek(&self, id: JobId) -> Option<JobProgress<'_>> {
+        self.store().peek(id)
+    }
+
+    /// Whether what was asked under this ticket waits for its time to be answered: what only waits
+    /// for the disk does not. O(takes of the client that wait): for checks.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.store().is_waiting(ticket)
     }
 
     fn store(&self) -> &Store {

@@ -14,7 +14,8 @@ pub struct WorkerId(pub u64);
 /// A question or an order about work that is followed to a result.
 #[derive(Clone, Copy, Debug)]
 pub enum Work<'a> {
-    /// Put a worker on the list. Answered by `Reply::Worker`. It takes nothing before
+    /// Put a worker on the list, in place of the one at the same address, which is dismissed: what
+    /// listens there was begun anew. Answered by `Reply::Worker`. It takes nothing before
     /// [`Work::Serve`].
     Enlist(Worker<'a>),
     /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
@@ -51,8 +52,8 @@ pub enum Work<'a> {
         /// Do not offer it to this worker again.
         never_again: bool,
     },
-    /// A worker tells what came of a job that it holds. Answered by `Reply::Done` or by
-    /// `Reply::NoJob` when it does not hold it (any more).
+    /// A worker tells what came of a job that it holds. Answered by `Reply::Done`, by
+    /// `Reply::NoJob` when it does not hold it (any more), or by `Reply::NoWorker`.
     Report {
         /// Who tells.
         worker: WorkerId,
@@ -127,8 +128,10 @@ pub enum Report<'a> {
         message: &'a str,
     },
     /// The worker would not have it: it has failed and is worth another try, but is not offered to
-    /// this worker again.
+    /// this worker again. If it holds the job under another lease by now, nothing is changed.
     Refused {
+        /// Under which lease it was offered the job.
+        lease: Lease,
         /// What went wrong, for programs.
         error: Payload<'a>,
         /// What went wrong, for people.

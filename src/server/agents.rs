@@ -13,6 +13,7 @@ use super::connection::{Connection, Way};
 use super::{Server, hand_to_other};
 use crate::base::limits::{WORKER_TURN, WORKERS_PER_PASS};
 use crate::base::time::Now;
+use crate::engine::Engine;
 use crate::model::command::{Command, Wait};
 use crate::model::core::{Door, Trouble};
 use crate::model::id::{ClientId, Ticket};
@@ -214,6 +215,13 @@ impl Server {
             }
         }
         self.deliver(None, now);
+    }
+
+    /// For tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn engine_for_test(&self) -> &Engine {
+        &self.engine
     }
 
     pub(super) fn check_agents(&self) {

@@ -153,6 +153,12 @@ impl Server {
         assert!(self.lists.owing.is_empty(), "a command was put off");
         for (client, connection) in self.connections.iter() {
             connection.check_invariants();
+            // Its answer may be on the way: it waits for the disk.
+            let ends = connection.peer_closed || connection.over;
+            let waits = connection.session.waits_for().filter(|_| ends);
+            let waits =
+                waits.is_some_and(|serial| self.engine.is_waiting(Ticket { client, serial }));
+            assert!(!waits, "a take waits for a peer that has closed or is sent away");
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }

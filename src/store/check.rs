@@ -5,8 +5,9 @@ use super::records::DEFAULT;
 use super::waiters::ANYWHERE;
 use super::{Due, JobSlot, Store};
 use crate::base::deadlines::Timer;
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
+use crate::model::work::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,6 +55,20 @@ impl Expected {
 }
 
 impl Store {
+    /// How a job is going, if it is there; nothing comes of the look. O(log n).
+    #[must_use]
+    pub fn peek(&self, id: JobId) -> Option<Progress<'_>> {
+        self.ids.find(id.0).map(|slot| self.progress(JobSlot(slot)))
+    }
+
+    /// Whether something that was asked waits here for its time to be answered. O(takes of its
+    /// client that wait).
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        let takes = self.holders.waiter(ticket, &self.waiters).is_some();
+        takes || self.vigils.find(ticket).is_some()
+    }
+
     /// Asserts every invariant of the store. O(everything).
     ///
     /// # Panics

@@ -25,7 +25,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn work(&mut self, ticket: Ticket, work: &Work<'_>, now: Now, fx: &mut Effects) {
         match *work {
-            Work::Enlist(ref worker) => self.enlist(ticket, worker, fx),
+            Work::Enlist(ref worker) => self.enlist(ticket, worker, now, fx),
             Work::Dismiss { worker } => self.dismiss(ticket, worker, now, fx),
             Work::Serve { worker } => self.act_for(ticket, worker, fx),
             Work::TakeAny => self.take_any(ticket, now, fx),
@@ -45,10 +45,11 @@ impl Store {
         }
     }
 
-    /// O(log w).
-    fn enlist(&mut self, ticket: Ticket, worker: &Worker<'_>, fx: &mut Effects) {
+    /// O(log w), and what it costs to dismiss the worker at the same address.
+    fn enlist(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
+        let former = self.workers.find_at(worker.url);
         let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
-        if full || self.workers.len() >= WORKERS_MAX {
+        if full || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = JobId(self.next_id);
@@ -57,6 +58,9 @@ impl Store {
         let slot = self.add_worker(id, name, url, max_jobs, queues);
         fx.note(Change::Put(JobSlot(slot), id));
         fx.answer(ticket, Outcome::Worker(WorkerId(id.0)));
+        if let Some(former) = former {
+            self.remove_worker(former, now, fx);
+        }
     }
 
     /// Puts a worker on the list, with a place among the jobs.
@@ -90,12 +94,17 @@ impl Store {
         self.jobs[slot].queue == NONE && !self.is_constraint(slot)
     }
 
-    /// O(w log w + h log n) for the h jobs that the worker holds and w that wait for its client.
     fn dismiss(&mut self, ticket: Ticket, worker: WorkerId, now: Now, fx: &mut Effects) {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
         fx.answer(ticket, Outcome::Done);
+        self.remove_worker(place, now, fx);
+    }
+
+    /// O(w log w + h log n) for the h jobs that the worker holds and w that wait for its client.
+    fn remove_worker(&mut self, place: u32, now: Now, fx: &mut Effects) {
+        let worker = self.workers[place].id;
         if let Some(client) = self.workers[place].client {
             self.end_service(client, place, fx);
         }
@@ -272,8 +281,18 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
+        if self.workers.find(worker).is_none() {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
         let found = self.find_anywhere(id, now, fx);
-        let holds = |slot: &u32| self.jobs[*slot].worker() == Some(worker);
+        let holds = |slot: &u32| {
+            let job = &self.jobs[*slot];
+            let meant = match *report {
+                Report::Refused { lease, .. } => job.lease() == lease,
+                Report::Success { .. } | Report::Failure { .. } => true,
+            };
+            job.worker() == Some(worker) && meant
+        };
         let Some(slot) = found.filter(holds) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
@@ -286,7 +305,7 @@ impl Store {
         let (event, note, message) = match *report {
             Report::Success { result } => (Event::Finish, result, None),
             Report::Failure { retry, error, message } => (fail(retry), error, Some(message)),
-            Report::Refused { error, message } => (fail(true), error, Some(message)),
+            Report::Refused { error, message, .. } => (fail(true), error, Some(message)),
         };
         let wish = Wish { note: Some(note), message, ..Wish::of(id, None, event) };
         self.change_for_holder(ticket, slot, &wish, now, fx);

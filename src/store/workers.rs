@@ -5,7 +5,8 @@
 //! worker holds has a record too, while a journal is read: the worker itself may come behind them.
 //!
 //! Invariants: a record of a worker that is not on the list is there only between the records of a
-//! journal. All operations are O(log w) for w workers.
+//! journal; a worker is found by its address unless another one was enlisted there after it. All
+//! operations are O(log w) for w workers.
 
 use crate::base::paged::PagedSlab;
 use crate::base::strings::{StringList, Strings};
@@ -64,11 +65,24 @@ impl Enlisted {
 pub(super) struct Workers {
     places: PagedSlab<Record>,
     by_id: BTreeMap<WorkerId, u32>,
+    /// The place of the worker that was enlisted last at each address.
+    by_address: BTreeMap<Box<str>, u32>,
     enlisted: usize,
     /// How often the list was changed.
     changes: u64,
     /// How many have somebody who acts for them.
     served: u32,
+}
+
+/// What tells two addresses apart: without the usual port, slashes at the end, and capitals where
+/// they mean nothing.
+fn address(url: &str) -> Box<str> {
+    let server = url.match_indices('/').nth(2).map_or(url.len(), |(at, _)| at);
+    let (server, path) = url.split_at(server);
+    let server = server.to_ascii_lowercase();
+    let usual = if server.starts_with("https:") { ":443" } else { ":80" };
+    let server = server.strip_suffix(usual).unwrap_or(&server);
+    format!("{server}{}", path.trim_end_matches('/')).into()
 }
 
 impl Workers {
@@ -94,6 +108,11 @@ impl Workers {
         self.places[place].enlisted.is_some().then_some(place)
     }
 
+    /// The place of the worker of the list that was enlisted last at this address.
+    pub(super) fn find_at(&self, url: &str) -> Option<u32> {
+        self.by_address.get(&address(url)).copied()
+    }
+
     /// The place of a worker's record, made if need be.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
         let places = &mut self.places;
@@ -105,17 +124,31 @@ impl Workers {
     pub(super) fn enlist(&mut self, id: WorkerId, worker: Enlisted) {
         let place = self.find_or_add(id);
         self.changes += 1;
-        if self.places[place].enlisted.replace(worker).is_none() {
-            self.enlisted += 1;
+        let address = address(&worker.url);
+        match self.places[place].enlisted.replace(worker) {
+            None => self.enlisted += 1,
+            Some(former) => self.leave(place, &former.url),
         }
+        self.by_address.insert(address, place);
     }
 
     /// Takes a worker off the list; its record stays.
     pub(super) fn strike(&mut self, place: u32) -> Option<Enlisted> {
         let struck = self.places[place].enlisted.take();
         self.changes += 1;
-        self.enlisted -= usize::from(struck.is_some());
+        if let Some(struck) = &struck {
+            self.enlisted -= 1;
+            self.leave(place, &struck.url);
+        }
         struck
+    }
+
+    /// The worker at this place is not to be found at this address any more.
+    fn leave(&mut self, place: u32, url: &str) {
+        let address = address(url);
+        if self.by_address.get(&address) == Some(&place) {
+            self.by_address.remove(&address);
+        }
     }
 
     /// Removes the record of a worker that is not on the list.
@@ -157,6 +190,10 @@ impl Workers {
         assert_eq!(self.enlisted, self.places.len(), "a worker is remembered without being listed");
         let served = self.iter().filter(|(_, record)| record.client.is_some()).count();
         assert_eq!(served, self.served as usize, "the served workers are miscounted");
+        for (at, &place) in &self.by_address {
+            let enlisted = self.places[place].enlisted.as_ref();
+            assert_eq!(enlisted.map(|worker| address(&worker.url)).as_ref(), Some(at));
+        }
         for (&id, &place) in &self.by_id {
             assert_eq!(self.places[place].id, id, "a worker is found by another number");
         }

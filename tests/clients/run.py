@@ -14,7 +14,8 @@ from server import Server
 
 HERE = Path(__file__).resolve().parent
 SEED = "6"
-# Bodies of these paths are MessagePack, which schemathesis neither writes nor reads.
+# Bodies of these paths are MessagePack, which schemathesis neither writes nor reads: see
+# test_packed.py.
 PACKED = "^/(job|worker|done|constraint)(/|$)"
 SECONDS_AT_MOST = 1200  # for each part: a hanging client is a failure too
 
@@ -32,7 +33,7 @@ def in_memory(binary):
 
 def durable(binary):
     """What the protocol itself does has nothing to do with the disk."""
-    files = [HERE / f"test_{name}.py" for name in ("jobs", "queries", "doors")]
+    files = [HERE / f"test_{name}.py" for name in ("jobs", "queries", "doors", "workers")]
     return pytest(binary, "--durable", *files)
 
 

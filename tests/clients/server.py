@@ -15,15 +15,17 @@ PATIENCE = 60  # seconds: a busy machine is slow, a hanging server is for ever
 class Server:
     """A server on free ports. `addresses` maps the name of a door to (host, port)."""
 
-    def __init__(self, binary, data=None, arguments=()):
+    def __init__(self, binary, data=None, arguments=(), http=":0"):
         self.binary, self.data, self.arguments = binary, data, list(arguments)
+        self.listen = http
         self.log = []
         # A test that fails does not stop its server.
         atexit.register(lambda: self.process.kill())
         self.start()
 
     def start(self):
-        command = [self.binary, "serve", "--listen", ":0", "--http", ":0", "--log-format", "json"]
+        command = [self.binary, "serve", "--listen", ":0", "--http", self.listen,
+                   "--log-format", "json"]
         if self.data:
             command += ["--data", str(self.data)]
         clean = {key: text for key, text in os.environ.items() if not key.startswith("JOBCENTRE_")}

@@ -1,12 +1,17 @@
-//! What the worker asks of its master, each call on a connection of its own.
+//! What the worker asks of its master: most on a connection of its own.
 
 use super::line::Line;
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Payload};
 use crate::model::work::{Worker, WorkerId};
-use crate::protocol::http::lightjq::messages::{read_error, read_worker_accepted, write_worker};
+use crate::protocol::http::lightjq::messages::{
+    Done, Outcome, read_error, read_worker_accepted, write_worker,
+};
 use crate::wire::http::{
     ResponseHead, next_response, push_field, push_field_number, push_request_line,
 };
 use crate::wire::url::Url;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -17,10 +22,25 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest answer that is read: there is no reason for a long one.
 const ANSWER_MAX: u64 = 64 * 1024;
 
+/// Ids begin at 1.
+const NO_JOB: JobId = JobId(0);
+
 /// The server that hands out the jobs.
 #[derive(Debug)]
 pub(super) struct Master {
     url: Url,
+}
+
+/// A connection that goes on.
+pub(super) struct Tie(Line);
+
+/// What it is asked.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// Method and path.
+    what: (&'a str, &'a str),
+    worker: Option<WorkerId>,
+    body: Option<&'a [u8]>,
 }
 
 /// What it answered.
@@ -53,14 +73,18 @@ impl Master {
         Self { url }
     }
 
-    /// Introduces the worker: `POST /worker`.
-    pub(super) fn register(&self, worker: &Worker<'_>) -> Result<WorkerId, NotRegistered> {
+    /// Introduces the worker: `POST /worker`. Comes with the connection by which that was done.
+    pub(super) fn register(&self, worker: &Worker<'_>) -> Result<(WorkerId, Tie), NotRegistered> {
         let mut body = Vec::new();
         write_worker(worker, &mut body);
-        let answer = self.call("POST", "/worker", None, Some(&body)).map_err(NotRegistered::Yet)?;
+        let mut tie = self.tie().map_err(NotRegistered::Yet)?;
+        let asked = Asked { what: ("POST", "/worker"), worker: None, body: Some(&body) };
+        let answer = self.exchange(&mut tie.0, asked, true).map_err(NotRegistered::Yet)?;
         match answer.status {
-            200..300 => read_worker_accepted(&answer.body)
-                .map_err(|problem| NotRegistered::Ever(format!("it makes no sense: {problem}"))),
+            200..300 => match read_worker_accepted(&answer.body) {
+                Ok(id) => Ok((id, tie)),
+                Err(problem) => Err(NotRegistered::Ever(format!("it makes no sense: {problem}"))),
+            },
             400 | 404 | 405 => Err(NotRegistered::Ever(answer.explain())),
             _ => Err(NotRegistered::Yet(answer.explain())),
         }
@@ -68,36 +92,59 @@ impl Master {
 
     /// Takes the worker's leave: `DELETE /worker`.
     pub(super) fn leave(&self, worker: WorkerId) -> Result<Answer, String> {
-        self.call("DELETE", "/worker", Some(worker), None)
+        self.call(Asked { what: ("DELETE", "/worker"), worker: Some(worker), body: None })
     }
 
-    /// Asks whether it knows the worker: `GET /worker`. `None` if it cannot tell.
-    pub(super) fn knows(&self, worker: WorkerId) -> Result<Option<bool>, String> {
-        let answer = self.call("GET", "/worker", Some(worker), None)?;
+    /// Asks whether it knows the worker. `None` if it cannot tell; an error if the connection has
+    /// ended.
+    ///
+    /// There is no request for just that. But a report on a job that was never given out changes
+    /// nothing, and the error that answers it names the field at fault: the job if the worker is
+    /// known, else the worker. It is asked by the connection of the registration: behind another
+    /// one may be a master that was begun anew and has given the number to another worker.
+    pub(super) fn knows(&self, tie: &mut Tie, worker: WorkerId) -> Result<Option<bool>, String> {
+        let nothing = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
+        let outcome = Outcome::Success { result: nothing };
+        let mut body = Vec::new();
+        Done { job_id: NO_JOB, finished_at: None, outcome }.write(&mut body);
+        let asked = Asked { what: ("POST", "/done"), worker: Some(worker), body: Some(&body) };
+        let answer = self.exchange(&mut tie.0, asked, true)?;
+        let error = read_error(&answer.body).unwrap_or_default();
         Ok(match answer.status {
-            200..300 => Some(true),
-            404 => Some(false),
+            404 if error.contains("worker-id") => Some(false),
+            404 if error.contains("job_id") => Some(true),
             _ => None,
         })
     }
 
     /// Tells what came of a job: `POST /done`.
     pub(super) fn report(&self, worker: WorkerId, body: &[u8]) -> Result<Answer, String> {
-        self.call("POST", "/done", Some(worker), Some(body))
+        self.call(Asked { what: ("POST", "/done"), worker: Some(worker), body: Some(body) })
     }
 
-    fn call(
-        &self,
-        method: &str,
-        path: &str,
-        worker: Option<WorkerId>,
-        body: Option<&[u8]>,
-    ) -> Result<Answer, String> {
-        let at = |why: &dyn std::fmt::Display| format!("{}: {why}", self.url.authority);
+    /// By a connection of its own.
+    fn call(&self, asked: Asked<'_>) -> Result<Answer, String> {
+        self.exchange(&mut self.tie()?.0, asked, false)
+    }
+
+    fn tie(&self) -> Result<Tie, String> {
+        let stream = self.connect();
+        stream.map(|stream| Tie(Line::new(stream))).map_err(|error| self.at(&error))
+    }
+
+    fn at(&self, why: &dyn fmt::Display) -> String {
+        format!("{}: {why}", self.url.authority)
+    }
+
+    fn exchange(&self, line: &mut Line, asked: Asked<'_>, goes_on: bool) -> Result<Answer, String> {
+        let Asked { what: (method, path), worker, body } = asked;
+        let at = |why: &dyn fmt::Display| self.at(why);
         let mut message = Vec::with_capacity(256 + body.map_or(0, <[u8]>::len));
         push_request_line(&mut message, method, &format!("{}{path}", self.url.base));
         push_field(&mut message, "Host", self.url.authority.as_bytes());
-        push_field(&mut message, "Connection", b"close");
+        if !goes_on {
+            push_field(&mut message, "Connection", b"close");
+        }
         if let Some(worker) = worker {
             push_field_number(&mut message, "worker-id", worker.0);
         }
@@ -107,7 +154,6 @@ impl Master {
         }
         message.extend_from_slice(b"\r\n");
         message.extend_from_slice(body.unwrap_or_default());
-        let mut line = Line::new(self.connect().map_err(|error| at(&error))?);
         line.within(ANSWER_PATIENCE);
         // A server may answer before it has read all, and then read no more: hear it first.
         let sent = line.send(&message);

@@ -19,7 +19,7 @@ use crate::model::work::{Worker, WorkerId};
 use args::Plan;
 pub(super) use args::Work;
 use desk::{Desk, Duty};
-use master::{Master, NotRegistered};
+use master::{Master, NotRegistered, Tie};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 const WRONG_USAGE: u8 = 2;
 
@@ -36,10 +36,9 @@ const WRONG_USAGE: u8 = 2;
 const REGISTER_FIRST: Duration = Duration::from_millis(500);
 const REGISTER_MOST: Duration = Duration::from_secs(10);
 
-/// How often the master is asked whether it still knows an idle worker, and how soon again when
-/// there was no answer.
+/// How often the master is asked whether it still knows an idle worker: so often that it keeps the
+/// connection.
 const CHECK_PERIOD: Duration = Duration::from_secs(15);
-const CHECK_REST: Duration = Duration::from_secs(2);
 
 /// How long killed commands and what waits for them may take to be gone.
 const HALT_PATIENCE: Duration = Duration::from_secs(2);
@@ -122,16 +121,18 @@ fn hear_signals(desk: &Arc<Desk>) -> io::Result<()> {
 /// # Errors
 /// If the master will never know it.
 fn keep_registered(shop: &Shop) -> Result<(), String> {
+    let mut tie = None;
     loop {
-        match shop.desk.next_duty(CHECK_PERIOD) {
-            Duty::Stop => return Ok(()),
-            Duty::Register => register(shop)?,
-            Duty::Check { worker, doubt } => check(shop, worker, doubt),
+        match (shop.desk.next_duty(CHECK_PERIOD), &mut tie) {
+            (Duty::Stop, _) => return Ok(()),
+            (Duty::Check { worker, doubt }, Some(tie)) => check(shop, tie, worker, doubt),
+            (Duty::Check { .. } | Duty::Register, _) => tie = register(shop)?,
         }
     }
 }
 
-fn register(shop: &Shop) -> Result<(), String> {
+/// Introduces the worker; nothing if it is to stop before.
+fn register(shop: &Shop) -> Result<Option<Tie>, String> {
     let Plan { name, max_jobs, jobs, .. } = &shop.plan;
     let mut names = StringList::default();
     for job in jobs {
@@ -146,10 +147,10 @@ fn register(shop: &Shop) -> Result<(), String> {
     let mut rest = REGISTER_FIRST;
     loop {
         match shop.master.register(&worker) {
-            Ok(id) => {
+            Ok((id, tie)) => {
                 info!(worker = id.0, "registered");
                 shop.desk.set_worker(Some(id));
-                return Ok(());
+                return Ok(Some(tie));
             }
             Err(NotRegistered::Ever(why)) => {
                 return Err(format!("the master does not take this worker: {why}"));
@@ -159,16 +160,18 @@ fn register(shop: &Shop) -> Result<(), String> {
             }
         }
         if !shop.desk.pause(rest) {
-            return Ok(());
+            return Ok(None);
         }
         rest = (rest * 2).min(REGISTER_MOST);
     }
 }
 
-/// A master without a journal forgets its workers when it is restarted. One that cannot say whether
-/// it knows this one is told again if there is reason to doubt.
-fn check(shop: &Shop, worker: WorkerId, doubt: bool) {
-    match shop.master.knows(worker) {
+/// A master without a journal forgets its workers when it is restarted; with one, it may hold jobs
+/// for this worker that were never sent. As the worker has nothing to do, and takes its own place
+/// on the list, it is told again whenever the connection has ended; also one that cannot say
+/// whether it knows this worker, if there is reason to doubt.
+fn check(shop: &Shop, tie: &mut Tie, worker: WorkerId, doubt: bool) {
+    match shop.master.knows(tie, worker) {
         Ok(Some(true)) => shop.desk.set_worker(Some(worker)),
         Ok(Some(false)) => {
             warn!(worker = worker.0, "the master has forgotten this worker");
@@ -180,8 +183,8 @@ fn check(shop: &Shop, worker: WorkerId, doubt: bool) {
         }
         Ok(None) => {}
         Err(why) => {
-            debug!(why, "the master does not answer");
-            shop.desk.pause(CHECK_REST);
+            info!(why, "the connection to the master has ended: registering again");
+            shop.desk.set_worker(None);
         }
     }
 }

@@ -5,16 +5,26 @@ use crate::support::{PATIENCE, Server};
 use jobcentre::wire::msgpack::{from_json, to_json};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 /// Where it is asked.
-pub(super) fn door(server: &Server) -> SocketAddr {
+pub(crate) fn door(server: &Server) -> SocketAddr {
     server.address_of("http")
 }
 
 /// Asks, as a worker if one is named: the answer's status, and what it says.
-pub(super) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Value) -> (u16, Value) {
+pub(crate) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Value) -> (u16, Value) {
+    try_ask(door, what, worker, body).unwrap()
+}
+
+/// The same of a master that may die.
+pub(crate) fn try_ask(
+    door: SocketAddr,
+    what: &str,
+    worker: Option<u64>,
+    body: &Value,
+) -> io::Result<(u16, Value)> {
     let mut packed = Vec::new();
     if !body.is_null() {
         from_json(body.to_string().as_bytes(), &mut packed).unwrap();
@@ -24,19 +34,25 @@ pub(super) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Valu
     if let Some(worker) = worker {
         write!(head, "Worker-Id: {worker}\r\n").unwrap();
     }
-    let mut stream = TcpStream::connect(door).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&[head.as_bytes(), b"\r\n", &packed].concat()).unwrap();
+    let mut stream = TcpStream::connect(door)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&[head.as_bytes(), b"\r\n", &packed].concat())?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let end = end.ok_or(ErrorKind::UnexpectedEof)? + 4;
+    let mut length = std::str::from_utf8(&answer[..end]).unwrap().lines();
+    let length = length.find_map(|line| line.strip_prefix("Content-Length: "));
+    if answer.len() < end + length.map_or(0, |length| length.parse().unwrap()) {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
     let status = std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap();
     let (mut text, body) = (Vec::new(), &answer[end..]);
     if body.is_empty() {
-        return (status, Value::Null);
+        return Ok((status, Value::Null));
     }
     to_json(body, &mut text).unwrap();
-    (status, serde_json::from_slice(&text).unwrap())
+    Ok((status, serde_json::from_slice(&text).unwrap()))
 }
 
 fn id(answer: &(u16, Value), field: &str) -> u64 {

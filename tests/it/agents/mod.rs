@@ -1,7 +1,8 @@
 //! Workers that the server calls: the real process with workers in threads, and a simulated world.
 
+mod durable;
 mod law;
-mod master;
+pub(crate) mod master;
 mod peer;
 mod real;
 mod sim;

@@ -43,6 +43,8 @@ pub(super) enum Said {
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) id: u64,
+    /// Under which lease it was offered.
+    pub(super) lease: u32,
     /// The name that it does not know, if that is why.
     pub(super) unknown: Option<String>,
 }
@@ -58,6 +60,7 @@ pub(super) struct Script {
 pub(super) struct Peer {
     pub(super) id: u64,
     pub(super) mood: Mood,
+    pub(super) max_jobs: usize,
     /// The queues that it asked for; none: all.
     pub(super) asked: Vec<String>,
     /// Names of which it has said, and the server heard, that it does not know them; since when.
@@ -82,11 +85,19 @@ pub(super) fn read_request(received: &mut Vec<u8>) -> Option<(u64, String)> {
 }
 
 impl Peer {
-    pub(super) fn new(id: u64, mood: Mood, asked: Vec<String>) -> Self {
-        Self { id, mood, asked, unknown: BTreeMap::new(), dropped: false }
+    pub(super) fn new(id: u64, mood: Mood, max_jobs: usize, asked: Vec<String>) -> Self {
+        let (unknown, dropped) = (BTreeMap::new(), false);
+        Self { id, mood, max_jobs, asked, unknown, dropped }
     }
 
-    pub(super) fn answer(&self, id: u64, name: &str, dice: &mut Dice, hurried: bool) -> Script {
+    /// What it does about a job that it is offered under a lease.
+    pub(super) fn answer(
+        &self,
+        (id, lease): (u64, u32),
+        name: &str,
+        dice: &mut Dice,
+        hurried: bool,
+    ) -> Script {
         let mut script = Script::default();
         let wrong = match self.mood {
             Mood::Good => 0,
@@ -94,7 +105,7 @@ impl Peer {
             Mood::Bad | Mood::Dead => 95,
         };
         if dice.percent(wrong) {
-            fail(&mut script, id, name, dice);
+            fail(&mut script, (id, lease), name, dice);
             return script;
         }
         accept(&mut script, dice);
@@ -159,15 +170,20 @@ fn accept(script: &mut Script, dice: &mut Dice) {
     }
 }
 
-fn fail(script: &mut Script, id: u64, name: &str, dice: &mut Dice) {
+fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, dice: &mut Dice) {
     match dice.below(7) {
         0 => {
             let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad";
-            pieces(script, answer, Some(Refusal { id, unknown: None }), dice);
+            pieces(script, answer, Some(Refusal { id, lease, unknown: None }), dice);
         }
         6 => {
             let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-            pieces(script, answer, Some(Refusal { id, unknown: Some(name.to_owned()) }), dice);
+            pieces(
+                script,
+                answer,
+                Some(Refusal { id, lease, unknown: Some(name.to_owned()) }),
+                dice,
+            );
         }
         1 => {
             script.seen.push("another status");

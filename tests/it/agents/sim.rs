@@ -40,7 +40,7 @@ fn every_job_ends_once_whatever_workers_do() {
 }
 
 /// Lets time pass.
-fn pass(world: &mut World, time: Duration) {
+pub(super) fn pass(world: &mut World, time: Duration) {
     let end = world.now.mono.after(time);
     for step in 0.. {
         if !world.step(end) {
@@ -57,7 +57,13 @@ fn pass(world: &mut World, time: Duration) {
 }
 
 /// Compares all jobs with what is known of them.
-fn judge(world: &mut World) {
+pub(super) fn judge(world: &mut World) {
+    for peer in 0..world.peers.len() {
+        let (worker, most) = (world.peers[peer].id, world.peers[peer].max_jobs);
+        let holds = |&&id: &&u64| world.peek(id).is_some_and(|state| state.worker == Some(worker));
+        let held = world.jobs.keys().filter(holds).count();
+        assert!(worker == 0 || held <= most, "worker {worker} has {held} jobs");
+    }
     for id in world.jobs.keys().copied().collect::<Vec<_>>() {
         let state = world.state(id);
         let job = &world.jobs[&id];
@@ -82,6 +88,15 @@ fn judge(world: &mut World) {
 fn run(seed: u64) -> Seen {
     let mut world = World::new(seed);
     world.legislate();
+    populate(&mut world);
+    pass(&mut world, Duration::from_secs(30));
+    finish(&mut world);
+    stop(&mut world);
+    world.seen
+}
+
+/// Workers come, and jobs are going to.
+pub(super) fn populate(world: &mut World) {
     for _ in 0..world.dice.between(1, 4) {
         let mood = *world.dice.pick(&[Mood::Moody, Mood::Moody, Mood::Good, Mood::Bad, Mood::Dead]);
         world.enlist(mood);
@@ -94,7 +109,10 @@ fn run(seed: u64) -> Seen {
         let (ms, peer) = (world.dice.below(20_000), world.dice.below(world.peers.len()));
         world.later(ms, Event::Dismiss(peer));
     }
-    pass(&mut world, Duration::from_secs(30));
+}
+
+/// Sees to it that every job comes to its end.
+pub(super) fn finish(world: &mut World) {
     // Everybody who is still there is bad or dies; then somebody comes who does it all.
     for peer in 0..world.peers.len() {
         if world.peers[peer].mood != Mood::Good {
@@ -102,14 +120,17 @@ fn run(seed: u64) -> Seen {
         }
     }
     world.enlist(Mood::Good);
-    pass(&mut world, Duration::from_mins(3));
-    // Those that still hold what they never report are sent away.
+    pass(world, Duration::from_mins(3));
+    // Those that still hold what they never report are sent away; a good one holds only what it was
+    // never sent, because the server had died in between.
     for peer in 0..world.peers.len() {
         if world.peers[peer].mood != Mood::Good {
             world.later(0, Event::Dismiss(peer));
+        } else if world.backing.is_some() {
+            world.later(0, Event::Again(peer));
         }
     }
-    pass(&mut world, Duration::from_mins(3));
+    pass(world, Duration::from_mins(3));
     for (id, state) in world.jobs.keys().copied().collect::<Vec<_>>().into_iter().zip(0..) {
         let now = world.state(id);
         let ended = now.is_none_or(|state| state.status == "error");
@@ -119,8 +140,6 @@ fn run(seed: u64) -> Seen {
         }
     }
     assert_eq!(world.lines(), 0, "a connection that nobody uses is kept");
-    stop(&mut world);
-    world.seen
 }
 
 /// The server stops while it calls.

@@ -1,6 +1,7 @@
 //! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
 //! time.
 
+use super::durable::{Asked, Backing};
 use super::law::Laws;
 use super::peer::{Mood, Peer, Refusal, Said, read_request};
 use crate::dice::Dice;
@@ -35,10 +36,16 @@ pub(super) enum Event {
     },
     Put,
     Dismiss(usize),
+    /// A worker registers again.
+    Again(usize),
+    /// The disk does something.
+    Disk,
+    /// The server dies and is started again.
+    Crash,
 }
 
 /// A connection, as the worker sees it.
-struct Line {
+pub(super) struct Line {
     peer: usize,
     open: bool,
     received: Vec<u8>,
@@ -54,6 +61,13 @@ pub(super) struct Job {
     pub(super) costs: u32,
     pub(super) refused_by: BTreeSet<u64>,
     pub(super) failed: bool,
+    /// Of these, those of which somebody was told.
+    pub(super) told_successes: u32,
+    pub(super) told_costs: u32,
+    /// To which worker it was sent last, and under which lease.
+    pub(super) sent: Option<(u64, u32)>,
+    /// The lease of a run that is older than the server: it is not sent again.
+    pub(super) frozen: Option<u32>,
 }
 
 /// How a job is going, as the server tells it.
@@ -62,6 +76,7 @@ pub(super) struct State {
     pub(super) status: &'static str,
     pub(super) retries: u32,
     pub(super) worker: Option<u64>,
+    pub(super) lease: u32,
 }
 
 pub(super) struct World {
@@ -74,8 +89,11 @@ pub(super) struct World {
     /// Whether runs may take longer than their leases.
     pub(super) hurried: bool,
     pub(super) laws: Laws,
-    lines: BTreeMap<ClientId, Line>,
-    events: BTreeMap<(Mono, u64), Event>,
+    /// What there is if the server keeps its jobs on a disk: then it is asked as by anybody.
+    pub(super) backing: Option<Backing>,
+    pub(super) clients: BTreeMap<ClientId, Asked>,
+    pub(super) lines: BTreeMap<ClientId, Line>,
+    pub(super) events: BTreeMap<(Mono, u64), Event>,
     number: u64,
 }
 
@@ -95,6 +113,8 @@ impl World {
             seen: Seen::new(),
             hurried: dice.percent(40),
             laws: Laws::draw(&mut dice),
+            backing: None,
+            clients: BTreeMap::new(),
             lines: BTreeMap::new(),
             events: BTreeMap::new(),
             number: 0,
@@ -131,7 +151,7 @@ impl World {
     /// A worker comes.
     pub(super) fn enlist(&mut self, mood: Mood) {
         let url = format!("http://w{}", self.peers.len());
-        let max_jobs = u32::try_from(self.dice.between(1, 4)).unwrap();
+        let max_jobs = self.dice.between(1, 4);
         let (mut names, mut asked) = (StringList::default(), Vec::new());
         if mood != Mood::Good && self.dice.percent(50) {
             for name in QUEUES {
@@ -141,16 +161,24 @@ impl World {
                 }
             }
         }
+        if self.backing.is_some() {
+            self.peers.push(Peer::new(0, mood, max_jobs, asked));
+            return self.register(self.peers.len() - 1);
+        }
         let queues = (!names.is_empty()).then(|| names.from(0));
-        let worker = Worker { name: "w", url: &url, max_jobs, queues };
+        let places = u32::try_from(max_jobs).unwrap();
+        let worker = Worker { name: "w", url: &url, max_jobs: places, queues };
         let id = self.work(Work::Enlist(worker), |reply| match reply {
             Reply::Worker(id) => Some(id.0),
             other => panic!("{other:?}"),
         });
-        self.peers.push(Peer::new(id.unwrap(), mood, asked));
+        self.peers.push(Peer::new(id.unwrap(), mood, max_jobs, asked));
     }
 
     pub(super) fn put(&mut self) {
+        if self.backing.is_some() {
+            return self.push();
+        }
         let retry = Retry {
             limit: RETRIES,
             first_ms: 1_000,
@@ -182,14 +210,19 @@ impl World {
 
     /// `None`: it has ended without a trace.
     pub(super) fn state(&mut self, id: u64) -> Option<State> {
-        self.work(Work::Follow { id: JobId(id) }, |reply| match reply {
-            Reply::Progress(progress) => Some(State {
-                status: progress.status(),
-                retries: progress.sight.retries,
-                worker: progress.worker.map(|worker| worker.0),
-            }),
-            Reply::Gone => None,
-            other => panic!("{other:?}"),
+        // What is due ends first; the answer may have to wait for the disk.
+        let follow = Command::Work(&Work::Follow { id: JobId(id) });
+        self.server.submit_for_test(&follow, self.now, |_| {});
+        self.peek(id)
+    }
+
+    /// The same, and nothing happens.
+    pub(super) fn peek(&self, id: u64) -> Option<State> {
+        self.server.engine_for_test().peek(JobId(id)).map(|progress| State {
+            status: progress.status(),
+            retries: progress.sight.retries,
+            worker: progress.worker.map(|worker| worker.0),
+            lease: progress.sight.job.lease.0,
         })
     }
 
@@ -214,6 +247,7 @@ impl World {
         self.write();
         self.act();
         self.server.check_invariants();
+        self.watch_disk();
         true
     }
 
@@ -221,6 +255,9 @@ impl World {
         match event {
             Event::Put => self.put(),
             Event::Dismiss(peer) => self.dismiss(peer),
+            Event::Again(peer) => self.register(peer),
+            Event::Disk => self.work_of_disk(),
+            Event::Crash => self.crash(),
             Event::Reports { peer, id, good } => self.report(peer, id, good),
             Event::Connect(line, works) => {
                 if !works && self.lines.remove(&line).is_some() {
@@ -268,13 +305,14 @@ impl World {
 
     /// A refusal is whole: it costs a try if the worker still has the job.
     fn refuse(&mut self, peer: usize, refusal: Refusal) {
-        let Refusal { id, unknown } = refusal;
+        let Refusal { id, lease, unknown } = refusal;
         let worker = self.peers[peer].id;
         if let Some(name) = unknown {
             self.note("a name was unknown");
             self.peers[peer].unknown.insert(name, self.now.mono);
         }
-        if self.state(id).is_some_and(|state| state.worker == Some(worker)) {
+        let meant = |state: State| state.worker == Some(worker) && state.lease == lease;
+        if self.state(id).is_some_and(meant) {
             self.note("a job was refused");
             let job = self.jobs.get_mut(&id).unwrap();
             job.costs += 1;
@@ -283,6 +321,9 @@ impl World {
     }
 
     fn dismiss(&mut self, peer: usize) {
+        if self.backing.is_some() {
+            return self.send_away(peer);
+        }
         let worker = WorkerId(self.peers[peer].id);
         let gone = self.work(Work::Dismiss { worker }, |reply| Some(*reply == Reply::Done));
         if gone == Some(true) {
@@ -293,6 +334,9 @@ impl World {
     fn report(&mut self, peer: usize, id: u64, good: bool) {
         let worker = self.peers[peer].id;
         let before = self.state(id);
+        if self.backing.is_some() {
+            return self.tell(worker, id, good, before);
+        }
         let report = if good {
             Report::Success { result: packed(b"\x01") }
         } else {
@@ -301,22 +345,33 @@ impl World {
         let work = Work::Report { worker: WorkerId(worker), id: JobId(id), report };
         let taken = self.work(work, |reply| match reply {
             Reply::Done => Some(true),
-            Reply::NoJob => Some(false),
+            Reply::NoJob | Reply::NoWorker => Some(false),
             other => panic!("{other:?}"),
         });
         let holds = before.is_some_and(|state| state.worker == Some(worker));
         assert_eq!(taken, Some(holds), "{before:?}");
+        self.count_report(id, good, holds);
+    }
+
+    pub(super) fn count_report(&mut self, id: u64, good: bool, holds: bool) {
+        if !holds {
+            return self.note("a report came too late, or twice");
+        }
         let job = self.jobs.get_mut(&id).unwrap();
-        match (taken, good) {
-            (Some(true), true) => job.successes += 1,
-            (Some(true), false) => job.costs += 1,
-            _ => return self.note("a report came too late, or twice"),
+        if good {
+            job.successes += 1;
+        } else {
+            job.costs += 1;
         }
         self.note(if good { "a success" } else { "a failure" });
     }
 
     fn write(&mut self) {
         while let Some(line) = self.server.poll_touched() {
+            if self.clients.contains_key(&line) {
+                self.hear(line);
+                continue;
+            }
             let Some(state) = self.lines.get_mut(&line) else { continue };
             if !state.open {
                 continue;
@@ -344,14 +399,18 @@ impl World {
         let now = self.state(id);
         let holds = now.is_some_and(|state| state.worker == Some(worker));
         assert!(holds, "job {id} was sent to {worker}, which does not hold it: {now:?}");
-        let job = &self.jobs[&id];
+        let lease = now.map_or(0, |state| state.lease);
+        // It may have been put by somebody who was never told.
+        let job = self.jobs.entry(id).or_default();
+        assert_ne!(job.frozen, Some(lease), "job {id} is sent again for the same run");
+        job.sent = Some((worker, lease));
         assert!(!job.refused_by.contains(&worker), "job {id} is offered again to {worker}");
         let asked = &self.peers[peer].asked;
         assert!(asked.is_empty() || asked.contains(&name), "{name} was not asked for");
         // A call that was begun before may come about only now.
         let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_PATIENCE));
         assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
-        let script = self.peers[peer].answer(id, &name, &mut self.dice, self.hurried);
+        let script = self.peers[peer].answer((id, lease), &name, &mut self.dice, self.hurried);
         for what in script.seen {
             self.note(what);
         }

@@ -198,3 +198,16 @@ fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
     let finish = Command::Finish { id: JobId(W.0), lease: None, result };
     assert_eq!(shop.ask(&finish).concat(), ["NoJob"]);
 }
+
+#[test]
+fn who_takes_the_place_of_another_worker_does_so_for_ever() {
+    let mut shop = shop_with_a_worker();
+    let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"]);
+    shop.restart();
+    let workers: Vec<_> = shop.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
+    assert_eq!(workers, [4]);
+    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(5))"]);
+    assert_eq!(shop.engine().counts().workers, 1);
+}

@@ -36,7 +36,9 @@ impl World {
     pub(super) fn labour(&mut self, engine: &mut Engine, ticket: Ticket, id: JobId) {
         let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
         let Some(worker) = self.judge.service.worker else {
-            let (name, url, max_jobs, queues) = ("w", "http://w/", 1, None);
+            // One that comes to the same address would send the other one away.
+            let (name, url, max_jobs, queues) =
+                ("w", &*format!("http://w:{}", self.serial), 1, None);
             self.judge.ask(ticket, Asked::Enlist);
             let enlist = Work::Enlist(Worker { name, url, max_jobs, queues });
             engine.submit(ticket, &Command::Work(&enlist), self.now);
@@ -138,6 +140,7 @@ impl Judge {
                 assert!(!surely, "job {} is not the worker's any more", id.0);
                 self.seen.not_reported += 1;
             }
+            Reply::NoWorker => assert!(!surely, "the worker that holds job {} is unknown", id.0),
             other => panic!("a report was answered by {other:?}"),
         }
     }

@@ -4,7 +4,7 @@ use super::law::{LAWS, Law, SHAPES_COUNT};
 use super::model::{Job, Model};
 use super::script::{a_load, an_id, one_in};
 use super::words::Text;
-use super::work::{Labour, Severity, WORKERS};
+use super::work::{ADDRESSES, Labour, Severity, WORKERS};
 use crate::dice::Dice;
 use jobcentre::model::id::ClientId;
 use jobcentre::model::job::{Lease, Status};
@@ -22,7 +22,7 @@ pub(super) fn labour(
     let lease = Lease(if dice.percent(90) { lease } else { lease + 1 });
     let id = an_id(dice, client, model);
     match dice.below(40) {
-        0..4 if model.enlisted < WORKERS => Labour::Enlist,
+        0..4 if model.enlisted < WORKERS => Labour::Enlist(dice.below(ADDRESSES.len())),
         0..5 => Labour::Dismiss(worker),
         5..9 => Labour::Serve(worker),
         9..17 => Labour::TakeAny,
@@ -62,8 +62,9 @@ fn report(dice: &mut Dice, model: &Model) -> Labour {
     let id = some.map(|job| job.id);
     let last = usize::try_from(model.last_id).unwrap();
     let id = id.unwrap_or_else(|| dice.below(last + 2) as u64);
-    let severity =
-        *dice.pick(&[Severity::Retry, Severity::Retry, Severity::Final, Severity::Refused]);
+    let lease = Lease(some.map_or(0, |job| job.lease) + u32::from(dice.percent(20)));
+    let refused = Severity::Refused(lease);
+    let severity = *dice.pick(&[Severity::Retry, Severity::Retry, Severity::Final, refused]);
     Labour::Report {
         worker: worker.unwrap_or_else(|| a_worker(dice, model)),
         id: jobcentre::model::id::JobId(id),

@@ -38,7 +38,7 @@ const SEEDS: u64 = 300;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing. Missing is
 /// only the refusal for want of ids: there are 2^53.
-const WANTED: [&str; 143] = [
+const WANTED: [&str; 145] = [
     "a job is held back",
     "back: too late",
     "backoff: longer",
@@ -73,6 +73,7 @@ const WANTED: [&str; 143] = [
     "end: time to live, delayed",
     "end: time to live, ready",
     "end: wait",
+    "enlist: in place of another one",
     "fetched, and gone",
     "forget",
     "forget: several jobs go back",
@@ -145,6 +146,7 @@ const WANTED: [&str; 143] = [
     "reply: too late",
     "reply: worker",
     "report: a failure",
+    "report: a refusal that is late",
     "report: a success",
     "report: of a worker that nobody serves",
     "serve: another one than before",

@@ -49,7 +49,7 @@ fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     let mut fewer = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let is_left_out = left_out.contains(&number);
-        let takes_id = |ask: &Ask| matches!(ask, Ask::Put { .. } | Ask::Work(Labour::Enlist));
+        let takes_id = |ask: &Ask| matches!(ask, Ask::Put { .. } | Ask::Work(Labour::Enlist(_)));
         if matches!(step, Step::Submit(_, ask) if takes_id(ask)) {
             ids.push(if is_left_out { 0 } else { next });
             next += u64::from(!is_left_out);

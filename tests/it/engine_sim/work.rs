@@ -17,16 +17,29 @@ use jobcentre::model::work::{Report, Work, Worker as Enlisting, WorkerId};
 /// Workers that are ever enlisted in one run.
 pub(super) const WORKERS: usize = 5;
 
+/// Where workers listen.
+pub(super) const ADDRESSES: [&str; 4] = ["http://w", "http://w/x", "http://v:81", "https://w"];
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub(super) enum Labour {
-    Enlist,
+    /// At the address of this number.
+    Enlist(usize),
     Dismiss(u64),
     Serve(u64),
     TakeAny,
     Mind(JobId, Lease),
-    GiveBack { id: JobId, lease: Lease, never_again: bool },
-    Report { worker: u64, id: JobId, result: Load, failure: Option<(Severity, Text)> },
+    GiveBack {
+        id: JobId,
+        lease: Lease,
+        never_again: bool,
+    },
+    Report {
+        worker: u64,
+        id: JobId,
+        result: Load,
+        failure: Option<(Severity, Text)>,
+    },
     Follow(JobId),
     Await(JobId, u64),
     Cancel(JobId),
@@ -39,7 +52,8 @@ pub(super) enum Labour {
 pub(super) enum Severity {
     Retry,
     Final,
-    Refused,
+    /// Under which lease.
+    Refused(Lease),
 }
 
 impl Labour {
@@ -49,9 +63,9 @@ impl Labour {
         queues.push(b"a");
         let worker = |id| WorkerId(id);
         let work = match *self {
-            Self::Enlist => {
-                let queues = Some(queues.from(0));
-                Work::Enlist(Enlisting { name: "w", url: "http://w", max_jobs: 1, queues })
+            Self::Enlist(at) => {
+                let (url, queues) = (ADDRESSES[at], Some(queues.from(0)));
+                Work::Enlist(Enlisting { name: "w", url, max_jobs: 1, queues })
             }
             Self::Dismiss(id) => Work::Dismiss { worker: worker(id) },
             Self::Serve(id) => Work::Serve { worker: worker(id) },
@@ -64,7 +78,7 @@ impl Labour {
                 let message = std::str::from_utf8(message).unwrap();
                 let report = match failure.as_ref().map(|(severity, _)| *severity) {
                     None => Report::Success { result: error },
-                    Some(Severity::Refused) => Report::Refused { error, message },
+                    Some(Severity::Refused(lease)) => Report::Refused { lease, error, message },
                     Some(severity) => {
                         Report::Failure { retry: severity == Severity::Retry, error, message }
                     }
@@ -82,7 +96,7 @@ impl Labour {
 
     pub(super) fn id_mut(&mut self) -> Option<&mut JobId> {
         match self {
-            Self::Enlist
+            Self::Enlist(_)
             | Self::Dismiss(_)
             | Self::Serve(_)
             | Self::TakeAny
@@ -99,7 +113,7 @@ impl Labour {
 
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::Enlist => "work: enlist",
+            Self::Enlist(_) => "work: enlist",
             Self::Dismiss(_) => "work: dismiss",
             Self::Serve(_) => "work: serve",
             Self::TakeAny => "work: take any",
@@ -120,6 +134,8 @@ impl Labour {
 pub(super) struct Worker {
     pub(super) id: u64,
     client: Option<ClientId>,
+    /// The number of its address.
+    at: usize,
 }
 
 /// Somebody who waits for news of a job.
@@ -141,11 +157,17 @@ impl Model {
 
     pub(super) fn work(&mut self, ticket: Ticket, labour: &Labour) {
         match *labour {
-            Labour::Enlist => {
+            Labour::Enlist(at) => {
                 self.last_id += 1;
                 self.enlisted += 1;
-                self.workers.push(Worker { id: self.last_id, client: None });
+                let former = self.workers.iter().find(|worker| worker.at == at);
+                let former = former.map(|worker| worker.id);
+                self.workers.push(Worker { id: self.last_id, client: None, at });
                 self.say(ticket, Said::Worker(self.last_id));
+                if let Some(former) = former {
+                    self.see("enlist: in place of another one");
+                    self.remove_worker(former);
+                }
             }
             Labour::Dismiss(id) => self.dismiss(ticket, id),
             Labour::Serve(id) => self.act_for(ticket, id),
@@ -210,12 +232,16 @@ impl Model {
     }
 
     fn dismiss(&mut self, ticket: Ticket, id: u64) {
-        let Some(worker) = self.workers.iter().find(|worker| worker.id == id) else {
+        if self.workers.iter().all(|worker| worker.id != id) {
             return self.say(ticket, Said::NoWorker);
-        };
-        let client = worker.client;
+        }
         self.say(ticket, Said::Done);
-        if let Some(client) = client {
+        self.remove_worker(id);
+    }
+
+    fn remove_worker(&mut self, id: u64) {
+        let worker = self.workers.iter().find(|worker| worker.id == id);
+        if let Some(client) = worker.unwrap().client {
             self.end_service(client);
         }
         self.workers.retain(|worker| worker.id != id);
@@ -301,7 +327,16 @@ impl Model {
         result: &Load,
         failure: Option<&(Severity, Text)>,
     ) {
+        if self.workers.iter().all(|known| known.id != worker) {
+            return self.say(ticket, Said::NoWorker);
+        }
         if self.known(id).is_none_or(|job| job.worker != Some(worker)) {
+            return self.say(ticket, Said::NoJob);
+        }
+        if let Some(&(Severity::Refused(lease), _)) = failure
+            && self.find(id.0).is_some_and(|job| job.lease != lease.0)
+        {
+            self.see("report: a refusal that is late");
             return self.say(ticket, Said::NoJob);
         }
         self.see(if failure.is_some() { "report: a failure" } else { "report: a success" });
@@ -312,7 +347,7 @@ impl Model {
         let ask = match failure {
             None => Ask::Finish(id, None, result.clone()),
             Some(&(severity, _)) => {
-                if severity == Severity::Refused {
+                if let Severity::Refused(_) = severity {
                     self.refuse(id.0);
                 }
                 let retry = severity != Severity::Final;

@@ -1,6 +1,7 @@
 //! HTTP beyond the transcripts: long answers to slow readers, and plain clients of the real
 //! process.
 
+mod held;
 mod lightjq;
 mod long;
 mod real;

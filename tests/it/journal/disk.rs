@@ -332,6 +332,13 @@ impl SimDisk {
         (0..most).all(|_| self.platter.lock().unwrap().work(&mut dice))
     }
 
+    /// Whether nothing is to be done, and nothing to be told.
+    pub(crate) fn is_idle(&self) -> bool {
+        let platter = self.platter.lock().unwrap();
+        let told = platter.done.iter().all(VecDeque::is_empty);
+        told && platter.submitted.is_empty() && platter.space.is_empty()
+    }
+
     pub(crate) fn end(&self, end: End) {
         self.platter.lock().unwrap().end(end, &mut self.dice.lock().unwrap());
     }

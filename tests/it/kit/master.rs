@@ -13,8 +13,9 @@ use jobcentre::wire::msgpack::{from_json, to_json};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -38,14 +39,18 @@ pub(super) struct Report {
     pub(super) failure: Option<(String, bool, String)>,
 }
 
-/// Statuses to be answered to the next requests of a kind, instead of the usual one.
-type Script = Arc<Mutex<VecDeque<(&'static str, u16)>>>;
+/// Statuses to be answered to the next requests of a kind, instead of the usual one, and why.
+type Script = Arc<Mutex<VecDeque<(&'static str, u16, &'static str)>>>;
+
+type Ties = Arc<Mutex<Vec<TcpStream>>>;
 
 /// A listener that plays the master.
 pub(super) struct Master {
     pub(super) address: SocketAddr,
     heard: Receiver<Heard>,
     script: Script,
+    /// By which workers have registered.
+    ties: Ties,
 }
 
 impl Master {
@@ -58,44 +63,36 @@ impl Master {
         let address = listener.local_addr().unwrap();
         let (tell, heard) = channel();
         let script = Script::default();
-        let scripted = Arc::clone(&script);
+        let ties = Ties::default();
+        let (scripted, kept) = (Arc::clone(&script), Arc::clone(&ties));
         thread::spawn(move || {
-            let mut workers = 0;
+            let workers = Arc::new(AtomicU64::new(0));
             for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                let Some(heard) = read_request(&mut stream) else { continue };
-                let mut script = scripted.lock().unwrap();
-                let next = script.iter().position(|(what, _)| *what == heard.what);
-                let told = next.and_then(|number| script.remove(number));
-                drop(script);
-                let mut body = Vec::new();
-                let status = match (told, heard.what.as_str()) {
-                    (Some((_, status)), _) => status,
-                    (None, "POST /worker") => {
-                        workers += 1;
-                        write_worker_accepted(WorkerId(workers), &mut body);
-                        201
-                    }
-                    (None, "POST /done" | "DELETE /worker") => 204,
-                    (None, _) => 405,
-                };
-                if status >= 400 {
-                    write_error(&"because", &mut body);
-                }
-                // The test may be over.
-                let _ = tell.send(heard);
-                let length = body.len();
-                let first = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
-                let _ = stream.write_all(&[first.as_bytes(), &body].concat());
+                let stream = stream.unwrap();
+                let (tell, scripted) = (tell.clone(), Arc::clone(&scripted));
+                let (workers, kept) = (Arc::clone(&workers), Arc::clone(&kept));
+                thread::spawn(move || serve(stream, &tell, &scripted, &workers, &kept));
             }
         });
-        Self { address, heard, script }
+        Self { address, heard, script, ties }
+    }
+
+    /// The connections by which workers have registered end.
+    pub(super) fn hang_up(&self) {
+        for stream in self.ties.lock().unwrap().drain(..) {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// The next request of this kind is answered so.
     pub(super) fn answer(&self, what: &'static str, status: u16) {
-        self.script.lock().unwrap().push_back((what, status));
+        self.explain(what, status, "because");
+    }
+
+    /// The same with such a reason.
+    pub(super) fn explain(&self, what: &'static str, status: u16, why: &'static str) {
+        self.script.lock().unwrap().push_back((what, status, why));
     }
 
     /// The next request, which has to be of this kind.
@@ -132,6 +129,42 @@ impl Master {
     /// A worker with these flags that runs a line of shell.
     pub(super) fn worker(&self, flags: &[&str], line: &str) -> Worker {
         Worker::start(self.address, flags, &["sh", "-c", line])
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    tell: &Sender<Heard>,
+    script: &Script,
+    workers: &AtomicU64,
+    ties: &Ties,
+) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    while let Some(heard) = read_request(&mut stream) {
+        let mut script = script.lock().unwrap();
+        let next = script.iter().position(|(what, ..)| *what == heard.what);
+        let told = next.and_then(|number| script.remove(number));
+        drop(script);
+        let mut body = Vec::new();
+        let status = match (told, heard.what.as_str()) {
+            (Some((_, status, _)), _) => status,
+            (None, "POST /worker") => {
+                let id = workers.fetch_add(1, Ordering::Relaxed) + 1;
+                write_worker_accepted(WorkerId(id), &mut body);
+                ties.lock().unwrap().push(stream.try_clone().unwrap());
+                201
+            }
+            (None, "POST /done" | "DELETE /worker") => 204,
+            (None, _) => 405,
+        };
+        if status >= 400 {
+            write_error(&told.map_or("because", |(_, _, why)| why), &mut body);
+        }
+        // The test may be over.
+        let _ = tell.send(heard);
+        let length = body.len();
+        let first = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
+        let _ = stream.write_all(&[first.as_bytes(), &body].concat());
     }
 }
 

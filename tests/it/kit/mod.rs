@@ -6,7 +6,8 @@ mod runs;
 
 use crate::support::Program;
 use jobcentre::base::strings::StringList;
-use jobcentre::protocol::http::lightjq::messages::read_worker;
+use jobcentre::model::id::JobId;
+use jobcentre::protocol::http::lightjq::messages::{Done, read_worker};
 use master::{Master, Worker};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -89,10 +90,13 @@ fn a_master_that_forgets_a_worker_is_told_again() {
     let worker = master.worker(&[], "true");
     master.hear("POST /worker");
     master.answer("POST /done", 404);
-    master.answer("GET /worker", 404);
+    master.explain("POST /done", 404, "field 'worker-id': there is no such worker");
     worker.begin(1, "1");
     assert_eq!(master.hear("POST /done").worker, Some(1));
-    assert_eq!(master.hear("GET /worker").worker, Some(1));
+    // What is asked is about no job.
+    let question = master.hear("POST /done");
+    assert_eq!(question.worker, Some(1));
+    assert_eq!(Done::read(&question.body).unwrap().job_id, JobId(0));
     master.hear("POST /worker");
     worker.process.wait_for_log("\"worker\":2");
     worker.begin(2, "1");
@@ -100,11 +104,29 @@ fn a_master_that_forgets_a_worker_is_told_again() {
 
     // One that cannot say whether it knows a worker.
     master.answer("POST /done", 404);
+    master.answer("POST /done", 404);
     worker.begin(3, "1");
     assert_eq!(master.hear("POST /done").worker, Some(2));
-    master.hear("GET /worker");
+    master.hear("POST /done");
     master.hear("POST /worker");
     worker.process.wait_for_log("\"worker\":3");
+
+    // One that knows it, and only the job was another one's.
+    master.answer("POST /done", 404);
+    master.explain("POST /done", 404, "field 'job_id': the worker does not hold this job");
+    worker.begin(4, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(3));
+    master.hear("POST /done");
+    worker.begin(5, "1");
+    assert_eq!(master.report().job, 5, "it does not register again");
+
+    // One behind another connection may be another one.
+    master.hang_up();
+    master.answer("POST /done", 404);
+    worker.begin(6, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(3));
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"worker\":4");
 }
 
 #[test]

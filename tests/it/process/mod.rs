@@ -11,3 +11,4 @@ mod pinpriq;
 mod readers;
 mod settings;
 mod signals;
+mod workers;

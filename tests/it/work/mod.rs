@@ -27,7 +27,7 @@ fn a_job_is_run_by_a_worker_and_its_result_fetched_once() {
     assert_eq!(shop.work(1, Work::Mind { id: JobId(2), lease: Lease(1) }), "");
     let waiting = Work::Await { id: JobId(2), wait_ms: 5_000 };
     assert_eq!(shop.work(PUSHER, waiting), "");
-    assert_eq!(shop.report(9, 2, success(b"\xc0")), "0.8:NoJob", "not the worker that holds it");
+    assert_eq!(shop.report(9, 2, success(b"\xc0")), "0.8:NoWorker", "not the one that holds it");
     let told = shop.report(1, 2, success(b"\x07"));
     assert_eq!(told, "0.9:Done 0.7:done of 2 retries 0 result [7] 1.6:Done");
     assert_eq!(shop.report(1, 2, success(b"\x08")), "0.10:NoJob", "a result counts once");
@@ -81,7 +81,7 @@ fn failures_are_retried_after_their_waits_and_a_timeout_is_one() {
     assert_eq!(shop.work(1, Work::TakeAny), "");
     assert_eq!(shop.pass(899), "", "a tenth before its time at the earliest");
     assert_eq!(shop.pass(202), "1.7:job 2 lease 2");
-    assert_eq!(shop.report(9, 2, failure), "0.8:NoJob");
+    assert_eq!(shop.report(9, 2, failure), "0.8:NoWorker");
     assert_eq!(shop.work(1, Work::Mind { id: JobId(2), lease: Lease(2) }), "");
     assert_eq!(shop.pass(30_000), "1.9:Done", "its place is free");
     assert_eq!(shop.follow(2), "0.10:retrying of 2 retries 2 saying timeout");
@@ -139,6 +139,29 @@ fn the_jobs_of_a_dismissed_worker_go_back_and_its_waits_end() {
     assert_eq!(shop.work(PUSHER, Work::Dismiss { worker: WorkerId(1) }), "0.10:NoWorker");
     assert_eq!(shop.serve(1, 1), "1.11:NoWorker");
     assert_eq!(shop.enlist("w"), "0.12:worker 3", "no number is used again");
+}
+
+#[test]
+fn a_worker_at_the_same_address_takes_the_place_of_the_other_one() {
+    let mut shop = Shop::new();
+    assert_eq!(shop.enlist_at("w", "http://Host/base"), "0.1:worker 1");
+    shop.enlist_at("v", "http://host/other");
+    shop.serve(1, 1);
+    shop.put("q", 0, Some(&terms()));
+    assert_eq!(shop.work(1, Work::TakeAny), "1.5:job 3 lease 1");
+    shop.work(1, Work::Mind { id: JobId(3), lease: Lease(1) });
+    shop.work(2, Work::TakeAny);
+    let told = shop.enlist_at("w", "http://host:80/base/");
+    assert_eq!(told, "0.8:worker 4 1.6:Cancelled 2.7:job 3 lease 2");
+    assert_eq!(shop.follow(3), "0.9:running of 3 retries 0");
+    assert_eq!(shop.report(1, 3, success(b"\x01")), "0.10:NoWorker");
+    let workers: Vec<_> = shop.engine.workers(WorkerId(0)).map(|(id, _)| id.0).collect();
+    assert_eq!(workers, [2, 4]);
+    // And so again, also when the first one has gone by itself.
+    assert_eq!(shop.enlist_at("w", "http://host/base"), "0.11:worker 5");
+    shop.work(PUSHER, Work::Dismiss { worker: WorkerId(5) });
+    assert_eq!(shop.enlist_at("w", "http://host/base"), "0.13:worker 6");
+    assert_eq!(shop.engine.counts().workers, 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::shop::{Shop, packed, terms};
 use jobcentre::base::limits::{REFUSED_REST, REFUSERS_MAX};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::JobId;
-use jobcentre::model::job::Terms;
+use jobcentre::model::job::{Lease, Terms};
 use jobcentre::model::work::{Report, Work};
 
 /// A shop with so many workers, numbered from 1, served by clients of the same numbers.
@@ -61,12 +61,25 @@ fn a_refusal_that_is_a_failure_spends_a_retry() {
     let mut shop = shop_with(2);
     shop.put("q", 0, Some(&terms()));
     shop.take(1, "q", Wait::No);
-    let refused = Report::Refused { error: packed(b"\xc0"), message: "what?" };
+    let refused = Report::Refused { lease: Lease(1), error: packed(b"\xc0"), message: "what?" };
     assert_eq!(shop.report(1, 3, refused), "0.7:Done");
     assert_eq!(shop.follow(3), "0.8:retrying of 3 retries 1 result [192] saying what?");
     shop.work(1, Work::TakeAny);
     assert_eq!(shop.pass(1_100), "");
     assert_eq!(shop.work(2, Work::TakeAny), "2.10:job 3 lease 2");
+}
+
+#[test]
+fn a_late_refusal_leaves_a_later_run_alone() {
+    let mut shop = shop_with(1);
+    shop.put("q", 0, Some(&terms()));
+    assert_eq!(shop.work(1, Work::TakeAny), "1.4:job 2 lease 1");
+    assert_eq!(shop.give_back(1, 2, 1, false), "1.5:Done");
+    assert_eq!(shop.work(1, Work::TakeAny), "1.6:job 2 lease 2");
+    let refused = |lease| Report::Refused { lease, error: packed(b"\xc0"), message: "what?" };
+    assert_eq!(shop.report(1, 2, refused(Lease(1))), "0.7:NoJob");
+    assert_eq!(shop.follow(2), "0.8:running of 2 retries 0 by 1");
+    assert_eq!(shop.report(1, 2, refused(Lease(2))), "0.9:Done");
 }
 
 #[test]

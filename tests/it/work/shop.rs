@@ -102,7 +102,12 @@ impl Shop {
     }
 
     pub(super) fn enlist(&mut self, name: &str) -> String {
-        let worker = Worker { name, url: "http://127.0.0.1:1", max_jobs: 2, queues: None };
+        // Each listens somewhere else.
+        self.enlist_at(name, &format!("http://127.0.0.1:{}", self.serial + 1))
+    }
+
+    pub(super) fn enlist_at(&mut self, name: &str, url: &str) -> String {
+        let worker = Worker { name, url, max_jobs: 2, queues: None };
         self.work(PUSHER, Work::Enlist(worker))
     }
 

@@ -45,10 +45,10 @@ pub enum Verdict {
     Accepted,
     /// The worker does not want it: 400 or 404.
     Refused(u16),
-    /// There is no telling. `told`: the whole request was sent.
+    /// It answers nothing that makes sense, or that it cannot.
     Failed {
-        /// Whether it was.
-        told: bool,
+        /// The whole request was sent, and was not answered: the worker may have the job.
+        in_doubt: bool,
     },
     /// The worker does not hold the job any more: it was not called.
     Void,
@@ -220,7 +220,7 @@ impl Call {
             100..200 => return Step::Answered,
             202 => self.verdict = Some(Verdict::Accepted),
             400 | 404 => self.verdict = Some(Verdict::Refused(head.status)),
-            _ => self.verdict = Some(Verdict::Failed { told: true }),
+            _ => self.verdict = Some(Verdict::Failed { in_doubt: false }),
         }
         self.keep_alive = head.keep_alive;
         match Body::new(head.framing, WORKER_ANSWER_MAX) {
@@ -308,7 +308,7 @@ impl Call {
         let verdict = self.verdict.take();
         let again = self.kept && !self.heard && !self.late && verdict.is_none();
         let sent = told && matches!(self.phase, Phase::Answering | Phase::Over);
-        let verdict = verdict.unwrap_or(Verdict::Failed { told: sent });
+        let verdict = verdict.unwrap_or(Verdict::Failed { in_doubt: sent });
         Some((errand, (!again).then_some(verdict)))
     }
 }

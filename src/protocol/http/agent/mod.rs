@@ -64,7 +64,7 @@ pub enum Order {
     /// To give this job back; `true`: the worker shall not get it again.
     GiveBack(JobId, Lease, bool),
     /// To note that the worker has refused this job with this status.
-    Refuse(JobId, u16),
+    Refuse(JobId, Lease, u16),
     /// To take the worker off the list.
     Dismiss,
 }
@@ -77,13 +77,13 @@ impl Order {
             Self::Serve => Work::Serve { worker },
             Self::Mind(id, lease) => Work::Mind { id, lease },
             Self::GiveBack(id, lease, never_again) => Work::GiveBack { id, lease, never_again },
-            Self::Refuse(id, status) => {
+            Self::Refuse(id, lease, status) => {
                 let error = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
                 let message = match status {
                     404 => "the worker does not know this name (404)",
                     _ => "the worker finds the job invalid (400)",
                 };
-                Work::Report { worker, id, report: Report::Refused { error, message } }
+                Work::Report { worker, id, report: Report::Refused { lease, error, message } }
             }
             Self::Dismiss => Work::Dismiss { worker },
         }
@@ -203,7 +203,9 @@ impl Agent {
             return None;
         }
         if self.stopping {
-            return (self.calling == 0).then(|| self.end(false));
+            // A take that was called off may have been answered already: what the disk still keeps
+            // back goes back, and waits for no lease after the restart.
+            return (self.calling + self.standing == 0).then(|| self.end(false));
         }
         if !self.wants_job() {
             return None;
@@ -234,6 +236,11 @@ impl Agent {
     }
 
     /// The jobs that the worker holds since before there was this agent.
+    ///
+    /// It is not called for them. That a job was handed out is written down before its call, as the
+    /// call may be all that another life of the server has left behind; so nobody can know that
+    /// there was none. Nothing says that workers take the same job twice for once, and most would
+    /// run it twice at a time. One that never heard of the job costs it a lease: its time-out.
     pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, Lease)>) {
         for (id, lease) in held {
             self.runs.insert((id, lease));
@@ -312,13 +319,13 @@ impl Agent {
                     self.forget_name(queue);
                 }
                 if holds {
-                    self.ask(Asked::Refuse(id, lease), Order::Refuse(id, status));
+                    self.ask(Asked::Refuse(id, lease), Order::Refuse(id, lease, status));
                 }
             }
             Verdict::NoRoom | Verdict::Failed { .. } => {
                 self.call_takes_off();
                 // While the server stops, a worker that may have got the job may still report it.
-                let may_have_it = self.stopping && verdict == Verdict::Failed { told: true };
+                let may_have_it = self.stopping && verdict == Verdict::Failed { in_doubt: true };
                 if holds && !may_have_it {
                     self.give_back(id, lease, false);
                 }

@@ -91,8 +91,8 @@ const ANSWERS: [(&[u8], Verdict, bool); 9] = [
     (b"HTTP/1.1 202 A\r\n\r\nno length", Verdict::Accepted, false),
     (b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(400), true),
     (b"HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(404), true),
-    (b"HTTP/1.1 200 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { told: true }, true),
-    (b"HTTP/1.1 500 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { told: true }, true),
+    (b"HTTP/1.1 200 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { in_doubt: false }, true),
+    (b"HTTP/1.1 500 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { in_doubt: false }, true),
     (b"HTTP/1.1 202 A\r\nContent-Length: 9999999\r\n\r\n", Verdict::Accepted, false),
 ];
 
@@ -121,10 +121,10 @@ fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
             let (mut call, _) = begun();
             hear(&mut call, &OutBuf::default(), &[&answer[..cut]]);
             let (_, ended) = call.handle_end(true).expect("the errand is still there");
-            if ended == Some(verdict) && verdict != (Verdict::Failed { told: true }) {
+            if ended == Some(verdict) && verdict != (Verdict::Failed { in_doubt: true }) {
                 whole += 1;
             } else {
-                assert_eq!(ended, Some(Verdict::Failed { told: true }), "{cut}");
+                assert_eq!(ended, Some(Verdict::Failed { in_doubt: true }), "{cut}");
                 assert_eq!(whole, 0, "an answer that was there is forgotten");
             }
         }
@@ -145,7 +145,7 @@ fn what_is_no_answer_is_a_failure() {
         hear(&mut call, &OutBuf::default(), &[answer]);
         assert!(call.is_over(), "{}", answer.escape_ascii());
         let ended = call.handle_end(true);
-        assert_eq!(ended, Some((errand(7), Some(Verdict::Failed { told: true }))));
+        assert_eq!(ended, Some((errand(7), Some(Verdict::Failed { in_doubt: true }))));
     }
 }
 
@@ -186,7 +186,7 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
             hear(&mut call, &out, &[b"HTTP"]);
         }
         let (_, ended) = call.handle_end(true).unwrap();
-        let failed = Some(Verdict::Failed { told: true });
+        let failed = Some(Verdict::Failed { in_doubt: true });
         assert_eq!(ended, if late || heard { failed } else { None });
     }
 }
@@ -238,7 +238,7 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
         agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
         let asked = wishes(&mut agent);
         let Wish::Call(errand) = asked[1] else { panic!("{asked:?}") };
-        agent.handle_verdict(errand, Verdict::Failed { told: false }, b"", now);
+        agent.handle_verdict(errand, Verdict::Failed { in_doubt: false }, b"", now);
         // Another call that was begun before tells nothing new.
         let told = wishes(&mut agent);
         let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(_, _, false)));
@@ -273,7 +273,7 @@ fn calls_that_meet_the_same_failure_count_once() {
         agent.handle_reply(serial, &Reply::Job(job(u64::from(serial), b"q")));
     }
     for id in 2..=4 {
-        agent.handle_verdict(errand(id), Verdict::Failed { told: true }, b"", NOW);
+        agent.handle_verdict(errand(id), Verdict::Failed { in_doubt: true }, b"", NOW);
     }
     assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_REST)));
 }
@@ -286,7 +286,8 @@ fn an_unknown_name_is_not_offered_again() {
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
         let [_, Wish::Call(errand)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_verdict(errand, Verdict::Refused(404), b"a", NOW);
-        let [Wish::Ask(refuse, Order::Refuse(JobId(7), 404))] = wishes(&mut agent)[..] else {
+        let [Wish::Ask(refuse, Order::Refuse(JobId(7), Lease(1), 404))] = wishes(&mut agent)[..]
+        else {
             panic!()
         };
         agent.handle_reply(refuse, &Reply::Done);
@@ -304,13 +305,33 @@ fn an_unknown_name_is_not_offered_again() {
 
 #[test]
 fn a_stop_waits_for_the_calls_under_way() {
-    let mut agent = agent(1, &[]);
-    let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
-    agent.handle_reply(take, &Reply::Job(job(7, b"a")));
-    wishes(&mut agent);
+    for in_doubt in [true, false] {
+        let mut agent = agent(1, &[]);
+        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        agent.handle_reply(take, &Reply::Job(job(7, b"a")));
+        wishes(&mut agent);
+        agent.stop();
+        assert_eq!(wishes(&mut agent), []);
+        agent.handle_verdict(errand(7), Verdict::Failed { in_doubt }, b"a", NOW);
+        let wishes = wishes(&mut agent);
+        assert_eq!(wishes.last(), Some(&Wish::End { dropped: false }));
+        let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(..)));
+        let count = wishes.iter().filter(gives).count();
+        assert_eq!(count, usize::from(!in_doubt), "a job that the worker may have is left to it");
+    }
+}
+
+#[test]
+fn what_was_handed_out_before_a_stop_goes_back() {
+    let mut agent = agent(2, &[]);
+    let [Wish::Take(first), Wish::Take(second)] = wishes(&mut agent)[..] else { panic!() };
     agent.stop();
-    assert_eq!(wishes(&mut agent), []);
-    agent.handle_verdict(errand(7), Verdict::Failed { told: true }, b"a", NOW);
-    let end = [Wish::End { dropped: false }];
-    assert_eq!(wishes(&mut agent), end, "a job that the worker may have is left to it");
+    assert_eq!(wishes(&mut agent), [Wish::CallOff(first), Wish::CallOff(second)]);
+    agent.handle_reply(first, &Reply::Cancelled);
+    assert_eq!(wishes(&mut agent), [], "the other answer is on the way");
+    agent.handle_reply(second, &Reply::Job(job(7, b"a")));
+    let [_, Wish::Ask(_, order), end] = wishes(&mut agent)[..] else { panic!() };
+    let gives = Order::GiveBack(JobId(7), Lease(1), false);
+    assert_eq!(order, gives, "it is left to a worker that was never called");
+    assert_eq!(end, Wish::End { dropped: false });
 }

@@ -159,7 +159,10 @@ pub(in crate::protocol::http) fn describe(
         Operation::Cancel => ("Cancel a job", vec![(204, "It is cancelled", None)]),
         Operation::Enlist => {
             let accepted = closed("WorkerAccepted", &WORKER_ACCEPTED);
-            ("Register a worker", vec![(201, "It is on the list", accepted)])
+            (
+                "Register a worker",
+                vec![(201, "It is on the list, in place of one at the same url", accepted)],
+            )
         }
         Operation::Dismiss => ("Unregister a worker", vec![(204, "Its jobs go back", None)]),
         Operation::Report => ("Tell what came of a job", vec![(204, "It is noted", None)]),
@@ -215,7 +218,11 @@ fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
             (409, "It is running or has ended"),
         ],
         Operation::Dismiss => vec![bad, (404, "There is no such worker")],
-        Operation::Report => vec![bad, (404, "The worker does not hold this job"), no_space],
+        Operation::Report => vec![
+            bad,
+            (404, "The worker does not hold this job, or there is none: the field is named"),
+            no_space,
+        ],
         Operation::Show | Operation::Free => vec![
             (400, "The name is empty or not UTF-8, or the message is no proper HTTP"),
             (404, "There is no constraint of this name"),

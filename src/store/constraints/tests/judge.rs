@@ -351,7 +351,7 @@ impl Court {
         if self.rng.one_in(3) {
             let worker = self.worker(holder).unwrap();
             let error = Payload { encoding: Encoding::Json, bytes: b"1" };
-            let report = Report::Refused { error, message: "no" };
+            let report = Report::Refused { error, message: "no", lease };
             let told = self.work(holder, &Work::Report { worker, id, report });
             self.refused += usize::from(told == Outcome::Done);
             return;

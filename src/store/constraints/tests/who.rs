@@ -5,7 +5,7 @@ use crate::base::limits::REMATCHED_JOBS;
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Payload, Retry, Terms};
+use crate::model::job::{Encoding, Lease, Payload, Retry, Terms};
 use crate::model::work::{Report, Work, Worker, WorkerId};
 use crate::store::Outcome;
 
@@ -104,7 +104,7 @@ fn a_refused_try_comes_back_for_others() {
     let id = shop.put_with("q", 0, "{\"h\":1}", Some(&followed()));
     assert_eq!(shop.take_any(1), Some(id));
     let error = Payload { encoding: Encoding::Json, bytes: b"1" };
-    let report = Report::Refused { error, message: "no" };
+    let report = Report::Refused { error, message: "no", lease: Lease(1) };
     shop.apply(0, &Command::Work(&Work::Report { worker, id, report }));
     assert_eq!(shop.take_any(1), None);
     shop.pass_until(ms(1_000));

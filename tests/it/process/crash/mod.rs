@@ -37,7 +37,7 @@ fn many_crashes_cost_nothing() {
     crash("many", MANY_ROUNDS);
 }
 
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     std::env::var("CRASH_SEED").map_or_else(
         |_| std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0),
         |text| text.parse().unwrap(),

@@ -1,0 +1,104 @@
+//! Answers that the disk keeps back while whoever asked stops sending.
+
+use crate::journal::disk::SimDisk;
+use jobcentre::base::time::{Mono, Now, Wall};
+use jobcentre::engine::Engine;
+use jobcentre::journal::{Options, SyncMode};
+use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::server::{Server, Settings};
+
+const NOW: Now = Now { mono: Mono(1_000), wall: Wall(1_700_000_000_000) };
+
+struct Shop {
+    server: Server,
+    disk: SimDisk,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let disk = SimDisk::new(3);
+        let options = Options { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
+        let (restored, _) =
+            Engine::restore(&mut disk.clone(), &options, 1, NOW, &mut |_| {}).unwrap();
+        let engine = Engine::durable(restored, Box::new(disk.clone()), NOW);
+        let settings = Settings { max_request: 10_000, max_clients: 5 };
+        let mut shop = Self { server: Server::new(settings, engine), disk };
+        shop.pass();
+        shop
+    }
+
+    /// The disk does all that it was asked.
+    fn pass(&mut self) {
+        for _ in 0..5 {
+            self.server.finish_pass(NOW);
+            self.server.check_invariants();
+            self.disk.work(10);
+        }
+    }
+
+    fn say(&mut self, door: Door, text: &str) -> ClientId {
+        let client = self.server.handle_open(door, NOW).unwrap();
+        self.server.handle_input(client, text.as_bytes(), NOW);
+        self.server.finish_pass(NOW);
+        self.server.check_invariants();
+        client
+    }
+
+    fn end_of_input(&mut self, client: ClientId) {
+        self.server.handle_peer_closed(client, NOW);
+        self.server.check_invariants();
+        self.server.handle_eof(client, NOW);
+        self.server.finish_pass(NOW);
+        self.server.check_invariants();
+        assert_eq!(self.heard(client), "", "it was not durable yet");
+    }
+
+    fn heard(&self, client: ClientId) -> String {
+        String::from_utf8_lossy(self.server.output(client)).into_owned()
+    }
+
+    /// It has got its answer, and that was the end of it.
+    fn take(&mut self, client: ClientId) -> String {
+        self.pass();
+        let (heard, count) = (self.heard(client), self.server.output(client).len());
+        self.server.handle_sent(client, count, NOW);
+        self.server.finish_pass(NOW);
+        self.server.check_invariants();
+        let mut actions = std::iter::from_fn(|| self.server.poll_action());
+        assert!(actions.any(|action| action == Action::Close(client)), "it is not let go");
+        heard
+    }
+}
+
+#[test]
+fn a_poll_is_answered_though_its_client_has_stopped_sending() {
+    let mut shop = Shop::new();
+    let job = "\u{82}\u{a4}name\u{a1}a\u{a8}argument\u{1}";
+    let bytes: Vec<u8> = job.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+    let pusher = shop.server.handle_open(Door::Http, NOW).unwrap();
+    let head = format!("POST /job HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", bytes.len());
+    shop.server.handle_input(pusher, &[head.as_bytes(), &bytes].concat(), NOW);
+    shop.pass();
+    assert!(shop.heard(pusher).starts_with("HTTP/1.1 201 "), "{}", shop.heard(pusher));
+    let poll = "GET /job/1/polling?timeout=5 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let poller = shop.say(Door::Http, poll);
+    shop.say(Door::Http, "DELETE /job/1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    shop.end_of_input(poller);
+    let answer = shop.take(poller);
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\u{fffd}"), "{answer}");
+}
+
+#[test]
+fn a_get_is_answered_though_its_client_has_stopped_sending() {
+    let mut shop = Shop::new();
+    let get = r#"{"request":"get","queues":["q"],"wait":true}"#;
+    let getter = shop.say(Door::JobCentre, &format!("{get}\n"));
+    let put = r#"{"request":"put","queue":"q","job":{},"pri":1}"#;
+    shop.say(Door::JobCentre, &format!("{put}\n"));
+    shop.end_of_input(getter);
+    assert_eq!(
+        shop.take(getter),
+        "{\"status\":\"ok\",\"id\":1,\"job\":{},\"pri\":1,\"queue\":\"q\"}\n"
+    );
+}

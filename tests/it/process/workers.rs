@@ -1,0 +1,138 @@
+//! kill -9 of the master and of its workers (`jobcentre work`) under load; then every job that was
+//! promised has come to its end once, and has the right result.
+//!
+//! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
+
+use super::crash::seed;
+use crate::agents::master::{ask, door, try_ask};
+use crate::dice::Dice;
+use crate::support::{Program, Server, TempDir, plain_command};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const ROUNDS: usize = 4;
+const MANY_ROUNDS: usize = 40;
+const WORKERS: usize = 2;
+const PUSHERS: usize = 2;
+
+/// Jobs of a pusher in a round: each is a process.
+const JOBS: usize = 60;
+
+#[test]
+fn a_few_crashes_of_master_and_workers_cost_nothing() {
+    crash("few", ROUNDS);
+}
+
+#[test]
+#[ignore = "slow: run by .ci/run"]
+fn many_crashes_of_master_and_workers_cost_nothing() {
+    crash("many", MANY_ROUNDS);
+}
+
+/// An address where nobody listens, and somebody is going to, again and again.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn start_master(dir: &TempDir, at: SocketAddr) -> Server {
+    Server::start(&["--http", &at.to_string(), "--data", dir.text()])
+}
+
+/// Runs `cat`: the result is the argument.
+fn start_worker(master: SocketAddr, at: SocketAddr) -> Server {
+    let mut command = plain_command(Program::PATH);
+    command.args(["work", "--url", &format!("http://{master}"), "--name", "w", "--max-jobs", "3"]);
+    command.args(["--listen", &at.to_string(), "--log-format", "json", "--", "cat"]);
+    Server::spawn(command)
+}
+
+fn crash(name: &str, rounds: usize) {
+    let seed = seed();
+    eprintln!("CRASH_SEED={seed}");
+    let (dir, mut dice) = (TempDir::new(&format!("workers-{name}")), Dice::new(seed));
+    let at = free_address();
+    let places: Vec<SocketAddr> = (0..WORKERS).map(|_| free_address()).collect();
+    let mut master = Some(start_master(&dir, at));
+    let start = |&place: &SocketAddr| Some(start_worker(at, place));
+    let mut workers: Vec<Option<Server>> = places.iter().map(start).collect();
+    let (mut promised, tokens) = (BTreeMap::new(), AtomicU64::new(1));
+    for _ in 0..rounds {
+        thread::scope(|scope| {
+            let pushers: Vec<_> = (0..PUSHERS).map(|_| scope.spawn(|| push(at, &tokens))).collect();
+            thread::sleep(Duration::from_millis(dice.between(5, 300) as u64));
+            let worker = dice.below(WORKERS);
+            let (kills_master, kills_worker) =
+                *dice.pick(&[(true, false), (false, true), (true, true)]);
+            if kills_master {
+                master = None;
+            }
+            if kills_worker {
+                // What it has begun it never reports; who comes in its place takes over.
+                workers[worker] = None;
+                workers[worker] = start(&places[worker]);
+            }
+            if kills_master {
+                master = Some(start_master(&dir, at));
+            }
+            for pusher in pushers {
+                promised.extend(pusher.join().unwrap());
+            }
+        });
+    }
+    assert!(promised.len() >= rounds * JOBS / 2, "too tame: {} jobs", promised.len());
+    judge(at, &promised);
+    // What was fetched is gone for good.
+    drop(master);
+    let master = start_master(&dir, at);
+    assert_eq!(door(&master), at);
+    for &id in promised.keys() {
+        let (status, body) = ask(at, &format!("GET /job/{id}"), None, &Value::Null);
+        assert_eq!((status, body), (200, Value::Null), "job {id} is there again");
+    }
+}
+
+/// Pushes jobs as long as there is a master: what it was promised, by id.
+fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
+    let mut promised = Vec::new();
+    for _ in 0..JOBS {
+        let token = tokens.fetch_add(1, Ordering::Relaxed);
+        let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
+            "max_retry": 1_000, "timeout": 3});
+        match try_ask(master, "POST /job", None, &job) {
+            Ok((status, body)) => {
+                assert_eq!(status, 201, "{body}");
+                promised.push((body["job_id"].as_str().unwrap().parse().unwrap(), token));
+            }
+            // It is dead: what it was asked last it has done or not.
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    promised
+}
+
+/// Everything ends, whoever was told of it; what was promised has its result, once.
+fn judge(master: SocketAddr, promised: &BTreeMap<u64, u64>) {
+    let last = *promised.keys().next_back().unwrap();
+    for id in 1..=last + PUSHERS as u64 {
+        let (status, body) = poll(master, id);
+        let Some(token) = promised.get(&id) else {
+            // A worker's number, one that was passed over, or that of a job nobody was told of.
+            let ended = status == 404 || body.is_null() || body["status"] == "done";
+            assert!(ended, "job {id}: {status} {body}");
+            continue;
+        };
+        assert_eq!(status, 200, "job {id} is lost: {body}");
+        assert_eq!(body["status"], "done", "job {id}: {body}");
+        assert_eq!(body["result"], json!({"token": token}), "job {id}");
+        let (status, body) = ask(master, &format!("GET /job/{id}"), None, &Value::Null);
+        assert_eq!((status, body), (200, Value::Null), "job {id} has two results");
+    }
+}
+
+fn poll(master: SocketAddr, id: u64) -> (u16, Value) {
+    ask(master, &format!("GET /job/{id}/polling?timeout=55"), None, &Value::Null)
+}
