@@ -26,8 +26,6 @@ mod crew;
 mod message;
 mod moment;
 mod settings;
-#[cfg(test)]
-mod tests;
 mod voice;
 
 pub use settings::Settings;
@@ -145,11 +143,13 @@ impl Session {
         if shared.work >= PROCESSOR_WORK_PER_TURN {
             return Step::Enough;
         }
+        if self.remarks.is_empty() {
+            self.keep_time(shared.now);
+        }
         if let Some(remark) = self.remarks.pop_front() {
             shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_REMARKS_PER_TURN;
             return Step::Tell(Trouble::Remark(Box::new(remark)));
         }
-        self.keep_time(shared.now);
         match self.phase {
             Phase::Serving | Phase::Over => {}
             _ => return self.begin(),
