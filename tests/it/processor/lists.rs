@@ -45,6 +45,55 @@ fn a_list_has_the_topic_of_its_question() {
     assert!(line.starts_with(start) && line.ends_with(",\"payload\":[]}"), "{line}");
 }
 
+#[test]
+fn the_page_of_a_queue_shows_the_seven_structures() {
+    let mut world = World::new();
+    let empty = "{\"jobs_queued\":[],\"jobs_dispatched\":[],\"jobs_processing\":[],\
+        \"jobs_progress\":[],\"workers_last_seen\":[],\"workers_idle\":[],\"workers_busy\":[]}";
+    assert_eq!(world.get("/processor/q"), empty);
+    world.play(
+        "> add q a
+         > add q b
+         > add q c
+         > idle q v
+         < v a
+         > idle q w
+         < w b
+         > accept q v a
+         @ 5
+         > progress q v a 0.5
+         > idle q x 4000
+         > idle p y",
+    );
+    let at = |ms: u64| format!("\"2023-11-14T22:13:20.{ms:03}Z\"");
+    let expected = format!(
+        "{{\"jobs_queued\":[{{\"queue_name\":\"q\",\"uuid\":\"c\"}}],\
+         \"jobs_dispatched\":[{{\"uuid\":\"b\",\"dispatched_at\":{}}}],\
+         \"jobs_processing\":[{{\"uuid\":\"a\",\"last_seen\":{}}}],\
+         \"jobs_progress\":[{{\"uuid\":\"a\",\"progress\":0.5}}],\
+         \"workers_last_seen\":[{{\"uuid\":\"v\",\"last_seen\":{}}},\
+         {{\"uuid\":\"w\",\"last_seen\":{}}},{{\"uuid\":\"x\",\"last_seen\":{}}}],\
+         \"workers_idle\":[\"x\"],\"workers_busy\":[\"v\",\"w\"]}}",
+        at(0),
+        at(5),
+        at(5),
+        at(0),
+        at(5)
+    );
+    assert_eq!(world.get("/processor/q"), expected);
+    let metrics = world.get("/metrics");
+    for line in [
+        "processor_workers{queue=\"q\",state=\"idle\"} 1",
+        "processor_workers{queue=\"q\",state=\"busy\"} 2",
+        "processor_workers{queue=\"p\",state=\"idle\"} 1",
+        "processor_jobs{queue=\"q\",state=\"dispatched\"} 1",
+        "processor_jobs{queue=\"q\",state=\"processing\"} 1",
+        "connections{door=\"processor\"} 1",
+    ] {
+        assert!(metrics.contains(&format!("\njobcentre_{line}\n")), "{line}: {metrics}");
+    }
+}
+
 /// Assignments while a long list is being written come behind it.
 #[test]
 fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
