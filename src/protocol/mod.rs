@@ -9,8 +9,10 @@
 //! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
+mod inventory;
 pub mod job_centre;
 pub mod pinpriq;
+pub mod processor;
 mod refused;
 mod reply_line;
 
@@ -20,12 +22,13 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::core::{Door, Trouble};
-use crate::model::figures::Figures;
+use crate::model::figures::{CrewFigures, Figures};
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::model::watch::Watch;
 use crate::model::work::Work;
 use crate::wire::json::Parser;
+pub use inventory::Members;
 
 /// What sessions share: settings, and memory that is reused from request to request.
 #[derive(Debug)]
@@ -50,6 +53,12 @@ pub struct Shared {
     pub figures: Option<Box<Figures>>,
     /// What HTTP requests are read into, and their answers written.
     http: http::Workspace,
+    /// What the operator has decided about the processor.
+    pub processor: processor::Settings,
+    /// The JSON parser for the payloads of messages.
+    payload: Parser,
+    /// Workers of a queue, for a session that has asked for them.
+    pub members: Option<Members>,
 }
 
 impl Shared {
@@ -67,6 +76,9 @@ impl Shared {
             now: Now::default(),
             figures: None,
             http: http::Workspace::default(),
+            processor: processor::Settings::default(),
+            payload: Parser::default(),
+            members: None,
         }
     }
 
@@ -98,6 +110,13 @@ pub enum Step<'a> {
     Watch(u32, Watch<'a>),
     /// The same with `Command::Work`.
     Work(u32, Work<'a>),
+    /// Call off the take with this serial, if it still waits, then offer the rest.
+    CallOff(u32),
+    /// Write some of the processor's workers of this queue into [`Shared::members`], from this
+    /// place on, then offer the rest.
+    Members(&'a [u8], u32),
+    /// The operator is to know this; offer the rest.
+    Tell(Trouble),
     /// It is done with its client: offer the rest, which is passed over, and send the client away
     /// once it has got all its replies.
     Finished,
@@ -130,6 +149,8 @@ pub enum Session {
     Agent(Box<http::agent::Agent>),
     /// A connection to such a worker.
     Call(Box<http::agent::Call>),
+    /// Messages.
+    Processor(Box<processor::Session>),
     /// A client that is sent away.
     Refused,
 }
@@ -144,7 +165,14 @@ impl Session {
             Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
             Door::Pinpriq => Self::Pinpriq(Box::default()),
             Door::Http => Self::Http(Box::new(http::Session::new(now))),
+            Door::Processor => Self::processor(&processor::Settings::default(), now),
         }
+    }
+
+    /// A session of the processor, which speaks like this.
+    #[must_use]
+    pub fn processor(settings: &processor::Settings, now: Now) -> Self {
+        Self::Processor(Box::new(processor::Session::new(settings, now)))
     }
 
     /// A session for a connection that there is no place for: says so, if its protocol can, and
@@ -154,7 +182,7 @@ impl Session {
         match door {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
-            Door::Pinpriq => {}
+            Door::Pinpriq | Door::Processor => {}
             Door::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Refused
@@ -173,6 +201,7 @@ impl Session {
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
+            Self::Processor(session) => session.poll_command(input, shared, out),
             Self::Agent(_) | Self::Refused => refused::poll_command(input),
         }
     }
@@ -196,6 +225,7 @@ impl Session {
         &mut self,
         serial: u32,
         reply: &Reply<'_>,
+        now: Now,
         out: &mut OutBuf,
     ) -> Option<Trouble> {
         match self {
@@ -216,6 +246,7 @@ impl Session {
                 session.handle_reply(reply, out);
                 None
             }
+            Self::Processor(session) => session.handle_reply(serial, reply, now, out),
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
@@ -227,7 +258,7 @@ impl Session {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
             Self::Http(session) => session.waits_for(),
-            Self::Agent(_) | Self::Call(_) | Self::Refused => None,
+            Self::Agent(_) | Self::Call(_) | Self::Processor(_) | Self::Refused => None,
         }
     }
 
@@ -237,9 +268,12 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {
-                None
-            }
+            Self::JobCentre(_)
+            | Self::Http(_)
+            | Self::Agent(_)
+            | Self::Call(_)
+            | Self::Processor(_)
+            | Self::Refused => None,
         }
     }
 
@@ -261,6 +295,7 @@ impl Session {
     pub fn wants_turn(&self) -> bool {
         match self {
             Self::Http(session) => session.wants_turn(),
+            Self::Processor(session) => session.wants_turn(),
             _ => false,
         }
     }
@@ -269,7 +304,7 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_))
+        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Processor(_))
     }
 
     /// When its client will have been too slow, as things stand after its last turn.
@@ -279,6 +314,7 @@ impl Session {
             Self::Http(session) => session.deadline(),
             Self::Agent(session) => session.deadline(),
             Self::Call(session) => session.deadline(),
+            Self::Processor(session) => session.deadline(),
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
         }
     }
@@ -292,6 +328,10 @@ impl Session {
                 Late::Spared
             }
             Self::Call(session) => session.handle_timeout(),
+            Self::Processor(session) => {
+                session.handle_timeout(shared.now);
+                Late::Spared
+            }
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
         }
     }
@@ -301,7 +341,40 @@ impl Session {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
+            Self::Processor(session) => session.handle_broken_output(),
             Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {}
+        }
+    }
+
+    /// Nothing will come in behind what is there: it is offered once more.
+    pub fn handle_eof(&mut self) {
+        if let Self::Processor(session) = self {
+            session.handle_eof();
+        }
+    }
+
+    /// Some of the workers of a queue, from a place on; nobody but the processor has any.
+    #[must_use]
+    pub fn members(&self, queue: &[u8], from: u32) -> Members {
+        match self {
+            Self::Processor(session) => session.members(queue, from),
+            _ => Members::default(),
+        }
+    }
+
+    /// The workers of the processor by their queues. O(queues).
+    #[must_use]
+    pub fn crew(&self) -> Vec<CrewFigures> {
+        match self {
+            Self::Processor(session) => session.crew(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asserts what always holds. O(everything): for tests.
+    pub fn check_invariants(&self) {
+        if let Self::Processor(session) = self {
+            session.check_invariants();
         }
     }
 
@@ -313,6 +386,7 @@ impl Session {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
+            Self::Processor(session) => session.wants_input(),
             Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
@@ -325,6 +399,7 @@ impl Session {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
+            Self::Processor(session) => session.is_settled(),
             Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }

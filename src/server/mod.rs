@@ -33,7 +33,8 @@ use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::watch::Watch;
-use crate::protocol::{Session, Shared, Step};
+use crate::model::work::Work;
+use crate::protocol::{Session, Shared, Step, processor};
 use crate::store::Counts;
 use agents::Agents;
 use connection::{Connection, Way};
@@ -63,6 +64,8 @@ pub struct Server {
     outgoing: usize,
     agents: Agents,
     stopping: bool,
+    /// The connection of the processor.
+    processor: Option<ClientId>,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
     notices: Notices,
@@ -74,6 +77,7 @@ fn hand_to_other(
     connections: &mut Slab<Connection>,
     lists: &mut Lists,
     completion: &Completion<'_>,
+    now: Now,
 ) -> Option<Trouble> {
     let client = completion.ticket.client;
     // A late reply may find nobody any more.
@@ -83,11 +87,11 @@ fn hand_to_other(
         Way::Called => lists.called.push(client),
         Way::Agent => {
             lists.awake.push_back(client);
-            return connection.handle_reply(completion);
+            return connection.handle_reply(completion, now);
         }
     }
     connection.output.prepare(&mut lists.pool);
-    let trouble = connection.handle_reply(completion);
+    let trouble = connection.handle_reply(completion, now);
     if connection.session.owes_command() {
         lists.owing.push_back(client);
     }
@@ -121,6 +125,7 @@ impl Server {
             outgoing: 0,
             agents: Agents::default(),
             stopping: false,
+            processor: None,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
             notices: Notices::default(),
@@ -132,6 +137,13 @@ impl Server {
     #[must_use]
     pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
         self.shared.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The same server, whose processor speaks like this.
+    #[must_use]
+    pub fn with_processor(mut self, settings: processor::Settings) -> Self {
+        self.shared.processor = settings;
         self
     }
 
@@ -159,6 +171,7 @@ impl Server {
             let waits =
                 waits.is_some_and(|serial| self.engine.is_waiting(Ticket { client, serial }));
             assert!(!waits, "a take waits for a peer that has closed or is sent away");
+            connection.session.check_invariants();
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
@@ -199,9 +212,9 @@ impl Server {
                 && let Some(connection) = self.connections.get_mut(client)
             {
                 self.counters.answered += 1;
-                connection.handle_reply(&completion)
+                connection.handle_reply(&completion, now)
             } else {
-                hand_to_other(&mut self.connections, &mut self.lists, &completion)
+                hand_to_other(&mut self.connections, &mut self.lists, &completion, now)
             };
             if let Some(trouble) = trouble {
                 self.notices.note(client, trouble, now);
@@ -230,6 +243,9 @@ impl Server {
                 Step::Hungry
                 | Step::Blocked
                 | Step::Answered
+                | Step::CallOff(_)
+                | Step::Members(..)
+                | Step::Tell(_)
                 | Step::Watch(..)
                 | Step::Work(..)
                 | Step::Figures
@@ -252,13 +268,13 @@ impl Server {
         while let Some(completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
                 self.counters.answered += 1;
-                if let Some(trouble) = connection.handle_reply(&completion) {
+                if let Some(trouble) = connection.handle_reply(&completion, now) {
                     self.notices.note(client, trouble, now);
                 }
                 continue;
             }
             let other = completion.ticket.client;
-            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion);
+            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion, now);
             if let Some(trouble) = trouble {
                 self.notices.note(other, trouble, now);
             }
@@ -305,6 +321,13 @@ impl Server {
                     self.deliver(Some(client), now);
                 }
                 Step::Figures => self.shared.figures = Some(self.figures()),
+                Step::CallOff(serial) => self.call_off(client, serial, Some(client), now),
+                Step::Members(queue, from) => {
+                    let processor = self.processor.and_then(|client| self.connections.get(client));
+                    let members = processor.map(|other| other.session.members(queue, from));
+                    self.shared.members = Some(members.unwrap_or_default());
+                }
+                Step::Tell(trouble) => self.notices.note(client, trouble, now),
                 Step::Finished => connection.over = true,
                 Step::Failed(trouble) => {
                     connection.over = true;
@@ -380,7 +403,9 @@ impl Server {
     fn watch_flush(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let ends = connection.peer_closed || connection.over;
-        let waits = ends && !connection.output.is_empty();
+        // What was assigned is never dropped while there is time.
+        let patient = self.processor == Some(client) && !self.stopping;
+        let waits = ends && !connection.output.is_empty() && !patient;
         if waits && connection.deadline.is_none() {
             connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
         }
@@ -409,6 +434,13 @@ impl Server {
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));
+        }
+        if self.processor == Some(client) {
+            self.processor = None;
+            // What it holds is still being worked on: it goes on to be held.
+            let ticket = Ticket { client, serial: 0 };
+            self.engine.submit(ticket, &Command::Work(&Work::Resign), now);
+            self.deliver(None, now);
         }
         self.engine.forget(client, now);
         self.deliver(None, now);

@@ -15,18 +15,28 @@ impl Core for Server {
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.doors[door.number()];
-        if self.stopping || (full && self.refused >= REFUSED_MAX) {
+        let second = door == Door::Processor && (full || self.processor.is_some());
+        if self.stopping || second || (full && self.refused >= REFUSED_MAX) {
             counters.refused += 1;
             return None;
         }
         if !full {
             counters.accepted += 1;
             counters.open += 1;
-            let session = Session::new(door, now);
+            let session = match door {
+                Door::Processor => Session::processor(&self.shared.processor, now),
+                _ => Session::new(door, now),
+            };
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(door, session));
             if timed {
                 self.watch_session(client);
+            }
+            if door == Door::Processor {
+                self.processor = Some(client);
+                if let Some(connection) = self.connections.get_mut(client) {
+                    self.lists.go_on(client, connection);
+                }
             }
             return Some(client);
         }
@@ -82,6 +92,10 @@ impl Core for Server {
         if let Some(connection) = self.connections.get_mut(client) {
             connection.peer_closed = true;
             connection.eof = true;
+            if let Session::Processor(_) = connection.session {
+                connection.session.handle_eof();
+                self.run_buffered(client, b"", now);
+            }
             self.settle(client, now);
         }
     }

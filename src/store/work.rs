@@ -9,7 +9,7 @@ use super::jobs::{Job, NONE};
 use super::life::{Event, step};
 use super::vigils::{Aim, Vigil};
 use super::workers::Enlisted;
-use super::{Change, Due, Effects, JOBS_MAX, JobSlot, Outcome, Store};
+use super::{Change, Due, Effects, JobSlot, Outcome, Store};
 use crate::base::limits::{REFUSED_REST, WORKERS_MAX};
 use crate::base::time::Now;
 use crate::model::event::Happening;
@@ -28,6 +28,15 @@ impl Store {
             Work::Enlist(ref worker) => self.enlist(ticket, worker, now, fx),
             Work::Dismiss { worker } => self.dismiss(ticket, worker, now, fx),
             Work::Serve { worker } => self.act_for(ticket, worker, fx),
+            Work::Resume { worker, lease_ms } => self.resume(ticket, worker, lease_ms, now, fx),
+            Work::Resign => self.resign(ticket, fx),
+            Work::PutNamed { ref job, urgency, payload } => {
+                self.put_named(ticket, job, urgency, payload, now, fx);
+            }
+            Work::Proceed { ref job, progress } => self.proceed(ticket, job, progress, now, fx),
+            Work::FinishNamed { ref job } => self.finish_named(ticket, job, now, fx),
+            Work::Remove { ref job } => self.remove_named(ticket, job, now, fx),
+            Work::Survey { queue, from } => self.survey(ticket, (queue, from), now, fx),
             Work::TakeAny => self.take_any(ticket, now, fx),
             Work::Mind { id, lease } => self.mind(ticket, id, lease, fx),
             Work::GiveBack { id, lease, never_again } => {
@@ -47,9 +56,13 @@ impl Store {
 
     /// O(log w), and what it costs to dismiss the worker at the same address.
     fn enlist(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
+        if let Some(processor) = self.workers.processor()
+            && worker.url.is_empty()
+        {
+            return fx.answer(ticket, Outcome::Worker(processor));
+        }
         let former = self.workers.find_at(worker.url);
-        let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
-        if full || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
+        if self.is_full() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = JobId(self.next_id);
@@ -98,6 +111,9 @@ impl Store {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
+        if self.workers.processor() == Some(worker) {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
         fx.answer(ticket, Outcome::Done);
         self.remove_worker(place, now, fx);
     }
@@ -133,7 +149,7 @@ impl Store {
 
     /// A client no longer acts for its worker: what it waits for is called off, and what it holds
     /// the worker holds alone. O(w log w + h).
-    fn end_service(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
+    pub(super) fn end_service(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
         while let Some(waiter) = self.holders.first_waiter(client) {
             let (_, ticket) = self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
@@ -156,7 +172,7 @@ impl Store {
 
     /// O(h) for the jobs that the client and the worker hold, and what it costs to relieve whoever
     /// acted for the worker before, or the worker for whom the client did.
-    fn act_for(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
+    pub(super) fn act_for(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
@@ -403,6 +419,7 @@ impl Store {
     /// Nobody holds a job any more, which is still in its holder's hands as far as it says.
     pub(super) fn leave_holder(&mut self, slot: u32) {
         self.jobs[slot].set_worker(None);
+        self.jobs[slot].set_progress(None);
         while let Some(vigil) = self.vigils.first_for(slot, Aim::Free) {
             let ticket = self.end_vigil(vigil).ticket;
             self.told.push((ticket, Outcome::Done));

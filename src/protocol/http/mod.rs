@@ -22,6 +22,7 @@
 pub mod agent;
 mod answer;
 mod health;
+mod inquiry;
 mod jobq;
 pub mod lightjq;
 mod metrics;

@@ -371,6 +371,7 @@ impl Said {
             Self::Refused(Refusal::QueueExists) => "reply: queue exists",
             Self::Refused(Refusal::LogFull) => "reply: log full",
             Self::Refused(Refusal::TooLate(_)) => "reply: too late",
+            Self::Refused(Refusal::NameTaken(_)) => "reply: name taken",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Parked, .. } => unreachable!("here it is ready"),
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
