@@ -54,7 +54,7 @@ impl World {
             engine.submit(ticket, &Command::Work(&Work::Free { name }), self.now);
         } else {
             // Some are asked for once more.
-            let most = u32::try_from(self.dice.below(6)).unwrap();
+            let most = *self.dice.pick(&[0, 1, 2, 3, 20, 50]);
             self.judge.laws.of(name).push((Some(ticket), Some(most)));
             let constraint = constraint(name, most);
             engine.submit(ticket, &Command::Work(&Work::Constrain(&constraint)), self.now);

@@ -81,7 +81,7 @@ impl World {
             jobs_put: 0,
             watching: dice.percent(60),
             working: dice.percent(60),
-            constrained: dice.percent(60),
+            constrained: dice.percent(25),
             dice,
         }
     }
@@ -217,8 +217,8 @@ impl World {
                 (Command::Take { queues, wait: Wait::No }, Asked::Take(service))
             }
             10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
-            11..=14 => (Command::Delete { id }, Asked::End(id)),
-            15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
+            11..=13 => (Command::Delete { id }, Asked::End(id)),
+            14 | 15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
             16 => {
                 let retry = self.dice.percent(80);
                 let asked = Asked::Change(id, None);
