@@ -280,7 +280,7 @@ impl Model {
         };
         let progress = |(job, held): &(&Job, &Held)| {
             let part = held.progress.filter(|&part| part > 0.0);
-            json!({"uuid": job.name, "progress": part.map_or(json!(0), |part| json!(part))})
+            json!({"uuid": job.name, "progress": part.map_or_else(|| json!(0), |part| json!(part))})
         };
         let here = || self.workers.iter().filter(|worker| worker.queue == queue);
         let names = |busy: bool| {
