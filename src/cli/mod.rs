@@ -8,11 +8,13 @@ mod files;
 mod fsync;
 mod journal;
 mod log;
+mod processor;
 mod progress;
 mod query_timeout;
 mod result_ttl;
 mod serve;
 mod size;
+mod tick;
 mod times;
 mod work;
 
