@@ -25,11 +25,13 @@ pub enum Door {
     Pinpriq,
     /// HTTP: all that is asked by it (`protocols/jobq.md`).
     Http,
+    /// Messages on standard input and output (`protocols/processor.md`): one connection at most.
+    Processor,
 }
 
 impl Door {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::JobCentre, Self::Pinpriq, Self::Http];
+    pub const ALL: [Self; 4] = [Self::JobCentre, Self::Pinpriq, Self::Http, Self::Processor];
 
     /// Its place among all.
     #[must_use]
@@ -45,16 +47,18 @@ impl Door {
             Self::JobCentre => "job-centre",
             Self::Pinpriq => "pinpriq",
             Self::Http => "http",
+            Self::Processor => "processor",
         }
     }
 
-    /// The port that is meant for it.
+    /// The port that is meant for it; 0: it has none.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
             Self::JobCentre => 11400,
             Self::Pinpriq => 11401,
             Self::Http => 11480,
+            Self::Processor => 0,
         }
     }
 }
@@ -108,7 +112,7 @@ pub enum Action {
 }
 
 /// What goes wrong although its client cannot be told, so that the operator has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// There was no place left for a job, and its protocol has no answer to a put.
     PutLost,
@@ -121,10 +125,32 @@ pub enum Trouble {
     UnknownRequest(u8),
     /// A worker could not be made to take jobs, again and again. It was dropped.
     WorkerDropped(WorkerId),
+    /// What a protocol says in its log instead of an answer.
+    Remark(Box<Remark>),
 }
 
-/// Trouble with a client, for the log. Not all of much trouble is told.
+/// A line of the log. Each one is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// How bad it is.
+    pub severity: Severity,
+    /// A sentence, without a line end in it.
+    pub text: String,
+}
+
+/// How bad it is what a line of the log tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Something that was asked for was not done.
+    Error,
+    /// Something is not as it should be.
+    Warn,
+    /// It is good to know.
+    Info,
+}
+
+/// Trouble with a client, for the log. Not all of much trouble is told, except for remarks.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Whose trouble it is.
     pub client: ClientId,

@@ -11,6 +11,7 @@
 pub mod http;
 pub mod job_centre;
 pub mod pinpriq;
+pub mod processor;
 mod refused;
 mod reply_line;
 
@@ -50,6 +51,8 @@ pub struct Shared {
     pub figures: Option<Box<Figures>>,
     /// What HTTP requests are read into, and their answers written.
     http: http::Workspace,
+    /// What the operator has decided about the processor.
+    pub processor: processor::Settings,
 }
 
 impl Shared {
@@ -67,6 +70,7 @@ impl Shared {
             now: Now::default(),
             figures: None,
             http: http::Workspace::default(),
+            processor: processor::Settings::default(),
         }
     }
 
@@ -130,6 +134,8 @@ pub enum Session {
     Agent(Box<http::agent::Agent>),
     /// A connection to such a worker.
     Call(Box<http::agent::Call>),
+    /// Messages.
+    Processor(Box<processor::Session>),
     /// A client that is sent away.
     Refused,
 }
@@ -144,7 +150,14 @@ impl Session {
             Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
             Door::Pinpriq => Self::Pinpriq(Box::default()),
             Door::Http => Self::Http(Box::new(http::Session::new(now))),
+            Door::Processor => Self::processor(&processor::Settings::default(), now),
         }
+    }
+
+    /// A session of the processor, which speaks like this.
+    #[must_use]
+    pub fn processor(settings: &processor::Settings, now: Now) -> Self {
+        Self::Processor(Box::new(processor::Session::new(settings, now)))
     }
 
     /// A session for a connection that there is no place for: says so, if its protocol can, and
@@ -154,7 +167,7 @@ impl Session {
         match door {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
-            Door::Pinpriq => {}
+            Door::Pinpriq | Door::Processor => {}
             Door::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Refused
@@ -173,6 +186,7 @@ impl Session {
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
+            Self::Processor(session) => session.poll_command(input, shared, out),
             Self::Agent(_) | Self::Refused => refused::poll_command(input),
         }
     }
@@ -196,6 +210,7 @@ impl Session {
         &mut self,
         serial: u32,
         reply: &Reply<'_>,
+        now: Now,
         out: &mut OutBuf,
     ) -> Option<Trouble> {
         match self {
@@ -216,6 +231,7 @@ impl Session {
                 session.handle_reply(reply, out);
                 None
             }
+            Self::Processor(session) => session.handle_reply(serial, reply, now, out),
             Self::Refused => unreachable!("a refused session submits nothing"),
         }
     }
@@ -227,7 +243,7 @@ impl Session {
             Self::JobCentre(session) => session.waits_for(),
             Self::Pinpriq(session) => session.standing_take(),
             Self::Http(session) => session.waits_for(),
-            Self::Agent(_) | Self::Call(_) | Self::Refused => None,
+            Self::Agent(_) | Self::Call(_) | Self::Processor(_) | Self::Refused => None,
         }
     }
 
@@ -237,9 +253,12 @@ impl Session {
     pub fn standing_take(&self) -> Option<u32> {
         match self {
             Self::Pinpriq(session) => session.standing_take(),
-            Self::JobCentre(_) | Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {
-                None
-            }
+            Self::JobCentre(_)
+            | Self::Http(_)
+            | Self::Agent(_)
+            | Self::Call(_)
+            | Self::Processor(_)
+            | Self::Refused => None,
         }
     }
 
@@ -261,6 +280,7 @@ impl Session {
     pub fn wants_turn(&self) -> bool {
         match self {
             Self::Http(session) => session.wants_turn(),
+            Self::Processor(session) => session.wants_turn(),
             _ => false,
         }
     }
@@ -269,7 +289,7 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
-        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_))
+        matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Processor(_))
     }
 
     /// When its client will have been too slow, as things stand after its last turn.
@@ -279,6 +299,7 @@ impl Session {
             Self::Http(session) => session.deadline(),
             Self::Agent(session) => session.deadline(),
             Self::Call(session) => session.deadline(),
+            Self::Processor(session) => session.deadline(),
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
         }
     }
@@ -292,6 +313,10 @@ impl Session {
                 Late::Spared
             }
             Self::Call(session) => session.handle_timeout(),
+            Self::Processor(session) => {
+                session.handle_timeout();
+                Late::Spared
+            }
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
         }
     }
@@ -301,7 +326,15 @@ impl Session {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
+            Self::Processor(session) => session.handle_broken_output(),
             Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {}
+        }
+    }
+
+    /// Nothing will come in behind what is there: it is offered once more.
+    pub fn handle_eof(&mut self) {
+        if let Self::Processor(session) = self {
+            session.handle_eof();
         }
     }
 
@@ -313,6 +346,7 @@ impl Session {
             Self::JobCentre(session) => session.wants_input(),
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
+            Self::Processor(session) => session.wants_input(),
             Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }
@@ -325,6 +359,7 @@ impl Session {
             Self::JobCentre(session) => session.is_settled(),
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
+            Self::Processor(session) => session.is_settled(),
             Self::Agent(_) | Self::Call(_) | Self::Refused => true,
         }
     }

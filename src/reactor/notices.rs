@@ -1,8 +1,8 @@
 //! Trouble with clients, in sentences for the log.
 
-use crate::model::core::{Notice, Trouble};
+use crate::model::core::{Notice, Severity, Trouble};
 use std::net::SocketAddr;
-use tracing::warn;
+use tracing::{error, info, warn};
 
 /// Logs a notice about the client at this address, if it is still known.
 pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
@@ -39,5 +39,10 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "a worker could not be reached, or gave no sensible answer, several times in a row: it \
              was dropped, and its jobs go back to their queues"
         ),
+        Trouble::Remark(remark) => match remark.severity {
+            Severity::Error => error!("{}", remark.text),
+            Severity::Warn => warn!("{}", remark.text),
+            Severity::Info => info!("{}", remark.text),
+        },
     }
 }

@@ -210,7 +210,7 @@ impl Server {
             if completion.ticket.client == nobody {
                 see(&completion.reply);
             } else {
-                hand_to_other(&mut self.connections, &mut self.lists, &completion);
+                hand_to_other(&mut self.connections, &mut self.lists, &completion, now);
             }
         }
         self.deliver(None, now);

@@ -3,6 +3,7 @@
 use crate::base::buf::{InBuf, OutBuf};
 use crate::base::deadlines::Timer;
 use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
+use crate::base::time::Now;
 use crate::model::core::{Door, Trouble};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
@@ -83,9 +84,13 @@ impl Connection {
 
     /// Lets the session write a reply.
     #[inline]
-    pub(super) fn handle_reply(&mut self, completion: &Completion<'_>) -> Option<Trouble> {
+    pub(super) fn handle_reply(
+        &mut self,
+        completion: &Completion<'_>,
+        now: Now,
+    ) -> Option<Trouble> {
         let serial = completion.ticket.serial;
-        self.session.handle_reply(serial, &completion.reply, &mut self.output)
+        self.session.handle_reply(serial, &completion.reply, now, &mut self.output)
     }
 
     /// Whether the peer has got all that it will get.

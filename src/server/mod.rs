@@ -33,7 +33,7 @@ use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::watch::Watch;
-use crate::protocol::{Session, Shared, Step};
+use crate::protocol::{Session, Shared, Step, processor};
 use crate::store::Counts;
 use agents::Agents;
 use connection::{Connection, Way};
@@ -74,6 +74,7 @@ fn hand_to_other(
     connections: &mut Slab<Connection>,
     lists: &mut Lists,
     completion: &Completion<'_>,
+    now: Now,
 ) -> Option<Trouble> {
     let client = completion.ticket.client;
     // A late reply may find nobody any more.
@@ -83,11 +84,11 @@ fn hand_to_other(
         Way::Called => lists.called.push(client),
         Way::Agent => {
             lists.awake.push_back(client);
-            return connection.handle_reply(completion);
+            return connection.handle_reply(completion, now);
         }
     }
     connection.output.prepare(&mut lists.pool);
-    let trouble = connection.handle_reply(completion);
+    let trouble = connection.handle_reply(completion, now);
     if connection.session.owes_command() {
         lists.owing.push_back(client);
     }
@@ -132,6 +133,13 @@ impl Server {
     #[must_use]
     pub fn with_result_ttl(mut self, ttl: Duration) -> Self {
         self.shared.result_ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The same server, whose processor speaks like this.
+    #[must_use]
+    pub fn with_processor(mut self, settings: processor::Settings) -> Self {
+        self.shared.processor = settings;
         self
     }
 
@@ -193,9 +201,9 @@ impl Server {
                 && let Some(connection) = self.connections.get_mut(client)
             {
                 self.counters.answered += 1;
-                connection.handle_reply(&completion)
+                connection.handle_reply(&completion, now)
             } else {
-                hand_to_other(&mut self.connections, &mut self.lists, &completion)
+                hand_to_other(&mut self.connections, &mut self.lists, &completion, now)
             };
             if let Some(trouble) = trouble {
                 self.notices.note(client, trouble, now);
@@ -246,13 +254,13 @@ impl Server {
         while let Some(completion) = self.engine.poll_completion() {
             if completion.ticket.client == client {
                 self.counters.answered += 1;
-                if let Some(trouble) = connection.handle_reply(&completion) {
+                if let Some(trouble) = connection.handle_reply(&completion, now) {
                     self.notices.note(client, trouble, now);
                 }
                 continue;
             }
             let other = completion.ticket.client;
-            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion);
+            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion, now);
             if let Some(trouble) = trouble {
                 self.notices.note(other, trouble, now);
             }

@@ -15,7 +15,7 @@ pub(super) struct Notices {
 }
 
 /// How many kinds of trouble there are.
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -26,22 +26,28 @@ struct Kind {
     told: u32,
 }
 
-fn kind(trouble: Trouble) -> usize {
+fn kind(trouble: &Trouble) -> usize {
     match trouble {
         Trouble::PutLost => 0,
         Trouble::TooLarge(_) => 1,
         Trouble::TooManySubscriptions => 2,
         Trouble::UnknownRequest(_) => 3,
         Trouble::WorkerDropped(_) => 4,
+        Trouble::Remark(_) => 5,
     }
 }
 
 impl Notices {
-    /// Counts trouble, and tells it unless enough of its kind was told lately.
+    /// Counts trouble, and tells it unless enough of its kind was told lately. A remark is told in
+    /// any case: whoever makes them bounds how many there are in a turn.
     #[cold]
     pub(super) fn note(&mut self, client: ClientId, trouble: Trouble, now: Now) {
-        let kind = &mut self.kinds[kind(trouble)];
+        let kind = &mut self.kinds[kind(&trouble)];
         kind.total += 1;
+        if let Trouble::Remark(_) = trouble {
+            let total = kind.total;
+            return self.untold.push_back(Notice { client, trouble, total });
+        }
         if now.mono >= kind.since.after(NOTICE_WINDOW) {
             kind.told = 0;
         }
@@ -72,14 +78,14 @@ mod tests {
     fn much_trouble_of_one_kind_is_counted_and_told_in_part() {
         let mut notices = Notices::default();
         let mut told = |at: Mono, troubles: &[Trouble]| {
-            for &trouble in troubles {
-                notices.note(CLIENT, trouble, Now { mono: at, ..Now::default() });
+            for trouble in troubles {
+                notices.note(CLIENT, trouble.clone(), Now { mono: at, ..Now::default() });
             }
             std::iter::from_fn(|| notices.poll()).map(|notice| notice.total).collect::<Vec<_>>()
         };
         let most: Vec<u64> = (1..=u64::from(NOTICES_PER_WINDOW)).collect();
         let start = Mono(5);
-        assert_eq!(told(start, &[Trouble::UnknownRequest(0); 100]), most);
+        assert_eq!(told(start, &vec![Trouble::UnknownRequest(0); 100]), most);
         assert_eq!(told(start, &[Trouble::UnknownRequest(1)]), NONE);
         assert_eq!(told(start, &[Trouble::PutLost, Trouble::TooManySubscriptions]), [1, 1]);
         let end = start.after(NOTICE_WINDOW);

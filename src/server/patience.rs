@@ -46,7 +46,12 @@ impl Server {
         let late = connection.session.handle_timeout(&mut self.shared, &mut connection.output);
         self.lists.touch(client, connection);
         match late {
-            Late::Spared => self.watch_session(client),
+            Late::Spared => {
+                if connection.session.wants_turn() {
+                    self.lists.go_on(client, connection);
+                }
+                self.watch_session(client);
+            }
             Late::Dismissed => {
                 connection.over = true;
                 self.lists.go_on(client, connection);

@@ -22,7 +22,10 @@ impl Core for Server {
         if !full {
             counters.accepted += 1;
             counters.open += 1;
-            let session = Session::new(door, now);
+            let session = match door {
+                Door::Processor => Session::processor(&self.shared.processor, now),
+                _ => Session::new(door, now),
+            };
             let timed = session.is_timed();
             let client = self.connections.insert(Connection::new(door, session));
             if timed {
@@ -82,6 +85,10 @@ impl Core for Server {
         if let Some(connection) = self.connections.get_mut(client) {
             connection.peer_closed = true;
             connection.eof = true;
+            if let Session::Processor(_) = connection.session {
+                connection.session.handle_eof();
+                self.run_buffered(client, b"", now);
+            }
             self.settle(client, now);
         }
     }

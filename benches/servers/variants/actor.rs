@@ -7,6 +7,7 @@
 use super::connection::{Desk, Seat, Turn, now};
 use super::owned::{Commands, Replies};
 use jobcentre::base::slab::Slab;
+use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
@@ -140,7 +141,7 @@ impl Desk for ActorDesk {
             let session = seat.session.as_mut().expect("it never leaves its seat");
             seat.output.prepare(turn.pool);
             replies.each(|serial, reply| {
-                session.handle_reply(serial, reply, &mut seat.output);
+                session.handle_reply(serial, reply, Now::default(), &mut seat.output);
             });
         }
     }

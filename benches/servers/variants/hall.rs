@@ -69,7 +69,7 @@ impl Hall {
                 }
             };
             let session = seat.session.as_mut().expect("who asked has a session");
-            session.handle_reply(serial, &completion.reply, &mut seat.output);
+            session.handle_reply(serial, &completion.reply, Now::default(), &mut seat.output);
         }
     }
 

@@ -301,12 +301,15 @@ impl Shell {
         let known = |trouble| match trouble {
             Trouble::TooLarge(_) => "a job was too large to be popped",
             Trouble::UnknownRequest(_) => "a byte began no request",
-            Trouble::PutLost | Trouble::TooManySubscriptions | Trouble::WorkerDropped(_) => {
+            Trouble::PutLost
+            | Trouble::TooManySubscriptions
+            | Trouble::WorkerDropped(_)
+            | Trouble::Remark(_) => {
                 panic!("{trouble:?}")
             }
         };
         while let Some(notice) = self.server.poll_notice() {
-            let what = known(notice.trouble);
+            let what = known(notice.trouble.clone());
             self.told.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();
             assert!(notice.total <= count, "{notice:?}, which came {count} times");
