@@ -29,7 +29,7 @@ use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::core::{Action, Trouble};
+use crate::model::core::{Action, Door, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::watch::Watch;
@@ -382,7 +382,9 @@ impl Server {
     fn watch_flush(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let ends = connection.peer_closed || connection.over;
-        let waits = ends && !connection.output.is_empty();
+        // Standard output is nobody who could be cut off: what it does not take yet, it will.
+        let patient = connection.door == Door::Processor;
+        let waits = ends && !connection.output.is_empty() && !patient;
         if waits && connection.deadline.is_none() {
             connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
         }
