@@ -51,8 +51,12 @@ impl Serve {
         log::start(config.log_format, config.log_level);
         match serve(&config) {
             Ok((ending, whole)) => {
-                report(ending);
-                if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+                if whole {
+                    report(ending);
+                    return ExitCode::SUCCESS;
+                }
+                error!("stopped because stdin or stdout failed");
+                ExitCode::FAILURE
             }
             Err(error) => {
                 error!("{error}");

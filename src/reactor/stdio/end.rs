@@ -176,11 +176,93 @@ fn is_multiplexer(stat: &Stat) -> bool {
 }
 
 /// Whether this is what Rust's runtime puts in the place of a descriptor that was closed when the
-/// program began: `/dev/null`, opened for reading and writing, and not to be closed by `exec`. A
-/// shell's `>/dev/null` is for writing only; what other languages open for a child was to be closed
-/// by `exec`, and Linux still shows that.
+/// program began: `/dev/null`, opened for reading and writing. A shell's `>/dev/null` is for
+/// writing only. What was opened for both by whoever started us looks the same, and is refused
+/// with it: nobody is to lose assignments without knowing.
 fn was_closed(stat: &Stat, flags: OFlags) -> bool {
     let null = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == makedev(1, 3);
-    null && flags & OFlags::RWMODE == OFlags::RDWR && !flags.contains(OFlags::CLOEXEC)
+    null && flags & OFlags::RWMODE == OFlags::RDWR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::pipe;
+
+    fn shared(fd: &OwnedFd) -> End {
+        End { fd: fd.try_clone().unwrap(), way: Way::Shared, registered: false }
+    }
+
+    fn flags(fd: &OwnedFd) -> OFlags {
+        fcntl_getfl(fd).unwrap()
+    }
+
+    #[test]
+    fn a_pipe_that_cannot_be_opened_anew_does_not_block_either() {
+        let (reading, writing) = pipe().unwrap();
+        let before = (flags(&reading), flags(&writing));
+        let (input, output) = (shared(&reading), shared(&writing));
+        let mut piece = vec![0; READ_BUDGET];
+        assert_eq!(input.read(&mut piece).unwrap_err().kind(), ErrorKind::WouldBlock);
+        let long: Vec<u8> = (0..=u8::MAX).cycle().take(1_000_003).collect();
+        let (mut sent, mut got) = (0, Vec::new());
+        while got.len() < long.len() {
+            let (count, writable) = output.write(&long[sent..]).unwrap();
+            sent += count;
+            assert!(!writable || count >= READ_BUDGET || sent == long.len());
+            let count = input.read(&mut piece).unwrap();
+            got.extend_from_slice(&piece[..count]);
+        }
+        assert_eq!(got, long);
+        assert_eq!((flags(&reading), flags(&writing)), before);
+        drop((output, writing));
+        assert_eq!(input.read(&mut piece).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_broken_in_every_way() {
+        let (reading, writing) = pipe().unwrap();
+        let own = End::open(writing.as_fd(), Direction::Out).unwrap();
+        let shared = shared(&writing);
+        drop(reading);
+        for end in [own, shared] {
+            assert_eq!(end.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_opened_anew_and_left_as_it_was() {
+        let (reading, writing) = pipe().unwrap();
+        let before = (flags(&reading), flags(&writing));
+        let input = End::open(reading.as_fd(), Direction::In).unwrap();
+        let output = End::open(writing.as_fd(), Direction::Out).unwrap();
+        assert_eq!((input.way, output.way), (Way::Own, Way::Own));
+        assert!(flags(&input.fd).contains(OFlags::NONBLOCK));
+        assert_eq!((flags(&reading), flags(&writing)), before);
+        let (full, writable) = output.write(&vec![1; 4_000_000]).unwrap();
+        assert!(!writable || full >= READ_BUDGET);
+        let mut piece = [0; 10];
+        assert_eq!(input.read(&mut piece).unwrap(), 10);
+    }
+
+    #[test]
+    fn an_end_for_the_other_direction_is_refused() {
+        let (reading, writing) = pipe().unwrap();
+        assert_eq!(End::open(reading.as_fd(), Direction::Out).unwrap_err(), Errno::BADF);
+        assert_eq!(End::open(writing.as_fd(), Direction::In).unwrap_err(), Errno::BADF);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_what_stands_for_a_closed_descriptor_counts_as_closed() {
+        let null = |access| open("/dev/null", access, Mode::empty()).unwrap();
+        let output = |fd: OwnedFd| End::open(fd.as_fd(), Direction::Out).map(|_| ());
+        assert_eq!(output(null(OFlags::RDWR)), Err(Errno::BADF));
+        assert_eq!(output(null(OFlags::WRONLY)), Ok(()));
+        let other = open("/dev/zero", OFlags::RDWR, Mode::empty()).unwrap();
+        assert_eq!(output(other), Ok(()));
+        assert!(End::open(null(OFlags::RDWR).as_fd(), Direction::In).is_ok());
+    }
 }

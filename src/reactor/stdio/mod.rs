@@ -41,9 +41,17 @@ use mio::event::Event;
 use mio::{Interest, Registry};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use tracing::{error, info, warn};
+
+/// What is wrong with a stdout that cannot be used from the start.
+const CLOSED: &str = "it is closed, or open for reading only, or /dev/null opened for both: to \
+                      throw everything away on purpose, write >/dev/null";
+
+/// What is wrong with a stdout that nobody takes anything from any more.
+const UNREAD: &str = "nobody reads it any more";
 
 /// What the reactor knows of the standard streams apart from their bytes.
 #[derive(Debug, Default)]
@@ -51,7 +59,7 @@ pub(super) struct State {
     /// Whose streams they are, while they are served.
     client: Option<ClientId>,
     /// Why nothing can be written, found out before the run began.
-    closed: Option<Errno>,
+    closed: Option<&'static str>,
     /// Something could not be read or written.
     pub(super) failed: bool,
 }
@@ -116,7 +124,8 @@ impl<C: Core> Reactor<C> {
         };
         let (output, closed) = match output {
             Ok(end) => (Some(end), None),
-            Err(error) => (None, Some(error)),
+            Err(Errno::BADF) => (None, Some(CLOSED)),
+            Err(_) => (None, Some(UNREAD)),
         };
         let stream = Stream::Stdio(Box::new(Stdio { input, output, left: None }));
         self.sockets.insert(client, Socket::connected(stream, false));
@@ -134,8 +143,8 @@ impl<C: Core> Reactor<C> {
 
     /// What can be said before the first event.
     pub(super) fn begin_stdio(&mut self) {
-        if let Some(error) = self.stdio.closed.take() {
-            self.lose_stdout(&error.into());
+        if let Some(why) = self.stdio.closed.take() {
+            self.lose_stdout(&why);
         }
     }
 
@@ -151,7 +160,7 @@ impl<C: Core> Reactor<C> {
         }
         // It is registered for writing only, so this is the end of both directions.
         if event.is_error() || event.is_write_closed() {
-            return self.lose_stdout(&Errno::PIPE.into());
+            return self.lose_stdout(&UNREAD);
         }
         if !socket.writable {
             socket.writable = true;
@@ -182,7 +191,7 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Nobody takes what is written: there is no sense in going on.
-    fn lose_stdout(&mut self, error: &io::Error) {
+    fn lose_stdout(&mut self, why: &dyn Display) {
         let Some(client) = self.stdio.client else { return };
         let Some(socket) = self.sockets.get_mut(client) else { return };
         let Stream::Stdio(stdio) = &mut socket.stream else { return };
@@ -196,7 +205,7 @@ impl<C: Core> Reactor<C> {
         let unsent = self.core.output(client).len();
         error!(
             unsent,
-            "stdout cannot be written ({error}): nobody would hear what is assigned, so the server \
+            "stdout cannot be written ({why}): nobody would hear what is assigned, so the server \
              stops. Queued jobs are kept if there is a data directory"
         );
         self.core.handle_broken_output(client, self.now);
