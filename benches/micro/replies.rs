@@ -58,6 +58,7 @@ fn job(bencher: Bencher, size: usize) {
             urgency: Urgency::Number((number >> (1 + serial % 60)).cast_signed()),
             payload: Payload { encoding: Encoding::Json, bytes: text.as_bytes() },
             lease: Lease(0),
+            named: false,
         })
     });
 }

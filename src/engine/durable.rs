@@ -87,6 +87,9 @@ fn growth(command: &Command<'_>) -> Option<usize> {
             Watch::Note { event, .. } => Some(event.len()),
             _ => None,
         },
+        Command::Work(Work::PutNamed { job, payload, .. }) => {
+            Some(job.queue.len() + job.name.len() + payload.bytes.len())
+        }
         Command::Work(Work::Enlist(worker)) => {
             let names = worker.queues.into_iter().flatten().map(|name| name.len() + 5);
             Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
@@ -144,7 +147,7 @@ impl Durable {
             Command::Put { .. }
                 | Command::Take { .. }
                 | Command::Pop { .. }
-                | Command::Work(Work::TakeAny)
+                | Command::Work(Work::TakeAny | Work::Survey { .. })
         );
         self.record(names_job, now);
     }

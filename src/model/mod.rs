@@ -10,6 +10,7 @@ pub mod event;
 pub mod figures;
 pub mod id;
 pub mod job;
+pub mod named;
 pub mod owned;
 pub mod query;
 pub mod reply;

@@ -16,6 +16,7 @@ pub struct OwnedJob {
     encoding: Encoding,
     bytes: Box<[u8]>,
     lease: Lease,
+    named: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,7 @@ impl OwnedJob {
             encoding: job.payload.encoding,
             bytes: job.payload.bytes.into(),
             lease: job.lease,
+            named: job.named,
         }
     }
 
@@ -56,6 +58,7 @@ impl OwnedJob {
             },
             payload: Payload { encoding: self.encoding, bytes: &self.bytes },
             lease: self.lease,
+            named: self.named,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::base::time::Mono;
 use crate::model::figures::Page;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
+use crate::model::named::Survey;
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
 use crate::model::work::{Constraint, Progress, WorkerId};
@@ -88,6 +89,8 @@ pub enum Reply<'a> {
     Rows(&'a Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
     Seen(Box<Sight<'a>>),
+    /// Some of the jobs of a queue.
+    Survey(&'a Survey),
     /// The worker is on the list.
     Worker(WorkerId),
     /// A pop would have selected this job, which is too large for it; it stays.
@@ -107,7 +110,11 @@ pub struct JobView<'a> {
     pub payload: Payload<'a>,
     /// The lease under which it was handed out last.
     pub lease: Lease,
+    /// Whether it has a name, which its payload says.
+    pub named: bool,
 }
+
+const _: () = assert!(size_of::<JobView<'_>>() == 80 && size_of::<Reply<'_>>() == 80);
 
 /// Everything about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +153,8 @@ pub enum Refusal {
     QueueExists,
     /// The log of the job takes no more events.
     LogFull,
+    /// This job has the name already.
+    NameTaken(JobId),
     /// Somebody works on the job, or it has come to its end: it cannot be cancelled.
     TooLate(JobId),
 }

@@ -4,6 +4,7 @@ use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
 use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
+use crate::model::named::Portion;
 use crate::model::work::WorkerId;
 
 /// What an entry of a journal says.
@@ -59,6 +60,8 @@ pub struct Snapshot<'a> {
     pub state: State<'a>,
     /// Its record, if its queue is watched.
     pub history: Option<History<'a>>,
+    /// The name that its sender gave it, if any.
+    pub name: Option<&'a [u8]>,
 }
 
 /// The record of a job.
@@ -85,6 +88,8 @@ pub struct State<'a> {
     pub result: Option<Payload<'a>>,
     /// What went wrong last, for people.
     pub message: Option<&'a str>,
+    /// How much of it is done, if somebody has said to work on it.
+    pub progress: Option<Portion>,
 }
 
 /// What a job is doing, as far as that outlives its holder.

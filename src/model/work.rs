@@ -5,6 +5,7 @@
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
 use crate::model::job::{Lease, Payload, Status};
+use crate::model::named::{Named, Portion};
 use crate::model::reply::Sight;
 
 /// A worker that was enlisted: unique for the life of the data, rising.
@@ -15,7 +16,8 @@ pub struct WorkerId(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub enum Work<'a> {
     /// Put a worker on the list. Answered by `Reply::Worker`. It takes nothing before
-    /// [`Work::Serve`].
+    /// [`Work::Serve`]. One without a URL is the processor, which nobody calls and nobody dismisses:
+    /// there is one at most, and enlisting it again changes nothing.
     Enlist(Worker<'a>),
     /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
     /// `Reply::NoWorker`.
@@ -29,6 +31,53 @@ pub enum Work<'a> {
     Serve {
         /// Which.
         worker: WorkerId,
+    },
+    /// As [`Work::Serve`], and whatever the client holds from now on it holds for so long at a time.
+    /// Of what the worker holds, that goes back which nobody has said to work on.
+    Resume {
+        /// Which.
+        worker: WorkerId,
+        /// The lease of everything that is handed out to the client, in milliseconds.
+        lease_ms: u64,
+    },
+    /// The asking client acts for its worker no longer: what it waits for is cancelled, and what it
+    /// holds the worker goes on to hold. Answered by `Reply::Done`.
+    Resign,
+    /// Make a job that has a name. Answered by `Reply::Put`, or `Refusal::NameTaken`.
+    PutNamed {
+        /// Queue and name, which no other job has.
+        job: Named<'a>,
+        /// How urgent the job is.
+        urgency: i64,
+        /// What it carries.
+        payload: Payload<'a>,
+    },
+    /// The client works on a job that it holds: its lease begins anew, and so much is done of it;
+    /// `None`: as much as before, which is nothing at first. Answered like a release.
+    Proceed {
+        /// Which.
+        job: Named<'a>,
+        /// How much is done.
+        progress: Option<Portion>,
+    },
+    /// A job that the client holds is done, with nothing to say about it. Answered like a release.
+    FinishNamed {
+        /// Which.
+        job: Named<'a>,
+    },
+    /// Make an end of a job, whoever holds it. Answered by `Reply::Done` or `Reply::NoJob`.
+    Remove {
+        /// Which.
+        job: Named<'a>,
+    },
+    /// What the jobs of a queue are doing, from a place on that an earlier answer gave, 0 at first.
+    /// Answered by `Reply::Survey`, a bounded number at a time; each job that stays where it is
+    /// counts once.
+    Survey {
+        /// The name of the queue.
+        queue: &'a [u8],
+        /// Where to go on.
+        from: u32,
     },
     /// Hand the most urgent ready job of those that were put with `Terms::followed`, whatever
     /// their queues, to the client. Answered as `Command::Take` that waits forever.

@@ -30,6 +30,8 @@ pub(super) struct Agents {
     seen: u64,
     /// No worker that came up to then has a later number.
     next: u64,
+    /// How many of those have no URL, and so no agent: the processor, which stays on the list.
+    silent: usize,
 }
 
 impl Agents {
@@ -81,6 +83,11 @@ impl Server {
         self.agents.seen = self.engine.list_changes();
         let mut new = Vec::new();
         for (id, worker) in self.engine.workers(WorkerId(self.agents.next)) {
+            if worker.url.is_empty() {
+                self.agents.silent += 1;
+                self.agents.next = id.0 + 1;
+                continue;
+            }
             let address = Address::parse(worker.url);
             new.push((id, address.ok().map(|address| Agent::new(id, &worker, address))));
         }
@@ -91,7 +98,7 @@ impl Server {
                 None => self.drop_worker(id, now),
             }
         }
-        if self.agents.len() > self.engine.counts().workers {
+        if self.agents.len() > self.engine.counts().workers - self.agents.silent {
             for (&worker, &client) in &self.agents.by_worker {
                 if !self.engine.is_on_list(worker)
                     && let Some(connection) = self.connections.get_mut(client)

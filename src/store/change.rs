@@ -66,6 +66,18 @@ impl Store {
         self.change_by(ticket, slot, wish, claim, now, fx);
     }
 
+    /// [`Store::change`] for where it is not done for each request.
+    #[inline(never)]
+    pub(super) fn change_slowly(
+        &mut self,
+        ticket: Ticket,
+        wish: &Wish<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        self.change(ticket, wish, now, fx);
+    }
+
     #[inline(always)]
     fn change_by(
         &mut self,
@@ -433,6 +445,9 @@ impl Store {
     pub(super) fn leave_queue(&mut self, slot: u32) {
         if !self.vigils.is_empty() {
             self.end_vigils(slot);
+        }
+        if !self.names.is_empty() {
+            self.lose_name(slot);
         }
         let job = &self.jobs[slot];
         let (number, mortal) = (job.queue, !job.is_plain() && job.is_mortal());

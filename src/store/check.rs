@@ -89,6 +89,7 @@ impl Store {
         self.check_workers(&mut expected.held_by);
         assert!(expected.held_by.is_empty(), "a job is held by nobody");
         self.check_vigils();
+        self.names.check_invariants(&self.jobs);
         self.check_anywhere();
         let grouped: BTreeSet<u32> = self.groups.check_invariants(&self.jobs).into_iter().collect();
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");

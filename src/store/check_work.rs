@@ -33,6 +33,7 @@ impl Store {
         for (slot, job) in self.jobs.iter() {
             if job.status != Status::Held {
                 assert_eq!(job.worker(), None, "a job that nobody holds has a worker");
+                assert_eq!(job.progress(), None, "nobody works on a job that nobody holds");
             } else if job.holder < Holders::away(0) {
                 let worker = serving.get(&job.holder).copied();
                 assert_eq!(job.worker(), worker, "job {slot} is held for a wrong worker");

@@ -101,6 +101,7 @@ impl Store {
                 version: row.version,
                 events: row.events.clone(),
             }),
+            name: job.name(),
         }
     }
 
@@ -122,7 +123,7 @@ impl Store {
             Status::Buried => Stage::Buried(due()),
         };
         let (result, message) = (job.result(), job.message());
-        State { stage, retries: job.retries(), result, message }
+        State { stage, retries: job.retries(), result, message, progress: job.progress() }
     }
 
     /// When the status of a job ends by itself. O(1).
@@ -156,6 +157,9 @@ impl Store {
             slot
         };
         self.next_id = self.next_id.max(job.id.0 + 1);
+        if let Some(name) = job.name {
+            self.give_name(slot, name);
+        }
         if let Some(history) = &job.history {
             self.begin_watch(queue);
             let row = self.make_record(slot, None, history.state, history.modified);
@@ -272,6 +276,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         job.resume_outcome(state.result, state.message);
+        job.set_progress(state.progress);
         match state.stage {
             Stage::Waiting => self.enqueue(slot, now),
             Stage::Running { worker, until, lease } => {

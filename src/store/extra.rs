@@ -3,6 +3,7 @@
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
 use crate::model::job::{Encoding, Lease, Terms};
+use crate::model::named::Portion;
 use crate::model::row::Row;
 use crate::model::work::WorkerId;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ pub(super) struct Work {
     pub(super) anywhere: u32,
     /// The workers that it is not offered to, in rising order.
     pub(super) refused_by: Vec<WorkerId>,
+    /// The name that its sender gave it.
+    pub(super) name: Option<Box<[u8]>>,
+    /// How much of it is done, if whoever holds it has said to work on it.
+    pub(super) progress: Option<Portion>,
 }
 
 const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");

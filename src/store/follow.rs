@@ -3,6 +3,7 @@
 use super::jobs::Job;
 use crate::base::limits::REFUSERS_MAX;
 use crate::model::job::{Lease, Payload};
+use crate::model::named::Portion;
 use crate::model::work::WorkerId;
 
 impl Job {
@@ -51,6 +52,26 @@ impl Job {
     /// The lease under which it was handed out before a restart.
     pub(super) fn resume_lease(&mut self, lease: Lease) {
         self.enrich().lease = lease;
+    }
+
+    /// The name that its sender gave it.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        self.work()?.name.as_deref()
+    }
+
+    pub(super) fn set_name(&mut self, name: &[u8]) {
+        self.work_mut().name = Some(name.into());
+    }
+
+    /// How much of it is done, if whoever holds it has said to work on it.
+    pub(super) fn progress(&self) -> Option<Portion> {
+        self.work()?.progress
+    }
+
+    pub(super) fn set_progress(&mut self, progress: Option<Portion>) {
+        if progress != self.progress() {
+            self.work_mut().progress = progress;
+        }
     }
 
     /// The workers that it is not offered to, in rising order.

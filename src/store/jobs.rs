@@ -189,12 +189,14 @@ impl Job {
     /// What a client gets to see. O(1).
     #[inline]
     pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
-        let (bytes, urgency, lease) = match &self.body {
+        let (bytes, urgency, lease, named) = match &self.body {
             Body::Plain(bytes) if self.rank != NEVER_RANK => {
-                (&**bytes, Urgency::Number(number(self.rank)), Lease(0))
+                (&**bytes, Urgency::Number(number(self.rank)), Lease(0), false)
             }
-            Body::Plain(bytes) => (&**bytes, Urgency::Never, Lease(0)),
-            Body::Rich(extra) => (extra.payload(), self.urgency(), extra.lease),
+            Body::Plain(bytes) => (&**bytes, Urgency::Never, Lease(0), false),
+            Body::Rich(extra) => {
+                (extra.payload(), self.urgency(), extra.lease, self.name().is_some())
+            }
         };
         JobView {
             id: JobId(self.id),
@@ -202,6 +204,7 @@ impl Job {
             urgency,
             payload: Payload { encoding: self.encoding, bytes },
             lease,
+            named,
         }
     }
 

@@ -33,6 +33,8 @@ mod holders;
 mod ids;
 mod jobs;
 mod life;
+mod named;
+mod names;
 mod queues;
 mod records;
 mod retry;
@@ -64,6 +66,7 @@ use holders::Holders;
 use ids::Ids;
 use jobs::{Job, Jobs};
 use life::Event;
+use names::Names;
 use queues::Queues;
 use records::NO_STATE;
 use std::collections::BTreeMap;
@@ -128,6 +131,7 @@ pub struct Store {
     workers: Workers,
     anywhere: Anywhere,
     vigils: Vigils,
+    names: Names,
     /// Answers to vigils that have ended in this call.
     told: Vec<(Ticket, Outcome)>,
     rng: Rng,
@@ -157,6 +161,7 @@ impl Store {
             workers: Workers::default(),
             anywhere: Anywhere::default(),
             vigils: Vigils::default(),
+            names: Names::new(seed),
             told: Vec::new(),
             rng: Rng::new(seed),
             next_id: 1,
@@ -226,9 +231,32 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
+        if self.is_full() {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
+        let slot = self.bring_in(ticket, queue, (urgency, turn, payload), now, fx);
+        match terms {
+            None => self.make_ready(slot, now, fx),
+            Some(terms) => self.begin(slot, terms, now, fx),
+        }
+    }
+
+    /// Whether there is no id or no place left.
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX
+    }
+
+    /// Makes a job that is nowhere yet, and says so. O(1).
+    #[inline(always)]
+    fn bring_in(
+        &mut self,
+        ticket: Ticket,
+        queue: &[u8],
+        (urgency, turn, payload): (Urgency<'_>, Turn, Payload<'_>),
+        now: Now,
+        fx: &mut Effects,
+    ) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
         self.totals.note(Deed::Put);
@@ -242,10 +270,7 @@ impl Store {
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
         fx.note(Change::Put(JobSlot(slot), JobId(id)));
-        match terms {
-            None => self.make_ready(slot, now, fx),
-            Some(terms) => self.begin(slot, terms, now, fx),
-        }
+        slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
@@ -292,7 +317,7 @@ impl Store {
     }
 
     #[inline(never)]
-    fn delete_rare(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn delete_rare(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_gone(now), JobId(job.id));
         self.withdraw(slot);

@@ -259,7 +259,8 @@ impl Store {
 
     /// Lets the lease of a job that is being held begin now, if it has one.
     pub(super) fn begin_lease(&mut self, slot: u32, now: Now) {
-        let lease_ms = self.jobs[slot].terms().lease_ms;
+        let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
+        let lease_ms = own.unwrap_or_else(|| self.jobs[slot].terms().lease_ms);
         if lease_ms > 0 {
             self.arm(slot, now.mono.after(Duration::from_millis(lease_ms)));
         }

@@ -8,6 +8,7 @@ use crate::base::limits::{LOG_BYTES_MAX, LOG_EVENTS_MAX};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventLog, Happening};
 use crate::model::figures::Page;
+use crate::model::named::Survey;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
@@ -49,6 +50,8 @@ pub enum Watched {
     Row(Arc<Row>),
     /// These are all jobs.
     Rows(Rows),
+    /// Some of the jobs of a queue, whether it is watched or not.
+    Survey(Survey),
 }
 
 impl Watched {
@@ -56,7 +59,10 @@ impl Watched {
     /// again, or counts.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        matches!(self, Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_))
+        matches!(
+            self,
+            Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_) | Self::Survey(_)
+        )
     }
 
     /// As a reply. O(1).
@@ -74,6 +80,7 @@ impl Watched {
             Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
             Self::Row(row) => Reply::Row(row),
             Self::Rows(rows) => Reply::Rows(rows),
+            Self::Survey(survey) => Reply::Survey(survey),
         }
     }
 }

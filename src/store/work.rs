@@ -9,7 +9,7 @@ use super::jobs::{Job, NONE};
 use super::life::{Event, step};
 use super::vigils::{Aim, Vigil};
 use super::workers::Enlisted;
-use super::{Change, Due, Effects, JOBS_MAX, JobSlot, Outcome, Store};
+use super::{Change, Due, Effects, JobSlot, Outcome, Store};
 use crate::base::limits::{REFUSED_REST, WORKERS_MAX};
 use crate::base::time::Now;
 use crate::model::event::Happening;
@@ -28,6 +28,15 @@ impl Store {
             Work::Enlist(ref worker) => self.enlist(ticket, worker, fx),
             Work::Dismiss { worker } => self.dismiss(ticket, worker, now, fx),
             Work::Serve { worker } => self.act_for(ticket, worker, fx),
+            Work::Resume { worker, lease_ms } => self.resume(ticket, worker, lease_ms, now, fx),
+            Work::Resign => self.resign(ticket, fx),
+            Work::PutNamed { ref job, urgency, payload } => {
+                self.put_named(ticket, job, urgency, payload, now, fx);
+            }
+            Work::Proceed { ref job, progress } => self.proceed(ticket, job, progress, now, fx),
+            Work::FinishNamed { ref job } => self.finish_named(ticket, job, now, fx),
+            Work::Remove { ref job } => self.remove_named(ticket, job, now, fx),
+            Work::Survey { queue, from } => self.survey(ticket, queue, from, fx),
             Work::TakeAny => self.take_any(ticket, now, fx),
             Work::Mind { id, lease } => self.mind(ticket, id, lease, fx),
             Work::GiveBack { id, lease, never_again } => {
@@ -47,8 +56,12 @@ impl Store {
 
     /// O(log w).
     fn enlist(&mut self, ticket: Ticket, worker: &Worker<'_>, fx: &mut Effects) {
-        let full = self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX;
-        if full || self.workers.len() >= WORKERS_MAX {
+        if let Some(processor) = self.workers.processor()
+            && worker.url.is_empty()
+        {
+            return fx.answer(ticket, Outcome::Worker(processor));
+        }
+        if self.is_full() || self.workers.len() >= WORKERS_MAX {
             return fx.answer(ticket, Outcome::Refused(Refusal::Full));
         }
         let id = JobId(self.next_id);
@@ -89,6 +102,9 @@ impl Store {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
+        if self.workers.processor() == Some(worker) {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
         fx.answer(ticket, Outcome::Done);
         if let Some(client) = self.workers[place].client {
             self.end_service(client, place, fx);
@@ -118,7 +134,7 @@ impl Store {
 
     /// A client no longer acts for its worker: what it waits for is called off, and what it holds
     /// the worker holds alone. O(w log w + h).
-    fn end_service(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
+    pub(super) fn end_service(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
         while let Some(waiter) = self.holders.first_waiter(client) {
             let (_, ticket) = self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
@@ -141,7 +157,7 @@ impl Store {
 
     /// O(h) for the jobs that the client and the worker hold, and what it costs to relieve whoever
     /// acted for the worker before, or the worker for whom the client did.
-    fn act_for(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
+    pub(super) fn act_for(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
@@ -377,6 +393,7 @@ impl Store {
     /// Nobody holds a job any more, which is still in its holder's hands as far as it says.
     pub(super) fn leave_holder(&mut self, slot: u32) {
         self.jobs[slot].set_worker(None);
+        self.jobs[slot].set_progress(None);
         while let Some(vigil) = self.vigils.first_for(slot, Aim::Free) {
             let ticket = self.end_vigil(vigil).ticket;
             self.told.push((ticket, Outcome::Done));

@@ -20,6 +20,8 @@ pub(super) struct Record {
     pub(super) id: WorkerId,
     /// Who acts for it.
     pub(super) client: Option<ClientId>,
+    /// For how long that client holds what is handed out to it, in milliseconds; 0: as the job says.
+    pub(super) lease_ms: u64,
     /// What it said of itself, if it is on the list.
     pub(super) enlisted: Option<Enlisted>,
 }
@@ -53,6 +55,11 @@ impl Enlisted {
         Self { slot, name: name.into(), url: url.into(), max_jobs, queues }
     }
 
+    /// Whether it has no URL.
+    pub(super) fn is_silent(&self) -> bool {
+        self.url.is_empty()
+    }
+
     pub(super) fn view(&self) -> Worker<'_> {
         let queues: Option<Strings<'_>> = self.queues.as_ref().map(|list| list.from(0));
         Worker { name: &self.name, url: &self.url, max_jobs: self.max_jobs, queues }
@@ -69,6 +76,8 @@ pub(super) struct Workers {
     changes: u64,
     /// How many have somebody who acts for them.
     served: u32,
+    /// The one on the list that has no URL.
+    processor: Option<WorkerId>,
 }
 
 impl Workers {
@@ -88,6 +97,19 @@ impl Workers {
         self.served > 0
     }
 
+    /// The one on the list that has no URL. O(1).
+    #[inline]
+    pub(super) fn processor(&self) -> Option<WorkerId> {
+        self.processor
+    }
+
+    /// For how long a worker holds what its client is handed out, if that is not for the job to
+    /// say. O(log w).
+    pub(super) fn lease_ms(&self, id: WorkerId) -> Option<u64> {
+        let place = self.find(id)?;
+        Some(self.places[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
+    }
+
     /// The place of a worker on the list.
     pub(super) fn find(&self, id: WorkerId) -> Option<u32> {
         let place = *self.by_id.get(&id)?;
@@ -97,7 +119,7 @@ impl Workers {
     /// The place of a worker's record, made if need be.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
         let places = &mut self.places;
-        let make = || places.insert(Record { id, client: None, enlisted: None });
+        let make = || places.insert(Record { id, client: None, lease_ms: 0, enlisted: None });
         *self.by_id.entry(id).or_insert_with(make)
     }
 
@@ -105,6 +127,9 @@ impl Workers {
     pub(super) fn enlist(&mut self, id: WorkerId, worker: Enlisted) {
         let place = self.find_or_add(id);
         self.changes += 1;
+        if worker.url.is_empty() {
+            self.processor = Some(id);
+        }
         if self.places[place].enlisted.replace(worker).is_none() {
             self.enlisted += 1;
         }
@@ -114,6 +139,9 @@ impl Workers {
     pub(super) fn strike(&mut self, place: u32) -> Option<Enlisted> {
         let struck = self.places[place].enlisted.take();
         self.changes += 1;
+        if self.processor == Some(self.places[place].id) {
+            self.processor = None;
+        }
         self.enlisted -= usize::from(struck.is_some());
         struck
     }
@@ -128,6 +156,7 @@ impl Workers {
     /// Who acts for a worker from now on. O(1).
     pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
         let former = std::mem::replace(&mut self.places[place].client, client);
+        self.places[place].lease_ms = 0;
         self.served -= u32::from(former.is_some());
         self.served += u32::from(client.is_some());
     }
@@ -157,6 +186,10 @@ impl Workers {
         assert_eq!(self.enlisted, self.places.len(), "a worker is remembered without being listed");
         let served = self.iter().filter(|(_, record)| record.client.is_some()).count();
         assert_eq!(served, self.served as usize, "the served workers are miscounted");
+        let silent = |record: &&Record| record.enlisted.as_ref().is_some_and(Enlisted::is_silent);
+        let silent: Vec<_> = self.iter().map(|(_, record)| record).filter(silent).collect();
+        let processor: Vec<_> = silent.into_iter().map(|record| record.id).collect();
+        assert_eq!(processor, self.processor.into_iter().collect::<Vec<_>>(), "a processor's URL");
         for (&id, &place) in &self.by_id {
             assert_eq!(self.places[place].id, id, "a worker is found by another number");
         }

@@ -153,7 +153,7 @@ impl Replies {
         let owned = match *reply {
             Reply::Cancelled => OwnedReply::Cancelled,
             Reply::Done => OwnedReply::Done,
-            Reply::Job(JobView { id, queue, urgency, payload, lease }) => {
+            Reply::Job(JobView { id, queue, urgency, payload, lease, named: _ }) => {
                 self.strings.push(queue);
                 self.strings.push(payload.bytes);
                 let rank = Rank::pack(urgency, &mut self.strings);
@@ -178,7 +178,7 @@ impl Replies {
                     let (queue, bytes) = (strings.next(), strings.next());
                     let urgency = rank.unpack(&mut strings);
                     let payload = Payload { encoding, bytes };
-                    Reply::Job(JobView { id, queue, urgency, payload, lease })
+                    Reply::Job(JobView { id, queue, urgency, payload, lease, named: false })
                 }
                 OwnedReply::NoJob => Reply::NoJob,
                 OwnedReply::Put(id) => Reply::Put(id),

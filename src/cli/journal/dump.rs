@@ -76,6 +76,10 @@ fn moment(out: &mut Vec<u8>, name: &str, at: Mono) {
 
 fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
     number(out, "id", job.id.0);
+    if let Some(name) = job.name {
+        member(out, "uuid");
+        push_string(out, name);
+    }
     push_queue(job.queue, out);
     member(out, "pri");
     match job.urgency {
@@ -191,6 +195,10 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
         member(out, "message");
         push_string(out, message.as_bytes());
     }
+    if let Some(progress) = state.progress {
+        member(out, "progress");
+        write!(out, "{progress}").expect("memory takes everything");
+    }
 }
 
 /// JSON as JSON; anything else as the line door shows it.
@@ -222,6 +230,7 @@ mod tests {
     use crate::model::event::{Event, Happening};
     use crate::model::id::JobId;
     use crate::model::job::{Lease, Retry};
+    use crate::model::named::Portion;
     use crate::model::snapshot::History;
     use crate::model::work::WorkerId;
 
@@ -248,8 +257,15 @@ mod tests {
             payload: Payload { encoding, bytes },
             terms: None,
             expires: None,
-            state: State { stage: Stage::Waiting, retries: 0, result: None, message: None },
+            state: State {
+                stage: Stage::Waiting,
+                retries: 0,
+                result: None,
+                message: None,
+                progress: None,
+            },
             history: None,
+            name: None,
         }
     }
 
@@ -313,7 +329,8 @@ mod tests {
         let terms = Terms { followed: true, fetch_once: true, ..Terms::default() };
         let running = Stage::Running { worker: WorkerId(2), until: None, lease: Lease(3) };
         let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
-        let state = State { stage: running, retries: 1, result, message: Some("no\n") };
+        let state =
+            State { stage: running, retries: 1, result, message: Some("no\n"), progress: None };
         let job = Snapshot { terms: Some(terms), state, ..fresh(Encoding::MsgPack, b"\x07") };
         assert_eq!(
             line(&Record::Job(job)),
@@ -327,6 +344,21 @@ mod tests {
             line(&Record::Worker(WorkerId(2), worker)),
             "worker \"id\":2,\"name\":\"w\",\"url\":\"http://w\",\"max_jobs\":4,\
              \"queues\":[\"a\",\"\u{fffd}\"]}"
+        );
+    }
+
+    #[test]
+    fn what_the_processor_knows_of_a_job_is_shown() {
+        let running =
+            Stage::Running { worker: WorkerId(2), until: Some(Mono(5_000_000)), lease: Lease(0) };
+        let progress = Portion::new(0.25);
+        let state = State { stage: running, retries: 0, result: None, message: None, progress };
+        let job = Snapshot { name: Some(b"a\"b"), state, ..fresh(Encoding::JsonLine, b"{}") };
+        assert_eq!(
+            line(&Record::Job(job)),
+            "job \"id\":7,\"uuid\":\"a\\\"b\",\"queue\":\"q\",\"pri\":-5,\"job\":{},\
+             \"state\":\"running\",\"until\":\"1970-01-01T00:00:00.005Z\",\"worker\":2,\
+             \"lease\":0,\"progress\":0.25}"
         );
     }
 
@@ -345,13 +377,25 @@ mod tests {
         );
         let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
         // The end of time is a moment like any other.
-        let state = State { stage: Stage::Kept(Mono(u64::MAX)), retries: 2, result, message: None };
+        let state = State {
+            stage: Stage::Kept(Mono(u64::MAX)),
+            retries: 2,
+            result,
+            message: None,
+            progress: None,
+        };
         assert_eq!(
             line(&Record::State(JobId(3), state)),
             "state \"id\":3,\"state\":\"kept\",\"until\":\"2554-07-21T23:34:33.709Z\",\
              \"retries\":2,\"result\":[1]}"
         );
-        let state = State { stage: Stage::Buried(None), retries: 0, result: None, message: None };
+        let state = State {
+            stage: Stage::Buried(None),
+            retries: 0,
+            result: None,
+            message: None,
+            progress: None,
+        };
         assert_eq!(line(&Record::State(JobId(3), state)), r#"state "id":3,"state":"buried"}"#);
     }
 }

@@ -10,12 +10,14 @@
 //!   4 job with a record: as 1, and behind it its history
 //!   5 event  id, version, event
 //!   6 declared queue: id, name text
-//!   7 worker: id, name text, url text, jobs at a time, number of queues + 1 or 0, queue texts
+//!   7 worker: id, name text, url text, jobs at a time, number of queues + 1 or 0, queue texts; the
+//!     one with an empty url is the processor
+//!   8 named job: name text, and behind it the whole record of a job, 1 or 4
 //! state   = stage u8, [worker id, lease], [moment], retries, result flags u8, [payload text],
-//!           [message text]
+//!           [message text], [progress: the bits of a double, little endian]
 //! terms'  = bit 0 retry policy, bit 1 followed, bit 2 fetched once
 //! flags
-//! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message
+//! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress
 //! flags
 //! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
@@ -50,6 +52,7 @@ const RECORDED_JOB: u8 = 4;
 const EVENT: u8 = 5;
 const QUEUE: u8 = 6;
 const WORKER: u8 = 7;
+const NAMED_JOB: u8 = 8;
 
 const DIGITS: u8 = 1;
 const NEVER: u8 = 2;
@@ -72,6 +75,7 @@ const FOLLOWED: u8 = 1 << 1;
 const FETCH_ONCE: u8 = 1 << 2;
 
 const HAS_MESSAGE: u8 = 1 << 4;
+const HAS_PROGRESS: u8 = 1 << 5;
 
 const JSON: u8 = 0;
 const JSON_LINE: u8 = 1;
@@ -79,7 +83,7 @@ const PACKET: u8 = 2;
 const MSGPACK: u8 = 3;
 
 const FRESH: State<'static> =
-    State { stage: Stage::Waiting, retries: 0, result: None, message: None };
+    State { stage: Stage::Waiting, retries: 0, result: None, message: None, progress: None };
 
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -153,12 +157,17 @@ fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
     }
     push_number(out, u64::from(state.retries));
     let message = if state.message.is_some() { HAS_MESSAGE } else { 0 };
-    out.push(state.result.map_or(0, |result| 1 + encoding_code(result.encoding)) | message);
+    let progress = if state.progress.is_some() { HAS_PROGRESS } else { 0 };
+    let result = state.result.map_or(0, |result| 1 + encoding_code(result.encoding));
+    out.push(result | message | progress);
     if let Some(result) = state.result {
         push_payload(out, result);
     }
     if let Some(message) = state.message {
         push_text(out, message.as_bytes());
+    }
+    if let Some(progress) = state.progress {
+        out.extend_from_slice(&progress.value().to_le_bytes());
     }
 }
 
@@ -201,6 +210,10 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
 }
 
 fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
+    if let Some(name) = job.name {
+        out.push(NAMED_JOB);
+        push_text(out, name);
+    }
     out.push(if job.history.is_some() { RECORDED_JOB } else { JOB });
     push_number(out, job.id.0);
     let mut flags = encoding_code(job.payload.encoding) << ENCODING_SHIFT;

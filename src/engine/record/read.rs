@@ -2,14 +2,15 @@
 
 use super::{
     BURIED, BURIED_FOR_A_WHILE, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES, FETCH_ONCE,
-    FOLLOWED, FRESH, GONE, HAS_MESSAGE, HAS_RETRY, HAS_STATE, HAS_TERMS, JOB, JSON, JSON_LINE,
-    KEPT, MSGPACK, NEVER, NEWEST_FIRST, PACKET, QUEUE, RECORDED_JOB, RUNNING, RUNNING_FOR_A_WHILE,
-    STATE, WAITING, WORKER,
+    FOLLOWED, FRESH, GONE, HAS_MESSAGE, HAS_PROGRESS, HAS_RETRY, HAS_STATE, HAS_TERMS, JOB, JSON,
+    JSON_LINE, KEPT, MSGPACK, NAMED_JOB, NEVER, NEWEST_FIRST, PACKET, QUEUE, RECORDED_JOB, RUNNING,
+    RUNNING_FOR_A_WHILE, STATE, WAITING, WORKER,
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
+use crate::model::named::Portion;
 use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
 use crate::model::work::WorkerId;
 use std::fmt;
@@ -146,12 +147,20 @@ impl<'a> Reader<'a> {
         };
         let retries = self.small()?;
         let flags = self.byte()?;
-        let result = match flags & !HAS_MESSAGE {
+        let result = match flags & !(HAS_MESSAGE | HAS_PROGRESS) {
             0 => None,
             code => Some(self.payload(code - 1)?),
         };
         let message = if flags & HAS_MESSAGE == 0 { None } else { Some(self.words()?) };
-        Ok(State { stage, retries, result, message })
+        let progress = if flags & HAS_PROGRESS == 0 { None } else { Some(self.portion()?) };
+        Ok(State { stage, retries, result, message, progress })
+    }
+
+    fn portion(&mut self) -> Read<Portion> {
+        let Some((bits, rest)) = self.rest.split_first_chunk() else { return self.wrong() };
+        let Some(portion) = Portion::new(f64::from_le_bytes(*bits)) else { return self.wrong() };
+        self.rest = rest;
+        Ok(portion)
     }
 
     fn words(&mut self) -> Read<&'a str> {
@@ -214,7 +223,15 @@ impl<'a> Reader<'a> {
         let terms = if flags & HAS_TERMS == 0 { None } else { Some(self.terms()?) };
         let expires = if flags & EXPIRES == 0 { None } else { Some(self.moment()?) };
         let state = if flags & HAS_STATE == 0 { FRESH } else { self.state()? };
-        Ok(Snapshot { id, queue, urgency, turn, payload, terms, expires, state, history: None })
+        let (history, name) = (None, None);
+        Ok(Snapshot { id, queue, urgency, turn, payload, terms, expires, state, history, name })
+    }
+
+    /// A job, the kind of whose record is this.
+    fn any_job(&mut self, kind: u8) -> Read<Snapshot<'a>> {
+        let job = self.job()?;
+        let history = if kind == RECORDED_JOB { Some(self.history()?) } else { None };
+        Ok(Snapshot { history, ..job })
     }
 }
 
@@ -232,10 +249,15 @@ fn is_beyond(digits: &str) -> bool {
 pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, NoRecord> {
     let mut reader = Reader { rest: bytes, whole: bytes.len(), now };
     let record = match reader.byte()? {
-        JOB => Record::Job(reader.job()?),
-        RECORDED_JOB => {
-            let job = reader.job()?;
-            Record::Job(Snapshot { history: Some(reader.history()?), ..job })
+        kind @ (JOB | RECORDED_JOB) => Record::Job(reader.any_job(kind)?),
+        NAMED_JOB => {
+            let name = Some(reader.text()?);
+            match reader.byte()? {
+                kind @ (JOB | RECORDED_JOB) => {
+                    Record::Job(Snapshot { name, ..reader.any_job(kind)? })
+                }
+                _ => return reader.wrong(),
+            }
         }
         STATE => Record::State(reader.id()?, reader.state()?),
         GONE => Record::Gone(reader.id()?),

@@ -7,6 +7,7 @@ use crate::base::time::Wall;
 use crate::model::event::{Event, EventLog, Happening};
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::{Lease, Retry};
+use crate::model::named::Portion;
 use crate::model::snapshot::{Enlisted, History};
 use crate::model::work::WorkerId;
 use std::time::Duration;
@@ -34,10 +35,12 @@ fn some_records() -> Vec<Record<'static>> {
         expires: None,
         state: FRESH,
         history: None,
+        name: None,
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state = State { stage: Stage::Delayed(at(9)), retries: 3, result, message: None };
+    let state =
+        State { stage: Stage::Delayed(at(9)), retries: 3, result, message: None, progress: None };
     let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Urgency::Number);
     let beyond = Urgency::Beyond("18446744073709551616");
     let mut records: Vec<Record<'_>> = numbers
@@ -57,7 +60,8 @@ fn some_records() -> Vec<Record<'static>> {
     for stage in
         [Stage::Waiting, Stage::Kept(at(0)), Stage::Buried(None), Stage::Buried(Some(at(5)))]
     {
-        let state = State { stage, retries: u32::MAX, result: Some(packet), message: None };
+        let state =
+            State { stage, retries: u32::MAX, result: Some(packet), message: None, progress: None };
         records.push(Record::State(JobId(7), state));
     }
     records.append(&mut followed_records(&plain, terms));
@@ -70,8 +74,24 @@ fn some_records() -> Vec<Record<'static>> {
         events = events.with(event);
     }
     let history = History { state: b"[\"A\"]", modified: 1_700_000_000, version: 300, events };
-    records.push(Record::Job(Snapshot { state, history: Some(history), ..plain }));
+    let recorded = Snapshot { state, history: Some(history), ..plain.clone() };
+    records.push(Record::Job(recorded.clone()));
+    records.append(&mut named_records(plain, recorded));
     records
+}
+
+/// What only jobs have that the processor knows.
+fn named_records(plain: Snapshot<'static>, recorded: Snapshot<'static>) -> Vec<Record<'static>> {
+    let stage = Stage::Running { worker: WorkerId(1), until: Some(at(9_000)), lease: Lease(0) };
+    let working = State { stage, progress: Portion::new(0.5), ..FRESH };
+    let told = State { message: Some("so"), result: plain.state.result, ..working };
+    vec![
+        Record::Job(Snapshot { name: Some(b"a uuid"), ..plain.clone() }),
+        Record::Job(Snapshot { name: Some(b"\"\n"), state: working, ..plain }),
+        Record::Job(Snapshot { name: Some(b""), state: told, ..recorded }),
+        Record::State(JobId(1), working),
+        Record::State(JobId(1), State { progress: Some(Portion::NOTHING), ..told }),
+    ]
 }
 
 /// What only work has that is followed to a result.

@@ -88,7 +88,7 @@ fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
         Refusal::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        Refusal::QueueExists | Refusal::LogFull | Refusal::TooLate(_) => {
+        Refusal::QueueExists | Refusal::LogFull | Refusal::NameTaken(_) | Refusal::TooLate(_) => {
             unreachable!("nobody asks for this here")
         }
     }
@@ -121,7 +121,14 @@ mod tests {
     fn line(encoding: Encoding, bytes: &[u8]) -> String {
         let payload = Payload { encoding, bytes };
         let urgency = Urgency::Number(-7);
-        let view = JobView { id: JobId(5), queue: b"q\n\"", urgency, payload, lease: Lease(0) };
+        let view = JobView {
+            id: JobId(5),
+            queue: b"q\n\"",
+            urgency,
+            payload,
+            lease: Lease(0),
+            named: false,
+        };
         let mut out = Vec::new();
         write(&Reply::Job(view), &mut out);
         String::from_utf8(out).unwrap()

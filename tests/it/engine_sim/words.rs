@@ -360,6 +360,7 @@ impl Said {
             Self::Refused(Refusal::QueueExists) => "reply: queue exists",
             Self::Refused(Refusal::LogFull) => "reply: log full",
             Self::Refused(Refusal::TooLate(_)) => "reply: too late",
+            Self::Refused(Refusal::NameTaken(_)) => "reply: name taken",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
             Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",

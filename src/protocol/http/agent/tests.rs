@@ -16,7 +16,14 @@ fn errand(id: u64) -> Errand {
 
 fn job(id: u64, queue: &[u8]) -> JobView<'_> {
     let payload = Payload { encoding: Encoding::Json, bytes: b"[1,{}]" };
-    JobView { id: JobId(id), queue, urgency: Urgency::Number(0), payload, lease: Lease(1) }
+    JobView {
+        id: JobId(id),
+        queue,
+        urgency: Urgency::Number(0),
+        payload,
+        lease: Lease(1),
+        named: false,
+    }
 }
 
 fn seen(status: Status, lease_ms: u64) -> Reply<'static> {

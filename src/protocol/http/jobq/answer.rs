@@ -177,6 +177,7 @@ fn refused(refusal: Refusal) -> Problem {
         | Refusal::NotHeld(_)
         | Refusal::LeaseOver(_)
         | Refusal::NotBuried(_)
+        | Refusal::NameTaken(_)
         | Refusal::TooLate(_) => unreachable!("nobody asks for this here"),
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn faults(route: &Route) -> Vec<String> {
 fn progress(status: Status) -> Reply<'static> {
     let value = Payload { encoding: Encoding::JsonLine, bytes: b"[1]" };
     let (id, urgency) = (JobId(7), Urgency::Number(0));
-    let job = JobView { id, queue: b"q", urgency, payload: value, lease: Lease(1) };
+    let job = JobView { id, queue: b"q", urgency, payload: value, lease: Lease(1), named: false };
     let due = Some(Mono(1));
     let sight = Sight { job, status, due, lease_ms: 0, retries: 1, result: Some(value) };
     let (worker, message) = (Some(WorkerId(3)), Some("m"));
@@ -186,9 +186,7 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
             replies.extend(done.into_iter().chain([full, disk_full]));
         }
         Work::Free { .. } => replies.extend([Reply::Done, Reply::NoConstraint]),
-        Work::Serve { .. } | Work::TakeAny | Work::Mind { .. } | Work::GiveBack { .. } => {
-            panic!("this is not asked here: {work:?}")
-        }
+        _ => panic!("this is not asked here: {work:?}"),
     }
     replies
 }

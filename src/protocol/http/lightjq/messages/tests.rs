@@ -312,6 +312,7 @@ fn a_status_shows_what_there_is() {
             urgency: Urgency::Number(0),
             payload: payload(NIL),
             lease: Lease(1),
+            named: false,
         };
         let result = result.map(payload);
         let sight = Sight { job, status, due: Some(Mono(1)), lease_ms: 0, retries, result };

@@ -1,0 +1,219 @@
+//! Jobs with names, and the processor: the worker of the list that nobody calls, because whoever
+//! acts for it hears by itself how its jobs are going (`protocols/processor.md`).
+//!
+//! What its client holds is the processor's, as with any worker of the list, and is written down.
+//! It is held under the client's lease, whatever the job's terms say. A job that somebody has said
+//! to work on has a progress; what has none goes back when the processor is resumed.
+
+use super::change::Wish;
+use super::life::{Event, step};
+use super::watch::Watched;
+use super::{Effects, Outcome, Store};
+use crate::base::limits::CENSUS_PLACES;
+use crate::base::time::{Mono, Now};
+use crate::model::event::Happening;
+use crate::model::figures::Deed;
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
+use crate::model::named::{HeldJob, Named, Place, Portion, Survey};
+use crate::model::reply::Refusal;
+use crate::model::work::WorkerId;
+use std::time::Duration;
+
+/// What comes of a job whose worker has nothing to say about it.
+const NOTHING: Payload<'static> = Payload { encoding: Encoding::JsonLine, bytes: b"null" };
+
+impl Store {
+    /// As [`Store::put`], O(1) more.
+    pub(super) fn put_named(
+        &mut self,
+        ticket: Ticket,
+        job: &Named<'_>,
+        urgency: i64,
+        payload: Payload<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if let Some(slot) = self.names.find(job.name, &self.jobs) {
+            let taken = Refusal::NameTaken(JobId(self.jobs[slot].id));
+            return fx.answer(ticket, Outcome::Refused(taken));
+        }
+        if self.is_full() {
+            return fx.answer(ticket, Outcome::Refused(Refusal::Full));
+        }
+        let what = (Urgency::Number(urgency), Turn::OldestFirst, payload);
+        let slot = self.bring_in(ticket, job.queue, what, now, fx);
+        self.give_name(slot, job.name);
+        self.make_ready_slowly(slot, now, fx);
+    }
+
+    /// Gives a job this name, unless another one has it. O(1).
+    pub(super) fn give_name(&mut self, slot: u32, name: &[u8]) {
+        if self.names.find(name, &self.jobs).is_none() {
+            self.jobs[slot].set_name(name);
+            self.names.insert(name, slot);
+        }
+    }
+
+    /// A job is about to be removed, or replaced. O(1).
+    #[inline(never)]
+    pub(super) fn lose_name(&mut self, slot: u32) {
+        if let Some(name) = self.jobs[slot].name() {
+            self.names.remove(name, slot);
+        }
+    }
+
+    /// The job that is meant: the one of this name, or without a name of this id, in its queue.
+    fn find_named(&mut self, job: &Named<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
+        let queue = self.queues.find(job.queue)?;
+        let here = |slot: &u32| self.jobs[*slot].queue == queue;
+        let named = self.names.find(job.name, &self.jobs).filter(here);
+        let slot = named.or_else(|| {
+            let slot = self.ids.find(id_in(job.name)?).filter(here)?;
+            self.jobs[slot].name().is_none().then_some(slot)
+        })?;
+        self.find_anywhere(JobId(self.jobs[slot].id), now, fx)
+    }
+
+    /// O(log n + log d).
+    pub(super) fn proceed(
+        &mut self,
+        ticket: Ticket,
+        job: &Named<'_>,
+        progress: Option<Portion>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_named(job, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let claim = self.claim(ticket, slot, None);
+        match step(&self.jobs[slot], Event::Touch, claim) {
+            Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
+            Ok(step) => {
+                let job = &mut self.jobs[slot];
+                let progress = progress.or(job.progress()).unwrap_or(Portion::NOTHING);
+                job.set_progress(Some(progress));
+                self.totals.note(Deed::Touched);
+                fx.answer(ticket, Outcome::Done);
+                self.go_slowly(slot, step, now, fx);
+            }
+        }
+    }
+
+    /// O(log n + log d).
+    pub(super) fn finish_named(
+        &mut self,
+        ticket: Ticket,
+        job: &Named<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_named(job, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let id = JobId(self.jobs[slot].id);
+        let wish = Wish { note: Some(NOTHING), ..Wish::of(id, None, Event::Finish) };
+        self.change_slowly(ticket, &wish, now, fx);
+    }
+
+    /// O(log n + log d).
+    pub(super) fn remove_named(
+        &mut self,
+        ticket: Ticket,
+        job: &Named<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        match self.find_named(job, now, fx) {
+            Some(slot) => {
+                self.ids.take(self.jobs[slot].id, self.next_id);
+                self.delete_rare(ticket, slot, now, fx);
+            }
+            None => fx.answer(ticket, Outcome::NoJob),
+        }
+    }
+
+    /// O(h log n) for the jobs that the worker holds, and what [`Store::act_for`] costs.
+    pub(super) fn resume(
+        &mut self,
+        ticket: Ticket,
+        worker: WorkerId,
+        lease_ms: u64,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        self.act_for(ticket, worker, fx);
+        let Some(place) = self.workers.find(worker) else { return };
+        self.workers[place].lease_ms = lease_ms;
+        let mut returned = std::mem::take(&mut self.returned);
+        for slot in self.holders.jobs_of(ticket.client.index, &self.jobs) {
+            if self.jobs[slot].progress().is_some() {
+                continue;
+            }
+            self.leave_worker(slot, fx);
+            self.withdraw(slot);
+            self.totals.note(Deed::Abandoned);
+            if self.jobs[slot].is_recorded() {
+                self.happen(slot, Happening::Abandoned, now, fx);
+            }
+            returned.push(slot);
+        }
+        self.bring_back(returned, now, fx);
+    }
+
+    /// O(w log w + h) for the h jobs that the client holds and the w takes that wait.
+    pub(super) fn resign(&mut self, ticket: Ticket, fx: &mut Effects) {
+        if let Some(place) = self.holders.worker_of(ticket.client) {
+            self.end_service(ticket.client, place, fx);
+        }
+        fx.answer(ticket, Outcome::Done);
+    }
+
+    /// O([`CENSUS_PLACES`]).
+    pub(super) fn survey(&self, ticket: Ticket, queue: &[u8], from: u32, fx: &mut Effects) {
+        let mut survey = Survey::default();
+        let end = self.jobs.end();
+        let stop = end.min(from.saturating_add(CENSUS_PLACES));
+        if let Some(queue) = self.queues.find(queue) {
+            let processor = self.workers.processor();
+            for slot in from..stop {
+                let Some(job) = self.jobs.get(slot) else { continue };
+                if job.queue != queue || !self.is_job(slot) {
+                    continue;
+                }
+                let id = JobId(job.id);
+                match job.status {
+                    Status::Ready => {
+                        let entry = job.entry(slot);
+                        survey.ready.push(Place { rank: entry.rank, tie: entry.tie, id });
+                    }
+                    Status::Held if processor.is_some() && job.worker() == processor => {
+                        let name = job.name().map(Into::into);
+                        let since = self.held_since(slot);
+                        survey.held.push(HeldJob { id, name, progress: job.progress(), since });
+                    }
+                    _ => {}
+                }
+            }
+            survey.next = (stop < end).then_some(stop);
+        }
+        fx.tell(ticket, Watched::Survey(survey));
+    }
+
+    /// When the lease of a job that the processor holds began. O(log w).
+    fn held_since(&self, slot: u32) -> Mono {
+        let job = &self.jobs[slot];
+        let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
+        let until = self.due(job).unwrap_or_default();
+        let lease = u64::try_from(Duration::from_millis(lease_ms).as_nanos()).unwrap_or(u64::MAX);
+        Mono(until.0.saturating_sub(lease))
+    }
+}
+
+/// The id that is written like this, in digits without leading zeros.
+fn id_in(name: &[u8]) -> Option<u64> {
+    let plain = name.iter().all(u8::is_ascii_digit) && name.first() != Some(&b'0');
+    let text = std::str::from_utf8(name).ok().filter(|_| plain)?;
+    text.parse().ok()
+}
