@@ -5,6 +5,7 @@ use crate::contestants::Contestant;
 use crate::durable::{self, Syncing};
 use crate::http;
 use crate::metric::{Metric, grouped};
+use crate::processor;
 use serde::Serialize;
 
 /// Where a cell stands in the report.
@@ -23,10 +24,11 @@ pub(crate) enum Group {
     Lateness,
     Durable,
     Http,
+    Processor,
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Cycle,
         Self::Payload,
         Self::Calls,
@@ -39,6 +41,7 @@ impl Group {
         Self::Lateness,
         Self::Durable,
         Self::Http,
+        Self::Processor,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Group {
             Self::Lateness => "Lateness",
             Self::Durable => "Durability",
             Self::Http => "HTTP and Jobq",
+            Self::Processor => "The processor",
         }
     }
 }
@@ -111,6 +115,8 @@ pub(crate) enum Task {
     Queries { load: Vec<String>, jobs: u64, queried: bool },
     /// Polls over so many jobs.
     Polls { jobs: u64, seconds: f64 },
+    /// So many messages for the processor.
+    Messages { messages: u64 },
 }
 
 /// How large everything is.
@@ -128,6 +134,7 @@ pub(crate) struct Sizes {
     pub(crate) spread_ms: u64,
     pub(crate) recovered: u64,
     pub(crate) queried: u64,
+    pub(crate) messages: u64,
 }
 
 impl Sizes {
@@ -145,6 +152,7 @@ impl Sizes {
         spread_ms: 10_000,
         recovered: 1_000_000,
         queried: 50_000,
+        messages: 1_000_000,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -160,6 +168,7 @@ impl Sizes {
         spread_ms: 2_000,
         recovered: 20_000,
         queried: 10_000,
+        messages: 100_000,
     };
 }
 
@@ -187,6 +196,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.push(lateness(sizes));
     cells.extend(durable::cells::all(sizes));
     cells.extend(http::cells::all(sizes));
+    cells.push(processor::cell(sizes));
     cells
 }
 

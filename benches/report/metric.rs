@@ -71,6 +71,10 @@ pub(crate) enum Metric {
     Queries,
     /// Polls a second that got a job.
     Polls,
+    /// Messages of the processor a second.
+    Messages,
+    /// The most memory that the server ever had, in MiB.
+    PeakMemory,
 }
 
 impl Metric {
@@ -112,6 +116,8 @@ impl Metric {
             Self::RecoveryMemory => "memory after / before",
             Self::Queries => "queries a second",
             Self::Polls => "polls a second",
+            Self::Messages => "messages a second",
+            Self::PeakMemory => "peak memory, MiB",
         }
     }
 

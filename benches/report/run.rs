@@ -5,7 +5,7 @@ use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;
-use crate::{durable, http, lateness, memory, naming, syscalls};
+use crate::{durable, http, lateness, memory, naming, processor, syscalls};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -154,6 +154,7 @@ impl Runner {
                 http::beside_queries(programs, &words, *jobs, *queried)
             }
             Task::Polls { jobs, seconds } => http::polls(programs, *jobs, *seconds),
+            Task::Messages { messages } => processor::measure(programs, *messages),
         }
     }
 
