@@ -41,7 +41,10 @@ pub(super) struct Options {
 
     /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
     /// objects on stderr. No other door is open then unless it is given an address, and the end of
-    /// stdin is the end of the server if there is none.
+    /// stdin is the end of the server if there is none. Who it is in its messages comes from the
+    /// environment: NAMESPACE_LISTENER and NAMESPACE_PUBLISHER [default: default], SERVICE_NAME
+    /// [default: job_queue], SERVICE_UUID [default: random], SERVICE_HOST [default: this host].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_name = "true|false", env = "JOBCENTRE_PROCESSOR")]
     processor: Option<bool>,
@@ -149,9 +152,9 @@ impl Options {
     /// Fills in the defaults.
     pub(super) fn complete(self) -> Config {
         let processor = self.processor.unwrap_or(false);
-        let usual = |door: Door| match processor {
-            true => DoorAddress::Off,
-            false => DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], door.default_port()))),
+        let usual = |door: Door| {
+            let address = SocketAddr::from(([127, 0, 0, 1], door.default_port()));
+            if processor { DoorAddress::Off } else { DoorAddress::At(address) }
         };
         let wanted = [
             (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
@@ -229,7 +232,8 @@ mod tests {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     query-timeout = '2s'\nresult-ttl = '30s'\n\
-                    worker-ca = 'ca.pem'\nprocessor = true\ntick = 500\nlog-format = 'json'\nlog-level = 'warn'\n";
+                    worker-ca = 'ca.pem'\nprocessor = true\ntick = 500\n\
+                    log-format = 'json'\nlog-level = 'warn'\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
             ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());

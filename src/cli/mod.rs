@@ -92,7 +92,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if let (ErrorKind::ValueValidation | ErrorKind::InvalidValue, Some(ContextValue::String(arg))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
-        && let Some(flag) = arg.split_whitespace().next()
+        && let Some(flag) = arg.split([' ', '[']).next()
         && !std::env::args().any(|typed| typed == flag || typed.starts_with(&format!("{flag}=")))
     {
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();

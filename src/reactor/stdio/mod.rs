@@ -14,10 +14,11 @@
 //! - Where a pipe or terminal cannot be opened anew (another user's; a system without `/proc`), the
 //!   inherited descriptor is asked by `poll` before each call, read only if there is something, and
 //!   written at most `PIPE_BUF` bytes at a time, which a pipe that is writable takes at once. What
-//!   is left: if somebody else takes those bytes, or that room, in between, or stops the terminal in
-//!   the middle of a piece, the loop stands until there are more.
-//! - *Files*, `/dev/null` and what else epoll refuses (`EPERM`) are always ready: a piece is read in
-//!   each pass, as of every connection, and none behind the end or while the output is not taken.
+//!   is left: if somebody else takes those bytes, or that room, in between, or stops the terminal
+//!   in the middle of a piece, the loop stands until there are more.
+//! - *Files*, `/dev/null` and what else epoll refuses (`EPERM`) are always ready: a piece is read
+//!   in each pass, as of every connection, and none behind the end or while the output is not
+//!   taken.
 //!
 //! A closed stdin is `/dev/null` (Rust's runtime sees to that) and thus at its end. Of stdout that
 //! would lose what is told, so `end::was_closed` finds it out.
@@ -88,7 +89,7 @@ impl Stdio {
     }
 
     /// Writes to stdout what it takes. Returns how much that is, and whether it would take more.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<(usize, bool)> {
+    fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         self.output.as_ref().ok_or(Errno::PIPE)?.write(bytes)
     }
 
