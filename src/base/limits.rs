@@ -176,6 +176,16 @@ pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
 /// Workers on the list at one time.
 pub const WORKERS_MAX: usize = 10_000;
 
+/// Workers that the processor knows at one time; what others say is not heard.
+pub const PROCESSOR_WORKERS_MAX: usize = 64 * 1024;
+
+/// What the processor does besides the messages that it reads, in one turn: takes, calls, rows of
+/// lists.
+pub const PROCESSOR_WORK_PER_TURN: usize = 1024;
+
+/// Lines of its log that it makes in one turn.
+pub const PROCESSOR_REMARKS_PER_TURN: usize = 256;
+
 /// How long a worker has to answer that it takes a job.
 pub const WORKER_PATIENCE: Duration = Duration::from_secs(10);
 

@@ -9,6 +9,7 @@
 //! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
+mod inventory;
 pub mod job_centre;
 pub mod pinpriq;
 pub mod processor;
@@ -27,6 +28,7 @@ use crate::model::reply::Reply;
 use crate::model::watch::Watch;
 use crate::model::work::Work;
 use crate::wire::json::Parser;
+pub use inventory::Members;
 
 /// What sessions share: settings, and memory that is reused from request to request.
 #[derive(Debug)]
@@ -53,6 +55,10 @@ pub struct Shared {
     http: http::Workspace,
     /// What the operator has decided about the processor.
     pub processor: processor::Settings,
+    /// The JSON parser for the payloads of messages.
+    payload: Parser,
+    /// Workers of a queue, for a session that has asked for them.
+    pub members: Option<Members>,
 }
 
 impl Shared {
@@ -71,6 +77,8 @@ impl Shared {
             figures: None,
             http: http::Workspace::default(),
             processor: processor::Settings::default(),
+            payload: Parser::default(),
+            members: None,
         }
     }
 
@@ -102,6 +110,13 @@ pub enum Step<'a> {
     Watch(u32, Watch<'a>),
     /// The same with `Command::Work`.
     Work(u32, Work<'a>),
+    /// Call off the take with this serial, if it still waits, then offer the rest.
+    CallOff(u32),
+    /// Write some of the processor's workers of this queue into [`Shared::members`], from this
+    /// place on, then offer the rest.
+    Members(&'a [u8], u32),
+    /// The operator is to know this; offer the rest.
+    Tell(Trouble),
     /// It is done with its client: offer the rest, which is passed over, and send the client away
     /// once it has got all its replies.
     Finished,
@@ -335,6 +350,22 @@ impl Session {
     pub fn handle_eof(&mut self) {
         if let Self::Processor(session) = self {
             session.handle_eof();
+        }
+    }
+
+    /// Some of the workers of a queue, from a place on; nobody but the processor has any.
+    #[must_use]
+    pub fn members(&self, queue: &[u8], from: u32) -> Members {
+        match self {
+            Self::Processor(session) => session.members(queue, from),
+            _ => Members::default(),
+        }
+    }
+
+    /// Asserts what always holds. O(everything): for tests.
+    pub fn check_invariants(&self) {
+        if let Self::Processor(session) = self {
+            session.check_invariants();
         }
     }
 

@@ -29,10 +29,11 @@ use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::core::{Action, Door, Trouble};
+use crate::model::core::{Action, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::watch::Watch;
+use crate::model::work::Work;
 use crate::protocol::{Session, Shared, Step, processor};
 use crate::store::Counts;
 use agents::Agents;
@@ -63,6 +64,8 @@ pub struct Server {
     outgoing: usize,
     agents: Agents,
     stopping: bool,
+    /// The connection of the processor.
+    processor: Option<ClientId>,
     deadlines: Deadlines<ClientId>,
     lists: Lists,
     notices: Notices,
@@ -122,6 +125,7 @@ impl Server {
             outgoing: 0,
             agents: Agents::default(),
             stopping: false,
+            processor: None,
             deadlines: Deadlines::default(),
             lists: Lists::default(),
             notices: Notices::default(),
@@ -161,6 +165,7 @@ impl Server {
         assert!(self.lists.owing.is_empty(), "a command was put off");
         for (client, connection) in self.connections.iter() {
             connection.check_invariants();
+            connection.session.check_invariants();
             assert_eq!(connection.touched, self.lists.touched.contains(&client));
             assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
         }
@@ -232,6 +237,9 @@ impl Server {
                 Step::Hungry
                 | Step::Blocked
                 | Step::Answered
+                | Step::CallOff(_)
+                | Step::Members(..)
+                | Step::Tell(_)
                 | Step::Watch(..)
                 | Step::Work(..)
                 | Step::Figures
@@ -307,6 +315,13 @@ impl Server {
                     self.deliver(Some(client), now);
                 }
                 Step::Figures => self.shared.figures = Some(self.figures()),
+                Step::CallOff(serial) => self.call_off(client, serial, Some(client), now),
+                Step::Members(queue, from) => {
+                    let processor = self.processor.and_then(|client| self.connections.get(client));
+                    let members = processor.map(|other| other.session.members(queue, from));
+                    self.shared.members = members;
+                }
+                Step::Tell(trouble) => self.notices.note(client, trouble, now),
                 Step::Finished => connection.over = true,
                 Step::Failed(trouble) => {
                     connection.over = true;
@@ -382,8 +397,8 @@ impl Server {
     fn watch_flush(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let ends = connection.peer_closed || connection.over;
-        // Standard output is nobody who could be cut off: what it does not take yet, it will.
-        let patient = connection.door == Door::Processor;
+        // What was assigned is never dropped while there is time.
+        let patient = self.processor == Some(client) && !self.stopping;
         let waits = ends && !connection.output.is_empty() && !patient;
         if waits && connection.deadline.is_none() {
             connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
@@ -413,6 +428,13 @@ impl Server {
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));
+        }
+        if self.processor == Some(client) {
+            self.processor = None;
+            // What it holds is still being worked on: it goes on to be held.
+            let ticket = Ticket { client, serial: 0 };
+            self.engine.submit(ticket, &Command::Work(&Work::Resign), now);
+            self.deliver(None, now);
         }
         self.engine.forget(client, now);
         self.deliver(None, now);

@@ -15,7 +15,8 @@ impl Core for Server {
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.doors[door.number()];
-        if self.stopping || (full && self.refused >= REFUSED_MAX) {
+        let second = door == Door::Processor && (full || self.processor.is_some());
+        if self.stopping || second || (full && self.refused >= REFUSED_MAX) {
             counters.refused += 1;
             return None;
         }
@@ -30,6 +31,12 @@ impl Core for Server {
             let client = self.connections.insert(Connection::new(door, session));
             if timed {
                 self.watch_session(client);
+            }
+            if door == Door::Processor {
+                self.processor = Some(client);
+                if let Some(connection) = self.connections.get_mut(client) {
+                    self.lists.go_on(client, connection);
+                }
             }
             return Some(client);
         }

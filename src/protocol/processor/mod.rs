@@ -1,66 +1,510 @@
-//! The processor (`protocols/processor.md`): messages as JSON lines, jobs assigned to workers that
-//! say where they are.
+//! The processor (`protocols/processor.md`): messages as JSON lines, jobs that are assigned to
+//! workers who say where they are.
+//!
+//! ```text
+//!           enlist, resume                   end of input
+//!   Fresh ------------------> Serving ------------------------> Over: takes are called off
+//!                              |  ^
+//!      line: command; workers  |  | job: assignment, a line
+//!       who ask: takes         v  |
+//!                             (store)
+//! ```
+//!
+//! A line is turned into a command, and into what it says about its worker. An idle worker is a
+//! take that waits in the store, and the job that answers it is the assignment. Everything about
+//! jobs is the store's affair, where the processor is a worker of the list: what it holds is
+//! written down, and is resumed after a restart.
+//!
+//! Invariants:
+//! - what a line leads to is submitted before the next line is taken;
+//! - a line is written whole: while a list is being written, assignments are kept back, one for each
+//!   worker at most;
+//! - what is done in a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
 
+mod asked;
+mod crew;
+mod message;
+mod moment;
 mod settings;
+#[cfg(test)]
+mod tests;
+mod voice;
 
 pub use settings::Settings;
 
+use super::inventory::{Inventory, Members, Need, Part};
 use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
-use crate::base::time::{Mono, Now};
-use crate::model::core::Trouble;
+use crate::base::limits::{
+    IN_FLIGHT_MAX, PROCESSOR_REMARKS_PER_TURN, PROCESSOR_WORK_PER_TURN, PROCESSOR_WORKERS_MAX,
+};
+use crate::base::strings::Strings;
+use crate::base::time::{Mono, Now, Wall};
+use crate::model::command::{Command, Wait};
+use crate::model::core::{Remark, Severity, Trouble};
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Lease, Payload};
 use crate::model::reply::Reply;
+use crate::model::work::{Work, Worker, WorkerId};
+use crate::wire::lines::{Framed, LineReader};
+use asked::{Asked, Kind, TAKE};
+use crew::Crew;
+use message::{List, Message, Problem};
+use std::collections::VecDeque;
+use std::time::Duration;
+use voice::Voice;
+
+/// Leases, and the memory of workers, last so many ticks.
+const TICKS: u32 = 3;
+
+/// Workers that are forgotten, or looked at for a list, at one time.
+const AT_ONCE: u32 = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It is not on the list of workers, as far as it knows.
+    Fresh,
+    /// The engine has been asked to put it there, or to resume what it holds.
+    Asked,
+    /// It was refused, and asks again at this moment.
+    Refused(Mono),
+    /// It is on the list as this worker.
+    Listed(WorkerId),
+    Serving,
+    /// No message is heard any more.
+    Over,
+}
+
+/// A list that is being made; no line is taken meanwhile.
+#[derive(Debug)]
+struct Listing {
+    list: List,
+    inventory: Inventory,
+    /// The engine has been asked for more.
+    waiting: bool,
+    /// Its line is being written.
+    begun: bool,
+}
 
 /// The other side's messages, and the workers that they tell of.
-#[derive(Debug, Default)]
-pub struct Session {}
+#[derive(Debug)]
+pub struct Session {
+    lines: LineReader,
+    phase: Phase,
+    /// Nothing will come in any more.
+    eof: bool,
+    crew: Crew,
+    asked: Asked,
+    voice: Voice,
+    listener: String,
+    tick: Duration,
+    next_tick: Mono,
+    /// The deadline has passed, and nothing was done about it yet.
+    woken: bool,
+    /// Jobs that came to workers who did not want them any more.
+    returned: VecDeque<(JobId, Lease)>,
+    listing: Option<Box<Listing>>,
+    /// Text of the list that is not in the output yet.
+    text: Vec<u8>,
+    /// Assignments that wait for the end of the list's line.
+    kept_back: Vec<u8>,
+    remarks: VecDeque<Remark>,
+}
+
+/// What the processor says of itself to the list of workers.
+const SELF: Worker<'_> = Worker { name: "processor", url: "", max_jobs: u32::MAX, queues: None };
 
 impl Session {
-    #[must_use]
-    pub(super) fn new(_settings: &Settings, _now: Now) -> Self {
-        Self {}
+    pub(super) fn new(settings: &Settings, now: Now) -> Self {
+        let tick = settings.tick.max(Duration::from_millis(1));
+        Self {
+            lines: LineReader::default(),
+            phase: Phase::Fresh,
+            eof: false,
+            crew: Crew::new(settings.seed, tick * TICKS),
+            asked: Asked::default(),
+            voice: Voice::new(settings),
+            listener: settings.listener.clone(),
+            tick,
+            next_tick: now.mono.after(tick),
+            woken: false,
+            returned: VecDeque::new(),
+            listing: None,
+            text: Vec::new(),
+            kept_back: Vec::new(),
+            remarks: VecDeque::new(),
+        }
     }
 
     pub(super) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        _shared: &'s mut Shared,
-        _out: &mut OutBuf,
+        shared: &'s mut Shared,
+        out: &mut OutBuf,
     ) -> Step<'s> {
-        input.consume(input.unread().len());
-        Step::Hungry
+        if shared.work >= PROCESSOR_WORK_PER_TURN {
+            return Step::Enough;
+        }
+        if let Some(remark) = self.remarks.pop_front() {
+            shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_REMARKS_PER_TURN;
+            return Step::Tell(Trouble::Remark(Box::new(remark)));
+        }
+        self.keep_time(shared.now);
+        match self.phase {
+            Phase::Serving | Phase::Over => {}
+            _ => return self.begin(),
+        }
+        if self.asked.len() >= IN_FLIGHT_MAX as usize {
+            return Step::Blocked;
+        }
+        if self.is_due() {
+            shared.work += 1;
+            if let Some((id, lease)) = self.returned.pop_front() {
+                let serial = self.asked.open(Kind::GiveBack, b"");
+                return Step::Work(serial, Work::GiveBack { id, lease, never_again: false });
+            }
+            if let Some(worker) = self.crew.next_ended() {
+                return Step::CallOff(TAKE | worker);
+            }
+            if let Some((worker, queue)) = self.crew.next_asking() {
+                let queues = alone(queue, shared);
+                return Step::Submit(TAKE | worker, Command::Take { queues, wait: Wait::Forever });
+            }
+        }
+        if self.listing.is_some() {
+            return self.list(shared, out);
+        }
+        if self.phase == Phase::Over {
+            input.consume(input.unread().len());
+            return Step::Hungry;
+        }
+        self.read(input, shared)
+    }
+
+    /// Gets onto the list of workers, and to what it held before.
+    #[cold]
+    fn begin(&mut self) -> Step<'static> {
+        match self.phase {
+            Phase::Fresh => {
+                self.phase = Phase::Asked;
+                Step::Work(self.asked.open(Kind::Enlist, b""), Work::Enlist(SELF))
+            }
+            Phase::Listed(worker) => {
+                self.phase = Phase::Asked;
+                let lease = (self.tick * TICKS).as_millis();
+                let lease_ms = u64::try_from(lease).unwrap_or(u64::MAX);
+                let serial = self.asked.open(Kind::Resume, b"");
+                Step::Work(serial, Work::Resume { worker, lease_ms })
+            }
+            Phase::Refused(_) if self.eof => {
+                self.phase = Phase::Over;
+                self.remark(Severity::Error, "the messages were passed over".to_owned());
+                Step::Answered
+            }
+            _ => Step::Blocked,
+        }
+    }
+
+    /// Does what time brings: a tick, and the end of what is remembered of workers.
+    fn keep_time(&mut self, now: Now) {
+        self.woken = false;
+        if let Phase::Refused(at) = self.phase
+            && at <= now.mono
+        {
+            self.phase = Phase::Fresh;
+        }
+        if now.mono >= self.next_tick {
+            let tick = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
+            let over = (now.mono.0 - self.next_tick.0) / tick;
+            self.next_tick = Mono(self.next_tick.0.saturating_add((over + 1).saturating_mul(tick)));
+            self.crew.dispatch_all();
+        }
+        self.expire(now);
+    }
+
+    fn expire(&mut self, now: Now) {
+        for _ in 0..AT_ONCE {
+            let Some((uuid, queue)) = self.crew.expire(now) else { return };
+            let (queue, ms) = (String::from_utf8_lossy(&queue), (self.tick * TICKS).as_millis());
+            let text = format!(
+                "worker '{uuid}' of queue '{queue}' was not heard of for {ms} ms: it is forgotten"
+            );
+            self.remark(Severity::Info, text);
+        }
+    }
+
+    fn remark(&mut self, severity: Severity, text: String) {
+        self.remarks.push_back(Remark { severity, text });
+    }
+
+    /// Whether something is to be submitted before the next line is taken.
+    fn is_due(&self) -> bool {
+        !self.returned.is_empty() || self.crew.is_due()
+    }
+
+    fn read<'s, 'i: 's>(&mut self, input: &mut Input<'i>, shared: &'s mut Shared) -> Step<'s> {
+        match self.lines.next(input, shared.max_request) {
+            Framed::Line(line) => self.handle_line(line, shared),
+            Framed::TooLong => self.reject(&Problem::TooLong(shared.max_request)),
+            Framed::Incomplete if !self.eof => Step::Hungry,
+            Framed::Incomplete => {
+                let rest = input.unread();
+                input.consume(rest.len());
+                if rest.is_empty() {
+                    self.phase = Phase::Over;
+                    self.crew.dismiss(true);
+                    return Step::Answered;
+                }
+                self.handle_line(rest.strip_suffix(b"\r").unwrap_or(rest), shared)
+            }
+        }
+    }
+
+    #[cold]
+    fn reject(&mut self, problem: &Problem) -> Step<'static> {
+        self.remark(Severity::Error, problem.to_string());
+        Step::Answered
+    }
+
+    fn handle_line<'s>(&mut self, line: &'s [u8], shared: &'s mut Shared) -> Step<'s> {
+        let now = shared.now;
+        let Shared { json, payload: inner, .. } = shared;
+        let message = match message::parse(line, &self.listener, json, inner) {
+            Ok(message) => message,
+            Err(problem) => return self.reject(&problem),
+        };
+        match message {
+            Message::Other => {}
+            Message::Tick => {
+                self.expire(now);
+                self.crew.dispatch_all();
+            }
+            Message::Add(job, urgency, bytes) => {
+                self.crew.dispatch(job.queue);
+                let payload = Payload { encoding: Encoding::JsonLine, bytes };
+                let serial = self.asked.open(Kind::Put, job.name);
+                return Step::Work(serial, Work::PutNamed { job, urgency, payload });
+            }
+            Message::Idle(worker, queue, said) => {
+                let heard = self.crew.idle(worker, queue, now);
+                self.note(heard, worker);
+                if !self.is_old(said, now) {
+                    self.crew.dispatch(queue);
+                }
+            }
+            Message::Works(deed, worker, job, progress) => {
+                let heard = self.crew.busy(worker, job.queue, now);
+                self.note(heard, worker);
+                let serial = self.asked.open(Kind::Works(deed), job.name);
+                return Step::Work(serial, Work::Proceed { job, progress });
+            }
+            Message::Finished(worker, job) => {
+                let heard = self.crew.idle(worker, job.queue, now);
+                self.note(heard, worker);
+                self.crew.dispatch(job.queue);
+                let serial = self.asked.open(Kind::Finish, job.name);
+                return Step::Work(serial, Work::FinishNamed { job });
+            }
+            Message::Delete(job) => {
+                let serial = self.asked.open(Kind::Delete, job.name);
+                return Step::Work(serial, Work::Remove { job });
+            }
+            Message::List(list, queue) => {
+                let inventory = Inventory::new(queue, Some(part(list)));
+                let listing = Listing { list, inventory, waiting: false, begun: false };
+                self.listing = Some(Box::new(listing));
+            }
+        }
+        Step::Answered
+    }
+
+    /// Whether a worker said so too long ago to be given a job for it.
+    fn is_old(&self, said: Option<Wall>, now: Now) -> bool {
+        let tick = u64::try_from(self.tick.as_millis()).unwrap_or(u64::MAX);
+        said.is_some_and(|said| said.0.saturating_add(tick) < now.wall.0)
+    }
+
+    fn note(&mut self, heard: bool, worker: &str) {
+        if !heard {
+            let text = format!("worker '{worker}': there are {PROCESSOR_WORKERS_MAX} already");
+            self.remark(Severity::Error, text);
+        }
+    }
+
+    /// Goes on with the list.
+    #[cold]
+    fn list<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
+        let Some(listing) = &mut self.listing else { return Step::Answered };
+        if listing.waiting {
+            return Step::Blocked;
+        }
+        shared.work += 4;
+        let need = listing.inventory.write(shared.now, &mut self.text);
+        if let Need::Survey(from) = need {
+            listing.waiting = true;
+            let queues = alone(listing.inventory.queue(), shared);
+            let queue = queues.into_iter().next().unwrap_or_default();
+            return Step::Work(self.asked.open(Kind::List, b""), Work::Survey { queue, from });
+        }
+        if let Need::Members(from) = need {
+            let members = self.crew.members(listing.inventory.queue(), from, 16 * AT_ONCE);
+            listing.inventory.take_members(members);
+            return Step::Answered;
+        }
+        if !std::mem::replace(&mut listing.begun, true) {
+            self.voice.begin([listing.list.name(), "/result", ""], shared.now, out.tail());
+        }
+        out.tail().append(&mut self.text);
+        match need {
+            Need::Look(id) => {
+                listing.waiting = true;
+                Step::Submit(self.asked.open(Kind::List, b""), Command::Look { id })
+            }
+            Need::Nothing => {
+                self.listing = None;
+                out.tail().extend_from_slice(b"}\n");
+                out.tail().append(&mut self.kept_back);
+                Step::Answered
+            }
+            _ => Step::Answered,
+        }
     }
 
     pub(super) fn handle_reply(
         &mut self,
-        _serial: u32,
-        _reply: &Reply<'_>,
-        _now: Now,
-        _out: &mut OutBuf,
+        serial: u32,
+        reply: &Reply<'_>,
+        now: Now,
+        out: &mut OutBuf,
     ) -> Option<Trouble> {
-        None
+        if serial & TAKE != 0 {
+            self.handle_take(serial & !TAKE, reply, now, out);
+            return None;
+        }
+        let (kind, remark) = self.asked.close(serial, reply);
+        match (kind, reply) {
+            (Kind::Enlist, Reply::Worker(worker)) => self.phase = Phase::Listed(*worker),
+            (Kind::Resume, Reply::Done) => self.phase = Phase::Serving,
+            (Kind::Enlist | Kind::Resume, _) => {
+                self.phase = Phase::Refused(now.mono.after(self.tick));
+            }
+            (Kind::List, _) => self.handle_part(reply),
+            (Kind::GiveBack, _) => return None,
+            _ => {}
+        }
+        remark.filter(|_| kind != Kind::List).map(|remark| Trouble::Remark(Box::new(remark)))
+    }
+
+    fn handle_take(&mut self, worker: u32, reply: &Reply<'_>, now: Now, out: &mut OutBuf) {
+        match reply {
+            Reply::Job(job) => match self.crew.assign(worker) {
+                Some(uuid) => {
+                    let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
+                    let out = if begun { &mut self.kept_back } else { out.tail() };
+                    self.voice.assign(uuid, job, now, out);
+                }
+                None => self.returned.push_back((job.id, job.lease)),
+            },
+            Reply::Cancelled => self.crew.called_off(worker),
+            _ => unreachable!("a take stands until it is served or called off"),
+        }
+    }
+
+    #[cold]
+    fn handle_part(&mut self, reply: &Reply<'_>) {
+        let Some(listing) = &mut self.listing else { return };
+        listing.waiting = false;
+        match reply {
+            Reply::Survey(survey) => listing.inventory.take_survey(survey),
+            look => listing.inventory.take_look(look, &mut self.text),
+        }
+    }
+
+    /// The workers of a queue at a bounded number of places from one on.
+    pub(super) fn members(&self, queue: &[u8], from: u32) -> Members {
+        self.crew.members(queue, from, 16 * AT_ONCE)
+    }
+
+    /// Each queue with how many of its workers are idle, and busy. O(queues).
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&[u8], u32, u32)> {
+        self.crew.sizes()
     }
 
     /// Nothing more will come in: what is there without a line end is the last line.
-    pub(super) fn handle_eof(&mut self) {}
-
-    pub(super) fn handle_broken_output(&mut self) {}
-
-    pub(super) fn deadline(&self) -> Option<Mono> {
-        None
+    pub(super) fn handle_eof(&mut self) {
+        self.eof = true;
     }
 
-    pub(super) fn handle_timeout(&mut self) {}
+    pub(super) fn handle_broken_output(&mut self) {
+        self.phase = Phase::Over;
+        self.listing = None;
+        self.crew.dismiss(false);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Mono> {
+        if self.woken {
+            return None;
+        }
+        match self.phase {
+            Phase::Refused(at) => Some(at),
+            Phase::Serving => {
+                let tick = self.crew.is_anybody_waiting().then_some(self.next_tick);
+                [tick, self.crew.deadline()].into_iter().flatten().min()
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self) {
+        self.woken = true;
+    }
 
     pub(super) fn wants_turn(&self) -> bool {
-        false
+        let free = self.asked.len() < IN_FLIGHT_MAX as usize;
+        let more = match self.phase {
+            Phase::Fresh | Phase::Listed(_) => true,
+            Phase::Asked => false,
+            Phase::Refused(_) => self.eof,
+            Phase::Serving => free && (self.is_due() || self.eof || self.lists_on()),
+            Phase::Over => free && (self.is_due() || self.lists_on()),
+        };
+        more || self.woken || !self.remarks.is_empty()
+    }
+
+    fn lists_on(&self) -> bool {
+        self.listing.as_ref().is_some_and(|listing| !listing.waiting)
     }
 
     pub(super) fn wants_input(&self) -> bool {
-        true
+        let free = self.asked.len() < IN_FLIGHT_MAX as usize && self.listing.is_none();
+        self.phase == Phase::Over || (self.phase == Phase::Serving && free)
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        true
+        let idle = self.asked.len() == 0 && self.crew.takes() == 0;
+        self.phase == Phase::Over && idle && !self.wants_turn()
+    }
+
+    /// Asserts what always holds. O(everything).
+    pub(super) fn check_invariants(&self) {
+        self.crew.check_invariants();
+        let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
+        assert!(begun || self.kept_back.is_empty(), "an assignment is kept back for nothing");
+    }
+}
+
+/// One name as a list of names.
+fn alone<'s>(name: &[u8], shared: &'s mut Shared) -> Strings<'s> {
+    shared.queues.clear();
+    shared.queues.push(name);
+    shared.queues.from(0)
+}
+
+fn part(list: List) -> Part {
+    match list {
+        List::Jobs => Part::Queued,
+        List::Workers => Part::Workers,
+        List::Dispatched => Part::Dispatched,
+        List::Progress => Part::Progress,
     }
 }

@@ -1,0 +1,404 @@
+//! What the jobs of a queue are doing, and its workers, as JSON, for whoever wants to see it: the
+//! seven structures of the processor (`protocols/processor.md`).
+//!
+//! Jobs are looked for a part of the store at a time, and shown one by one; so it is no picture of
+//! one moment: what changes while it is made may be missing. Memory: 24 bytes for a ready job.
+
+use crate::base::limits::HTTP_PIECE;
+use crate::base::time::{Mono, Now, Wall};
+use crate::model::id::JobId;
+use crate::model::job::{Encoding, Status};
+use crate::model::named::{HeldJob, Place, Survey};
+use crate::model::reply::{JobView, Reply};
+use crate::wire::json::{push_number, push_packet, push_string};
+use crate::wire::msgpack::push_json;
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
+use memchr::memchr;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Write as _;
+
+/// A worker as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) uuid: Box<str>,
+    pub(super) busy: bool,
+    pub(super) seen: Wall,
+}
+
+/// Some of the workers of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    pub(super) list: Vec<Member>,
+    /// Where to go on, if there are more.
+    pub(super) next: Option<u32>,
+}
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The ready jobs, as they were added, the one first that is handed out first.
+    Queued,
+    /// The jobs that were handed out and nobody has said to work on, as they were added.
+    Dispatched,
+    /// The same, and since when.
+    DispatchedSince,
+    /// The jobs that somebody works on, and when they were heard of last.
+    Processing,
+    /// The same, and how much of each is done.
+    Progress,
+    /// The workers, whether they are idle, and when they were heard of last.
+    Workers,
+    /// The same without their states.
+    Seen,
+    /// The idle ones.
+    Idle,
+    /// The busy ones.
+    Busy,
+}
+
+impl Part {
+    /// The seven structures, in their order.
+    const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::DispatchedSince,
+        Self::Processing,
+        Self::Progress,
+        Self::Seen,
+        Self::Idle,
+        Self::Busy,
+    ];
+
+    /// Its name among the seven structures.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "jobs_queued",
+            Self::Dispatched | Self::DispatchedSince => "jobs_dispatched",
+            Self::Processing => "jobs_processing",
+            Self::Progress => "jobs_progress",
+            Self::Workers | Self::Seen => "workers_last_seen",
+            Self::Idle => "workers_idle",
+            Self::Busy => "workers_busy",
+        }
+    }
+
+    fn is_of_workers(self) -> bool {
+        matches!(self, Self::Workers | Self::Seen | Self::Idle | Self::Busy)
+    }
+}
+
+/// What an inventory needs to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The jobs of its queue from this place on.
+    Survey(u32),
+    /// The workers of its queue from this place on.
+    Members(u32),
+    /// This job.
+    Look(JobId),
+    /// Room: there is about as much text as should be.
+    Room,
+    /// Nothing: all is written.
+    Nothing,
+}
+
+/// What has been gathered, and how far it is written.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    queue: Vec<u8>,
+    /// The one list that is shown, or else all in an object.
+    only: Option<Part>,
+    survey: Option<u32>,
+    members: Option<u32>,
+    ready: BinaryHeap<Reverse<Place>>,
+    held: Vec<HeldJob>,
+    workers: Vec<Member>,
+    /// The part that is being written, the place in it, and whether something stands there.
+    part: usize,
+    row: usize,
+    begun: bool,
+    written: bool,
+}
+
+impl Inventory {
+    /// Of one list, or of all seven in an object.
+    pub(super) fn new(queue: &[u8], only: Option<Part>) -> Self {
+        let jobs = only.is_none_or(|part| !part.is_of_workers());
+        let workers = only.is_none_or(Part::is_of_workers);
+        Self {
+            queue: queue.to_vec(),
+            only,
+            survey: jobs.then_some(0),
+            members: workers.then_some(0),
+            ready: BinaryHeap::new(),
+            held: Vec::new(),
+            workers: Vec::new(),
+            part: 0,
+            row: 0,
+            begun: false,
+            written: false,
+        }
+    }
+
+    pub(super) fn queue(&self) -> &[u8] {
+        &self.queue
+    }
+
+    fn wants(&self, parts: &[Part]) -> bool {
+        self.only.is_none_or(|only| parts.contains(&only))
+    }
+
+    /// Takes a part of the jobs. O(part log jobs).
+    pub(super) fn take_survey(&mut self, survey: &Survey) {
+        if self.wants(&[Part::Queued]) {
+            self.ready.extend(survey.ready.iter().map(|&place| Reverse(place)));
+        }
+        if self.only != Some(Part::Queued) {
+            self.held.extend(survey.held.iter().cloned());
+        }
+        self.survey = survey.next;
+        if self.survey.is_none() {
+            self.held.sort_unstable_by_key(|job| (job.since, job.id));
+        }
+    }
+
+    /// Takes a part of the workers.
+    pub(super) fn take_members(&mut self, members: Members) {
+        self.workers.extend(members.list);
+        self.members = members.next;
+    }
+
+    /// Takes the answer to a look at a job. O(bytes).
+    pub(super) fn take_look(&mut self, reply: &Reply<'_>, text: &mut Vec<u8>) {
+        let wanted = match self.current() {
+            Some(Part::Queued) => Status::Ready,
+            _ => Status::Held,
+        };
+        if let Reply::Seen(sight) = reply
+            && sight.status == wanted
+        {
+            self.separate(text);
+            push_job(&sight.job, None, text);
+        }
+    }
+
+    fn current(&self) -> Option<Part> {
+        match self.only {
+            Some(part) => (self.part == 0).then_some(part),
+            None => Part::ALL.get(self.part).copied(),
+        }
+    }
+
+    fn separate(&mut self, text: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.written, true) {
+            text.push(b',');
+        }
+    }
+
+    /// Writes until something is needed. O(text).
+    pub(super) fn write(&mut self, now: Now, text: &mut Vec<u8>) -> Need {
+        if let Some(from) = self.survey {
+            return Need::Survey(from);
+        }
+        if let Some(from) = self.members {
+            return Need::Members(from);
+        }
+        while let Some(part) = self.current() {
+            if !std::mem::replace(&mut self.begun, true) {
+                self.begin(part, text);
+            }
+            while text.len() < HTTP_PIECE {
+                match self.next_row(part, now, text) {
+                    Row::Written => {}
+                    Row::Job(id) => return Need::Look(id),
+                    Row::Over => {
+                        text.push(b']');
+                        (self.begun, self.written) = (false, false);
+                        (self.part, self.row) = (self.part + 1, 0);
+                        break;
+                    }
+                }
+            }
+            if self.begun {
+                return Need::Room;
+            }
+            if self.only.is_none() && self.current().is_none() {
+                text.push(b'}');
+            }
+        }
+        Need::Nothing
+    }
+
+    fn begin(&mut self, part: Part, text: &mut Vec<u8>) {
+        if self.only.is_none() {
+            text.push(if self.part == 0 { b'{' } else { b',' });
+            push_string(text, part.name().as_bytes());
+            text.push(b':');
+        }
+        text.push(b'[');
+    }
+
+    fn next_row(&mut self, part: Part, now: Now, text: &mut Vec<u8>) -> Row {
+        if part == Part::Queued {
+            return self.ready.pop().map_or(Row::Over, |Reverse(place)| Row::Job(place.id));
+        }
+        let row = self.row;
+        self.row += 1;
+        if part.is_of_workers() {
+            return self.write_worker(row, part, text);
+        }
+        let Some(job) = self.held.get(row).cloned() else { return Row::Over };
+        match (part, job.progress) {
+            (Part::Dispatched, None) => return Row::Job(job.id),
+            (Part::DispatchedSince, None) => {
+                self.separate(text);
+                push_name(&job, text);
+                push_moment(",\"dispatched_at\":", wall(job.since, now), text);
+            }
+            (Part::Processing, Some(_)) => {
+                self.separate(text);
+                push_name(&job, text);
+                push_moment(",\"last_seen\":", wall(job.since, now), text);
+            }
+            (Part::Progress, Some(progress)) => {
+                self.separate(text);
+                push_name(&job, text);
+                // Proof: memory takes everything.
+                write!(text, ",\"progress\":{progress}").expect("a number is written to memory");
+            }
+            _ => return Row::Written,
+        }
+        text.push(b'}');
+        Row::Written
+    }
+
+    fn write_worker(&mut self, row: usize, part: Part, text: &mut Vec<u8>) -> Row {
+        let Some(worker) = self.workers.get(row).cloned() else { return Row::Over };
+        match part {
+            Part::Idle | Part::Busy => {
+                if worker.busy == (part == Part::Busy) {
+                    self.separate(text);
+                    push_string(text, worker.uuid.as_bytes());
+                }
+                return Row::Written;
+            }
+            _ => {}
+        }
+        self.separate(text);
+        text.extend_from_slice(b"{\"uuid\":");
+        push_string(text, worker.uuid.as_bytes());
+        if part == Part::Workers {
+            let status: &[u8] = if worker.busy { b"\"busy\"" } else { b"\"idle\"" };
+            text.extend_from_slice(b",\"status\":");
+            text.extend_from_slice(status);
+        }
+        push_moment(",\"last_seen\":", worker.seen, text);
+        text.push(b'}');
+        Row::Written
+    }
+}
+
+/// What came of going on by one row.
+enum Row {
+    Written,
+    /// This job has to be looked at.
+    Job(JobId),
+    Over,
+}
+
+fn push_name(job: &HeldJob, text: &mut Vec<u8>) {
+    text.extend_from_slice(b"{\"uuid\":");
+    match &job.name {
+        Some(name) => push_string(text, name),
+        None => push_id(job.id, text),
+    }
+}
+
+fn push_id(id: JobId, text: &mut Vec<u8>) {
+    text.push(b'"');
+    push_number(text, id.0);
+    text.push(b'"');
+}
+
+/// A moment that has passed, on the wall clock.
+fn wall(at: Mono, now: Now) -> Wall {
+    let ago = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
+    Wall(now.wall.0.saturating_sub(ago))
+}
+
+fn push_moment(name: &str, at: Wall, text: &mut Vec<u8>) {
+    text.extend_from_slice(name.as_bytes());
+    text.push(b'"');
+    push_time(at, text);
+    text.push(b'"');
+}
+
+const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+
+/// Writes a moment in ISO 8601, with milliseconds. What is beyond the year 9999 is its end.
+pub(super) fn push_time(at: Wall, out: &mut Vec<u8>) {
+    let moment = i64::try_from(at.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let text = PRINTER.timestamp_to_string(&moment.unwrap_or(Timestamp::MAX));
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes a job as messages show it, as an object: what was added, or if that came by another door
+/// what that shows, with the name by which messages can name it. With `dispatched`, since when it
+/// is. O(bytes).
+pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut Vec<u8>) {
+    let start = out.len();
+    match job.payload.encoding {
+        Encoding::JsonLine => out.extend_from_slice(job.payload.bytes),
+        Encoding::Json => push_in_line(job.payload.bytes, out),
+        Encoding::MsgPack => push_json(out, job.payload.bytes),
+        Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
+    }
+    if job.named && dispatched.is_none() {
+        return;
+    }
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    while out.last().is_some_and(blank) {
+        out.pop();
+    }
+    let first = out[start..].iter().position(|byte| !blank(byte)).map_or(start, |at| start + at);
+    if out.get(first) == Some(&b'{') {
+        out.pop();
+        while out.last().is_some_and(blank) {
+            out.pop();
+        }
+        if out.len() > first + 1 {
+            out.push(b',');
+        }
+    } else {
+        // A value of another kind gets an object around it.
+        out.splice(start..start, *b"{\"payload\":");
+        out.push(b',');
+    }
+    if !job.named {
+        out.extend_from_slice(b"\"uuid\":");
+        push_id(job.id, out);
+        out.extend_from_slice(b",\"queue_name\":");
+        push_string(out, job.queue);
+        if dispatched.is_some() {
+            out.push(b',');
+        }
+    }
+    if let Some(at) = dispatched {
+        out.extend_from_slice(b"\"dispatched_at\":\"");
+        out.extend_from_slice(at);
+        out.push(b'"');
+    }
+    out.push(b'}');
+}
+
+/// Writes JSON text in which other doors may have left line ends between tokens: they become
+/// spaces.
+fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
+    while let Some(end) = memchr(b'\n', text) {
+        out.extend_from_slice(&text[..end]);
+        out.push(b' ');
+        text = &text[end + 1..];
+    }
+    out.extend_from_slice(text);
+}

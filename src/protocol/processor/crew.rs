@@ -1,0 +1,544 @@
+//! The workers that messages tell of: where they belong, whether they are idle, when they were
+//! heard of last, and who of them has a take that stands in the store.
+//!
+//! ```text
+//!           ask              job
+//!   idle --------> Standing -----> busy
+//!                   |    ^
+//!       busy, gone  |    | idle again
+//!                   v    |
+//!                  Ended --- answered ---> none; asks again if it is idle
+//! ```
+//!
+//! Invariants:
+//! - a worker belongs to one queue, and has at most one take; the take's serial is its place, so a
+//!   place is nobody else's before its take is answered;
+//! - the idle workers of a queue that have no take are in the queue's line, in the order in which
+//!   they became idle; they ask when jobs of the queue are dispatched;
+//! - all workers are in one line by when they were heard of last.
+//!
+//! All operations are O(1) unless they say otherwise.
+
+use crate::base::limits::PROCESSOR_WORKERS_MAX;
+use crate::base::paged::PagedSlab;
+use crate::base::time::{Mono, Now, Wall};
+use crate::protocol::inventory::{Member, Members};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+/// No place: the end of a line.
+const NONE: u32 = u32::MAX;
+
+/// The line of all workers, the one first that was not heard of for longest.
+const AGE: usize = 0;
+/// The line of a queue, of those that ask next.
+const ASKS: usize = 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    first: u32,
+    last: u32,
+}
+
+const EMPTY: Line = Line { first: NONE, last: NONE };
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    previous: u32,
+    next: u32,
+}
+
+const ALONE: Links = Links { previous: NONE, next: NONE };
+
+/// What a worker has of takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Take {
+    None,
+    /// One that waits for a job.
+    Standing,
+    /// One that is to be called off, or that was.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Worker {
+    uuid: Box<str>,
+    hash: u64,
+    /// Where it belongs; none if it is forgotten.
+    queue: u32,
+    busy: bool,
+    /// It stands in the line of its queue.
+    asks: bool,
+    take: Take,
+    /// The queue that its take stands in.
+    stands_in: u32,
+    seen: Mono,
+    seen_at: Wall,
+    links: [Links; 2],
+}
+
+#[derive(Debug)]
+struct Queue {
+    name: Box<[u8]>,
+    hash: u64,
+    idle: u32,
+    busy: u32,
+    asking: Line,
+    /// How many takes stand in it, or did and are not answered.
+    takes: u32,
+    /// Its line is going to ask.
+    dispatching: bool,
+}
+
+/// All workers.
+#[derive(Debug)]
+pub(super) struct Crew {
+    workers: PagedSlab<Worker>,
+    by_uuid: HashTable<u32>,
+    queues: PagedSlab<Queue>,
+    by_name: HashTable<u32>,
+    hasher: FixedState,
+    age: Line,
+    /// Queues whose lines are going to ask.
+    dispatching: VecDeque<u32>,
+    /// Workers whose takes are to be called off.
+    ended: VecDeque<u32>,
+    /// Takes that are not answered.
+    takes: usize,
+    /// How many stand in the line of all, and in those of queues.
+    lined: [usize; 2],
+    /// Nobody asks any more.
+    closed: bool,
+    /// How long a worker is remembered.
+    period: Duration,
+}
+
+impl Crew {
+    pub(super) fn new(seed: u64, period: Duration) -> Self {
+        Self {
+            workers: PagedSlab::default(),
+            by_uuid: HashTable::new(),
+            queues: PagedSlab::default(),
+            by_name: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            age: EMPTY,
+            dispatching: VecDeque::new(),
+            ended: VecDeque::new(),
+            takes: 0,
+            lined: [0; 2],
+            closed: false,
+            period,
+        }
+    }
+
+    /// How many workers are known.
+    pub(super) fn len(&self) -> usize {
+        self.by_uuid.len()
+    }
+
+    /// How many takes are not answered.
+    pub(super) fn takes(&self) -> usize {
+        self.takes
+    }
+
+    fn find(&self, uuid: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(uuid);
+        self.by_uuid.find(hash, |&place| *self.workers[place].uuid == *uuid).copied()
+    }
+
+    fn find_queue(&self, name: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.by_name.find(hash, |&place| *self.queues[place].name == *name).copied()
+    }
+
+    fn find_or_add_queue(&mut self, name: &[u8]) -> u32 {
+        if let Some(place) = self.find_queue(name) {
+            return place;
+        }
+        let hash = self.hasher.hash_one(name);
+        let place = self.queues.insert(Queue {
+            name: name.into(),
+            hash,
+            idle: 0,
+            busy: 0,
+            asking: EMPTY,
+            takes: 0,
+            dispatching: false,
+        });
+        let queues = &self.queues;
+        self.by_name.insert_unique(hash, place, |&place| queues[place].hash);
+        place
+    }
+
+    /// A queue without workers and takes is forgotten.
+    fn leave_queue(&mut self, place: u32) {
+        let queue = &self.queues[place];
+        if queue.idle + queue.busy + queue.takes > 0 || queue.dispatching {
+            return;
+        }
+        match self.by_name.find_entry(queue.hash, |&other| other == place) {
+            Ok(entry) => entry.remove(),
+            Err(_) => unreachable!("a queue is found by its name"),
+        };
+        self.queues.remove(place);
+    }
+
+    fn line(&mut self, which: usize, worker: u32) -> &mut Line {
+        match which {
+            AGE => &mut self.age,
+            _ => &mut self.queues[self.workers[worker].queue].asking,
+        }
+    }
+
+    fn append(&mut self, which: usize, worker: u32) {
+        self.lined[which] += 1;
+        let line = self.line(which, worker);
+        let previous = std::mem::replace(&mut line.last, worker);
+        if previous == NONE {
+            line.first = worker;
+        } else {
+            self.workers[previous].links[which].next = worker;
+        }
+        self.workers[worker].links[which] = Links { previous, next: NONE };
+    }
+
+    fn unlink(&mut self, which: usize, worker: u32) {
+        self.lined[which] -= 1;
+        let Links { previous, next } =
+            std::mem::replace(&mut self.workers[worker].links[which], ALONE);
+        if previous == NONE {
+            self.line(which, worker).first = next;
+        } else {
+            self.workers[previous].links[which].next = next;
+        }
+        if next == NONE {
+            self.line(which, worker).last = previous;
+        } else {
+            self.workers[next].links[which].previous = previous;
+        }
+    }
+
+    /// The worker of this name was heard of, and belongs to this queue. `None`: there is no room
+    /// for it.
+    fn hear(&mut self, uuid: &str, queue: &[u8], busy: bool, now: Now) -> Option<u32> {
+        let known = self.find(uuid);
+        if known.is_none() && self.len() >= PROCESSOR_WORKERS_MAX {
+            return None;
+        }
+        let queue = self.find_or_add_queue(queue);
+        let Some(worker) = known else {
+            return Some(self.add(uuid, queue, busy, now));
+        };
+        let record = &mut self.workers[worker];
+        (record.seen, record.seen_at) = (now.mono, now.wall);
+        if self.age.last != worker {
+            self.unlink(AGE, worker);
+            self.append(AGE, worker);
+        }
+        if (self.workers[worker].queue, self.workers[worker].busy) != (queue, busy) {
+            let former = self.leave(worker);
+            self.enter(worker, queue, busy);
+            if former != queue {
+                self.leave_queue(former);
+            }
+        }
+        Some(worker)
+    }
+
+    fn add(&mut self, uuid: &str, queue: u32, busy: bool, now: Now) -> u32 {
+        let hash = self.hasher.hash_one(uuid);
+        let worker = self.workers.insert(Worker {
+            uuid: uuid.into(),
+            hash,
+            queue: NONE,
+            busy,
+            asks: false,
+            take: Take::None,
+            stands_in: NONE,
+            seen: now.mono,
+            seen_at: now.wall,
+            links: [ALONE; 2],
+        });
+        let workers = &self.workers;
+        self.by_uuid.insert_unique(hash, worker, |&place| workers[place].hash);
+        self.append(AGE, worker);
+        self.enter(worker, queue, busy);
+        worker
+    }
+
+    /// A worker comes to a queue, or to another state in it.
+    fn enter(&mut self, worker: u32, queue: u32, busy: bool) {
+        let record = &mut self.workers[worker];
+        (record.queue, record.busy) = (queue, busy);
+        let (take, stands_in) = (record.take, record.stands_in);
+        let home = &mut self.queues[queue];
+        if busy {
+            home.busy += 1;
+            return;
+        }
+        home.idle += 1;
+        match take {
+            Take::None => {
+                self.workers[worker].asks = true;
+                self.append(ASKS, worker);
+            }
+            // What was to be called off is wanted again.
+            Take::Ended if stands_in == queue => self.workers[worker].take = Take::Standing,
+            Take::Standing | Take::Ended => {}
+        }
+    }
+
+    /// A worker leaves its queue, this one, or its state in it: it wants no job then. The queue
+    /// stays for now, even if it is empty.
+    fn leave(&mut self, worker: u32) -> u32 {
+        let record = &mut self.workers[worker];
+        let (queue, busy, asks) = (record.queue, record.busy, record.asks);
+        if record.take == Take::Standing {
+            record.take = Take::Ended;
+            self.ended.push_back(worker);
+        }
+        if asks {
+            self.unlink(ASKS, worker);
+            self.workers[worker].asks = false;
+        }
+        let home = &mut self.queues[queue];
+        if busy {
+            home.busy -= 1;
+        } else {
+            home.idle -= 1;
+        }
+        self.workers[worker].queue = NONE;
+        queue
+    }
+
+    /// A worker is idle. Tells whether there is room for it.
+    pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], now: Now) -> bool {
+        self.hear(uuid, queue, false, now).is_some()
+    }
+
+    /// A worker is busy. Tells whether there is room for it.
+    pub(super) fn busy(&mut self, uuid: &str, queue: &[u8], now: Now) -> bool {
+        self.hear(uuid, queue, true, now).is_some()
+    }
+
+    /// The idle workers of a queue are going to ask for jobs.
+    pub(super) fn dispatch(&mut self, queue: &[u8]) {
+        if let Some(queue) = self.find_queue(queue) {
+            self.dispatch_at(queue);
+        }
+    }
+
+    fn dispatch_at(&mut self, place: u32) {
+        let queue = &mut self.queues[place];
+        if queue.asking.first != NONE && !queue.dispatching && !self.closed {
+            queue.dispatching = true;
+            self.dispatching.push_back(place);
+        }
+    }
+
+    /// Those of all queues. O(queues).
+    pub(super) fn dispatch_all(&mut self) {
+        for place in 0..self.queues.end() {
+            if self.queues.get(place).is_some() {
+                self.dispatch_at(place);
+            }
+        }
+    }
+
+    /// Whether somebody is to ask, or to be called off.
+    pub(super) fn is_due(&self) -> bool {
+        !self.dispatching.is_empty() || !self.ended.is_empty()
+    }
+
+    /// Whether idle workers wait for the next dispatching.
+    pub(super) fn is_anybody_waiting(&self) -> bool {
+        self.lined[ASKS] > 0
+    }
+
+    /// Who asks next, and in which queue: its take stands from now on.
+    pub(super) fn next_asking(&mut self) -> Option<(u32, &[u8])> {
+        let (worker, place) = loop {
+            let place = *self.dispatching.front()?;
+            let worker = self.queues[place].asking.first;
+            if worker != NONE {
+                break (worker, place);
+            }
+            self.dispatching.pop_front();
+            self.queues[place].dispatching = false;
+            self.leave_queue(place);
+        };
+        self.unlink(ASKS, worker);
+        let record = &mut self.workers[worker];
+        assert!(record.take == Take::None && !record.busy, "a worker asks twice");
+        (record.asks, record.take, record.stands_in) = (false, Take::Standing, place);
+        self.takes += 1;
+        let queue = &mut self.queues[place];
+        queue.takes += 1;
+        Some((worker, &queue.name))
+    }
+
+    /// Whose take is to be called off next.
+    pub(super) fn next_ended(&mut self) -> Option<u32> {
+        while let Some(worker) = self.ended.pop_front() {
+            let take = self.workers.get(worker).map(|record| record.take);
+            if take == Some(Take::Ended) || (self.closed && take == Some(Take::Standing)) {
+                return Some(worker);
+            }
+        }
+        None
+    }
+
+    /// Nobody asks for jobs any more: all takes are to be called off. Those that are answered all
+    /// the same are still wanted, or are not. O(workers).
+    pub(super) fn dismiss(&mut self, wanted: bool) {
+        self.closed = true;
+        while let Some(place) = self.dispatching.pop_front() {
+            self.queues[place].dispatching = false;
+        }
+        for worker in 0..self.workers.end() {
+            if let Some(record) = self.workers.get_mut(worker)
+                && record.take == Take::Standing
+            {
+                if !wanted {
+                    record.take = Take::Ended;
+                }
+                self.ended.push_back(worker);
+            }
+        }
+    }
+
+    /// The take of a worker is answered by a job, which the worker gets if it still wants one: then
+    /// it is busy. `None`: it does not.
+    pub(super) fn assign(&mut self, worker: u32) -> Option<&str> {
+        if self.answer(worker) != Take::Standing {
+            self.settle(worker);
+            return None;
+        }
+        let queue = self.workers[worker].queue;
+        self.workers[worker].busy = true;
+        let home = &mut self.queues[queue];
+        home.idle -= 1;
+        home.busy += 1;
+        Some(&self.workers[worker].uuid)
+    }
+
+    /// The take of a worker was called off. One that has become idle meanwhile asks again.
+    pub(super) fn called_off(&mut self, worker: u32) {
+        self.answer(worker);
+        self.settle(worker);
+    }
+
+    fn answer(&mut self, worker: u32) -> Take {
+        let record = &mut self.workers[worker];
+        let take = std::mem::replace(&mut record.take, Take::None);
+        assert!(take != Take::None, "a take was answered twice");
+        let place = std::mem::replace(&mut record.stands_in, NONE);
+        self.takes -= 1;
+        self.queues[place].takes -= 1;
+        if record.queue != place {
+            self.leave_queue(place);
+        }
+        take
+    }
+
+    /// A take of a worker is over, without a job for it.
+    fn settle(&mut self, worker: u32) {
+        let record = &mut self.workers[worker];
+        let queue = record.queue;
+        if queue == NONE {
+            self.workers.remove(worker);
+        } else if !record.busy && !record.asks {
+            record.asks = true;
+            self.append(ASKS, worker);
+            self.dispatch_at(queue);
+        }
+    }
+
+    /// When the next worker will be forgotten if nothing is heard of it.
+    pub(super) fn deadline(&self) -> Option<Mono> {
+        let oldest = self.workers.get(self.age.first)?;
+        Some(oldest.seen.after(self.period))
+    }
+
+    /// Forgets the worker that was not heard of for longest, if that is long enough: its name, and
+    /// its queue.
+    pub(super) fn expire(&mut self, now: Now) -> Option<(Box<str>, Box<[u8]>)> {
+        if self.deadline()? > now.mono {
+            return None;
+        }
+        let worker = self.age.first;
+        self.unlink(AGE, worker);
+        let record = &self.workers[worker];
+        let (hash, uuid) = (record.hash, record.uuid.clone());
+        let queue = self.queues[record.queue].name.clone();
+        match self.by_uuid.find_entry(hash, |&other| other == worker) {
+            Ok(entry) => entry.remove(),
+            Err(_) => unreachable!("a worker is found by its name"),
+        };
+        let former = self.leave(worker);
+        self.leave_queue(former);
+        if self.workers[worker].take == Take::None {
+            self.workers.remove(worker);
+        }
+        Some((uuid, queue))
+    }
+
+    /// The workers of a queue at up to `limit` places from one on. O(limit).
+    pub(super) fn members(&self, queue: &[u8], from: u32, limit: u32) -> Members {
+        let Some(queue) = self.find_queue(queue) else { return Members::default() };
+        let end = self.workers.end();
+        let stop = end.min(from.saturating_add(limit));
+        let records = (from..stop).filter_map(|place| self.workers.get(place));
+        let here = records.filter(|record| record.queue == queue);
+        let list = here.map(|Worker { uuid, busy, seen_at, .. }| Member {
+            uuid: uuid.clone(),
+            busy: *busy,
+            seen: *seen_at,
+        });
+        Members { list: list.collect(), next: (stop < end).then_some(stop) }
+    }
+
+    /// Each queue with how many of its workers are idle, and busy. O(queues).
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&[u8], u32, u32)> {
+        self.queues.iter().map(|(_, queue)| (&*queue.name, queue.idle, queue.busy))
+    }
+
+    /// Asserts what always holds. O(everything).
+    pub(super) fn check_invariants(&self) {
+        let mut takes = 0;
+        for (place, worker) in self.workers.iter() {
+            takes += usize::from(worker.take != Take::None);
+            if worker.queue == NONE {
+                assert!(worker.take == Take::Ended && !worker.asks, "a forgotten worker stays");
+                continue;
+            }
+            assert_eq!(self.find(&worker.uuid), Some(place), "a worker is not found");
+            let idle_alone = !worker.busy && worker.take == Take::None;
+            assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a take");
+            let at_home = worker.stands_in == worker.queue && !worker.busy;
+            assert!(worker.take != Take::Standing || at_home, "a take stands elsewhere");
+        }
+        assert_eq!(takes, self.takes, "takes are miscounted");
+        for (place, queue) in self.queues.iter() {
+            let here = || self.workers.iter().filter(move |(_, worker)| worker.queue == place);
+            let busy = here().filter(|(_, worker)| worker.busy).count();
+            let counted = (queue.idle as usize, queue.busy as usize);
+            assert_eq!(counted, (here().count() - busy, busy), "workers are miscounted");
+            let listed = self.dispatching.contains(&place);
+            assert_eq!(listed, queue.dispatching, "a queue is dispatched in secret");
+        }
+        let mut seen = Mono::default();
+        let (mut worker, mut count) = (self.age.first, 0);
+        while worker != NONE {
+            let record = &self.workers[worker];
+            assert!(record.seen >= seen, "a worker is older than the one before it");
+            (seen, worker, count) = (record.seen, record.links[AGE].next, count + 1);
+        }
+        assert_eq!((count, count), (self.len(), self.lined[AGE]), "a worker does not age");
+        let asking = self.workers.iter().filter(|(_, worker)| worker.asks).count();
+        assert_eq!(asking, self.lined[ASKS], "those who ask are miscounted");
+    }
+}
