@@ -23,7 +23,7 @@ got = b''
 
 def read_until(what):
     global got
-    end = time.monotonic() + 60
+    end = time.monotonic() + 30
     while what not in got:
         assert time.monotonic() < end, (what, got)
         if select.select([master], [], [], 1)[0]:
@@ -36,7 +36,7 @@ for number in range(3):
     read_until(b'\n')
     assert json.loads(got)['payload']['queue_name'] == 'q', got
     assert state() == before, 'while it runs'
-    add, idle = add.replace('job', 'job+'), idle.replace('worker1', 'worker1+')
+    add, idle = add.replace('one', 'one+'), idle.replace('someone', 'someone+')
 if ending == 'eof':
     os.write(master, b'\x04')
 else:
@@ -58,7 +58,7 @@ fn run(ending: &str) {
     }
     let serve = command(&[]);
     let mut python = Command::new("python3");
-    python.args(["-c", SCRIPT, ending, &add("q", "job"), &idle("q", "worker1")]);
+    python.args(["-c", SCRIPT, ending, &add("q", "one"), &idle("q", "someone")]);
     python.arg(serve.get_program()).args(serve.get_args()).env("JOBCENTRE_HTTP", "off");
     let output = python.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
