@@ -22,6 +22,19 @@ pub struct Figures {
     pub journal: Option<JournalFigures>,
     /// Bytes of memory in use, as the system has told lately.
     pub resident_bytes: Option<u64>,
+    /// The workers of the processor by their queues, of a bounded number of queues, if there is one.
+    pub crew: Option<Vec<CrewFigures>>,
+}
+
+/// The workers of the processor in one queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrewFigures {
+    /// The name of the queue.
+    pub queue: Box<[u8]>,
+    /// How many are idle.
+    pub idle: u64,
+    /// How many are busy.
+    pub busy: u64,
 }
 
 /// Connections by one door.
@@ -235,6 +248,10 @@ pub struct Tally {
     pub delayed: u64,
     /// Being worked on.
     pub held: u64,
+    /// Of those, what the processor has assigned and nobody has said to work on.
+    pub dispatched: u64,
+    /// Of those, what a worker of the processor has said to work on.
+    pub processing: u64,
     /// Put away.
     pub buried: u64,
     /// Done, and kept with their results.
@@ -250,6 +267,8 @@ impl Tally {
         self.aside += other.aside;
         self.delayed += other.delayed;
         self.held += other.held;
+        self.dispatched += other.dispatched;
+        self.processing += other.processing;
         self.buried += other.buried;
         self.kept += other.kept;
         self.oldest_ms = self.oldest_ms.max(other.oldest_ms);

@@ -22,7 +22,7 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::core::{Door, Trouble};
-use crate::model::figures::Figures;
+use crate::model::figures::{CrewFigures, Figures};
 use crate::model::job::Terms;
 use crate::model::reply::Reply;
 use crate::model::watch::Watch;
@@ -359,6 +359,15 @@ impl Session {
         match self {
             Self::Processor(session) => session.members(queue, from),
             _ => Members::default(),
+        }
+    }
+
+    /// The workers of the processor by their queues. O(queues).
+    #[must_use]
+    pub fn crew(&self) -> Vec<CrewFigures> {
+        match self {
+            Self::Processor(session) => session.crew(),
+            _ => Vec::new(),
         }
     }
 

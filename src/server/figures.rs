@@ -63,6 +63,8 @@ impl Server {
             ..Figures::default()
         });
         self.engine.figures(&mut figures);
+        let processor = self.processor.and_then(|client| self.connections.get(client));
+        figures.crew = processor.map(|connection| connection.session.crew());
         figures
     }
 }

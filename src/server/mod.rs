@@ -319,7 +319,7 @@ impl Server {
                 Step::Members(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
                     let members = processor.map(|other| other.session.members(queue, from));
-                    self.shared.members = members;
+                    self.shared.members = Some(members.unwrap_or_default());
                 }
                 Step::Tell(trouble) => self.notices.note(client, trouble, now),
                 Step::Finished => connection.over = true,

@@ -47,6 +47,7 @@ impl Store {
         let stop = end.min(from.saturating_add(CENSUS_PLACES));
         let mut numbers: HashMap<u32, usize, _> = HashMap::with_hasher(FixedState::with_seed(0));
         let mut tallies: Vec<(u64, Tally)> = Vec::new();
+        let processor = self.workers.processor();
         for place in from..stop {
             let Some(job) = self.jobs.get(place) else { continue };
             if !self.is_job(place) {
@@ -67,7 +68,13 @@ impl Store {
                 }
                 Status::Aside => tally.aside += 1,
                 Status::Delayed => tally.delayed += 1,
-                Status::Held => tally.held += 1,
+                Status::Held => {
+                    tally.held += 1;
+                    let ours = processor.is_some() && job.worker() == processor;
+                    let processing = job.progress().is_some();
+                    tally.dispatched += u64::from(ours && !processing);
+                    tally.processing += u64::from(ours && processing);
+                }
                 Status::Buried => tally.buried += 1,
                 Status::Kept => tally.kept += 1,
             }

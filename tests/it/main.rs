@@ -16,6 +16,7 @@ mod kit;
 mod outgoing;
 mod parsers;
 mod process;
+mod processor;
 mod query;
 mod seeds;
 mod sim;

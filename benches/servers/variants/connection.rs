@@ -202,6 +202,9 @@ impl<D: Desk> Connection<D> {
                 | Step::Figures
                 | Step::Watch(..)
                 | Step::Work(..)
+                | Step::CallOff(_)
+                | Step::Members(..)
+                | Step::Tell(_)
                 | Step::Finished
                 | Step::Failed(_) => {
                     unreachable!("lines are answered, one by one")

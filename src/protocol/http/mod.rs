@@ -26,6 +26,7 @@ mod jobq;
 pub mod lightjq;
 mod metrics;
 mod openapi;
+mod processor;
 mod request;
 mod route;
 mod session;

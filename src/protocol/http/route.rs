@@ -38,6 +38,7 @@ pub(super) enum Operation {
     Health,
     Metrics,
     OpenApi,
+    Processor,
     Jobq(jobq::Operation),
     LightJq(lightjq::Operation),
 }
@@ -120,7 +121,7 @@ const WORKER: &[Segment] = &[Is("worker")];
 const CONSTRAINT: &[Segment] = &[Is("constraint"), Constraint];
 
 /// Everything that can be asked. No two rows have method and path in common.
-pub(super) static ROUTES: [Route; 32] = {
+pub(super) static ROUTES: [Route; 33] = {
     use Method::{Delete, Get, Post, Put};
     use jobq::Operation as Jobq;
     use lightjq::Operation as Light;
@@ -128,6 +129,7 @@ pub(super) static ROUTES: [Route; 32] = {
         route(Get, &[Is("health")], Operation::Health, "health"),
         route(Get, &[Is("metrics")], Operation::Metrics, "metrics"),
         route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
+        route(Get, &[Is("processor"), Queue], Operation::Processor, "processor"),
         jobq(Get, QUEUES, Jobq::Queues, "list_queues"),
         jobq(Post, QUEUES, Jobq::Declare, "create_queue"),
         jobq(Delete, QUEUE, Jobq::Drop, "delete_queue"),

@@ -19,9 +19,10 @@
 //!
 //! All operations are O(1) unless they say otherwise.
 
-use crate::base::limits::PROCESSOR_WORKERS_MAX;
+use crate::base::limits::{FIGURES_NAME_MAX, FIGURES_QUEUES, PROCESSOR_WORKERS_MAX};
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
+use crate::model::figures::CrewFigures;
 use crate::protocol::inventory::{Member, Members};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -501,9 +502,16 @@ impl Crew {
         Members { list: list.collect(), next: (stop < end).then_some(stop) }
     }
 
-    /// Each queue with how many of its workers are idle, and busy. O(queues).
-    pub(super) fn sizes(&self) -> impl Iterator<Item = (&[u8], u32, u32)> {
-        self.queues.iter().map(|(_, queue)| (&*queue.name, queue.idle, queue.busy))
+    /// How many workers are idle, and busy, in up to [`FIGURES_QUEUES`] queues. O(queues).
+    pub(super) fn figures(&self) -> Vec<CrewFigures> {
+        let queues = self.queues.iter().map(|(_, queue)| queue);
+        let short = queues.filter(|queue| queue.name.len() <= FIGURES_NAME_MAX);
+        let figures = short.map(|Queue { name, idle, busy, .. }| CrewFigures {
+            queue: name.clone(),
+            idle: u64::from(*idle),
+            busy: u64::from(*busy),
+        });
+        figures.take(FIGURES_QUEUES).collect()
     }
 
     /// Asserts what always holds. O(everything).

@@ -26,8 +26,6 @@ mod crew;
 mod message;
 mod moment;
 mod settings;
-#[cfg(test)]
-mod tests;
 mod voice;
 
 pub use settings::Settings;
@@ -42,6 +40,7 @@ use crate::base::strings::Strings;
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
 use crate::model::core::{Remark, Severity, Trouble};
+use crate::model::figures::CrewFigures;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Payload};
 use crate::model::reply::Reply;
@@ -59,6 +58,9 @@ const TICKS: u32 = 3;
 
 /// Workers that are forgotten, or looked at for a list, at one time.
 const AT_ONCE: u32 = 64;
+
+/// What a look at a part of the store costs, in takes.
+const SURVEY_WORK: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -145,11 +147,13 @@ impl Session {
         if shared.work >= PROCESSOR_WORK_PER_TURN {
             return Step::Enough;
         }
+        if self.remarks.is_empty() {
+            self.keep_time(shared.now);
+        }
         if let Some(remark) = self.remarks.pop_front() {
             shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_REMARKS_PER_TURN;
             return Step::Tell(Trouble::Remark(Box::new(remark)));
         }
-        self.keep_time(shared.now);
         match self.phase {
             Phase::Serving | Phase::Over => {}
             _ => return self.begin(),
@@ -338,9 +342,10 @@ impl Session {
         if listing.waiting {
             return Step::Blocked;
         }
-        shared.work += 4;
+        shared.work += 1;
         let need = listing.inventory.write(shared.now, &mut self.text);
         if let Need::Survey(from) = need {
+            shared.work += SURVEY_WORK;
             listing.waiting = true;
             let queues = alone(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
@@ -425,9 +430,9 @@ impl Session {
         self.crew.members(queue, from, 16 * AT_ONCE)
     }
 
-    /// Each queue with how many of its workers are idle, and busy. O(queues).
-    pub(super) fn sizes(&self) -> impl Iterator<Item = (&[u8], u32, u32)> {
-        self.crew.sizes()
+    /// How many workers are idle, and busy, in a bounded number of queues. O(queues).
+    pub(super) fn crew(&self) -> Vec<CrewFigures> {
+        self.crew.figures()
     }
 
     /// Nothing more will come in: what is there without a line end is the last line.

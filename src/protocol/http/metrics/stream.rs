@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(in crate::protocol::http) struct Stream {
     general: Option<General>,
+    /// There is a processor.
+    processor: bool,
     queues: Arc<[Queue]>,
     /// The metric that is being written, and how many queues are.
     family: usize,
@@ -21,8 +23,9 @@ pub(in crate::protocol::http) struct Stream {
 impl Stream {
     pub(in crate::protocol::http) fn new(figures: Box<Figures>, found: Found) -> Self {
         let Found { queues, others, other_queues } = found;
+        let processor = figures.crew.is_some();
         let general = General { figures, others, other_queues };
-        Self { general: Some(general), queues: queues.into(), family: 0, written: 0 }
+        Self { general: Some(general), processor, queues: queues.into(), family: 0, written: 0 }
     }
 }
 
@@ -33,7 +36,9 @@ impl Long for Stream {
             write(general, true, text);
             return false;
         }
-        let Some(&family) = Family::ALL.get(self.family) else {
+        let more = Family::ALL.get(self.family);
+        let Some(&family) = more.filter(|&&family| self.processor || !family.is_of_processor())
+        else {
             text.extend_from_slice(b"# EOF\n");
             return true;
         };

@@ -3,7 +3,7 @@
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
-use crate::model::figures::{DoorFigures, Figures, JournalFigures};
+use crate::model::figures::{CrewFigures, DoorFigures, Figures, JournalFigures};
 use crate::protocol::http::Long;
 
 fn counted(serial: u64, jobs: u32) -> Counted {
@@ -33,6 +33,7 @@ fn figures() -> Box<Figures> {
     figures.queries.failed = 23;
     figures.queries.timed_out = 24;
     figures.resident_bytes = Some(25);
+    figures.crew = Some(vec![CrewFigures { queue: Box::from(*b"q\xff"), idle: 38, busy: 39 }]);
     figures.journal = Some(JournalFigures {
         live_bytes: 26,
         dead_bytes: 27,
@@ -54,8 +55,17 @@ fn figures() -> Box<Figures> {
 
 #[test]
 fn the_text_is_this() {
-    let tally =
-        Tally { ready: 1, aside: 2, delayed: 3, held: 4, buried: 5, kept: 6, oldest_ms: 70 };
+    let tally = Tally {
+        ready: 1,
+        aside: 2,
+        delayed: 3,
+        held: 4,
+        dispatched: 1,
+        processing: 2,
+        buried: 5,
+        kept: 6,
+        oldest_ms: 70,
+    };
     let names: [&[u8]; 3] = [b"plain", b"\"quoted\"\n\\ \xc3\xa9", b"\xff"];
     let queues = names.map(|name| Queue { name: name.into(), tally });
     let others = Tally { ready: 8, oldest_ms: 9_000, ..Tally::default() };

@@ -3,7 +3,7 @@
 use super::Queue;
 use crate::base::histogram::Histogram;
 use crate::model::core::Door;
-use crate::model::figures::{Deed, DoorFigures, Figures, JournalFigures, Tally};
+use crate::model::figures::{CrewFigures, Deed, DoorFigures, Figures, JournalFigures, Tally};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::encoding::{
@@ -150,6 +150,9 @@ impl Collector for General {
         self.encode_store(&mut out)?;
         self.encode_doors(&mut out)?;
         self.encode_loop(&mut out)?;
+        if let Some(crew) = &self.figures.crew {
+            encode_crew(crew, &mut out)?;
+        }
         if let Some(journal) = &self.figures.journal {
             encode_journal(journal, &mut out)?;
         }
@@ -231,6 +234,20 @@ impl General {
     }
 }
 
+fn encode_crew(crew: &[CrewFigures], out: &mut Writer<'_>) -> Result<(), Error> {
+    let help = "Workers of the processor in a queue, by what they are doing; of 1,000 queues.";
+    out.begin("processor_workers", None, help, MetricType::Gauge, |mut metric| {
+        for CrewFigures { queue, idle, busy } in crew {
+            let name = label(queue);
+            for (state, count) in [("idle", *idle), ("busy", *busy)] {
+                let labels = [("queue", &*name), ("state", state)];
+                metric.encode_family(&labels)?.encode_gauge(&count)?;
+            }
+        }
+        Ok(())
+    })
+}
+
 fn encode_journal(journal: &JournalFigures, out: &mut Writer<'_>) -> Result<(), Error> {
     let help = "Bytes of the journal: live ones are records in force, dead ones have still to be \
         given up, free ones are ready to be written, pending ones wait for the disk.";
@@ -277,10 +294,16 @@ fn states(tally: &Tally) -> [(&'static str, u64); 6] {
 pub(super) enum Family {
     Jobs,
     Oldest,
+    Processor,
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 2] = [Self::Jobs, Self::Oldest];
+    pub(super) const ALL: [Self; 3] = [Self::Jobs, Self::Oldest, Self::Processor];
+
+    /// Whether only servers with a processor have it.
+    pub(super) fn is_of_processor(self) -> bool {
+        matches!(self, Self::Processor)
+    }
 }
 
 /// One metric of some queues.
@@ -303,6 +326,21 @@ impl Collector for Queues {
                     for queue in queues {
                         let name = label(&queue.name);
                         for (state, count) in states(&queue.tally) {
+                            let labels = [("queue", &*name), ("state", state)];
+                            metric.encode_family(&labels)?.encode_gauge(&count)?;
+                        }
+                    }
+                    Ok(())
+                })
+            }
+            Family::Processor => {
+                let help = "Jobs of a queue that the processor has assigned: dispatched until they \
+                    are accepted, processing from then on.";
+                out.begin("processor_jobs", None, help, MetricType::Gauge, |mut metric| {
+                    for Queue { name, tally } in queues {
+                        let name = label(name);
+                        let counts = [tally.dispatched, tally.processing];
+                        for (state, count) in ["dispatched", "processing"].into_iter().zip(counts) {
                             let labels = [("queue", &*name), ("state", state)];
                             metric.encode_family(&labels)?.encode_gauge(&count)?;
                         }

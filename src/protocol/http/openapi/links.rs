@@ -10,7 +10,8 @@ const ID: &str = "$response.body#/id";
 pub(super) fn links(route: &Route) -> Vec<(&'static str, Link)> {
     let Operation::Jobq(operation) = route.operation else { return Vec::new() };
     let has = |route: &Route, segment: Segment| route.path.contains(&segment);
-    let of_queue = |to: &&Route| has(to, Segment::Queue) && !has(to, Segment::Job);
+    let of_jobq = |to: &&Route| matches!(to.operation, Operation::Jobq(_));
+    let of_queue = |to: &&Route| of_jobq(to) && has(to, Segment::Queue) && !has(to, Segment::Job);
     let of_job = |to: &&Route| {
         has(to, Segment::Job) && has(to, Segment::Queue) == has(route, Segment::Queue)
     };

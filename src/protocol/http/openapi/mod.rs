@@ -13,7 +13,7 @@ mod tests;
 
 use super::answer::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, jobq, lightjq, metrics};
+use super::{health, jobq, lightjq, metrics, processor};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
@@ -125,7 +125,7 @@ fn make() -> OpenApi {
 }
 
 const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
-    below /job, /worker, /done and /constraint. HEAD goes wherever GET does but below /job, where \
+    below /job, /worker, /done and /constraint; what the processor has at /processor. HEAD goes wherever GET does but below /job, where \
     a look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
     have is answered by 405 with Allow, and a path that is not here by 404.";
 
@@ -154,6 +154,7 @@ fn describe(route: &Route, shapes: &mut Shapes) -> Description {
     match route.operation {
         Operation::Health => health::describe(shapes),
         Operation::Metrics => metrics::describe(),
+        Operation::Processor => processor::describe(shapes),
         Operation::OpenApi => Description {
             summary: "This document",
             body: None,

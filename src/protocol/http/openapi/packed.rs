@@ -7,6 +7,7 @@ use crate::base::time::Mono;
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Payload, Status, Urgency};
+use crate::model::named::{HeldJob, Place, Portion, Survey};
 use crate::model::reply::{JobView, Refusal, Reply, Sight};
 use crate::model::work::{Constraint, Progress, Work, WorkerId};
 use crate::protocol::http::lightjq::messages::{self, Field, Kind};
@@ -157,8 +158,25 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
         let body = &bodies(lightjq::Operation::Constrain)[0].0;
         messages::read_constraint("c", &packed(body)).unwrap()
     });
+    static SURVEY: LazyLock<Survey> = LazyLock::new(|| {
+        let held = |id, progress| HeldJob {
+            id: JobId(id),
+            name: (id > 8).then(|| Box::from(*b"n")),
+            progress,
+            since: Mono(1),
+        };
+        Survey {
+            ready: vec![Place { rank: 1, tie: 1, id: JobId(7) }],
+            held: vec![held(8, None), held(9, Portion::new(0.5))],
+            next: None,
+        }
+    });
     let refused = [Refusal::Full, Refusal::DiskFull].map(Reply::Refused);
     let [full, disk_full] = refused;
+    if let Command::Look { .. } = command {
+        let Reply::Progress(progress) = progress(Status::Ready) else { panic!() };
+        return vec![Reply::Seen(Box::new(progress.sight)), Reply::NoJob];
+    }
     let Command::Work(work) = command else { return vec![Reply::Put(JobId(7)), full, disk_full] };
     let going = [Status::Held, Status::Kept, Status::Buried, Status::Ready].map(progress);
     let mut replies = Vec::new();
@@ -185,6 +203,7 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
             let done = [true, false].map(|new| Reply::Constrained { new });
             replies.extend(done.into_iter().chain([full, disk_full]));
         }
+        Work::Survey { .. } => return vec![Reply::Survey(&SURVEY), Reply::Survey(&SURVEY)],
         Work::Free { .. } => replies.extend([Reply::Done, Reply::NoConstraint]),
         _ => panic!("this is not asked here: {work:?}"),
     }

@@ -5,7 +5,7 @@ use super::packed;
 use super::*;
 use crate::base::buf::{BufferPool, Input, OutBuf};
 use crate::base::limits::OUTPUT_HIGH_WATER;
-use crate::base::time::Now;
+use crate::base::time::{Now, Wall};
 use crate::model::command::Command;
 use crate::model::event::{Event, EventLog, Happening};
 use crate::model::figures::Page;
@@ -15,6 +15,7 @@ use crate::model::reply::{Refusal, Reply};
 use crate::model::row::{Row, Rows};
 use crate::model::watch::{QueueSize, Watch};
 use crate::protocol::http::{Session, Workspace, write_full};
+use crate::protocol::inventory::{Member, Members};
 use crate::protocol::{Shared, Step};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,6 +212,11 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 session.handle_reply(serial, &replies[choice]);
             }
             Step::Figures => shared.figures = Some(Box::default()),
+            Step::Members(..) => {
+                let member = |busy| Member { uuid: "w".into(), busy, seen: Wall(7) };
+                let list = vec![member(false), member(true)];
+                shared.members = Some(Members { list, next: None });
+            }
             Step::Answered | Step::Enough => {}
             Step::Hungry if out.unsent().is_empty() => {
                 session.handle_timeout(&mut shared, &mut out);

@@ -8,6 +8,7 @@ use super::jobq::{self, Outcome, Question};
 use super::lightjq::{self, Ask, Told};
 use super::metrics::{self, Gather, OPENMETRICS};
 use super::openapi;
+use super::processor::Inquiry;
 use super::request::{Collecting, judge, reads_body};
 use super::route::{Call, Operation};
 use super::{Long, Workspace};
@@ -30,6 +31,8 @@ pub struct Session {
     question: Option<Box<Question>>,
     /// The census for the metrics in hand.
     gather: Option<Box<Gather>>,
+    /// What the processor has of a queue, while that is found out.
+    inquiry: Option<Box<Inquiry>>,
     /// The head of the answer in hand, and a part of its body, are written.
     begun: bool,
     /// The serial of the latest command.
@@ -88,6 +91,7 @@ impl Session {
             call: None,
             question: None,
             gather: None,
+            inquiry: None,
             begun: false,
             serial: 0,
             deadline: Some(now.mono.after(HTTP_IDLE_PATIENCE)),
@@ -108,6 +112,7 @@ impl Session {
             Phase::Asked => Step::Blocked,
             Phase::Answered(_) => self.write_answer(shared, out),
             Phase::Told(_) => self.tell(shared, out),
+            Phase::Again if self.inquiry.is_some() => self.inquire(shared, out),
             Phase::Again => self.ask_again(shared),
             Phase::Streaming(_) => self.stream(shared, out),
             Phase::Figures(_) => self.write_metrics(shared, out),
@@ -282,6 +287,11 @@ impl Session {
                 self.gather = Some(Box::default());
                 return None;
             }
+            Operation::Processor => {
+                self.inquiry = Some(Box::new(Inquiry::new(&shared.http.queue)));
+                self.phase = Phase::Again;
+                return Some(Step::Answered);
+            }
             Operation::LightJq(_) => return None,
             Operation::Jobq(operation) => operation,
         };
@@ -310,8 +320,8 @@ impl Session {
                 Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
             }
             Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
-            Operation::Health | Operation::Metrics | Operation::OpenApi => {
-                unreachable!("everything else is answered at once")
+            Operation::Health | Operation::Metrics | Operation::OpenApi | Operation::Processor => {
+                unreachable!("everything else is answered at once, or asks by itself")
             }
         }
     }
@@ -362,6 +372,9 @@ impl Session {
     pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
         assert!(serial == self.serial, "a reply to a request that is not under way");
         assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
+        if self.inquiry.is_some() {
+            return self.take_part(reply);
+        }
         self.phase = match self.call {
             Some(Call { operation: Operation::LightJq(operation), job, .. }) => {
                 Phase::Told(lightjq::told(operation, job, self.manner.kind == JSON, reply))

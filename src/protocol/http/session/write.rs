@@ -3,11 +3,16 @@
 use super::{Manner, Phase, Session};
 use crate::base::buf::OutBuf;
 use crate::base::limits::{HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE};
+use crate::model::command::Command;
+use crate::model::reply::Reply;
+use crate::model::work::Work;
 use crate::protocol::http::answer::{Extent, Head, Problem, write_error, write_head};
 use crate::protocol::http::jobq::{self, Outcome, Part};
 use crate::protocol::http::lightjq::Told;
 use crate::protocol::http::metrics;
+use crate::protocol::http::processor::Inquiry;
 use crate::protocol::http::route::Operation;
+use crate::protocol::inventory::Need;
 use crate::protocol::{Shared, Step};
 use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
 
@@ -76,6 +81,53 @@ impl Session {
         };
         self.phase = Phase::Streaming(Box::new(metrics::Stream::new(figures, found)));
         self.stream(shared, out)
+    }
+
+    /// Goes on with what the processor has of a queue.
+    #[cold]
+    pub(super) fn inquire<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
+        let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
+        if std::mem::take(&mut inquiry.rest) {
+            return Step::Enough;
+        }
+        let Inquiry { inventory, text, .. } = &mut **inquiry;
+        if let Some(members) = shared.members.take() {
+            inventory.take_members(members);
+        }
+        let need = inventory.write(shared.now, text);
+        shared.http.queue.clear();
+        shared.http.queue.extend_from_slice(inventory.queue());
+        match need {
+            Need::Survey(from) => {
+                self.open();
+                Step::Work(self.serial, Work::Survey { queue: &shared.http.queue, from })
+            }
+            Need::Members(from) => Step::Members(&shared.http.queue, from),
+            Need::Look(id) => {
+                self.open();
+                Step::Submit(self.serial, Command::Look { id })
+            }
+            Need::Room | Need::Nothing => {
+                shared.http.answer.clear();
+                shared.http.answer.append(text);
+                let over = need == Need::Nothing;
+                self.write_part(over, shared, out).unwrap_or(Step::Enough)
+            }
+        }
+    }
+
+    /// Takes an answer to what was asked for that.
+    #[cold]
+    pub(super) fn take_part(&mut self, reply: &Reply<'_>) {
+        let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
+        match reply {
+            Reply::Survey(survey) => {
+                inquiry.rest = survey.next.is_some();
+                inquiry.inventory.take_survey(survey);
+            }
+            look => inquiry.inventory.take_look(look, &mut inquiry.text),
+        }
+        self.phase = Phase::Again;
     }
 
     /// Writes the next piece of a long answer.
@@ -197,6 +249,7 @@ impl Session {
     pub(super) fn finish(&mut self, shared: &Shared) -> Step<'static> {
         self.call = None;
         self.question = None;
+        self.inquiry = None;
         self.begun = false;
         if self.manner.close {
             self.end();

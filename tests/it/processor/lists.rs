@@ -1,0 +1,131 @@
+//! What can be seen: lists, the page of a queue, and figures.
+
+use super::world::World;
+use jobcentre::model::core::{Core, Door};
+
+#[test]
+fn lists_show_jobs_as_they_were_added_and_workers() {
+    let mut world = World::new();
+    world.play(
+        "> add q c 9
+         > add q a
+         > add q b
+         > add p x
+         > list job q
+         = [{\"queue_name\":\"q\",\"uuid\":\"a\"},{\"queue_name\":\"q\",\"uuid\":\"b\"},{\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
+         > list job none
+         = []
+         > list worker q
+         = []
+         > idle q v
+         < v a
+         > idle q w
+         < w b
+         @ 1
+         > accept q v a
+         > idle q x 9000
+         > list job q
+         = [{\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
+         > list dispatched q
+         = [{\"queue_name\":\"q\",\"uuid\":\"b\"}]
+         > list progress q
+         = [{\"uuid\":\"a\",\"progress\":0}]
+         > list worker q
+         = [{\"uuid\":\"v\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"},{\"uuid\":\"w\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.000Z\"},{\"uuid\":\"x\",\"status\":\"idle\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"}]",
+    );
+}
+
+#[test]
+fn a_list_has_the_topic_of_its_question() {
+    let mut world = World::new();
+    world.say("list progress q");
+    world.settle();
+    let line = world.heard.lines.pop_front().unwrap();
+    let start = "{\"topic\":\"default/job_queue/list_progress_queue/result\",\"service_name\":";
+    assert!(line.starts_with(start) && line.ends_with(",\"payload\":[]}"), "{line}");
+}
+
+#[test]
+fn the_page_of_a_queue_shows_the_seven_structures() {
+    let mut world = World::new();
+    let empty = "{\"jobs_queued\":[],\"jobs_dispatched\":[],\"jobs_processing\":[],\
+        \"jobs_progress\":[],\"workers_last_seen\":[],\"workers_idle\":[],\"workers_busy\":[]}";
+    assert_eq!(world.get("/processor/q"), empty);
+    world.play(
+        "> add q a
+         > add q b
+         > add q c
+         > idle q v
+         < v a
+         > idle q w
+         < w b
+         > accept q v a
+         @ 5
+         > progress q v a 0.5
+         > idle q x 4000
+         > idle p y",
+    );
+    let at = |ms: u64| format!("\"2023-11-14T22:13:20.{ms:03}Z\"");
+    let expected = format!(
+        "{{\"jobs_queued\":[{{\"queue_name\":\"q\",\"uuid\":\"c\"}}],\
+         \"jobs_dispatched\":[{{\"uuid\":\"b\",\"dispatched_at\":{}}}],\
+         \"jobs_processing\":[{{\"uuid\":\"a\",\"last_seen\":{}}}],\
+         \"jobs_progress\":[{{\"uuid\":\"a\",\"progress\":0.5}}],\
+         \"workers_last_seen\":[{{\"uuid\":\"v\",\"last_seen\":{}}},\
+         {{\"uuid\":\"w\",\"last_seen\":{}}},{{\"uuid\":\"x\",\"last_seen\":{}}}],\
+         \"workers_idle\":[\"x\"],\"workers_busy\":[\"v\",\"w\"]}}",
+        at(0),
+        at(5),
+        at(5),
+        at(0),
+        at(5)
+    );
+    assert_eq!(world.get("/processor/q"), expected);
+    let metrics = world.get("/metrics");
+    for line in [
+        "processor_workers{queue=\"q\",state=\"idle\"} 1",
+        "processor_workers{queue=\"q\",state=\"busy\"} 2",
+        "processor_workers{queue=\"p\",state=\"idle\"} 1",
+        "processor_jobs{queue=\"q\",state=\"dispatched\"} 1",
+        "processor_jobs{queue=\"q\",state=\"processing\"} 1",
+        "connections{door=\"processor\"} 1",
+    ] {
+        assert!(metrics.contains(&format!("\njobcentre_{line}\n")), "{line}: {metrics}");
+    }
+}
+
+/// Assignments while a long list is being written come behind it.
+#[test]
+fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
+    let mut world = World::new();
+    let name = |number: usize| format!("{}-{number:04}", "x".repeat(300));
+    for number in 0..3_000 {
+        world.say(&format!("add q {}", name(number)));
+    }
+    world.play("> idle p w");
+    world.room = 5_000;
+    world.say("list job q");
+    world.say("add p behind");
+    let now = world.now;
+    let other = world.server().handle_open(Door::JobCentre, now).unwrap();
+    for _ in 0..20 {
+        world.pass();
+    }
+    assert!(world.heard.lines.is_empty(), "the list is under way");
+    let put = b"{\"request\":\"put\",\"queue\":\"p\",\"job\":{},\"pri\":0}\n";
+    world.server().handle_input(other, put, now);
+    for _ in 0..1_000 {
+        world.pass();
+    }
+    world.settle();
+    let list: serde_json::Value = serde_json::from_str(&world.heard.lines[0]).unwrap();
+    let jobs = list["payload"].as_array().unwrap();
+    assert_eq!(jobs.len(), 3_000);
+    for (number, job) in jobs.iter().enumerate() {
+        assert_eq!(job["uuid"], name(number));
+    }
+    let line = world.heard.lines[1].clone();
+    // The message behind the list waited for it; the other client did not.
+    assert_eq!(world.assignment(&line), "w 3002");
+    assert_eq!(world.heard.lines.len(), 2);
+}

@@ -1,0 +1,95 @@
+//! What outlives the end of the program.
+
+use super::world::World;
+
+#[test]
+fn jobs_and_what_is_being_done_outlive_a_restart() {
+    let mut world = World::durable();
+    world.play(
+        "> add q a
+         > add q b
+         > add q c 9
+         > idle q v
+         < v a
+         > idle q w
+         < w b
+         > accept q v a
+         > progress q v a 0.75
+         @ 1000",
+    );
+    world.restart(2_000);
+    // What was not accepted is in front again, and no worker is known.
+    world.play(
+        "> list progress q
+         = [{\"uuid\":\"a\",\"progress\":0.75}]
+         > list dispatched q
+         = []
+         > list worker q
+         = []
+         > list job q
+         = [{\"queue_name\":\"q\",\"uuid\":\"b\"},{\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
+         > add q a
+         ! add_job: there is a job 'a' already
+         > idle q w
+         < w b
+         > progress q v a 1
+         > finish q v a
+         < v c
+         > add q a",
+    );
+    world.restart(0);
+    world.play("> list progress q\n= []\n> idle q x\n< x b\n> idle q y\n< y a\n> idle q z\n< z c");
+}
+
+#[test]
+fn a_lease_goes_on_while_the_program_is_away() {
+    let mut world = World::durable();
+    world.play("> add q a\n> idle q v\n< v a\n> accept q v a\n> idle q w\n@ 1000");
+    world.restart(7_000);
+    world.play("> idle q x\n@ 999\n@ 1\n< x a\n> accept q x a");
+    world.restart(20_000);
+    world.play("> idle q y\n< y a");
+}
+
+#[test]
+fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
+    let mut world = World::durable();
+    let idle = "{\"topic\":\"default/job_queue/worker_idle\",\"service_uuid\":\"w\",\
+        \"payload\":{\"queue_name\":\"q\"}}";
+    let add = "{\"topic\":\"default/job_queue/add_job\",\
+        \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
+    world.send(format!("{idle}\n{add}").as_bytes());
+    assert!(world.heard.lines.is_empty(), "the disk has not done its work");
+    assert!(world.end(), "the connection ends");
+    assert_eq!(world.heard.lines.len(), 1, "what it was told is done");
+    world.restart(0);
+    world.play("> idle q v\n< v a");
+}
+
+#[test]
+fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
+    let mut world = World::durable();
+    world.play("> add q a\n> add q b\n> idle q v\n< v a\n> accept q v a\n> idle q w\n< w b");
+    assert!(world.end());
+    // The server goes on for others: leases end, and then it is anybody's.
+    world.play(
+        "J> {\"request\":\"get\",\"queues\":[\"q\"]}
+         J< {\"status\":\"no-job\"}",
+    );
+    world.restart(100);
+    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> idle q w\n< w b");
+    assert!(world.end());
+    world.sleep(9_000);
+    world.play(
+        "J> {\"request\":\"get\",\"queues\":[\"q\"]}
+         J< {\"status\":\"ok\",\"id\":2,\"job\":{\"queue_name\":\"q\",\"uuid\":\"a\"},\"pri\":-5,\"queue\":\"q\"}",
+    );
+}
+
+#[test]
+fn a_name_is_free_again_after_a_restart_if_it_was_before() {
+    let mut world = World::durable();
+    world.play("> add q a\n> del q a\n> add p a\n> add q b\n> idle q w\n< w b\n> finish q w b");
+    world.restart(0);
+    world.play("> add q a\n! there is a job 'a' already\n> add q b\n> idle p w\n< w a");
+}
