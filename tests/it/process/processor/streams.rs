@@ -125,6 +125,9 @@ fn a_named_pipe_is_a_pipe() {
     assert_eq!(processor.wait().0.code(), Some(0));
 }
 
+/// Jobs that are assigned behind a flood.
+const ASSIGNED: usize = 5_000;
+
 /// Asks for far more than any buffer takes, and reads nothing before `begin`.
 fn flood(count: usize, begin: impl FnOnce(&Processor)) {
     let mut piped = Processor::start_unread(&[]);
@@ -136,7 +139,7 @@ fn flood(count: usize, begin: impl FnOnce(&Processor)) {
         for _ in 0..count {
             input.write_all(question.as_bytes()).unwrap();
         }
-        input.write_all(pairs(3).as_bytes()).unwrap();
+        input.write_all(pairs(ASSIGNED).as_bytes()).unwrap();
     });
     begin(&piped.processor);
     let stdout = BufReader::new(piped.stdout);
@@ -149,7 +152,7 @@ fn flood(count: usize, begin: impl FnOnce(&Processor)) {
         let answer: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(answer["payload"].as_array().unwrap().len(), 200);
     }
-    check_pairs(&got, 3);
+    check_pairs(&got, ASSIGNED);
     asking.join().unwrap();
     assert_eq!(piped.processor.wait().0.code(), Some(0));
 }
