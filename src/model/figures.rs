@@ -22,7 +22,7 @@ pub struct Figures {
     pub journal: Option<JournalFigures>,
     /// Bytes of memory in use, as the system has told lately.
     pub resident_bytes: Option<u64>,
-    /// The workers of the processor by their queues, of a bounded number of queues, if there is one.
+    /// The workers of the processor, if there is one, by their queues: of a bounded number of them.
     pub crew: Option<Vec<CrewFigures>>,
 }
 

@@ -1,7 +1,7 @@
 //! What a door asks whose jobs bear names that their senders chose, and whose workers say
 //! themselves how far they are (`protocols/processor.md`).
 
-use crate::base::time::Mono;
+use crate::base::time::Wall;
 use crate::model::id::JobId;
 use std::fmt;
 
@@ -76,7 +76,7 @@ pub struct HeldJob {
     /// How much of it is done; `None`: nobody has said to work on it.
     pub progress: Option<Portion>,
     /// When its lease began: when it was handed out, or was last heard of.
-    pub since: Mono,
+    pub since: Wall,
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ pub struct WorkerId(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub enum Work<'a> {
     /// Put a worker on the list. Answered by `Reply::Worker`. It takes nothing before
-    /// [`Work::Serve`]. One without a URL is the processor, which nobody calls and nobody dismisses:
-    /// there is one at most, and enlisting it again changes nothing.
+    /// [`Work::Serve`]. One without a URL is the processor, which nobody calls and nobody
+    /// dismisses: there is one at most, and enlisting it again changes nothing.
     Enlist(Worker<'a>),
     /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
     /// `Reply::NoWorker`.
@@ -32,8 +32,8 @@ pub enum Work<'a> {
         /// Which.
         worker: WorkerId,
     },
-    /// As [`Work::Serve`], and whatever the client holds from now on it holds for so long at a time.
-    /// Of what the worker holds, that goes back which nobody has said to work on.
+    /// As [`Work::Serve`], and whatever the client is handed out from now on it holds for so long
+    /// at a time. Of what the worker holds, that goes back which nobody has said to work on.
     Resume {
         /// Which.
         worker: WorkerId,

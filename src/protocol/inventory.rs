@@ -5,7 +5,7 @@
 //! one moment: what changes while it is made may be missing. Memory: 24 bytes for a ready job.
 
 use crate::base::limits::HTTP_PIECE;
-use crate::base::time::{Mono, Now, Wall};
+use crate::base::time::Wall;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Status};
 use crate::model::named::{HeldJob, Place, Survey};
@@ -197,7 +197,7 @@ impl Inventory {
     }
 
     /// Writes until something is needed. O(text).
-    pub(super) fn write(&mut self, now: Now, text: &mut Vec<u8>) -> Need {
+    pub(super) fn write(&mut self, text: &mut Vec<u8>) -> Need {
         if let Some(from) = self.survey {
             return Need::Survey(from);
         }
@@ -209,7 +209,7 @@ impl Inventory {
                 self.begin(part, text);
             }
             while text.len() < HTTP_PIECE {
-                match self.next_row(part, now, text) {
+                match self.next_row(part, text) {
                     Row::Written => {}
                     Row::Job(id) => return Need::Look(id),
                     Row::Over => {
@@ -239,7 +239,7 @@ impl Inventory {
         text.push(b'[');
     }
 
-    fn next_row(&mut self, part: Part, now: Now, text: &mut Vec<u8>) -> Row {
+    fn next_row(&mut self, part: Part, text: &mut Vec<u8>) -> Row {
         if part == Part::Queued {
             return self.ready.pop().map_or(Row::Over, |Reverse(place)| Row::Job(place.id));
         }
@@ -254,12 +254,12 @@ impl Inventory {
             (Part::DispatchedSince, None) => {
                 self.separate(text);
                 push_name(&job, text);
-                push_moment(",\"dispatched_at\":", wall(job.since, now), text);
+                push_moment(",\"dispatched_at\":", job.since, text);
             }
             (Part::Processing, Some(_)) => {
                 self.separate(text);
                 push_name(&job, text);
-                push_moment(",\"last_seen\":", wall(job.since, now), text);
+                push_moment(",\"last_seen\":", job.since, text);
             }
             (Part::Progress, Some(progress)) => {
                 self.separate(text);
@@ -319,12 +319,6 @@ fn push_id(id: JobId, text: &mut Vec<u8>) {
     text.push(b'"');
     push_number(text, id.0);
     text.push(b'"');
-}
-
-/// A moment that has passed, on the wall clock.
-fn wall(at: Mono, now: Now) -> Wall {
-    let ago = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
-    Wall(now.wall.0.saturating_sub(ago))
 }
 
 fn push_moment(name: &str, at: Wall, text: &mut Vec<u8>) {

@@ -329,7 +329,7 @@ impl Session {
             }
             Self::Call(session) => session.handle_timeout(),
             Self::Processor(session) => {
-                session.handle_timeout();
+                session.handle_timeout(shared.now);
                 Late::Spared
             }
             Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,

@@ -10,7 +10,7 @@ use super::life::{Event, step};
 use super::watch::Watched;
 use super::{Effects, Outcome, Store};
 use crate::base::limits::CENSUS_PLACES;
-use crate::base::time::{Mono, Now};
+use crate::base::time::{Now, Wall};
 use crate::model::event::Happening;
 use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
@@ -171,7 +171,13 @@ impl Store {
     }
 
     /// O([`CENSUS_PLACES`]).
-    pub(super) fn survey(&self, ticket: Ticket, queue: &[u8], from: u32, fx: &mut Effects) {
+    pub(super) fn survey(
+        &self,
+        ticket: Ticket,
+        (queue, from): (&[u8], u32),
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let mut survey = Survey::default();
         let end = self.jobs.end();
         let stop = end.min(from.saturating_add(CENSUS_PLACES));
@@ -190,7 +196,7 @@ impl Store {
                     }
                     Status::Held if processor.is_some() && job.worker() == processor => {
                         let name = job.name().map(Into::into);
-                        let since = self.held_since(slot);
+                        let since = self.held_since(slot, now);
                         survey.held.push(HeldJob { id, name, progress: job.progress(), since });
                     }
                     _ => {}
@@ -202,12 +208,12 @@ impl Store {
     }
 
     /// When the lease of a job that the processor holds began. O(log w).
-    fn held_since(&self, slot: u32) -> Mono {
+    fn held_since(&self, slot: u32, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
-        let until = self.due(job).unwrap_or_default();
-        let lease = u64::try_from(Duration::from_millis(lease_ms).as_nanos()).unwrap_or(u64::MAX);
-        Mono(until.0.saturating_sub(lease))
+        let left = self.due(job).map_or(Duration::ZERO, |until| until.until(now.mono));
+        let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Wall(now.wall.0.saturating_sub(lease_ms.saturating_sub(left_ms)))
     }
 }
 

@@ -36,7 +36,7 @@ impl Store {
             Work::Proceed { ref job, progress } => self.proceed(ticket, job, progress, now, fx),
             Work::FinishNamed { ref job } => self.finish_named(ticket, job, now, fx),
             Work::Remove { ref job } => self.remove_named(ticket, job, now, fx),
-            Work::Survey { queue, from } => self.survey(ticket, queue, from, fx),
+            Work::Survey { queue, from } => self.survey(ticket, (queue, from), now, fx),
             Work::TakeAny => self.take_any(ticket, now, fx),
             Work::Mind { id, lease } => self.mind(ticket, id, lease, fx),
             Work::GiveBack { id, lease, never_again } => {

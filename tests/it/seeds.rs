@@ -18,6 +18,13 @@ pub(crate) fn replayed() -> Option<u64> {
     number("SIM_SEED")
 }
 
+/// Says what happens, if one run is being replayed.
+pub(crate) fn say(what: impl FnOnce() -> String) {
+    if replayed().is_some() {
+        println!("{}", what());
+    }
+}
+
 /// Those that are to be run; so many if nobody says otherwise.
 pub(crate) fn wanted(usual: u64) -> Range<u64> {
     match replayed() {

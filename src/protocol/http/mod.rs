@@ -22,11 +22,11 @@
 pub mod agent;
 mod answer;
 mod health;
+mod inquiry;
 mod jobq;
 pub mod lightjq;
 mod metrics;
 mod openapi;
-mod processor;
 mod request;
 mod route;
 mod session;

@@ -17,12 +17,13 @@
 //!
 //! Invariants:
 //! - what a line leads to is submitted before the next line is taken;
-//! - a line is written whole: while a list is being written, assignments are kept back, one for each
-//!   worker at most;
+//! - a line is written whole: while a list is being written, assignments are kept back, one for
+//!   each worker at most;
 //! - what is done in a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
 
 mod asked;
 mod crew;
+mod listing;
 mod message;
 mod moment;
 mod settings;
@@ -30,7 +31,7 @@ mod voice;
 
 pub use settings::Settings;
 
-use super::inventory::{Inventory, Members, Need, Part};
+use super::inventory::Members;
 use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
@@ -48,7 +49,8 @@ use crate::model::work::{Work, Worker, WorkerId};
 use crate::wire::lines::{Framed, LineReader};
 use asked::{Asked, Kind, TAKE};
 use crew::Crew;
-use message::{List, Message, Problem};
+use listing::Listing;
+use message::{Message, Problem};
 use std::collections::VecDeque;
 use std::time::Duration;
 use voice::Voice;
@@ -58,9 +60,6 @@ const TICKS: u32 = 3;
 
 /// Workers that are forgotten, or looked at for a list, at one time.
 const AT_ONCE: u32 = 64;
-
-/// What a look at a part of the store costs, in takes.
-const SURVEY_WORK: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -75,17 +74,6 @@ enum Phase {
     Serving,
     /// No message is heard any more.
     Over,
-}
-
-/// A list that is being made; no line is taken meanwhile.
-#[derive(Debug)]
-struct Listing {
-    list: List,
-    inventory: Inventory,
-    /// The engine has been asked for more.
-    waiting: bool,
-    /// Its line is being written.
-    begun: bool,
 }
 
 /// The other side's messages, and the workers that they tell of.
@@ -290,11 +278,8 @@ impl Session {
                 return Step::Work(serial, Work::PutNamed { job, urgency, payload });
             }
             Message::Idle(worker, queue, said) => {
-                let heard = self.crew.idle(worker, queue, now);
+                let heard = self.crew.idle(worker, queue, !self.is_old(said, now), now);
                 self.note(heard, worker);
-                if !self.is_old(said, now) {
-                    self.crew.dispatch(queue);
-                }
             }
             Message::Works(deed, worker, job, progress) => {
                 let heard = self.crew.busy(worker, job.queue, now);
@@ -303,9 +288,8 @@ impl Session {
                 return Step::Work(serial, Work::Proceed { job, progress });
             }
             Message::Finished(worker, job) => {
-                let heard = self.crew.idle(worker, job.queue, now);
+                let heard = self.crew.idle(worker, job.queue, true, now);
                 self.note(heard, worker);
-                self.crew.dispatch(job.queue);
                 let serial = self.asked.open(Kind::Finish, job.name);
                 return Step::Work(serial, Work::FinishNamed { job });
             }
@@ -314,9 +298,7 @@ impl Session {
                 return Step::Work(serial, Work::Remove { job });
             }
             Message::List(list, queue) => {
-                let inventory = Inventory::new(queue, Some(part(list)));
-                let listing = Listing { list, inventory, waiting: false, begun: false };
-                self.listing = Some(Box::new(listing));
+                self.listing = Some(Box::new(Listing::new(list, queue)));
             }
         }
         Step::Answered
@@ -332,46 +314,6 @@ impl Session {
         if !heard {
             let text = format!("worker '{worker}': there are {PROCESSOR_WORKERS_MAX} already");
             self.remark(Severity::Error, text);
-        }
-    }
-
-    /// Goes on with the list.
-    #[cold]
-    fn list<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
-        let Some(listing) = &mut self.listing else { return Step::Answered };
-        if listing.waiting {
-            return Step::Blocked;
-        }
-        shared.work += 1;
-        let need = listing.inventory.write(shared.now, &mut self.text);
-        if let Need::Survey(from) = need {
-            shared.work += SURVEY_WORK;
-            listing.waiting = true;
-            let queues = alone(listing.inventory.queue(), shared);
-            let queue = queues.into_iter().next().unwrap_or_default();
-            return Step::Work(self.asked.open(Kind::List, b""), Work::Survey { queue, from });
-        }
-        if let Need::Members(from) = need {
-            let members = self.crew.members(listing.inventory.queue(), from, 16 * AT_ONCE);
-            listing.inventory.take_members(members);
-            return Step::Answered;
-        }
-        if !std::mem::replace(&mut listing.begun, true) {
-            self.voice.begin([listing.list.name(), "/result", ""], shared.now, out.tail());
-        }
-        out.tail().append(&mut self.text);
-        match need {
-            Need::Look(id) => {
-                listing.waiting = true;
-                Step::Submit(self.asked.open(Kind::List, b""), Command::Look { id })
-            }
-            Need::Nothing => {
-                self.listing = None;
-                out.tail().extend_from_slice(b"}\n");
-                out.tail().append(&mut self.kept_back);
-                Step::Answered
-            }
-            _ => Step::Answered,
         }
     }
 
@@ -415,16 +357,6 @@ impl Session {
         }
     }
 
-    #[cold]
-    fn handle_part(&mut self, reply: &Reply<'_>) {
-        let Some(listing) = &mut self.listing else { return };
-        listing.waiting = false;
-        match reply {
-            Reply::Survey(survey) => listing.inventory.take_survey(survey),
-            look => listing.inventory.take_look(look, &mut self.text),
-        }
-    }
-
     /// The workers of a queue at a bounded number of places from one on.
     pub(super) fn members(&self, queue: &[u8], from: u32) -> Members {
         self.crew.members(queue, from, 16 * AT_ONCE)
@@ -460,8 +392,12 @@ impl Session {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self) {
+    /// Whoever is forgotten now gets no job any more whose lease ends at the same moment.
+    pub(super) fn handle_timeout(&mut self, now: Now) {
         self.woken = true;
+        if self.remarks.is_empty() {
+            self.expire(now);
+        }
     }
 
     pub(super) fn wants_turn(&self) -> bool {
@@ -503,13 +439,4 @@ fn alone<'s>(name: &[u8], shared: &'s mut Shared) -> Strings<'s> {
     shared.queues.clear();
     shared.queues.push(name);
     shared.queues.from(0)
-}
-
-fn part(list: List) -> Part {
-    match list {
-        List::Jobs => Part::Queued,
-        List::Workers => Part::Workers,
-        List::Dispatched => Part::Dispatched,
-        List::Progress => Part::Progress,
-    }
 }

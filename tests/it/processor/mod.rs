@@ -1,6 +1,7 @@
 //! The processor (`protocols/processor.md`): what its messages lead to, in virtual time.
 
 mod lists;
+mod model;
 mod restart;
 mod rows;
 mod sim;

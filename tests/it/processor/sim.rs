@@ -1,1 +1,165 @@
-//! (below)
+//! Workers and senders at random, in random time, with restarts, judged by a naive model: those
+//! who go silent, accept late, finish twice, tell of progress without having accepted, and claim
+//! each other's jobs. `SIM_SEED=n` replays one run.
+
+use super::model::Model;
+use super::world::World;
+use crate::dice::Dice;
+use crate::seeds::{self, Seen};
+
+const QUEUES: [&str; 2] = ["q", "p"];
+const WORKERS: [&str; 6] = ["u", "v", "w", "x", "y", "z"];
+
+/// What must have come about.
+const EVENTS: [&str; 9] = [
+    "an assignment",
+    "a restart",
+    "add_job: there is a job",
+    "is forgotten",
+    "job_accepted: job",
+    "job_finished: there is no job",
+    "worker_progress: job",
+    "del_job: there is no job",
+    "a lease was over",
+];
+
+struct Sim {
+    dice: Dice,
+    world: World,
+    model: Model,
+    seen: Seen,
+    /// What each worker was assigned last, or said something about.
+    last: Vec<(String, String)>,
+}
+
+impl Sim {
+    fn message(&mut self) -> String {
+        let dice = &mut self.dice;
+        let (mut queue, mut worker) = (dice.word(&QUEUES), dice.word(&WORKERS));
+        let mut job = format!("j{}", dice.below(14));
+        let about = self.last.iter().rev().find(|(known, _)| known == worker);
+        if let Some((_, known)) = about
+            && dice.percent(80)
+        {
+            job.clone_from(known);
+        }
+        if let Some(home) = self.model.queue_of(&job)
+            && dice.percent(90)
+        {
+            queue = QUEUES.into_iter().find(|name| *name == home).unwrap();
+        }
+        match dice.below(20) {
+            0..5 => {
+                let (job, pri) = (format!("j{}", dice.below(14)), dice.below(10));
+                format!("add {queue} {job} {pri}")
+            }
+            5..9 => {
+                // Most keep to one queue.
+                if dice.percent(80) {
+                    queue = QUEUES[usize::from(worker > "x")];
+                }
+                let ago = if dice.percent(25) { " 3001" } else { "" };
+                format!("idle {queue} {worker}{ago}")
+            }
+            9..13 => format!("accept {queue} {worker} {job}"),
+            13..15 => format!("progress {queue} {worker} {job} 0.{}", dice.between(1, 9)),
+            15 => format!("busy {queue} {worker} {job}"),
+            16..18 => {
+                if dice.percent(20) {
+                    worker = dice.word(&WORKERS);
+                }
+                format!("finish {queue} {worker} {job}")
+            }
+            18 => format!("del {queue} {job}"),
+            _ => "tick".to_owned(),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.dice.below(100) {
+            0..70 => {
+                let message = self.message();
+                seeds::say(|| format!("{} > {message}", self.world.now.wall.0 % 1_000_000));
+                self.world.say(&message);
+                self.world.settle();
+                self.model.hear(&message);
+            }
+            70..98 => {
+                let most = [10, 3_000, 12_000][self.dice.below(3)];
+                let ms = self.dice.between(1, most) as u64;
+                seeds::say(|| format!("@ {ms}"));
+                self.world.sleep(ms);
+                self.model.pass(ms);
+            }
+            _ if self.world.is_durable() => {
+                let ms = self.dice.below(12_000) as u64;
+                seeds::say(|| format!("restart {ms}"));
+                self.world.restart(ms);
+                self.model.restart(ms);
+                *self.seen.entry("a restart").or_default() += 1;
+            }
+            _ => {}
+        }
+        self.compare();
+    }
+
+    fn compare(&mut self) {
+        let lines: Vec<String> = self.world.heard.lines.drain(..).collect();
+        let mut told: Vec<String> = lines.iter().map(|line| self.world.assignment(line)).collect();
+        for assignment in &told {
+            let (worker, job) = assignment.split_once(' ').unwrap();
+            self.last.push((worker.to_owned(), job.to_owned()));
+            *self.seen.entry("an assignment").or_default() += 1;
+        }
+        // Between queues there is no order.
+        let mut expected = self.model.take_told();
+        told.sort();
+        expected.sort();
+        assert_eq!(told, expected, "other assignments");
+        let remarks: Vec<String> =
+            self.world.heard.remarks.drain(..).map(|(_, text)| text).collect();
+        let expected = self.model.take_remarks();
+        assert_eq!(remarks.len(), expected.len(), "{remarks:?} and not {expected:?}");
+        for expected in expected {
+            assert!(remarks.iter().any(|text| text.contains(&expected)), "{expected}: {remarks:?}");
+        }
+        for event in EVENTS {
+            if remarks.iter().any(|text| text.contains(event)) {
+                *self.seen.entry(event).or_default() += 1;
+            }
+        }
+        for queue in QUEUES {
+            let mut page: serde_json::Value =
+                serde_json::from_str(&self.world.get(&format!("/processor/{queue}"))).unwrap();
+            // Workers are in no order.
+            for part in ["workers_last_seen", "workers_idle", "workers_busy"] {
+                let names = page[part].as_array_mut().unwrap();
+                names.sort_by_key(|worker| match worker.get("uuid") {
+                    Some(uuid) => uuid.to_string(),
+                    None => worker.to_string(),
+                });
+            }
+            assert_eq!(page, self.model.page(queue), "another page of {queue}");
+        }
+    }
+}
+
+fn run(seed: u64) -> Seen {
+    let mut dice = Dice::new(seed);
+    let world = if dice.percent(40) { World::durable() } else { World::new() };
+    let model = Model::new(world.now.wall.0);
+    let mut sim = Sim { dice, world, model, seen: Seen::new(), last: Vec::new() };
+    for _ in 0..sim.dice.between(10, 200) {
+        sim.step();
+    }
+    if sim.model.leases_over > 0 {
+        sim.seen.insert("a lease was over", sim.model.leases_over);
+    }
+    assert!(sim.world.end(), "the connection does not end");
+    sim.seen
+}
+
+#[test]
+fn whatever_is_said_is_judged_right() {
+    seeds::run_all(40, &EVENTS, 2, |seed| seeds::name_if_it_fails(seed, || run(seed)));
+}

@@ -112,6 +112,10 @@ impl World {
         self.settle();
     }
 
+    pub(super) fn is_durable(&self) -> bool {
+        self.disk.is_some()
+    }
+
     /// The program ends, as it does when the power is cut, and begins anew after so long.
     pub(super) fn restart(&mut self, ms: u64) {
         drop(self.server.take());
@@ -188,6 +192,10 @@ impl World {
             self.now.wall.0 += nanos / 1_000_000;
             self.now.mono = next;
             self.pass();
+            if self.is_durable() {
+                // The disk is done long before the next millisecond.
+                self.settle();
+            }
         }
         self.settle();
     }

@@ -13,7 +13,7 @@ mod tests;
 
 use super::answer::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, jobq, lightjq, metrics, processor};
+use super::{health, inquiry, jobq, lightjq, metrics};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
@@ -125,8 +125,8 @@ fn make() -> OpenApi {
 }
 
 const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
-    below /job, /worker, /done and /constraint; what the processor has at /processor. HEAD goes wherever GET does but below /job, where \
-    a look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
+    below /job, /worker, /done and /constraint; what the processor has at /processor. HEAD goes \
+    wherever GET does but below /job, where a look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
     have is answered by 405 with Allow, and a path that is not here by 404.";
 
 fn method(method: Method) -> HttpMethod {
@@ -154,7 +154,7 @@ fn describe(route: &Route, shapes: &mut Shapes) -> Description {
     match route.operation {
         Operation::Health => health::describe(shapes),
         Operation::Metrics => metrics::describe(),
-        Operation::Processor => processor::describe(shapes),
+        Operation::Processor => inquiry::describe(shapes),
         Operation::OpenApi => Description {
             summary: "This document",
             body: None,

@@ -3,7 +3,7 @@
 use super::fits::fits;
 use super::tests::{documented, parsed, target, verb};
 use super::*;
-use crate::base::time::Mono;
+use crate::base::time::{Mono, Wall};
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Lease, Payload, Status, Urgency};
@@ -163,7 +163,7 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
             id: JobId(id),
             name: (id > 8).then(|| Box::from(*b"n")),
             progress,
-            since: Mono(1),
+            since: Wall(1),
         };
         Survey {
             ready: vec![Place { rank: 1, tie: 1, id: JobId(7) }],

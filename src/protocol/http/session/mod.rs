@@ -4,11 +4,11 @@ mod write;
 
 use super::answer::{JSON, Problem};
 use super::health::HEALTHY;
+use super::inquiry::Inquiry;
 use super::jobq::{self, Outcome, Question};
 use super::lightjq::{self, Ask, Told};
 use super::metrics::{self, Gather, OPENMETRICS};
 use super::openapi;
-use super::processor::Inquiry;
 use super::request::{Collecting, judge, reads_body};
 use super::route::{Call, Operation};
 use super::{Long, Workspace};

@@ -7,10 +7,10 @@ use crate::model::command::Command;
 use crate::model::reply::Reply;
 use crate::model::work::Work;
 use crate::protocol::http::answer::{Extent, Head, Problem, write_error, write_head};
+use crate::protocol::http::inquiry::Inquiry;
 use crate::protocol::http::jobq::{self, Outcome, Part};
 use crate::protocol::http::lightjq::Told;
 use crate::protocol::http::metrics;
-use crate::protocol::http::processor::Inquiry;
 use crate::protocol::http::route::Operation;
 use crate::protocol::inventory::Need;
 use crate::protocol::{Shared, Step};
@@ -94,7 +94,7 @@ impl Session {
         if let Some(members) = shared.members.take() {
             inventory.take_members(members);
         }
-        let need = inventory.write(shared.now, text);
+        let need = inventory.write(text);
         shared.http.queue.clear();
         shared.http.queue.extend_from_slice(inventory.queue());
         match need {

@@ -19,40 +19,21 @@
 //!
 //! All operations are O(1) unless they say otherwise.
 
-use crate::base::limits::{FIGURES_NAME_MAX, FIGURES_QUEUES, PROCESSOR_WORKERS_MAX};
+mod lines;
+mod shown;
+
+use crate::base::limits::PROCESSOR_WORKERS_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
-use crate::model::figures::CrewFigures;
-use crate::protocol::inventory::{Member, Members};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use lines::{AGE, ALONE, ASKS, EMPTY, Line, Links};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
 /// No place: the end of a line.
 const NONE: u32 = u32::MAX;
-
-/// The line of all workers, the one first that was not heard of for longest.
-const AGE: usize = 0;
-/// The line of a queue, of those that ask next.
-const ASKS: usize = 1;
-
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    first: u32,
-    last: u32,
-}
-
-const EMPTY: Line = Line { first: NONE, last: NONE };
-
-#[derive(Clone, Copy, Debug)]
-struct Links {
-    previous: u32,
-    next: u32,
-}
-
-const ALONE: Links = Links { previous: NONE, next: NONE };
 
 /// What a worker has of takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +54,8 @@ struct Worker {
     busy: bool,
     /// It stands in the line of its queue.
     asks: bool,
+    /// It wants to ask as soon as it can, and not with the next dispatching.
+    eager: bool,
     take: Take,
     /// The queue that its take stands in.
     stands_in: u32,
@@ -187,41 +170,6 @@ impl Crew {
         self.queues.remove(place);
     }
 
-    fn line(&mut self, which: usize, worker: u32) -> &mut Line {
-        match which {
-            AGE => &mut self.age,
-            _ => &mut self.queues[self.workers[worker].queue].asking,
-        }
-    }
-
-    fn append(&mut self, which: usize, worker: u32) {
-        self.lined[which] += 1;
-        let line = self.line(which, worker);
-        let previous = std::mem::replace(&mut line.last, worker);
-        if previous == NONE {
-            line.first = worker;
-        } else {
-            self.workers[previous].links[which].next = worker;
-        }
-        self.workers[worker].links[which] = Links { previous, next: NONE };
-    }
-
-    fn unlink(&mut self, which: usize, worker: u32) {
-        self.lined[which] -= 1;
-        let Links { previous, next } =
-            std::mem::replace(&mut self.workers[worker].links[which], ALONE);
-        if previous == NONE {
-            self.line(which, worker).first = next;
-        } else {
-            self.workers[previous].links[which].next = next;
-        }
-        if next == NONE {
-            self.line(which, worker).last = previous;
-        } else {
-            self.workers[next].links[which].previous = previous;
-        }
-    }
-
     /// The worker of this name was heard of, and belongs to this queue. `None`: there is no room
     /// for it.
     fn hear(&mut self, uuid: &str, queue: &[u8], busy: bool, now: Now) -> Option<u32> {
@@ -257,6 +205,7 @@ impl Crew {
             queue: NONE,
             busy,
             asks: false,
+            eager: false,
             take: Take::None,
             stands_in: NONE,
             seen: now.mono,
@@ -273,7 +222,7 @@ impl Crew {
     /// A worker comes to a queue, or to another state in it.
     fn enter(&mut self, worker: u32, queue: u32, busy: bool) {
         let record = &mut self.workers[worker];
-        (record.queue, record.busy) = (queue, busy);
+        (record.queue, record.busy, record.eager) = (queue, busy, false);
         let (take, stands_in) = (record.take, record.stands_in);
         let home = &mut self.queues[queue];
         if busy {
@@ -315,9 +264,17 @@ impl Crew {
         queue
     }
 
-    /// A worker is idle. Tells whether there is room for it.
-    pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], now: Now) -> bool {
-        self.hear(uuid, queue, false, now).is_some()
+    /// A worker is idle; if that is news, those of its queue are going to ask. Tells whether there
+    /// is room for it.
+    pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], is_news: bool, now: Now) -> bool {
+        let worker = self.hear(uuid, queue, false, now);
+        if let Some(worker) = worker {
+            self.workers[worker].eager |= is_news;
+        }
+        if is_news {
+            self.dispatch(queue);
+        }
+        worker.is_some()
     }
 
     /// A worker is busy. Tells whether there is room for it.
@@ -453,8 +410,11 @@ impl Crew {
             self.workers.remove(worker);
         } else if !record.busy && !record.asks {
             record.asks = true;
+            let eager = record.eager;
             self.append(ASKS, worker);
-            self.dispatch_at(queue);
+            if eager {
+                self.dispatch_at(queue);
+            }
         }
     }
 
@@ -485,68 +445,5 @@ impl Crew {
             self.workers.remove(worker);
         }
         Some((uuid, queue))
-    }
-
-    /// The workers of a queue at up to `limit` places from one on. O(limit).
-    pub(super) fn members(&self, queue: &[u8], from: u32, limit: u32) -> Members {
-        let Some(queue) = self.find_queue(queue) else { return Members::default() };
-        let end = self.workers.end();
-        let stop = end.min(from.saturating_add(limit));
-        let records = (from..stop).filter_map(|place| self.workers.get(place));
-        let here = records.filter(|record| record.queue == queue);
-        let list = here.map(|Worker { uuid, busy, seen_at, .. }| Member {
-            uuid: uuid.clone(),
-            busy: *busy,
-            seen: *seen_at,
-        });
-        Members { list: list.collect(), next: (stop < end).then_some(stop) }
-    }
-
-    /// How many workers are idle, and busy, in up to [`FIGURES_QUEUES`] queues. O(queues).
-    pub(super) fn figures(&self) -> Vec<CrewFigures> {
-        let queues = self.queues.iter().map(|(_, queue)| queue);
-        let short = queues.filter(|queue| queue.name.len() <= FIGURES_NAME_MAX);
-        let figures = short.map(|Queue { name, idle, busy, .. }| CrewFigures {
-            queue: name.clone(),
-            idle: u64::from(*idle),
-            busy: u64::from(*busy),
-        });
-        figures.take(FIGURES_QUEUES).collect()
-    }
-
-    /// Asserts what always holds. O(everything).
-    pub(super) fn check_invariants(&self) {
-        let mut takes = 0;
-        for (place, worker) in self.workers.iter() {
-            takes += usize::from(worker.take != Take::None);
-            if worker.queue == NONE {
-                assert!(worker.take == Take::Ended && !worker.asks, "a forgotten worker stays");
-                continue;
-            }
-            assert_eq!(self.find(&worker.uuid), Some(place), "a worker is not found");
-            let idle_alone = !worker.busy && worker.take == Take::None;
-            assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a take");
-            let at_home = worker.stands_in == worker.queue && !worker.busy;
-            assert!(worker.take != Take::Standing || at_home, "a take stands elsewhere");
-        }
-        assert_eq!(takes, self.takes, "takes are miscounted");
-        for (place, queue) in self.queues.iter() {
-            let here = || self.workers.iter().filter(move |(_, worker)| worker.queue == place);
-            let busy = here().filter(|(_, worker)| worker.busy).count();
-            let counted = (queue.idle as usize, queue.busy as usize);
-            assert_eq!(counted, (here().count() - busy, busy), "workers are miscounted");
-            let listed = self.dispatching.contains(&place);
-            assert_eq!(listed, queue.dispatching, "a queue is dispatched in secret");
-        }
-        let mut seen = Mono::default();
-        let (mut worker, mut count) = (self.age.first, 0);
-        while worker != NONE {
-            let record = &self.workers[worker];
-            assert!(record.seen >= seen, "a worker is older than the one before it");
-            (seen, worker, count) = (record.seen, record.links[AGE].next, count + 1);
-        }
-        assert_eq!((count, count), (self.len(), self.lined[AGE]), "a worker does not age");
-        let asking = self.workers.iter().filter(|(_, worker)| worker.asks).count();
-        assert_eq!(asking, self.lined[ASKS], "those who ask are miscounted");
     }
 }
