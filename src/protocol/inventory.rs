@@ -230,7 +230,7 @@ impl Inventory {
         Need::Nothing
     }
 
-    fn begin(&mut self, part: Part, text: &mut Vec<u8>) {
+    fn begin(&self, part: Part, text: &mut Vec<u8>) {
         if self.only.is_none() {
             text.push(if self.part == 0 { b'{' } else { b',' });
             push_string(text, part.name().as_bytes());

@@ -92,7 +92,7 @@ impl Store {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
                 let job = &mut self.jobs[slot];
-                let progress = progress.or(job.progress()).unwrap_or(Portion::NOTHING);
+                let progress = progress.or_else(|| job.progress()).unwrap_or(Portion::NOTHING);
                 job.set_progress(Some(progress));
                 self.totals.note(Deed::Touched);
                 fx.answer(ticket, Outcome::Done);
