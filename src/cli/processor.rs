@@ -21,7 +21,9 @@ pub(super) fn settings(
         Err(VarError::NotPresent) => Ok(None),
         Err(VarError::NotUnicode(_)) => Err(format!("the variable {name} is not UTF-8")),
     };
-    let or = |name: &str, default: &str| read(name).map(|text| text.unwrap_or(default.to_owned()));
+    let or = |name: &str, default: &str| {
+        read(name).map(|text| text.unwrap_or_else(|| default.to_owned()))
+    };
     Ok(Settings {
         listener: or("NAMESPACE_LISTENER", "default")?,
         publisher: or("NAMESPACE_PUBLISHER", "default")?,
