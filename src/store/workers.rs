@@ -20,7 +20,8 @@ pub(super) struct Record {
     pub(super) id: WorkerId,
     /// Who acts for it.
     pub(super) client: Option<ClientId>,
-    /// For how long that client holds what is handed out to it, in milliseconds; 0: as the job says.
+    /// For how long that client holds what is handed out to it, in milliseconds; 0: as the job
+    /// says.
     pub(super) lease_ms: u64,
     /// What it said of itself, if it is on the list.
     pub(super) enlisted: Option<Enlisted>,

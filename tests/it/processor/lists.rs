@@ -12,7 +12,8 @@ fn lists_show_jobs_as_they_were_added_and_workers() {
          > add q b
          > add p x
          > list job q
-         = [{\"queue_name\":\"q\",\"uuid\":\"a\"},{\"queue_name\":\"q\",\"uuid\":\"b\"},{\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
+         = [{\"queue_name\":\"q\",\"uuid\":\"a\"},{\"queue_name\":\"q\",\"uuid\":\"b\"},\
+         {\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
          > list job none
          = []
          > list worker q
@@ -31,7 +32,9 @@ fn lists_show_jobs_as_they_were_added_and_workers() {
          > list progress q
          = [{\"uuid\":\"a\",\"progress\":0}]
          > list worker q
-         = [{\"uuid\":\"v\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"},{\"uuid\":\"w\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.000Z\"},{\"uuid\":\"x\",\"status\":\"idle\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"}]",
+         = [{\"uuid\":\"v\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"},\
+         {\"uuid\":\"w\",\"status\":\"busy\",\"last_seen\":\"2023-11-14T22:13:20.000Z\"},\
+         {\"uuid\":\"x\",\"status\":\"idle\",\"last_seen\":\"2023-11-14T22:13:20.001Z\"}]",
     );
 }
 

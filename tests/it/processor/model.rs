@@ -274,10 +274,13 @@ impl Model {
         held.sort_by_key(|(job, held)| (held.since, job.number));
         let (processing, dispatched): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(_, held)| held.progress.is_some());
-        let since = |field: &str, (job, held): &(&Job, &Held)| json!({"uuid": job.name, field: time(held.since)});
+        let since = |field: &str, (job, held): &(&Job, &Held)| {
+            let at = time(held.since);
+            json!({"uuid": job.name, field: at})
+        };
         let progress = |(job, held): &(&Job, &Held)| {
             let part = held.progress.filter(|&part| part > 0.0);
-            json!({"uuid": job.name, "progress": part.map_or(json!(0), |part| json!(part))})
+            json!({"uuid": job.name, "progress": part.map_or_else(|| json!(0), |part| json!(part))})
         };
         let here = || self.workers.iter().filter(|worker| worker.queue == queue);
         let names = |busy: bool| {
@@ -294,7 +297,8 @@ impl Model {
             "jobs_queued": ready.into_iter().map(queued).collect::<Json>(),
             "jobs_dispatched":
                 dispatched.iter().map(|job| since("dispatched_at", job)).collect::<Json>(),
-            "jobs_processing": processing.iter().map(|job| since("last_seen", job)).collect::<Json>(),
+            "jobs_processing":
+                processing.iter().map(|job| since("last_seen", job)).collect::<Json>(),
             "jobs_progress": processing.iter().map(progress).collect::<Json>(),
             "workers_last_seen": seen,
             "workers_idle": names(false),

@@ -27,7 +27,8 @@ fn jobs_and_what_is_being_done_outlive_a_restart() {
          > list worker q
          = []
          > list job q
-         = [{\"queue_name\":\"q\",\"uuid\":\"b\"},{\"queue_name\":\"q\",\"uuid\":\"c\",\"priority\":9}]
+         = [{\"queue_name\":\"q\",\"uuid\":\"b\"},{\"queue_name\":\"q\",\"uuid\":\"c\",\
+         \"priority\":9}]
          > add q a
          ! add_job: there is a job 'a' already
          > idle q w
@@ -82,7 +83,8 @@ fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
     world.sleep(9_000);
     world.play(
         "J> {\"request\":\"get\",\"queues\":[\"q\"]}
-         J< {\"status\":\"ok\",\"id\":2,\"job\":{\"queue_name\":\"q\",\"uuid\":\"a\"},\"pri\":-5,\"queue\":\"q\"}",
+         J< {\"status\":\"ok\",\"id\":2,\"job\":{\"queue_name\":\"q\",\"uuid\":\"a\"},\
+         \"pri\":-5,\"queue\":\"q\"}",
     );
 }
 

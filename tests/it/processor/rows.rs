@@ -399,9 +399,8 @@ fn a_slow_reader_gets_everything_in_the_end() {
         let topic = "\"topic\":\"default/job_queue/";
         let add = format!("{{{topic}add_job\",\"payload\":{{{}}}}}\n", &job[..500]);
         let add = add.replace("xxx}}", "xxx\"}}");
-        let idle = format!(
-            "{{{topic}worker_idle\",\"service_uuid\":\"w{sent}\",\"payload\":{{\"queue_name\":\"q\"}}}}\n"
-        );
+        let payload = "\"payload\":{\"queue_name\":\"q\"}";
+        let idle = format!("{{{topic}worker_idle\",\"service_uuid\":\"w{sent}\",{payload}}}\n");
         world.server().handle_input(client, add.as_bytes(), now);
         world.server().handle_input(client, idle.as_bytes(), now);
         world.pass();
@@ -458,7 +457,8 @@ fn jobs_of_other_doors_are_assigned_and_found_by_their_numbers() {
          > list progress q
          = [{\"uuid\":\"2\",\"progress\":0}]
          J> {\"request\":\"get\",\"queues\":[\"q\"]}
-         J< {\"status\":\"ok\",\"id\":3,\"job\":{\"queue_name\":\"q\",\"uuid\":\"j\",\"priority\":0},\"pri\":0,\"queue\":\"q\"}
+         J< {\"status\":\"ok\",\"id\":3,\"job\":{\"queue_name\":\"q\",\"uuid\":\"j\",\
+         \"priority\":0},\"pri\":0,\"queue\":\"q\"}
          > accept q w j
          ! job_accepted: job 'j' is being worked on by another door's client
          > finish q w 3

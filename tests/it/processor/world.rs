@@ -251,7 +251,7 @@ impl World {
             "del" => ("job_queue/del_job".into(), "", format!("\"uuid\":\"{}\"", word(2))),
             "tick" => ("tick".into(), "", "\"x\":1".into()),
             "list" => {
-                let verb = format!("job_queue/list_{}_queue", queue);
+                let verb = format!("job_queue/list_{queue}_queue");
                 return self.envelope(&verb, "", 0, &format!("{{\"queue_name\":\"{}\"}}", word(2)));
             }
             other => panic!("what is {other}?"),

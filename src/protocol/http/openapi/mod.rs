@@ -126,7 +126,8 @@ fn make() -> OpenApi {
 
 const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
     below /job, /worker, /done and /constraint; what the processor has at /processor. HEAD goes \
-    wherever GET does but below /job, where a look may take a result along; OPTIONS goes everywhere; any other method that a path does not \
+    wherever GET does but below /job, where a look may take a result along; OPTIONS goes \
+    everywhere; any other method that a path does not \
     have is answered by 405 with Allow, and a path that is not here by 404.";
 
 fn method(method: Method) -> HttpMethod {
