@@ -5,6 +5,7 @@ use crate::contestants::Contestant;
 use crate::durable::{self, Syncing};
 use crate::http;
 use crate::metric::{Metric, grouped};
+use crate::processor;
 use crate::workers;
 use serde::Serialize;
 
@@ -25,6 +26,7 @@ pub(crate) enum Group {
     Durable,
     Http,
     Workers,
+    Processor,
 }
 
 impl Group {
@@ -42,6 +44,7 @@ impl Group {
         Self::Durable,
         Self::Http,
         Self::Workers,
+        Self::Processor,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -59,6 +62,7 @@ impl Group {
             Self::Durable => "Durability",
             Self::Http => "HTTP and Jobq",
             Self::Workers => "LightJQ: workers that are called",
+            Self::Processor => "The processor",
         }
     }
 }
@@ -117,6 +121,8 @@ pub(crate) enum Task {
     Polls { jobs: u64, seconds: f64 },
     /// So many jobs a second through workers that are called.
     Workers { rate: u32, seconds: f64 },
+    /// So many messages for the processor.
+    Messages { messages: u64 },
 }
 
 /// How large everything is.
@@ -134,6 +140,7 @@ pub(crate) struct Sizes {
     pub(crate) spread_ms: u64,
     pub(crate) recovered: u64,
     pub(crate) queried: u64,
+    pub(crate) messages: u64,
 }
 
 impl Sizes {
@@ -151,6 +158,7 @@ impl Sizes {
         spread_ms: 10_000,
         recovered: 1_000_000,
         queried: 50_000,
+        messages: 1_000_000,
     };
     /// Those of a trial.
     pub(crate) const QUICK: Self = Self {
@@ -166,6 +174,7 @@ impl Sizes {
         spread_ms: 2_000,
         recovered: 20_000,
         queried: 10_000,
+        messages: 100_000,
     };
 }
 
@@ -194,6 +203,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Cell> {
     cells.extend(durable::cells::all(sizes));
     cells.extend(http::cells::all(sizes));
     cells.extend(workers::cells::all(sizes));
+    cells.push(processor::cell(sizes));
     cells
 }
 

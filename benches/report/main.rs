@@ -18,6 +18,7 @@ mod metric;
 mod naming;
 mod plots;
 mod process;
+mod processor;
 mod rules;
 mod run;
 mod self_check;

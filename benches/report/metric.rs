@@ -73,6 +73,10 @@ pub(crate) enum Metric {
     Polls,
     /// Jobs a second that were done.
     Jobs,
+    /// Messages of the processor a second.
+    Messages,
+    /// The most memory that the server ever had, in MiB.
+    PeakMemory,
 }
 
 impl Metric {
@@ -115,6 +119,8 @@ impl Metric {
             Self::Queries => "queries a second",
             Self::Polls => "polls a second",
             Self::Jobs => "jobs a second",
+            Self::Messages => "messages a second",
+            Self::PeakMemory => "peak memory, MiB",
         }
     }
 

@@ -18,9 +18,18 @@ pub(crate) fn cpu_nanos(pid: u32) -> Result<u64, String> {
 
 /// Resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64, String> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that it ever was.
+pub(crate) fn peak(pid: u32) -> Result<u64, String> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, field: &str) -> Result<u64, String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .map_err(|error| format!("the server is gone: {error}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kib.map(|kib| kib * 1024).ok_or_else(|| "the system does not tell memory".to_owned())
 }

@@ -5,6 +5,7 @@ use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Pinpriq,
 use crate::durable::cells::{DENSE, IN_MEMORY};
 use crate::http::cells::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
+use crate::processor::FEWER;
 use crate::run::Outcome;
 use crate::stats::{Spread, paired};
 use crate::workers::cells::WANTED;
@@ -298,6 +299,7 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
     rules.extend(http());
     let jobs = Rule::value("workers", Group::Workers, Metric::Jobs, WANTED, "jobs/s");
     rules.push(jobs.at_least());
+    rules.extend(processor());
     rules
 }
 
@@ -318,6 +320,18 @@ fn http() -> Vec<Rule> {
     rules.push(between("queries", Metric::P999, JobCentre.name(), NO_QUERIES, 2.0));
     rules.push(Rule::value("polls", Group::Http, Metric::Polls, 2_000.0, "polls/s").at_least());
     rules
+}
+
+/// Those of the processor.
+fn processor() -> [Rule; 2] {
+    let rate = (Metric::Messages, 200_000.0, "messages/s");
+    let rate = Rule::value("processor", Group::Processor, rate.0, rate.1, rate.2).at_least();
+    let memory = Rule {
+        how: How::Ratio { ours: JobCentre.name().to_owned(), theirs: FEWER.to_owned() },
+        what: "processor: peak memory, ten times the messages".to_owned(),
+        ..Rule::value("processor", Group::Processor, Metric::PeakMemory, 1.1, "x")
+    };
+    [rate, memory]
 }
 
 /// Those of jobs on the disk.

@@ -5,7 +5,7 @@ use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;
-use crate::{durable, http, lateness, memory, naming, syscalls, workers};
+use crate::{durable, http, lateness, memory, naming, processor, syscalls, workers};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -155,6 +155,7 @@ impl Runner {
             }
             Task::Polls { jobs, seconds } => http::polls(programs, *jobs, *seconds),
             Task::Workers { rate, seconds } => workers::measure(programs, *rate, *seconds),
+            Task::Messages { messages } => processor::measure(programs, *messages),
         }
     }
 

@@ -23,10 +23,11 @@ const TINY: Sizes = Sizes {
     spread_ms: 500,
     recovered: 1_000,
     queried: 500,
+    messages: 4_000,
 };
 
 /// The cells with an instrument of their own, and one of each other kind.
-const CHECKED: [&str; 18] = [
+const CHECKED: [&str; 19] = [
     "cycle-64-1",
     "backlog-16",
     "memory-100",
@@ -45,6 +46,7 @@ const CHECKED: [&str; 18] = [
     "polls",
     "workers",
     "waits",
+    "processor",
 ];
 
 /// Runs all checks.
@@ -78,8 +80,9 @@ pub(crate) fn run() -> Result<(), String> {
     let verdicts: Vec<_> = rules::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
     let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
-        durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls, workers";
-    assert_eq!(judged, 19, "{what}");
+        durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls, workers, \
+        processor twice";
+    assert_eq!(judged, 21, "{what}");
     let mut plotted = Vec::new();
     for plot in plots::all(&outcomes, &TINY) {
         let plot = plot?;

@@ -76,6 +76,10 @@ pub const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
 /// How long an orderly stop may take.
 pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Bytes of stdin that are still read in an orderly stop: what the largest pipe of an ordinary user
+/// holds. They would be lost with it.
+pub const STDIN_AT_STOP_MAX: usize = 1024 * 1024;
+
 /// Session deadlines handled in one pass.
 pub const TIMEOUTS_PER_PASS: usize = 1024;
 
@@ -375,6 +379,13 @@ pub const RESULT_TTL_DEFAULT: Duration = Duration::from_hours(1);
 pub const RESULT_TTL_MIN: Duration = Duration::from_millis(1);
 /// Longest `--result-ttl`.
 pub const RESULT_TTL_MAX: Duration = Duration::from_hours(24 * 365);
+
+/// Default for the interval of the processor's ticks (`--tick`).
+pub const TICK_DEFAULT: Duration = Duration::from_secs(3);
+/// Shortest `--tick`.
+pub const TICK_MIN: Duration = Duration::from_millis(1);
+/// Longest `--tick`.
+pub const TICK_MAX: Duration = Duration::from_hours(1);
 
 /// How long a client that waits for the end of a job waits if it does not say (LightJQ).
 pub const POLLING_DEFAULT: Duration = Duration::from_secs(5);

@@ -9,6 +9,7 @@ use super::log::{Format, Level};
 use super::query_timeout::QueryTimeout;
 use super::result_ttl::ResultTtl;
 use super::size::Size;
+use super::tick::Tick;
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
 };
@@ -26,7 +27,7 @@ use std::time::Duration;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Options {
     /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
-    /// 127.0.0.1:11400].
+    /// 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     listen: Option<DoorAddress>,
 
@@ -36,9 +37,25 @@ pub(super) struct Options {
     pinpriq: Option<DoorAddress>,
 
     /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
-    /// 127.0.0.1:11480].
+    /// 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     http: Option<DoorAddress>,
+
+    /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
+    /// objects on stderr. No other door is open then unless it is given an address, and the end of
+    /// stdin is the end of the server if there is none. Who it is in its messages comes from the
+    /// environment: NAMESPACE_LISTENER and NAMESPACE_PUBLISHER [default: default], SERVICE_NAME
+    /// [default: job_queue], SERVICE_UUID [default: random], SERVICE_HOST [default: this host].
+    #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_name = "true|false", env = "JOBCENTRE_PROCESSOR")]
+    processor: Option<bool>,
+
+    /// The interval of ticks of --processor, in milliseconds (or 3s): an assignment that is not
+    /// accepted, a job without progress and a worker without a word are given up after three
+    /// [default: 3000].
+    #[arg(long, value_name = "MS", env = "JOBCENTRE_TICK")]
+    tick: Option<Tick>,
 
     /// The directory in which jobs survive restarts and crashes; made if need be [default: none,
     /// jobs live in memory].
@@ -77,7 +94,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE", env = "JOBCENTRE_WORKER_CA")]
     worker_ca: Option<PathBuf>,
 
-    /// How log lines on stderr look [default: human].
+    /// How log lines on stderr look [default: human, or processor with --processor].
     #[arg(long, value_name = "FORMAT", env = "JOBCENTRE_LOG_FORMAT")]
     log_format: Option<Format>,
 
@@ -95,6 +112,8 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) processor: bool,
+    pub(super) tick: Duration,
     pub(super) data: Option<PathBuf>,
     pub(super) fsync: SyncMode,
     pub(super) max_request: usize,
@@ -124,6 +143,8 @@ impl Options {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
             http: self.http.or(fallback.http),
+            processor: self.processor.or(fallback.processor),
+            tick: self.tick.or(fallback.tick),
             data: self.data.or(fallback.data),
             fsync: self.fsync.or(fallback.fsync),
             max_request: self.max_request.or(fallback.max_request),
@@ -139,8 +160,11 @@ impl Options {
 
     /// Fills in the defaults.
     pub(super) fn complete(self) -> Config {
-        let usual =
-            |door: Door| DoorAddress::At(SocketAddr::from(([127, 0, 0, 1], door.default_port())));
+        let processor = self.processor.unwrap_or(false);
+        let usual = |door: Door| {
+            let address = SocketAddr::from(([127, 0, 0, 1], door.default_port()));
+            if processor { DoorAddress::Off } else { DoorAddress::At(address) }
+        };
         let wanted = [
             (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
             (Door::Pinpriq, self.pinpriq.unwrap_or(DoorAddress::Off)),
@@ -152,8 +176,11 @@ impl Options {
                 doors.push((door, address));
             }
         }
+        let usual_format = if processor { Format::Processor } else { Format::Human };
         Config {
             doors,
+            processor,
+            tick: self.tick.unwrap_or_default().0,
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
             max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
@@ -161,7 +188,7 @@ impl Options {
             query_timeout: self.query_timeout.unwrap_or_default().0,
             result_ttl: self.result_ttl.unwrap_or_default().0,
             worker_ca: self.worker_ca,
-            log_format: self.log_format.unwrap_or(Format::Human),
+            log_format: self.log_format.unwrap_or(usual_format),
             log_level: self.log_level.unwrap_or(Level::Info),
             constraints: self.constraints.unwrap_or_default(),
         }
@@ -215,7 +242,8 @@ mod tests {
         let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     query-timeout = '2s'\nresult-ttl = '30s'\n\
-                    worker-ca = 'ca.pem'\nlog-format = 'json'\nlog-level = 'warn'\n\
+                    worker-ca = 'ca.pem'\nprocessor = true\ntick = 500\n\
+                    log-format = 'json'\nlog-level = 'warn'\n\
                     [[constraint]]\nname = 'c'\nmatcher = []\nmax_running = 3\n";
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
@@ -225,6 +253,8 @@ mod tests {
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.result_ttl, Duration::from_secs(30));
+        assert!(config.processor);
+        assert_eq!(config.tick, Duration::from_millis(500));
         assert_eq!(config.data, Some(PathBuf::from("d")));
         assert_eq!(config.worker_ca, Some(PathBuf::from("ca.pem")));
         assert_eq!(config.fsync, SyncMode::Every(Duration::from_millis(50)));
@@ -246,6 +276,11 @@ mod tests {
             "\nfsync = 'sometimes'",
             "\nquery-timeout = 5",
             "\nresult-ttl = 5",
+            "\nprocessor = 'yes'",
+            "\ntick = 0",
+            "\ntick = -1",
+            "\ntick = 'soon'",
+            "\ntick = 1.5",
             "\nlog-format = 'xml'",
             "\nunknown = 1",
             "\n[[constraint]]\nname = 'c'",
@@ -268,8 +303,23 @@ mod tests {
         let [lines, http] =
             ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
         assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
+        assert!(!config.processor);
+        assert_eq!(config.tick, Duration::from_secs(3));
         assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
         assert_eq!(config.query_timeout, Duration::from_secs(5));
         assert_eq!(config.result_ttl, Duration::from_hours(1));
+    }
+    #[test]
+    fn a_processor_opens_no_other_door_by_itself() {
+        let config = options("processor = true").unwrap().complete();
+        assert!(config.processor && config.doors.is_empty());
+        assert_eq!(config.log_format, Format::Processor);
+        let both = options("processor = true\nhttp = ':7'\nlog-format = 'json'\ntick = '1s'");
+        let config = both.unwrap().complete();
+        assert_eq!(config.doors, [(Door::Http, "127.0.0.1:7".parse().unwrap())]);
+        assert_eq!(config.log_format, Format::Json);
+        assert_eq!(config.tick, Duration::from_secs(1));
+        let not = options("processor = false").unwrap();
+        assert!(!not.or(options("processor = true").unwrap()).complete().doors.is_empty());
     }
 }

@@ -2,8 +2,15 @@
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use serde_json::Value;
+use std::fmt;
 use std::io::IsTerminal;
 use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{self, FormatTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -13,6 +20,9 @@ pub(super) enum Format {
     Human,
     /// A JSON object a line.
     Json,
+    /// A JSON object a line, as the services around the processor log: `log_level`, `created_at`
+    /// and `log_message`.
+    Processor,
 }
 
 /// How important a log line has to be.
@@ -48,5 +58,31 @@ pub(super) fn start(format: Format, level: Level) {
     match format {
         Format::Human => lines.init(),
         Format::Json => lines.json().flatten_event(true).init(),
+        Format::Processor => lines.event_format(ProcessorLines).init(),
+    }
+}
+
+/// The lines of [`Format::Processor`]. What belongs to a line besides its message stands behind
+/// that, as `name=value`.
+struct ProcessorLines;
+
+impl<S, N> FormatEvent<S, N> for ProcessorLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let (mut message, mut moment) = (String::new(), String::new());
+        context.format_fields(Writer::new(&mut message), event)?;
+        time::time().format_time(&mut Writer::new(&mut moment))?;
+        let level = event.metadata().level();
+        let message = Value::String(message);
+        let stamp = format_args!(r#""log_level":"{level}","created_at":"{moment}""#);
+        writeln!(to, r#"{{{stamp},"log_message":{message}}}"#)
     }
 }

@@ -9,11 +9,13 @@ mod files;
 mod fsync;
 mod journal;
 mod log;
+mod processor;
 mod progress;
 mod query_timeout;
 mod result_ttl;
 mod serve;
 mod size;
+mod tick;
 mod times;
 mod work;
 
@@ -91,7 +93,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if let (ErrorKind::ValueValidation | ErrorKind::InvalidValue, Some(ContextValue::String(arg))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
-        && let Some(flag) = arg.split_whitespace().next()
+        && let Some(flag) = arg.split([' ', '[']).next()
         && !std::env::args().any(|typed| typed == flag || typed.starts_with(&format!("{flag}=")))
     {
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();

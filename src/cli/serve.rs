@@ -1,8 +1,9 @@
 //! `jobcentre serve`: everything wired together.
 
 use super::config::{Config, Options};
-use super::{complain, constraints, data, files, log};
+use super::{complain, constraints, data, files, log, processor};
 use crate::engine::Engine;
+use crate::model::core::Door;
 use crate::query::value_max;
 use crate::reactor::query::QueryThread;
 use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
@@ -42,15 +43,21 @@ impl Serve {
             None => Options::default(),
         };
         let config = self.options.or(file).complete();
-        if config.doors.is_empty() {
-            complain("every door is off: give --listen, --pinpriq or --http an address");
+        if config.doors.is_empty() && !config.processor {
+            complain(
+                "every door is off: give --listen, --pinpriq or --http an address, or --processor",
+            );
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
         match serve(&config) {
-            Ok(ending) => {
-                report(ending);
-                ExitCode::SUCCESS
+            Ok((ending, whole)) => {
+                if whole {
+                    report(ending);
+                    return ExitCode::SUCCESS;
+                }
+                error!("stopped because stdin or stdout failed");
+                ExitCode::FAILURE
             }
             Err(error) => {
                 error!("{error}");
@@ -60,9 +67,12 @@ impl Serve {
     }
 }
 
-fn serve(config: &Config) -> io::Result<Ending> {
+/// Returns how it has ended, and whether stdin and stdout could be used all the time.
+fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let max_clients = files::make_room(config.max_clients);
+    let processor = processor::settings(config.tick, |name| std::env::var(name));
+    let processor = processor.map_err(io::Error::other)?;
     let settings = Settings { max_request: config.max_request, max_clients };
     let entropy = RandomState::new().hash_one(std::process::id());
     let (mut clock, wake) = (Clock::start(), Wake::default());
@@ -75,8 +85,12 @@ fn serve(config: &Config) -> io::Result<Ending> {
     let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
     let mut engine = engine.with_queries(Box::new(queries));
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
-    let server = Server::new(settings, engine).with_result_ttl(config.result_ttl);
+    let server =
+        Server::new(settings, engine).with_result_ttl(config.result_ttl).with_processor(processor);
     let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
+    if config.processor {
+        reactor.add_stdio(Door::Processor)?;
+    }
     if let Some(trust) = trust {
         reactor.set_trust(trust);
     }
@@ -90,7 +104,7 @@ fn serve(config: &Config) -> io::Result<Ending> {
     if let Some(status) = reactor.core().journal_status() {
         data::sum_up(&status);
     }
-    Ok(ending)
+    Ok((ending, !reactor.has_stdio_failed()))
 }
 
 /// Trust in the authorities of `--worker-ca`.

@@ -30,12 +30,12 @@ mod priority;
 pub mod query;
 mod resolve;
 mod socket;
+mod stdio;
+mod stop;
 mod tls;
 mod wake;
 
-use crate::base::limits::{
-    ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET, SHUTDOWN_PATIENCE,
-};
+use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
@@ -51,6 +51,8 @@ use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
+pub use stop::Ending;
+use stop::Stop;
 pub use tls::Trust;
 use tracing::{debug, info, warn};
 pub use wake::Wake;
@@ -58,25 +60,9 @@ pub use wake::Wake;
 /// Tokens of connections have their index in the low half, so these can never be one.
 const SIGNALS: Token = Token(usize::MAX);
 const WAKE: Token = Token(usize::MAX - 1);
+const STDIN: Token = Token(usize::MAX - 2);
+const STDOUT: Token = Token(usize::MAX - 3);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
-
-/// How a run came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// All that was received is answered.
-    Orderly,
-    /// So many connections did not take their answers in time and were cut.
-    Cut(usize),
-    /// A second signal: at once.
-    Forced,
-}
-
-/// An orderly stop under way.
-#[derive(Clone, Copy, Debug)]
-struct Stop {
-    deadline: Mono,
-    forced: bool,
-}
 
 /// The shell around a core.
 pub struct Reactor<C> {
@@ -87,6 +73,7 @@ pub struct Reactor<C> {
     listeners: Vec<Listener>,
     sockets: Sockets,
     dials: Dials,
+    stdio: stdio::State,
     /// Connections that have something to read and are wanted to be read.
     runnable: Vec<ClientId>,
     /// Connections whose output can go on.
@@ -130,6 +117,7 @@ impl<C: Core> Reactor<C> {
             listeners,
             sockets: Sockets::default(),
             dials: Dials::new(wake.clone()),
+            stdio: stdio::State::default(),
             runnable: Vec::new(),
             flushable: Vec::new(),
             scratch: vec![0; READ_BUDGET].into_boxed_slice(),
@@ -162,6 +150,7 @@ impl<C: Core> Reactor<C> {
     /// If the system refuses to wait for events.
     pub fn run(&mut self) -> io::Result<Ending> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
+        self.begin_stdio();
         loop {
             let timeout = self.timeout();
             match self.poll.poll(&mut events, timeout) {
@@ -209,26 +198,6 @@ impl<C: Core> Reactor<C> {
         self.core.failure().map_or(Ok(()), |why| Err(io::Error::other(why)))
     }
 
-    /// Passes until everything that must last does. Nobody is connected any more, or is heard.
-    fn finish(&mut self, events: &mut Events) -> io::Result<()> {
-        self.core.handle_close(self.now);
-        let patience = self.now.mono.after(SHUTDOWN_PATIENCE);
-        while !self.core.is_closed() {
-            if self.now.mono >= patience {
-                let why = "the disk did not take the last changes in time: they were not answered";
-                return Err(io::Error::other(why));
-            }
-            let next = self.core.poll_timeout(self.now).map_or(patience, |at| at.min(patience));
-            match self.poll.poll(events, Some(next.until(self.now.mono))) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-                _ => self.now = self.clock.sample(),
-            }
-            self.core.finish_pass(self.now);
-            self.check()?;
-        }
-        Ok(())
-    }
-
     /// How long the loop may sleep; `None` is until something happens.
     fn timeout(&self) -> Option<Duration> {
         let ready = self.listeners.iter().any(Listener::is_ready);
@@ -245,16 +214,17 @@ impl<C: Core> Reactor<C> {
 
     fn note(&mut self, event: &Event) {
         let token = event.token();
-        if token == SIGNALS {
-            return self.handle_signals();
-        }
-        if token == WAKE {
-            // The pass that follows looks at everything.
-            return;
-        }
         if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
-            if let Some(listener) = self.listeners.get_mut(number) {
-                listener.set_ready();
+            match token {
+                SIGNALS => self.handle_signals(),
+                // The pass that follows looks at everything.
+                WAKE => {}
+                STDIN | STDOUT => self.note_stdio(event),
+                _ => {
+                    if let Some(listener) = self.listeners.get_mut(number) {
+                        listener.set_ready();
+                    }
+                }
             }
             return;
         }
@@ -358,6 +328,7 @@ impl<C: Core> Reactor<C> {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => self.enqueue(client),
+                Err(error) if socket.stream.is_stdio() => self.lose_stdin(client, &error),
                 Err(error) => {
                     debug!(%error, "connection lost");
                     self.sockets.remove(client);
@@ -390,7 +361,7 @@ impl<C: Core> Reactor<C> {
         if !socket.writable {
             return;
         }
-        let Stream::Plain(stream) = &mut socket.stream else { return self.flush_tls(client) };
+        let Stream::Plain(stream) = &mut socket.stream else { return self.flush_other(client) };
         let output = self.core.output(client);
         if output.is_empty() {
             return;
@@ -418,7 +389,7 @@ impl<C: Core> Reactor<C> {
     fn tell(&mut self) {
         while let Some(notice) = self.core.poll_notice() {
             let socket = self.sockets.get_mut(notice.client);
-            let address = socket.and_then(|socket| socket.stream.tcp().peer_addr().ok());
+            let address = socket.and_then(|socket| socket.stream.peer());
             notices::log(notice, address);
         }
     }
@@ -429,6 +400,7 @@ impl<C: Core> Reactor<C> {
             match action {
                 Action::Close(client) => {
                     self.hang_up(client);
+                    self.release_stdio(client);
                     self.sockets.remove(client);
                     for listener in &mut self.listeners {
                         listener.wake();
@@ -442,48 +414,6 @@ impl<C: Core> Reactor<C> {
                 }
                 Action::Connect(client, target) => self.dials.begin(client, target),
             }
-        }
-    }
-
-    fn handle_signals(&mut self) {
-        for signal in self.signals.pending() {
-            let signal = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
-            if let Some(stop) = &mut self.stop {
-                warn!(signal, "second signal: stopping at once");
-                stop.forced = true;
-                continue;
-            }
-            info!(
-                signal,
-                connections = self.core.connections(),
-                "stopping: answering and flushing"
-            );
-            self.stop =
-                Some(Stop { deadline: self.now.mono.after(SHUTDOWN_PATIENCE), forced: false });
-            self.listeners.clear();
-            self.core.handle_stop(self.now);
-            // Whatever has arrived is read once more, and then counts as the last.
-            for client in self.sockets.clients() {
-                if let Some(socket) = self.sockets.get_mut(client) {
-                    socket.readable = true;
-                }
-                self.enqueue(client);
-            }
-        }
-    }
-
-    /// Whether the run is over, and how.
-    fn ending(&self) -> Option<Ending> {
-        let stop = self.stop?;
-        let open = self.core.connections();
-        if stop.forced {
-            Some(Ending::Forced)
-        } else if open == 0 {
-            Some(Ending::Orderly)
-        } else if self.now.mono >= stop.deadline {
-            Some(Ending::Cut(open))
-        } else {
-            None
         }
     }
 }

@@ -35,10 +35,18 @@ impl<C: Core> Reactor<C> {
         }
     }
 
+    /// One write for what is no plain connection.
+    #[cold]
+    pub(super) fn flush_other(&mut self, client: ClientId) {
+        match self.sockets.get_mut(client).map(|socket| &socket.stream) {
+            Some(Stream::Stdio(_)) => self.flush_stdio(client),
+            _ => self.flush_tls(client),
+        }
+    }
+
     /// One write for an encrypted connection, which may have something to say even if the core has
     /// not.
-    #[cold]
-    pub(super) fn flush_tls(&mut self, client: ClientId) {
+    fn flush_tls(&mut self, client: ClientId) {
         let Some(socket) = self.sockets.get_mut(client) else { return };
         let Stream::Tls(tls) = &mut socket.stream else { return };
         let output = self.core.output(client);

@@ -1,11 +1,12 @@
 //! Sockets of connections, by the core's own keys.
 
+use super::stdio::Stdio;
 use super::tls::Tls;
 use crate::model::id::ClientId;
 use mio::Token;
 use mio::net::TcpStream;
 use std::io::{self, Read};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 /// What bytes travel over.
 #[derive(Debug)]
@@ -14,14 +15,17 @@ pub(super) enum Stream {
     Plain(TcpStream),
     /// Encrypted: some outgoing ones.
     Tls(Box<Tls>),
+    /// Stdin and stdout.
+    Stdio(Box<Stdio>),
 }
 
 impl Stream {
-    /// The connection itself.
-    pub(super) fn tcp(&self) -> &TcpStream {
+    /// Who is at the other end, if that can be told.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
         match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(tls) => tls.tcp(),
+            Self::Plain(stream) => stream.peer_addr().ok(),
+            Self::Tls(tls) => tls.tcp().peer_addr().ok(),
+            Self::Stdio(_) => None,
         }
     }
 
@@ -30,11 +34,16 @@ impl Stream {
         matches!(self, Self::Plain(_))
     }
 
+    pub(super) fn is_stdio(&self) -> bool {
+        matches!(self, Self::Stdio(_))
+    }
+
     #[inline]
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(stream) => stream.read(into),
             Self::Tls(tls) => tls.read(into),
+            Self::Stdio(stdio) => stdio.read(into),
         }
     }
 
@@ -42,7 +51,7 @@ impl Stream {
     #[inline]
     pub(super) fn wants_write(&self) -> bool {
         match self {
-            Self::Plain(_) => false,
+            Self::Plain(_) | Self::Stdio(_) => false,
             Self::Tls(tls) => tls.wants_write(),
         }
     }
@@ -56,6 +65,8 @@ impl Stream {
                 let _ = stream.shutdown(Shutdown::Write);
             }
             Self::Tls(tls) => tls.say_farewell(),
+            // It goes with the process.
+            Self::Stdio(_) => {}
         }
     }
 }

@@ -8,6 +8,7 @@ mod huge;
 mod load;
 mod logs;
 mod pinpriq;
+mod processor;
 mod readers;
 mod settings;
 mod signals;

@@ -116,13 +116,15 @@ fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     text
 }
 
-const WRONG: [(&str, &[&str]); 8] = [
+const WRONG: [(&str, &[&str]); 10] = [
     ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
     ("pinpriq", &["11401", "", "on", ":70000"]),
     ("http", &["11480", "", "on", ":70000"]),
     ("fsync", &["sometimes", "50", "", "0ms", "2h"]),
     ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
     ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),
+    ("processor", &["maybe", "", "1"]),
+    ("tick", &["0", "-1", "", "soon", "2h"]),
     ("log-format", &["xml", "", "JSON"]),
     ("log-level", &["loud", ""]),
 ];

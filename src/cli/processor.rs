@@ -1,0 +1,119 @@
+//! Who the processor is in its messages: from the environment, as the other services of its kind.
+
+use crate::protocol::processor::Settings;
+use rustix::system::uname;
+use std::env::VarError;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// What `get` says of the variables, and the defaults for what it does not. A variable that is
+/// empty is not set: that is how files of variables say so.
+///
+/// # Errors
+/// Names the variable that is no text.
+pub(super) fn settings(
+    tick: Duration,
+    get: impl Fn(&str) -> Result<String, VarError>,
+) -> Result<Settings, String> {
+    let read = |name: &str| match get(name) {
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(text) => Ok(Some(text)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(format!("the variable {name} is not UTF-8")),
+    };
+    let or = |name: &str, default: &str| {
+        read(name).map(|text| text.unwrap_or_else(|| default.to_owned()))
+    };
+    Ok(Settings {
+        listener: or("NAMESPACE_LISTENER", "default")?,
+        publisher: or("NAMESPACE_PUBLISHER", "default")?,
+        name: or("SERVICE_NAME", "job_queue")?,
+        uuid: read("SERVICE_UUID")?.unwrap_or_else(random_uuid),
+        host: read("SERVICE_HOST")?.unwrap_or_else(host),
+        tick,
+        seed: chance(),
+    })
+}
+
+/// Bits that nobody can guess.
+fn chance() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+fn random_uuid() -> String {
+    uuid(chance(), chance())
+}
+
+/// A UUID of version 4 (RFC 9562) of these bits, six of which say what it is.
+fn uuid(high: u64, low: u64) -> String {
+    let high = high & !0xf000 | 0x4000;
+    let low = low & !(0b11 << 62) | 0b10 << 62;
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+/// The name of this host.
+fn host() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    #[test]
+    fn what_is_not_set_has_a_default() {
+        let settings = settings(Duration::from_secs(1), |_| Err(VarError::NotPresent)).unwrap();
+        assert_eq!(
+            (settings.listener.as_str(), settings.publisher.as_str()),
+            ("default", "default")
+        );
+        assert_eq!(settings.name, "job_queue");
+        assert_eq!(settings.host, host());
+        assert!(!settings.host.is_empty());
+        assert_eq!(settings.uuid.len(), 36);
+        assert_ne!(settings.uuid, random_uuid());
+        assert_eq!(settings.tick, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn variables_are_taken_unless_they_are_empty() {
+        let get = |name: &str| match name {
+            "SERVICE_NAME" => Ok(String::new()),
+            name => Ok(name.to_lowercase()),
+        };
+        let settings = settings(Duration::from_secs(3), get).unwrap();
+        assert_eq!(settings.listener, "namespace_listener");
+        assert_eq!(settings.publisher, "namespace_publisher");
+        assert_eq!(settings.name, "job_queue");
+        assert_eq!(
+            (settings.uuid.as_str(), settings.host.as_str()),
+            ("service_uuid", "service_host")
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_is_named() {
+        let get = |name: &str| match name {
+            "SERVICE_HOST" => Err(VarError::NotUnicode(OsString::new())),
+            _ => Err(VarError::NotPresent),
+        };
+        let error = settings(Duration::from_secs(3), get).unwrap_err();
+        assert!(error.contains("SERVICE_HOST"), "{error}");
+    }
+
+    #[test]
+    fn a_random_uuid_says_that_it_is_one() {
+        assert_eq!(uuid(0, 0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let bits = (0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
+        assert_eq!(uuid(bits.0, bits.1), "01234567-89ab-4def-bedc-ba9876543210");
+    }
+}
