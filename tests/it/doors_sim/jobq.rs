@@ -1,0 +1,184 @@
+//! The judge's store as HTTP clients ask it: watched queues, queries, and one job.
+
+use super::shop::{Content, Job, Shop, Watched};
+use super::words::{Body, Page, QUEUES, Question, Queue, Reply, Request, STATES, Want};
+
+impl Want {
+    fn fits(self, job: &Job) -> bool {
+        let state = job.record.as_ref().unwrap().state;
+        let has = |n| matches!(&job.content, Content::Json(payload) if payload.n == Some(n));
+        self.state.is_none_or(|wanted| wanted == state) && self.n.is_none_or(has)
+    }
+}
+
+impl Shop {
+    /// Answers a question. One that has to be looked at elsewhere is answered later: ask again,
+    /// then by [`Shop::search`].
+    pub(super) fn answer(&mut self, question: &Question) -> Reply {
+        let queue = match *question {
+            Question::Queues => return Reply::Page(self.list_queues()),
+            Question::Declare(queue) => return Reply::Page(self.declare(queue)),
+            Question::Wrong(204, allow) => {
+                return Reply::Page(Page { allow, ..Page::new(204, Body::None) });
+            }
+            Question::Wrong(status, allow) => {
+                return Reply::Page(Page { allow, ..Page::error(status) });
+            }
+            Question::Drop(queue)
+            | Question::List(queue)
+            | Question::Find { queue, .. }
+            | Question::Poll { queue, .. }
+            | Question::Post { queue, .. }
+            | Question::Show(queue, _)
+            | Question::Delete(queue, _)
+            | Question::Advance { queue, .. }
+            | Question::Note { queue, .. } => queue,
+        };
+        if !self.exists(queue) {
+            self.note("no such queue");
+            return Reply::Page(Page::error(404));
+        }
+        self.watched[queue].get_or_insert_with(Watched::default);
+        Reply::Page(match *question {
+            Question::Drop(_) => self.drop_queue(queue),
+            Question::List(_) => {
+                let job = |job: &Job| {
+                    let state = STATES[job.record.as_ref().unwrap().state].shown;
+                    format!("{{\"id\":{},\"state\":{state}}}", job.id)
+                };
+                Page::jobs(&self.rows(queue, Want::default()).iter().map(job).collect::<Vec<_>>())
+            }
+            Question::Find { want, limit, .. } => {
+                self.record_all(queue);
+                if want.n.is_some() {
+                    return Reply::Later;
+                }
+                self.found(queue, want, limit)
+            }
+            Question::Poll { want, .. } if want.n.is_some() => {
+                self.record_all(queue);
+                return Reply::Later;
+            }
+            Question::Poll { want, new, .. } => self.poll(queue, want, new),
+            Question::Post { ref payload, state, .. } => self.post(queue, payload, state),
+            Question::Show(_, id) => self.about(queue, id, |_| None),
+            Question::Delete(_, id) => self.delete(queue, id),
+            Question::Advance { id, old, new, .. } => self.about(queue, id, |shop| {
+                let state = shop.find(id).unwrap().record.as_ref().unwrap().state;
+                if state != old {
+                    shop.note("another state");
+                    let state = Some(STATES[state].shown.to_owned());
+                    return Some(Page::new(409, Body::Error(state)));
+                }
+                shop.advance(id, new);
+                None
+            }),
+            Question::Note { id, event, .. } => self.about(queue, id, |shop| {
+                shop.happen(id, "user_event", &format!("\"event\":{event},"));
+                None
+            }),
+            Question::Queues | Question::Declare(_) | Question::Wrong(..) => {
+                unreachable!("answered already")
+            }
+        })
+    }
+
+    /// Answers what was put off, at the end of a pass; also, whether it had to be searched for.
+    pub(super) fn search(&mut self, request: &Request) -> (Page, bool) {
+        let Request::Http(question, _) = request else { panic!("nobody else searches") };
+        let (Question::Find { queue, .. } | Question::Poll { queue, .. }) = *question else {
+            panic!("nothing to search for: {question:?}")
+        };
+        if !self.exists(queue) {
+            self.note("a queue went during a search");
+            return (Page::error(404), false);
+        }
+        self.watched[queue].get_or_insert_with(Watched::default);
+        self.note("a search");
+        let page = match *question {
+            Question::Find { want, limit, .. } => self.found(queue, want, limit),
+            Question::Poll { want, new, .. } => self.poll(queue, want, new),
+            _ => unreachable!("it was looked at"),
+        };
+        (page, true)
+    }
+
+    fn record_all(&mut self, queue: Queue) {
+        let jobs = self.jobs.iter().filter(|job| job.queue == queue);
+        for id in jobs.map(|job| job.id).collect::<Vec<_>>() {
+            self.record(id);
+        }
+    }
+
+    /// The jobs that a query is for, longest untouched first.
+    fn rows(&mut self, queue: Queue, want: Want) -> Vec<Job> {
+        self.record_all(queue);
+        let jobs = self.jobs.iter().filter(|job| job.queue == queue && want.fits(job));
+        let mut rows: Vec<Job> = jobs.cloned().collect();
+        rows.sort_by_key(|job| (job.record.as_ref().unwrap().modified, job.id));
+        rows
+    }
+
+    fn found(&mut self, queue: Queue, want: Want, limit: Option<usize>) -> Page {
+        let mut rows = self.rows(queue, want);
+        rows.truncate(limit.unwrap_or(usize::MAX));
+        Page::jobs(&rows.iter().map(Job::text).collect::<Vec<_>>())
+    }
+
+    fn poll(&mut self, queue: Queue, want: Want, new: usize) -> Page {
+        let Some(id) = self.rows(queue, want).first().map(|job| job.id) else {
+            self.note("a poll found nothing");
+            return Page::error(404);
+        };
+        let held = self.find(id).unwrap().holder.is_some();
+        self.note(if held { "a poll found a job at work" } else { "a poll found a job" });
+        self.advance(id, new);
+        self.show(id)
+    }
+
+    /// Shows a job of a queue after something was done to it.
+    fn about(
+        &mut self,
+        queue: Queue,
+        id: u64,
+        deed: impl FnOnce(&mut Self) -> Option<Page>,
+    ) -> Page {
+        if self.find(id).is_none_or(|job| job.queue != queue) {
+            self.note("no such job");
+            return Page::error(404);
+        }
+        self.record(id);
+        deed(self).unwrap_or_else(|| self.show(id))
+    }
+
+    fn delete(&mut self, queue: Queue, id: u64) -> Page {
+        match self.find(id).filter(|job| job.queue == queue).map(|job| job.holder.is_some()) {
+            None => return Page::error(404),
+            Some(true) => self.note("a job at work was deleted"),
+            Some(false) => self.note("a job was deleted"),
+        }
+        self.remove(id);
+        Page::json("{}".to_owned())
+    }
+
+    fn drop_queue(&mut self, queue: Queue) -> Page {
+        let before = self.jobs.len();
+        self.jobs.retain(|job| job.queue != queue);
+        self.watched[queue].as_mut().unwrap().declared = false;
+        self.end_watches();
+        self.note("a queue was dropped");
+        Page::json(format!("{{\"deleted\":{}}}", before - self.jobs.len()))
+    }
+
+    /// All queues, sorted as they are named.
+    fn list_queues(&self) -> Page {
+        let mut there: Vec<Queue> = (0..QUEUES.len()).filter(|&it| self.exists(it)).collect();
+        there.sort_by_key(|&queue| QUEUES[queue].bytes);
+        let row = |&queue: &Queue| {
+            let jobs = self.jobs.iter().filter(|job| job.queue == queue).count();
+            format!("{{\"id\":{},\"jobs\":{jobs}}}", QUEUES[queue].shown)
+        };
+        let rows: Vec<String> = there.iter().map(row).collect();
+        Page::json(format!("{{\"queues\":[{}]}}", rows.join(",")))
+    }
+}
