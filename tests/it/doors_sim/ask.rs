@@ -2,6 +2,7 @@
 
 use super::words::{DEFAULT, Manner, QUEUES, Question, Queue, Request, STATES, State, Want};
 use crate::dice::Dice;
+use std::fmt::Write as _;
 
 /// What a request says, before its head is written.
 pub(super) struct Form {
@@ -142,7 +143,7 @@ impl Form {
                 }
                 written.extend_from_slice(b"0\r\n\r\n");
             } else {
-                head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+                write!(head, "Content-Length: {}\r\n", body.len()).unwrap();
                 written = body.into_bytes();
             }
         }
@@ -183,8 +184,7 @@ const FATAL: [(&str, u16); 3] = [
 pub(super) fn wrong(dice: &mut Dice) -> (Vec<u8>, Request) {
     if dice.percent(8) {
         let (head, status) = *dice.pick(&FATAL);
-        let manner =
-            Manner { head: head.len(), close: true, fatal: true, ..Manner::default() };
+        let manner = Manner { head: head.len(), close: true, fatal: true, ..Manner::default() };
         let bytes = [head, "0\r\n\r\nGET /health HTTP/1.1\r\n\r\n"].concat().into_bytes();
         return (bytes, Request::Http(Question::Wrong(status, None), manner));
     }

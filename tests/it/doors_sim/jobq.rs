@@ -144,7 +144,7 @@ impl Shop {
         deed: impl FnOnce(&mut Self) -> Option<Page>,
     ) -> Page {
         if self.find(id).is_none_or(|job| job.queue != queue) {
-            self.note("no such job");
+            self.miss(id, true);
             return Page::error(404);
         }
         self.record(id);
@@ -153,21 +153,32 @@ impl Shop {
 
     fn delete(&mut self, queue: Queue, id: u64) -> Page {
         match self.find(id).filter(|job| job.queue == queue).map(|job| job.holder.is_some()) {
-            None => return Page::error(404),
+            None => {
+                self.miss(id, true);
+                return Page::error(404);
+            }
             Some(true) => self.note("a job at work was deleted"),
             Some(false) => self.note("a job was deleted"),
         }
-        self.remove(id);
+        self.remove(id, true);
         Page::json("{}".to_owned())
     }
 
     fn drop_queue(&mut self, queue: Queue) -> Page {
-        let before = self.jobs.len();
-        self.jobs.retain(|job| job.queue != queue);
-        self.watched[queue].as_mut().unwrap().declared = false;
+        let there = self.jobs.iter().filter(|job| job.queue == queue);
+        let there: Vec<u64> = there.map(|job| job.id).collect();
+        for &id in &there {
+            if self.find(id).unwrap().holder.is_some() {
+                self.note("a job at work was dropped");
+            }
+            self.remove(id, true);
+        }
+        if let Some(watched) = &mut self.watched[queue] {
+            watched.declared = false;
+        }
         self.end_watches();
         self.note("a queue was dropped");
-        Page::json(format!("{{\"deleted\":{}}}", before - self.jobs.len()))
+        Page::json(format!("{{\"deleted\":{}}}", there.len()))
     }
 
     /// All queues, sorted as they are named.

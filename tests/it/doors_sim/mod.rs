@@ -27,16 +27,44 @@ use jobcentre::server::Server;
 use script::{Author, JOBS_MAX, Profile, SETTINGS};
 use shell::{Closed, Shell};
 use std::hash::Hasher;
+use std::time::Duration;
 use words::{Manner, QUEUES, Question, Request};
 
 /// Seeds of an ordinary test run.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 120;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 3] = [
-    "a waiter was served",
+const WANTED: [&str; 30] = [
+    "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
     "HTTP: conflict",
+    "HTTP: done",
+    "HTTP: not found",
+    "HTTP: refused",
+    "a connection broke",
+    "a connection was not used for long",
+    "a connection was reset",
+    "a job at work was deleted",
+    "a job at work was dropped",
+    "a job was popped",
+    "a job went back",
+    "a key group was popped",
+    "a line misses what HTTP has deleted",
+    "a packet expired",
+    "a poll found a job",
+    "a poll found a job at work",
+    "a poll found nothing",
+    "a queue was declared",
+    "a request took too long",
+    "a search",
+    "a wait was called off",
+    "an answer went on",
+    "another state",
+    "job_abandoned",
+    "job_aborted",
+    "job_taken",
+    "too much was unsent",
+    "user_event",
 ];
 
 /// What came of a run.
@@ -82,7 +110,7 @@ impl Run {
     fn pass_time(&mut self) {
         if self.dice.percent(self.profile.idling) {
             let seconds = *self.dice.pick(&[16, 31, 61]);
-            return self.shell.pass_time(seconds * 1_000_000_000, seconds * 1_000);
+            return self.sleep(Duration::from_secs(seconds));
         }
         let ms = match self.dice.below(20) {
             0..12 => return,
@@ -90,8 +118,14 @@ impl Run {
             _ => self.dice.below(3_000) as u64,
         };
         // The clock on the wall is set now and then.
-        let wall = if self.dice.percent(5) { 0 } else { ms };
+        let wall = *self.dice.pick(&[0, -2_000, 5_000]);
+        let wall = if self.dice.percent(10) { wall } else { ms.cast_signed() };
         self.shell.pass_time(ms * 1_000_000, wall);
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        let ms = u32::try_from(time.as_millis()).unwrap();
+        self.shell.pass_time(u64::from(ms) * 1_000_000, i64::from(ms));
     }
 
     /// What peers do before a pass.
@@ -241,8 +275,7 @@ impl Run {
         }
         for _ in 0..6 {
             self.calm_down();
-            let wait = FLUSH_PATIENCE.as_nanos() as u64;
-            self.shell.pass_time(wait, wait / 1_000_000);
+            self.sleep(FLUSH_PATIENCE);
         }
         assert_eq!(self.shell.desk.clients.len(), 0, "the judge still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
@@ -266,8 +299,7 @@ impl Run {
             ask(Question::List(queue));
         }
         self.calm_down();
-        let wait = HTTP_IDLE_PATIENCE.as_nanos() as u64;
-        self.shell.pass_time(wait, wait / 1_000_000);
+        self.sleep(HTTP_IDLE_PATIENCE);
     }
 
     /// Another one fetches and deletes every job that can be had, most urgent first.

@@ -31,6 +31,8 @@ pub(super) struct Profile {
     hungry: bool,
     /// How many in a hundred questions are polls and advances.
     contention: usize,
+    /// How many in a hundred other questions are for everything that there is.
+    surveys: usize,
     /// Length of the padding in jobs, at most.
     padding: usize,
     queues: usize,
@@ -39,19 +41,21 @@ pub(super) struct Profile {
 
 impl Profile {
     pub(super) fn draw(dice: &mut Dice) -> Self {
+        let heavy = dice.percent(15);
         Self {
             peers: dice.between(2, 12),
             passes: dice.between(20, 100),
             burst: *dice.pick(&[1, 2, 6, 20]),
-            slow: *dice.pick(&[0, 20, 60]),
+            slow: if heavy { 60 } else { *dice.pick(&[0, 20, 60]) },
             leaving: *dice.pick(&[1, 5, 20]),
             http: *dice.pick(&[30, 50, 80]),
             packets: *dice.pick(&[0, 0, 20]),
             idling: *dice.pick(&[0, 2, 10]),
             hungry: dice.percent(30),
             contention: *dice.pick(&[0, 30, 70]),
-            padding: if dice.percent(12) { 20_000 } else { *dice.pick(&[0, 20, 200]) },
-            queues: dice.between(1, QUEUES.len()),
+            surveys: if heavy { 30 } else { 0 },
+            padding: if heavy { 8_000 } else { *dice.pick(&[0, 20, 200]) },
+            queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
             priorities: *dice.pick(&[1, 3, 1_000]),
         }
     }
@@ -74,14 +78,8 @@ const OBJECTS: [&str; 6] = [
 ];
 
 /// Such payloads as only HTTP takes.
-const VALUES: [&str; 6] = [
-    "{\"n\":@,\n\"s\":\r\n\"#\"}",
-    r##"["#",{"n":@}]"##,
-    r##""#""##,
-    "null",
-    "-1.50",
-    "[\n]",
-];
+const VALUES: [&str; 6] =
+    ["{\"n\":@,\n\"s\":\r\n\"#\"}", r##"["#",{"n":@}]"##, r##""#""##, "null", "-1.50", "[\n]"];
 
 const EVENTS: [&str; 4] = ["7", r#""seen""#, r#"{"x":[1,2]}"#, "null"];
 
@@ -184,9 +182,14 @@ impl Author {
         shop: &Shop,
         full: bool,
     ) -> (Vec<u8>, Request) {
-        let queue = dice.below(profile.queues);
+        let mut queue = dice.below(profile.queues);
+        if !shop.exists(queue) && dice.percent(60) {
+            queue = (0..QUEUES.len()).rfind(|&queue| shop.exists(queue)).unwrap();
+        }
         let question = if dice.percent(profile.contention) {
             contend(dice, shop, queue)
+        } else if dice.percent(profile.surveys) {
+            Question::Find { queue, want: Want::default(), limit: None }
         } else {
             match dice.below(100) {
                 0..25 if !full => {

@@ -111,9 +111,9 @@ impl Shell {
     }
 
     /// Time passes, and what is due happens before anything else.
-    pub(super) fn pass_time(&mut self, nanos: u64, wall_ms: u64) {
+    pub(super) fn pass_time(&mut self, nanos: u64, wall_ms: i64) {
         self.now.mono.0 += nanos;
-        self.now.wall.0 += wall_ms;
+        self.now.wall.0 = self.now.wall.0.saturating_add_signed(wall_ms);
         self.desk.set_time(self.now);
         self.finish();
     }
@@ -146,7 +146,7 @@ impl Shell {
     }
 
     fn finish(&mut self) {
-        self.call(|server, now| server.finish_pass(now), Desk::finish_pass);
+        self.call(Core::finish_pass, Desk::finish_pass);
         self.act();
     }
 
@@ -192,10 +192,8 @@ impl Shell {
             return;
         }
         if socket.deaf {
-            return self.call(
-                |server, now| server.handle_broken_output(id, now),
-                |desk| desk.broken(id),
-            );
+            return self
+                .call(|server, now| server.handle_broken_output(id, now), |desk| desk.broken(id));
         }
         let count = output.len().min(socket.room);
         if count > 0 {

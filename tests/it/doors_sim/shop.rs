@@ -8,6 +8,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::id::ClientId;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -103,6 +104,8 @@ pub(super) struct Shop {
     pub(super) watched: [Option<Watched>; QUEUES.len()],
     pub(super) now: Now,
     last_id: u64,
+    /// What was deleted: by HTTP, or by a line.
+    gone: BTreeMap<u64, bool>,
     /// What those are told who have waited.
     pub(super) served: Vec<(ClientId, Vec<u8>)>,
     /// What was worth counting since it was last asked for.
@@ -176,7 +179,11 @@ impl Shop {
             }
             Request::Delete(id) => {
                 let there = self.find(*id).is_some();
-                self.remove(*id);
+                if there {
+                    self.remove(*id, false);
+                } else {
+                    self.miss(*id, false);
+                }
                 line(if there { OK } else { NO_JOB })
             }
             Request::Abort(id) => self.abort(client, *id),
@@ -216,7 +223,10 @@ impl Shop {
     }
 
     fn abort(&mut self, client: ClientId, id: u64) -> Reply {
-        let Some(job) = self.find(id) else { return line(NO_JOB) };
+        let Some(job) = self.find(id) else {
+            self.miss(id, false);
+            return line(NO_JOB);
+        };
         match job.holder {
             Some(holder) if holder == client => {
                 self.let_go(id, "job_aborted");
@@ -311,9 +321,19 @@ impl Shop {
         }
     }
 
-    pub(super) fn remove(&mut self, id: u64) {
+    pub(super) fn remove(&mut self, id: u64, by_http: bool) {
         self.jobs.retain(|job| job.id != id);
+        self.gone.insert(id, by_http);
         self.end_watches();
+    }
+
+    /// Somebody asks for a job that is not there.
+    pub(super) fn miss(&mut self, id: u64, by_http: bool) {
+        match self.gone.get(&id) {
+            Some(true) if !by_http => self.note("a line misses what HTTP has deleted"),
+            Some(false) if by_http => self.note("HTTP misses what a line has deleted"),
+            _ => {}
+        }
     }
 
     pub(super) fn exists(&self, queue: Queue) -> bool {

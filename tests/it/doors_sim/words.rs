@@ -28,7 +28,12 @@ pub(super) const QUEUES: [Name; 5] = [
     name("default", r#""default""#, r#""def\u0061ult""#, ["default", "%64efault"]),
     name("a/b", r#""a/b""#, r#""a\/b""#, ["a%2Fb", "a%2fb"]),
     name("\0", r#""\u0000""#, r#""\u0000""#, ["%00", "%00"]),
-    name("é😀", r#""é😀""#, r#""\u00e9\ud83d\ude00""#, ["%C3%A9%F0%9F%98%80", "%c3%a9%f0%9f%98%80"]),
+    name(
+        "é😀",
+        r#""é😀""#,
+        r#""\u00e9\ud83d\ude00""#,
+        ["%C3%A9%F0%9F%98%80", "%c3%a9%f0%9f%98%80"],
+    ),
 ];
 
 /// The number of the queue that always exists.
@@ -75,15 +80,28 @@ pub(super) struct Payload {
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     /// Of a line: what it asks for.
-    Put { queue: Queue, pri: String, payload: Payload },
-    Get { queues: Vec<Queue>, wait: bool },
+    Put {
+        queue: Queue,
+        pri: String,
+        payload: Payload,
+    },
+    Get {
+        queues: Vec<Queue>,
+        wait: bool,
+    },
     Delete(u64),
     Abort(u64),
     /// An ill-formed line, with the reply that it gets.
     Bad(Vec<u8>),
 
     /// Of packets.
-    Push { queue: Queue, ttl_ms: u16, priority: u8, key: Vec<u8>, content: Vec<u8> },
+    Push {
+        queue: Queue,
+        ttl_ms: u16,
+        priority: u8,
+        key: Vec<u8>,
+        content: Vec<u8>,
+    },
     Pop(Queue),
 
     /// Of HTTP: what, and how.
@@ -98,6 +116,7 @@ impl Request {
 }
 
 /// How an HTTP request is made.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manner {
     /// The bytes of its head.
@@ -119,13 +138,34 @@ pub(super) enum Question {
     Declare(Queue),
     Drop(Queue),
     List(Queue),
-    Find { queue: Queue, want: Want, limit: Option<usize> },
-    Poll { queue: Queue, want: Want, new: State },
-    Post { queue: Queue, payload: Payload, state: State },
+    Find {
+        queue: Queue,
+        want: Want,
+        limit: Option<usize>,
+    },
+    Poll {
+        queue: Queue,
+        want: Want,
+        new: State,
+    },
+    Post {
+        queue: Queue,
+        payload: Payload,
+        state: State,
+    },
     Show(Queue, u64),
     Delete(Queue, u64),
-    Advance { queue: Queue, id: u64, old: State, new: State },
-    Note { queue: Queue, id: u64, event: &'static str },
+    Advance {
+        queue: Queue,
+        id: u64,
+        old: State,
+        new: State,
+    },
+    Note {
+        queue: Queue,
+        id: u64,
+        event: &'static str,
+    },
     /// What is no request of the protocol: the status, and the methods that it is told.
     Wrong(u16, Option<&'static str>),
 }
