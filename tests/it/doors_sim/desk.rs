@@ -7,8 +7,8 @@
 //! at the end of the pass, first come, first served.
 
 use super::client::{Client, State};
-use super::shop::Shop;
-use super::words::{Manner, Page, Reply, Request};
+use super::shop::{Job, Shop};
+use super::words::{Manner, Page, Question, Reply, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
     FAREWELL_LINGER, FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER,
@@ -27,7 +27,11 @@ pub(super) struct Desk {
     pub(super) seen: Seen,
     now: Now,
     resumed: VecDeque<ClientId>,
-    searches: VecDeque<(ClientId, Request)>,
+    /// Whether searches that have begun have ended.
+    pub(super) found: bool,
+    searches: VecDeque<(ClientId, Question)>,
+    /// The search that has begun, and what it finds.
+    searching: Option<(ClientId, Question, Vec<Job>)>,
     armed: usize,
 }
 
@@ -136,20 +140,34 @@ impl Desk {
         }
     }
 
-    /// Searches have their results at the end of the pass.
+    /// Searches go on at the end of the pass, one at a time.
     fn search(&mut self) {
-        let mut begun = 0;
-        while begun < QUERIES_PER_PASS
-            && let Some((id, request)) = self.searches.pop_front()
-        {
-            let (page, searched) = self.shop.search(&request);
-            begun += usize::from(searched);
-            let client = self.client(id);
-            let State::Asked(manner) = client.state else { panic!("nobody has asked") };
-            let turns = if manner.to_head { 1 } else { page.turns };
-            client.state = State::Writing(page, manner, turns);
-            self.go_on(id);
+        for _ in 0..QUERIES_PER_PASS {
+            while self.searching.is_none()
+                && let Some((id, question)) = self.searches.pop_front()
+            {
+                match self.shop.begin_search(&question) {
+                    None => self.tell_found(id, Page::error(404)),
+                    Some(found) => self.searching = Some((id, question, found)),
+                }
+            }
+            if !self.found {
+                return;
+            }
+            let Some((id, question, found)) = self.searching.take() else { return };
+            match self.shop.end_search(&question, &found) {
+                Some(page) => self.tell_found(id, page),
+                None => self.searches.push_front((id, question)),
+            }
         }
+    }
+
+    fn tell_found(&mut self, id: ClientId, page: Page) {
+        let client = self.client(id);
+        let State::Asked(manner) = client.state else { panic!("nobody has asked") };
+        let turns = if manner.to_head { 1 } else { page.turns };
+        client.state = State::Writing(page, manner, turns);
+        self.go_on(id);
     }
 
     fn expire(&mut self) {
@@ -240,9 +258,9 @@ impl Desk {
         self.note(id, request, &reply);
         let client = self.client(id);
         match (reply, request) {
-            (Reply::Later, &Request::Http(_, manner)) => {
-                (client.state, client.patience) = (State::Asked(manner), None);
-                self.searches.push_back((id, request.clone()));
+            (Reply::Later, Request::Http(question, manner)) => {
+                (client.state, client.patience) = (State::Asked(*manner), None);
+                self.searches.push_back((id, question.clone()));
             }
             (Reply::Later, _) => client.state = State::Waiting,
             (Reply::Page(page), &Request::Http(_, manner)) => {
@@ -336,6 +354,9 @@ impl Desk {
     fn end(&mut self, id: ClientId, close: bool) {
         self.clients.remove(&id).unwrap();
         self.searches.retain(|&(other, _)| other != id);
+        if self.searching.take_if(|(other, _, _)| *other == id).is_some() {
+            self.see("a search was given up");
+        }
         if close {
             self.actions.push(Action::Close(id));
         }

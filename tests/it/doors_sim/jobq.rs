@@ -1,7 +1,8 @@
 //! The judge's store as HTTP clients ask it: watched queues, queries, and one job.
 
 use super::shop::{Content, Job, Shop, Watched};
-use super::words::{Body, Page, QUEUES, Question, Queue, Reply, Request, STATES, Want};
+use super::words::{Body, Page, QUEUES, Question, Queue, Reply, STATES, Want};
+use jobcentre::base::limits::POLL_CANDIDATES;
 
 impl Want {
     fn fits(self, job: &Job) -> bool {
@@ -11,9 +12,14 @@ impl Want {
     }
 }
 
+fn list(rows: &[Job], limit: Option<usize>) -> Page {
+    let rows = rows.iter().take(limit.unwrap_or(usize::MAX));
+    Page::jobs(&rows.map(Job::text).collect::<Vec<_>>())
+}
+
 impl Shop {
-    /// Answers a question. One that has to be looked at elsewhere is answered later: ask again,
-    /// then by [`Shop::search`].
+    /// Answers a question. One that has to be looked at elsewhere is answered later:
+    /// go on with [`Shop::begin_search`].
     pub(super) fn answer(&mut self, question: &Question) -> Reply {
         let queue = match *question {
             Question::Queues => return Reply::Page(self.list_queues()),
@@ -53,7 +59,7 @@ impl Shop {
                 if want.n.is_some() {
                     return Reply::Later;
                 }
-                self.found(queue, want, limit)
+                list(&self.rows(queue, want), limit)
             }
             Question::Poll { want, .. } if want.n.is_some() => {
                 self.record_all(queue);
@@ -83,24 +89,42 @@ impl Shop {
         })
     }
 
-    /// Answers what was put off, at the end of a pass; also, whether it had to be searched for.
-    pub(super) fn search(&mut self, request: &Request) -> (Page, bool) {
-        let Request::Http(question, _) = request else { panic!("nobody else searches") };
-        let (Question::Find { queue, .. } | Question::Poll { queue, .. }) = *question else {
+    /// What is there at this moment of what a search is for; `None` if there is no such queue.
+    pub(super) fn begin_search(&mut self, question: &Question) -> Option<Vec<Job>> {
+        let (Question::Find { queue, want, .. } | Question::Poll { queue, want, .. }) = *question
+        else {
             panic!("nothing to search for: {question:?}")
         };
         if !self.exists(queue) {
-            self.note("a queue went during a search");
-            return (Page::error(404), false);
+            self.note("a queue went before a search");
+            return None;
         }
         self.watched[queue].get_or_insert_with(Watched::default);
+        Some(self.rows(queue, want))
+    }
+
+    /// What is made of what was found; `None` if all that a poll could have has changed since.
+    pub(super) fn end_search(&mut self, question: &Question, found: &[Job]) -> Option<Page> {
         self.note("a search");
-        let page = match *question {
-            Question::Find { want, limit, .. } => self.found(queue, want, limit),
-            Question::Poll { want, new, .. } => self.poll(queue, want, new),
-            _ => unreachable!("it was looked at"),
+        let new = match *question {
+            Question::Poll { new, .. } => new,
+            Question::Find { limit, .. } => return Some(list(found, limit)),
+            _ => panic!("nothing to search for: {question:?}"),
         };
-        (page, true)
+        if found.is_empty() {
+            return Some(Page::error(404));
+        }
+        let most = usize::try_from(POLL_CANDIDATES).unwrap();
+        let same = |it: &&Job| self.find(it.id).is_some_and(|job| job.is_unchanged_since(it));
+        let Some(id) = found.iter().take(most).find(same).map(|job| job.id) else {
+            self.note("what was found had changed");
+            return None;
+        };
+        if id != found[0].id {
+            self.note("the first that was found had changed");
+        }
+        self.advance(id, new);
+        Some(self.show(id))
     }
 
     fn record_all(&mut self, queue: Queue) {
@@ -117,12 +141,6 @@ impl Shop {
         let mut rows: Vec<Job> = jobs.cloned().collect();
         rows.sort_by_key(|job| (job.record.as_ref().unwrap().modified, job.id));
         rows
-    }
-
-    fn found(&mut self, queue: Queue, want: Want, limit: Option<usize>) -> Page {
-        let mut rows = self.rows(queue, want);
-        rows.truncate(limit.unwrap_or(usize::MAX));
-        Page::jobs(&rows.iter().map(Job::text).collect::<Vec<_>>())
     }
 
     fn poll(&mut self, queue: Queue, want: Want, new: usize) -> Page {

@@ -17,14 +17,11 @@ mod shop;
 mod words;
 
 use crate::dice::Dice;
-use crate::query::Prompt;
 use crate::seeds::{self, Seen};
 use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE};
-use jobcentre::engine::Engine;
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::server::Server;
-use script::{Author, JOBS_MAX, Profile, SETTINGS};
+use script::{Author, JOBS_MAX, Profile};
 use shell::{Closed, Shell};
 use std::hash::Hasher;
 use std::time::Duration;
@@ -34,7 +31,7 @@ use words::{Manner, QUEUES, Question, Request};
 const SEEDS: u64 = 120;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 30] = [
+const WANTED: [&str; 33] = [
     "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
     "HTTP: conflict",
@@ -57,6 +54,9 @@ const WANTED: [&str; 30] = [
     "a queue was declared",
     "a request took too long",
     "a search",
+    "a search was given up",
+    "the first that was found had changed",
+    "what was found had changed",
     "a wait was called off",
     "an answer went on",
     "another state",
@@ -86,14 +86,15 @@ impl Run {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let profile = Profile::draw(&mut dice);
-        let engine = Engine::in_memory(dice.seed()).with_queries(Box::new(Prompt::new()));
-        let mut shell = Shell::new(Server::new(SETTINGS, engine));
+        let mut shell = Shell::new(dice.seed());
         shell.pass_time(1_000, 1_700_000_000_000);
         Self { dice, profile, author: Author::new(), shell }
     }
 
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
+            let found = self.dice.percent(self.profile.finding);
+            self.shell.set_found(found);
             self.pass_time();
             self.happen();
             self.shell.pass(&mut self.dice);
@@ -231,6 +232,7 @@ impl Run {
     /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
     fn calm_down(&mut self) {
         let mut quiet = 0;
+        self.shell.set_found(true);
         while quiet < 3 {
             let before = self.state();
             for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {

@@ -27,6 +27,8 @@ pub(super) struct Profile {
     pub(super) packets: usize,
     /// How many in a hundred passes much time passes.
     pub(super) idling: usize,
+    /// In how many of a hundred passes searches end.
+    pub(super) finding: usize,
     /// Whether more jobs are asked for than are put, so that many wait.
     hungry: bool,
     /// How many in a hundred questions are polls and advances.
@@ -51,10 +53,11 @@ impl Profile {
             http: *dice.pick(&[30, 50, 80]),
             packets: *dice.pick(&[0, 0, 20]),
             idling: *dice.pick(&[0, 2, 10]),
+            finding: *dice.pick(&[10, 50, 100]),
             hungry: dice.percent(30),
             contention: *dice.pick(&[0, 30, 70]),
-            surveys: if heavy { 30 } else { 0 },
-            padding: if heavy { 8_000 } else { *dice.pick(&[0, 20, 200]) },
+            surveys: if heavy { 20 } else { 0 },
+            padding: if heavy { 16_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
             priorities: *dice.pick(&[1, 3, 1_000]),
         }

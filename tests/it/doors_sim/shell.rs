@@ -2,14 +2,21 @@
 //! and tells the judge of every call.
 
 use super::desk::Desk;
+use super::script::SETTINGS;
 use crate::dice::Dice;
+use crate::query::Prompt;
 use jobcentre::base::limits::READ_BUDGET;
-use jobcentre::base::time::Now;
+use jobcentre::base::time::{Mono, Now};
+use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
+use jobcentre::query::{Found, Helper, Work};
 use jobcentre::server::Server;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// How the peer's sending side ends, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +51,27 @@ pub(super) struct Socket {
     shown: usize,
 }
 
+/// A helper that evaluates queries at once, and tells what it has found when it is told to.
+#[derive(Debug)]
+struct Slow {
+    prompt: Prompt,
+    found: Arc<AtomicBool>,
+}
+
+impl Helper for Slow {
+    fn start(&mut self, work: Work, now: Mono) {
+        self.prompt.start(work, now);
+    }
+
+    fn poll(&mut self, now: Mono) -> Option<Found> {
+        if self.found.load(Relaxed) { self.prompt.poll(now) } else { None }
+    }
+
+    fn stop(&mut self) {
+        drop(self.prompt.poll(Mono(0)));
+    }
+}
+
 /// The shell with the server and its judge.
 pub(super) struct Shell {
     pub(super) server: Server,
@@ -53,18 +81,30 @@ pub(super) struct Shell {
     /// A hash of everything sent, and to whom.
     pub(super) sent: DefaultHasher,
     opened: u64,
+    /// Whether searches that have begun have ended.
+    found: Arc<AtomicBool>,
 }
 
 impl Shell {
-    pub(super) fn new(server: Server) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
+        let found = Arc::new(AtomicBool::new(false));
+        let helper = Slow { prompt: Prompt::new(), found: Arc::clone(&found) };
+        let engine = Engine::in_memory(seed).with_queries(Box::new(helper));
         Self {
-            server,
+            server: Server::new(SETTINGS, engine),
+            found,
             desk: Desk::default(),
             sockets: BTreeMap::new(),
             now: Now::default(),
             sent: DefaultHasher::new(),
             opened: 0,
         }
+    }
+
+    /// From now on searches end, or they take their time.
+    pub(super) fn set_found(&mut self, found: bool) {
+        self.found.store(found, Relaxed);
+        self.desk.found = found;
     }
 
     /// Has the server do something, and then the judge.

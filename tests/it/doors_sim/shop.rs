@@ -67,6 +67,12 @@ impl Job {
         }
     }
 
+    /// Whether nothing has happened to it since it was `before`.
+    pub(super) fn is_unchanged_since(&self, before: &Self) -> bool {
+        let events = |job: &Self| job.record.as_ref().unwrap().events.len();
+        events(self) == events(before)
+    }
+
     /// Everything about it, as JSON.
     pub(super) fn text(&self) -> String {
         let record = self.record.as_ref().unwrap();
