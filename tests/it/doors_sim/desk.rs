@@ -1,0 +1,366 @@
+//! The judge's server: who is served when, and what everybody must be sent.
+//!
+//! It is told the same as the real server, in the same order, after it, and knows the meaning of
+//! every byte from the script that wrote it. What the server has sent it takes off the clients'
+//! streams, answer by answer. Who is served when follows `src/server`: a client is served in its
+//! own input; what had to stop (a wait, a search, a long answer, too much unsent) is taken up again
+//! at the end of the pass, first come, first served.
+
+use super::client::{Client, State};
+use super::shop::{Job, Shop};
+use super::words::{Manner, Page, Question, Reply, Request};
+use crate::seeds::Seen;
+use jobcentre::base::limits::{
+    FAREWELL_LINGER, FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER,
+    QUERIES_PER_PASS, STALLED_INPUT_MAX,
+};
+use jobcentre::base::time::Now;
+use jobcentre::model::core::{Action, Door};
+use jobcentre::model::id::ClientId;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Default)]
+pub(super) struct Desk {
+    pub(super) shop: Shop,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) actions: Vec<Action>,
+    pub(super) seen: Seen,
+    now: Now,
+    resumed: VecDeque<ClientId>,
+    /// Whether searches that have begun have ended.
+    pub(super) found: bool,
+    searches: VecDeque<(ClientId, Question)>,
+    /// The search that has begun, and what it finds.
+    searching: Option<(ClientId, Question, Vec<Job>)>,
+    armed: usize,
+}
+
+impl Desk {
+    pub(super) fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn set_time(&mut self, now: Now) {
+        (self.now, self.shop.now) = (now, now);
+    }
+
+    pub(super) fn client(&mut self, id: ClientId) -> &mut Client {
+        self.clients.get_mut(&id).unwrap()
+    }
+
+    pub(super) fn open(&mut self, id: ClientId, door: Door) {
+        let before = self.clients.insert(id, Client::new(door, self.now.mono));
+        assert!(before.is_none(), "two clients have one id");
+    }
+
+    pub(super) fn wants_input(&self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let served = !client.is_owed() && !client.stalled;
+        !client.eof
+            && client.unsent <= OUTPUT_HIGH_WATER
+            && (served || client.handed < STALLED_INPUT_MAX)
+    }
+
+    pub(super) fn input(&mut self, id: ClientId, count: usize) {
+        let client = self.client(id);
+        client.handed += count;
+        if !client.stalled {
+            self.serve(id);
+        }
+        if self.client(id).is_leaving() {
+            self.settle(id);
+        }
+    }
+
+    pub(super) fn peer_closed(&mut self, id: ClientId) {
+        self.client(id).peer_closed = true;
+        self.settle(id);
+    }
+
+    pub(super) fn eof(&mut self, id: ClientId) {
+        let client = self.client(id);
+        (client.peer_closed, client.eof) = (true, true);
+        self.settle(id);
+    }
+
+    pub(super) fn sent(&mut self, id: ClientId, count: usize) {
+        let client = self.client(id);
+        let was_above = client.unsent > OUTPUT_HIGH_WATER;
+        client.unsent -= count;
+        let goes_on = client.stalled || matches!(client.state, State::Writing(..));
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER && goes_on {
+            self.go_on(id);
+        }
+        let client = self.client(id);
+        if client.is_leaving() {
+            if count > 0 {
+                client.deadline = None;
+            }
+            self.settle(id);
+        }
+    }
+
+    pub(super) fn broken(&mut self, id: ClientId) {
+        self.see("a connection broke");
+        let client = self.client(id);
+        (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
+        client.fresh.clear();
+        if matches!(client.state, State::Writing(_, _, turns) if turns > 0) {
+            // Nobody will read the rest of it.
+            client.state = State::Ended;
+            self.see("a long answer broke off");
+        }
+        self.resume(id);
+        self.settle(id);
+    }
+
+    pub(super) fn reset(&mut self, id: ClientId) {
+        self.see("a connection was reset");
+        self.end(id, false);
+    }
+
+    pub(super) fn finish_pass(&mut self) {
+        self.expire();
+        self.shop.bury();
+        self.search();
+        for _ in 0..self.resumed.len() {
+            let id = self.resumed.pop_front().unwrap();
+            if let Some(client) = self.clients.get_mut(&id) {
+                (client.resumed, client.stalled) = (false, false);
+                self.serve(id);
+                self.settle(id);
+            }
+        }
+    }
+
+    /// Counts what was worth it.
+    pub(super) fn take_notes(&mut self) {
+        for what in std::mem::take(&mut self.shop.noted) {
+            self.see(what);
+        }
+    }
+
+    /// Searches go on at the end of the pass, one at a time.
+    fn search(&mut self) {
+        for _ in 0..QUERIES_PER_PASS {
+            while self.searching.is_none()
+                && let Some((id, question)) = self.searches.pop_front()
+            {
+                match self.shop.begin_search(&question) {
+                    None => self.tell_found(id, Page::error(404)),
+                    Some(found) => self.searching = Some((id, question, found)),
+                }
+            }
+            if !self.found {
+                return;
+            }
+            let Some((id, question, found)) = self.searching.take() else { return };
+            match self.shop.end_search(&question, &found) {
+                Some(page) => self.tell_found(id, page),
+                None => self.searches.push_front((id, question)),
+            }
+        }
+    }
+
+    fn tell_found(&mut self, id: ClientId, page: Page) {
+        let client = self.client(id);
+        let State::Asked(manner) = client.state else { panic!("nobody has asked") };
+        let turns = if manner.to_head { 1 } else { page.turns };
+        client.state = State::Writing(page, manner, turns);
+        self.go_on(id);
+    }
+
+    fn expire(&mut self) {
+        loop {
+            let now = self.now.mono;
+            let due = |(&id, client): (&ClientId, &Client)| {
+                let patience = client.patience.filter(|_| !client.is_leaving());
+                let patience = patience.map(|at| (at, usize::MAX));
+                client.deadline.or(patience).filter(|&(at, _)| at <= now).map(|at| (at, id))
+            };
+            let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
+            if self.client(id).deadline.is_some() {
+                self.see("patience with an end came to an end");
+                self.end(id, true);
+            } else {
+                self.lose_patience(id);
+            }
+        }
+    }
+
+    /// An HTTP client was too slow.
+    fn lose_patience(&mut self, id: ClientId) {
+        let now = self.now.mono;
+        let client = self.client(id);
+        let idle = client.state == State::Open && !client.has_begun();
+        if client.state == State::Open && client.has_begun() {
+            let manner = Manner { close: true, expects: true, ..Manner::default() };
+            client.expect(&Reply::Page(Page::error(408)), manner);
+            client.dismiss();
+            self.see("a request took too long");
+            self.go_on(id);
+        } else if idle && client.unsent == 0 {
+            client.dismiss();
+            self.see("a connection was not used for long");
+            self.go_on(id);
+        } else if idle && client.unsent != client.spared {
+            client.spared = client.unsent;
+            client.patience = Some(now.after(HTTP_IDLE_PATIENCE));
+            self.see("a reader was spared");
+        } else {
+            self.see("a reader was cut off");
+            self.end(id, true);
+        }
+    }
+
+    /// Serves what has been handed over, as far as it goes.
+    fn serve(&mut self, id: ClientId) {
+        let stopped = loop {
+            let now = self.now.mono;
+            let client = self.client(id);
+            if client.unsent > OUTPUT_HIGH_WATER {
+                self.see("too much was unsent");
+                break true;
+            }
+            match &mut client.state {
+                State::Waiting | State::Asked(_) => break true,
+                State::Ended => {
+                    client.handed = 0;
+                    break false;
+                }
+                State::Writing(page, manner, turns) => {
+                    *turns -= 1;
+                    if *turns > 0 {
+                        client.patience = Some(now.after(HTTP_READER_PATIENCE));
+                        self.see("an answer went on");
+                        self.go_on(id);
+                        break true;
+                    }
+                    let (page, manner) = (Reply::Page(page.clone()), *manner);
+                    client.expect(&page, manner);
+                    client.finish(manner, now);
+                    continue;
+                }
+                State::Open => {}
+            }
+            let Some(request) = client.take() else {
+                client.await_rest(now);
+                break false;
+            };
+            self.carry_out(id, &request);
+        };
+        let client = self.client(id);
+        client.stalled = stopped && client.handed > 0;
+    }
+
+    fn carry_out(&mut self, id: ClientId, request: &Request) {
+        let reply = self.shop.execute(id, request);
+        self.note(id, request, &reply);
+        let client = self.client(id);
+        match (reply, request) {
+            (Reply::Later, Request::Http(question, manner)) => {
+                (client.state, client.patience) = (State::Asked(*manner), None);
+                self.searches.push_back((id, question.clone()));
+            }
+            (Reply::Later, _) => client.state = State::Waiting,
+            (Reply::Page(page), &Request::Http(_, manner)) => {
+                let turns = if manner.to_head { 1 } else { page.turns };
+                client.state = State::Writing(page, manner, turns);
+            }
+            (reply, _) => client.expect(&reply, Manner::default()),
+        }
+        self.deliver(Some(id));
+    }
+
+    fn note(&mut self, id: ClientId, request: &Request, reply: &Reply) {
+        match self.clients[&id].door {
+            Door::JobCentre => self.see("a line was served"),
+            Door::Pinpriq => self.see("packets were served"),
+            Door::Http => self.see("an HTTP request was served"),
+        }
+        let posts = matches!(request, Request::Http(..)) && request.is_put();
+        if posts && !self.shop.served.is_empty() {
+            self.see("HTTP served a line that waited");
+        }
+        if let Reply::Page(page) = reply {
+            self.see(match page.status {
+                200..300 => "HTTP: done",
+                404 => "HTTP: not found",
+                409 => "HTTP: conflict",
+                _ => "HTTP: refused",
+            });
+        }
+    }
+
+    /// Sends those who have waited what they get; `running` is the client that is being served.
+    fn deliver(&mut self, running: Option<ClientId>) {
+        for (id, bytes) in std::mem::take(&mut self.shop.served) {
+            assert_ne!(Some(id), running, "nobody waits and is served");
+            let client = self.client(id);
+            assert_eq!(client.state, State::Waiting);
+            client.state = State::Open;
+            client.expect(&Reply::Bytes(bytes), Manner::default());
+            self.see("a waiter was served");
+            self.resume(id);
+        }
+    }
+
+    /// Takes up what was left lying, now that it can be served.
+    fn resume(&mut self, id: ClientId) {
+        if self.client(id).stalled {
+            self.go_on(id);
+        }
+    }
+
+    fn go_on(&mut self, id: ClientId) {
+        let client = self.client(id);
+        if !std::mem::replace(&mut client.resumed, true) {
+            self.resumed.push_back(id);
+        }
+    }
+
+    /// What follows from the state of a client whose end has begun.
+    fn settle(&mut self, id: ClientId) {
+        let now = self.now.mono;
+        let client = self.client(id);
+        if client.is_leaving() && client.state == State::Waiting {
+            client.state = State::Ended;
+            self.see("a wait was called off");
+            self.shop.stop_waiting(id);
+            self.resume(id);
+        }
+        let client = self.client(id);
+        if client.eof && !client.stalled {
+            client.handed = 0;
+            if client.unsent == 0 && !client.is_owed() {
+                return self.end(id, true);
+            }
+        }
+        if client.deadline.is_some() {
+            return;
+        }
+        if client.over && client.unsent == 0 && !client.is_owed() {
+            let armed = self.armed;
+            self.client(id).deadline = Some((now.after(FAREWELL_LINGER), armed));
+            self.actions.push(Action::ShutdownWrite(id));
+            self.armed += 1;
+        } else if client.unsent > 0 && client.is_leaving() {
+            let armed = self.armed;
+            self.client(id).deadline = Some((now.after(FLUSH_PATIENCE), armed));
+            self.armed += 1;
+        }
+    }
+
+    fn end(&mut self, id: ClientId, close: bool) {
+        self.clients.remove(&id).unwrap();
+        self.searches.retain(|&(other, _)| other != id);
+        if self.searching.take_if(|(other, _, _)| *other == id).is_some() {
+            self.see("a search was given up");
+        }
+        if close {
+            self.actions.push(Action::Close(id));
+        }
+        self.shop.forget(id);
+        self.deliver(None);
+    }
+}

@@ -1,0 +1,348 @@
+//! Clients of several doors at once, on the same queues, over the pure server in simulated time,
+//! against a judge: Job Centre, Jobq by HTTP, and some who push and pop packets.
+//!
+//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one, `SIM_SEEDS=n`
+//! runs so many. A run is chaos, then everybody reads what there is to read and nothing may have
+//! been forgotten; then everybody leaves in some way, a last client looks at what is left by HTTP,
+//! and another one fetches it by lines.
+
+mod ask;
+mod client;
+mod desk;
+mod http;
+mod jobq;
+mod script;
+mod shell;
+mod shop;
+mod words;
+
+use crate::dice::Dice;
+use crate::seeds::{self, Seen};
+use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE};
+use jobcentre::model::core::{Core, Door};
+use jobcentre::model::id::ClientId;
+use script::{Author, JOBS_MAX, Profile};
+use shell::{Closed, Shell};
+use std::hash::Hasher;
+use std::time::Duration;
+use words::{Manner, QUEUES, Question, Request};
+
+/// Seeds of an ordinary test run.
+const SEEDS: u64 = 120;
+
+/// What must have happened in an ordinary test run, lest the simulation shows nothing.
+const WANTED: [&str; 33] = [
+    "HTTP misses what a line has deleted",
+    "HTTP served a line that waited",
+    "HTTP: conflict",
+    "HTTP: done",
+    "HTTP: not found",
+    "HTTP: refused",
+    "a connection broke",
+    "a connection was not used for long",
+    "a connection was reset",
+    "a job at work was deleted",
+    "a job at work was dropped",
+    "a job was popped",
+    "a job went back",
+    "a key group was popped",
+    "a line misses what HTTP has deleted",
+    "a packet expired",
+    "a poll found a job",
+    "a poll found a job at work",
+    "a poll found nothing",
+    "a queue was declared",
+    "a request took too long",
+    "a search",
+    "a search was given up",
+    "the first that was found had changed",
+    "what was found had changed",
+    "a wait was called off",
+    "an answer went on",
+    "another state",
+    "job_abandoned",
+    "job_aborted",
+    "job_taken",
+    "too much was unsent",
+    "user_event",
+];
+
+/// What came of a run.
+#[derive(Debug, PartialEq, Eq)]
+struct Summary {
+    fingerprint: u64,
+    seen: Seen,
+}
+
+/// One run.
+struct Run {
+    dice: Dice,
+    profile: Profile,
+    author: Author,
+    shell: Shell,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let profile = Profile::draw(&mut dice);
+        let mut shell = Shell::new(dice.seed());
+        shell.pass_time(1_000, 1_700_000_000_000);
+        Self { dice, profile, author: Author::new(), shell }
+    }
+
+    fn go(mut self) -> Summary {
+        for _ in 0..self.profile.passes {
+            let found = self.dice.percent(self.profile.finding);
+            self.shell.set_found(found);
+            self.pass_time();
+            self.happen();
+            self.shell.pass(&mut self.dice);
+        }
+        if self.dice.percent(70) {
+            self.calm_down();
+        }
+        self.say_goodbye();
+        self.look_at_all();
+        self.collect();
+        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.desk.seen }
+    }
+
+    fn pass_time(&mut self) {
+        if self.dice.percent(self.profile.idling) {
+            let seconds = *self.dice.pick(&[16, 31, 61]);
+            return self.sleep(Duration::from_secs(seconds));
+        }
+        let ms = match self.dice.below(20) {
+            0..12 => return,
+            12..19 => self.dice.below(300) as u64,
+            _ => self.dice.below(3_000) as u64,
+        };
+        // The clock on the wall is set now and then.
+        let wall = *self.dice.pick(&[0, -2_000, 5_000]);
+        let wall = if self.dice.percent(10) { wall } else { ms.cast_signed() };
+        self.shell.pass_time(ms * 1_000_000, wall);
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        let ms = u32::try_from(time.as_millis()).unwrap();
+        self.shell.pass_time(u64::from(ms) * 1_000_000, i64::from(ms));
+    }
+
+    /// What peers do before a pass.
+    fn happen(&mut self) {
+        if self.shell.sockets.len() < self.profile.peers && self.dice.percent(70) {
+            self.connect();
+        }
+        let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
+        self.dice.shuffle(&mut ids);
+        for id in ids {
+            let socket = &self.shell.sockets[&id];
+            if socket.closed == Closed::Not && !socket.stuck {
+                if self.dice.percent(40) {
+                    self.compose(id);
+                }
+                if self.dice.percent(self.profile.leaving) && self.dice.percent(30) {
+                    self.leave(id);
+                }
+            }
+            self.move_bytes(id);
+            if self.dice.percent(80) {
+                self.shell.note_end(id);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let door = match self.dice.below(100) {
+            part if part < self.profile.packets => Door::Pinpriq,
+            _ if self.dice.percent(self.profile.http) => Door::Http,
+            _ => Door::JobCentre,
+        };
+        let room = self.dice.below(3_000);
+        let id = self.shell.open(door, room);
+        let slow = self.dice.percent(self.profile.slow);
+        self.shell.sockets.get_mut(&id).unwrap().slow = slow;
+    }
+
+    /// How many jobs there may be once all have said what they were going to say.
+    fn jobs_to_come(&self) -> usize {
+        let scripts = self.shell.desk.clients.values().flat_map(|client| &client.script);
+        let puts = scripts.filter(|(_, request)| request.is_put()).count();
+        self.shell.desk.shop.jobs.len() + puts
+    }
+
+    /// A peer thinks up some requests.
+    fn compose(&mut self, id: ClientId) {
+        let door = self.shell.sockets[&id].door;
+        for _ in 0..self.dice.between(1, self.profile.burst) {
+            let full = self.jobs_to_come() >= JOBS_MAX;
+            let (dice, shop) = (&mut self.dice, &self.shell.desk.shop);
+            let (bytes, request) = self.author.write(dice, &self.profile, (id, door), shop, full);
+            self.write(id, bytes, request);
+        }
+    }
+
+    fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
+        self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
+        if let Some(client) = self.shell.desk.clients.get_mut(&id) {
+            client.script.push_back((bytes, request));
+        }
+    }
+
+    /// A peer begins to leave in one of the many ways, or falls silent.
+    fn leave(&mut self, id: ClientId) {
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        if self.dice.percent(40) {
+            // In the middle of what it had to say.
+            socket.plan.truncate(self.dice.below(socket.plan.len() + 1));
+        }
+        if self.dice.percent(15) {
+            socket.stuck = true;
+            return;
+        }
+        socket.closed = Closed::Sending;
+        match self.dice.below(5) {
+            0 => {}
+            1 => socket.slow = true,
+            2 => socket.deaf = true,
+            3 => (socket.room, socket.slow) = (0, true),
+            _ => {
+                (socket.closed, socket.deaf) = (Closed::Reset, true);
+                socket.plan.clear();
+            }
+        }
+    }
+
+    /// The network carries bytes, and the peer reads.
+    fn move_bytes(&mut self, id: ClientId) {
+        let dice = &mut self.dice;
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let most = *dice.pick(&[1, 30, 1_000, 200_000]);
+        let count = dice.between(0, most).min(socket.plan.len());
+        socket.inbox.extend(socket.plan.drain(..count));
+        if !socket.slow {
+            let most = *dice.pick(&[0, 10, 500, 300_000]);
+            socket.room += dice.between(0, most);
+        } else if socket.closed == Closed::Not && dice.percent(3) {
+            socket.slow = false;
+        }
+    }
+
+    /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
+    fn calm_down(&mut self) {
+        let mut quiet = 0;
+        self.shell.set_found(true);
+        while quiet < 3 {
+            let before = self.state();
+            for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+                let socket = self.shell.sockets.get_mut(&id).unwrap();
+                socket.inbox.append(&mut socket.plan);
+                if socket.closed == Closed::Not || !socket.slow {
+                    socket.room = socket.room.max(1_000_000);
+                }
+                self.shell.note_end(id);
+            }
+            self.shell.pass(&mut self.dice);
+            let due = self.shell.server.poll_timeout(self.shell.now) == Some(self.shell.now.mono);
+            quiet = if before != self.state() || due { 0 } else { quiet + 1 };
+        }
+        for (id, client) in &self.shell.desk.clients {
+            let socket = &self.shell.sockets[id];
+            if socket.closed != Closed::Not {
+                continue;
+            }
+            let waits = client.state == client::State::Waiting;
+            assert!(waits || socket.inbox.is_empty(), "input was forgotten");
+            assert!(waits || !client.is_owed(), "an answer was forgotten");
+            assert_eq!(client.unsent, 0, "output was forgotten");
+            let left = client.script.front().map_or(0, |(bytes, _)| bytes.len());
+            assert!(waits || client.handed < left.max(1), "a request was forgotten");
+        }
+    }
+
+    fn state(&self) -> (u64, usize, usize) {
+        let unread = self.shell.sockets.values().map(|socket| socket.inbox.len()).sum();
+        (self.shell.sent.finish(), unread, self.shell.sockets.len())
+    }
+
+    /// Everybody goes, and no trace of them is left.
+    fn say_goodbye(&mut self) {
+        for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+            let socket = self.shell.sockets.get_mut(&id).unwrap();
+            socket.stuck = false;
+            while self.shell.sockets[&id].closed == Closed::Not {
+                self.leave(id);
+            }
+        }
+        for _ in 0..6 {
+            self.calm_down();
+            self.sleep(FLUSH_PATIENCE);
+        }
+        assert_eq!(self.shell.desk.clients.len(), 0, "the judge still sees a client");
+        assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
+        assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
+    }
+
+    /// A last client sees everything by HTTP: queues, jobs, states and logs.
+    fn look_at_all(&mut self) {
+        let id = self.shell.open(Door::Http, 0);
+        let mut ask = |question: Question| {
+            let form = ask::Form::of(&mut self.dice, &question);
+            let (bytes, manner) = form.write(&mut self.dice, Manner::default());
+            let socket = self.shell.sockets.get_mut(&id).unwrap();
+            socket.plan.extend_from_slice(&bytes);
+            let script = &mut self.shell.desk.client(id).script;
+            script.push_back((bytes, Request::Http(question, manner)));
+        };
+        ask(Question::Queues);
+        for queue in 0..QUEUES.len() {
+            ask(Question::Find { queue, want: words::Want::default(), limit: None });
+            ask(Question::List(queue));
+        }
+        self.calm_down();
+        self.sleep(HTTP_IDLE_PATIENCE);
+    }
+
+    /// Another one fetches and deletes every job that can be had, most urgent first.
+    fn collect(&mut self) {
+        let id = self.shell.open(Door::JobCentre, 0);
+        let queues: Vec<usize> = (0..QUEUES.len()).collect();
+        let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
+        let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
+        let mut ids: Vec<u64> = self.shell.desk.shop.jobs.iter().map(|job| job.id).collect();
+        self.dice.shuffle(&mut ids);
+        for _ in 0..=ids.len() {
+            let request = Request::Get { queues: queues.clone(), wait: false };
+            self.write(id, line.clone().into_bytes(), request);
+        }
+        for job in ids {
+            let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
+            self.write(id, line.into_bytes(), Request::Delete(job));
+        }
+        self.calm_down();
+        assert_eq!(self.shell.server.counts().jobs, 0, "a job is left over");
+    }
+}
+
+/// Runs one seed; whatever fails, the seed is named.
+fn run(seed: u64) -> Summary {
+    seeds::name_if_it_fails(seed, || Run::new(seed).go())
+}
+
+#[test]
+fn all_doors_do_what_the_judge_says() {
+    if let Some(seed) = seeds::replayed() {
+        println!("seed {seed}: {:#?}", run(seed));
+        return;
+    }
+    seeds::run_all(SEEDS, &WANTED, 4, |seed| run(seed).seen);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    for seed in [1, 2, 3, 1_000_003] {
+        assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
+    }
+    assert_ne!(run(1), run(2), "the seed does not matter");
+}
