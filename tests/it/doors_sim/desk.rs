@@ -277,6 +277,7 @@ impl Desk {
             Door::JobCentre => self.see("a line was served"),
             Door::Pinpriq => self.see("packets were served"),
             Door::Http => self.see("an HTTP request was served"),
+            Door::Processor => unreachable!("nobody comes by that door here"),
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
         if posts && !self.shop.served.is_empty() {

@@ -116,6 +116,7 @@ impl Author {
             Door::JobCentre => self.line(dice, profile, id, shop, full),
             Door::Pinpriq => packets(dice, profile, full),
             Door::Http => self.http(dice, profile, shop, full),
+            Door::Processor => unreachable!("nobody comes by that door here"),
         }
     }
 
