@@ -157,6 +157,10 @@ impl Core for Server {
                 Way::Agent => self.stop_agent(client),
             }
         }
+        if let Some(client) = self.processor {
+            // Until now it was given all the time that it took.
+            self.watch_flush(client, now);
+        }
     }
 
     fn finish_pass(&mut self, now: Now) {
