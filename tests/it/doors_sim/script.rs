@@ -33,6 +33,8 @@ pub(super) struct Profile {
     hungry: bool,
     /// How many in a hundred questions are polls and advances.
     contention: usize,
+    /// How many in a hundred queries ask for more than a state.
+    searches: usize,
     /// How many in a hundred other questions are for everything that there is.
     surveys: usize,
     /// Length of the padding in jobs, at most.
@@ -43,7 +45,7 @@ pub(super) struct Profile {
 
 impl Profile {
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        let heavy = dice.percent(15);
+        let heavy = dice.percent(18);
         Self {
             peers: dice.between(2, 12),
             passes: dice.between(20, 100),
@@ -53,11 +55,12 @@ impl Profile {
             http: *dice.pick(&[30, 50, 80]),
             packets: *dice.pick(&[0, 0, 20]),
             idling: *dice.pick(&[0, 2, 10]),
-            finding: *dice.pick(&[10, 50, 100]),
+            finding: *dice.pick(&[5, 30, 100]),
             hungry: dice.percent(30),
             contention: *dice.pick(&[0, 30, 70]),
-            surveys: if heavy { 20 } else { 0 },
-            padding: if heavy { 16_000 } else { *dice.pick(&[0, 20, 200]) },
+            searches: *dice.pick(&[5, 20, 70]),
+            surveys: if heavy { 25 } else { 0 },
+            padding: if heavy { 20_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
             priorities: *dice.pick(&[1, 3, 1_000]),
         }
@@ -74,8 +77,8 @@ pub(super) const JOBS_MAX: usize = 240;
 const OBJECTS: [&str; 6] = [
     r##"{"n":@,"s":"#"}"##,
     r##"{ "s" : "#" , "n" : @ }"##,
-    r##"{"s":["#",0.10,-0,12345678901234567890123]}"##,
-    r##"{"#":{"a":[1,{"b":[[[[]]]]},"}"]},"last":"\\"}"##,
+    r##"{"s":["#",0.10,-0,12345678901234567890123],"n":@}"##,
+    r##"{"n":@,"#":{"a":[1,{"b":[[[[]]]]},"}"]},"last":"\\"}"##,
     r##"{"request":"get","queues":["#"],"pri":-1}"##,
     r##"{"é😀":"#"}"##,
 ];
@@ -173,7 +176,7 @@ impl Author {
         self.serial += 1;
         let padding = dice.below(profile.padding + 1);
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
-        let number = dice.below(3);
+        let number = dice.below(2);
         let n = (shape.starts_with('{') && shape.contains('@')).then_some(number);
         let text = shape.replace('@', &number.to_string()).replace('#', &unique);
         Payload { text, n }
@@ -191,7 +194,7 @@ impl Author {
             queue = (0..QUEUES.len()).rfind(|&queue| shop.exists(queue)).unwrap();
         }
         let question = if dice.percent(profile.contention) {
-            contend(dice, shop, queue)
+            contend(dice, profile, shop, queue)
         } else if dice.percent(profile.surveys) {
             Question::Find { queue, want: Want::default(), limit: None }
         } else {
@@ -206,13 +209,13 @@ impl Author {
                 45..52 => Question::List(queue),
                 52..60 => {
                     let limit = dice.percent(30).then(|| dice.below(4));
-                    Question::Find { queue, want: a_want(dice), limit }
+                    Question::Find { queue, want: a_want(dice, profile), limit }
                 }
                 60..68 => {
                     let event = dice.word(&EVENTS);
                     Question::Note { queue, id: a_job_of(dice, queue, shop), event }
                 }
-                68..80 => contend(dice, shop, queue),
+                68..80 => contend(dice, profile, shop, queue),
                 80..87 => Question::Declare(queue),
                 87..91 => Question::Queues,
                 91..94 => Question::Drop(queue),
@@ -227,9 +230,9 @@ impl Author {
 }
 
 /// What several clients do to the same jobs at one time.
-fn contend(dice: &mut Dice, shop: &Shop, queue: Queue) -> Question {
+fn contend(dice: &mut Dice, profile: &Profile, shop: &Shop, queue: Queue) -> Question {
     if dice.percent(50) {
-        return Question::Poll { queue, want: a_want(dice), new: a_state(dice) };
+        return Question::Poll { queue, want: a_want(dice, profile), new: a_state(dice) };
     }
     let id = a_job_of(dice, queue, shop);
     let known = shop.find(id).and_then(|job| Some(job.record.as_ref()?.state));
@@ -241,9 +244,10 @@ fn a_state(dice: &mut Dice) -> State {
     if dice.percent(40) { 0 } else { dice.below(STATES.len()) }
 }
 
-fn a_want(dice: &mut Dice) -> Want {
-    let state = dice.percent(80).then(|| a_state(dice));
-    Want { state, n: dice.percent(15).then(|| dice.below(3)) }
+fn a_want(dice: &mut Dice, profile: &Profile) -> Want {
+    let n = dice.percent(profile.searches).then(|| dice.below(2));
+    let stateful = dice.percent(if n.is_some() { 25 } else { 80 });
+    Want { state: stateful.then(|| a_state(dice)), n }
 }
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon.
