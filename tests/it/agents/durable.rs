@@ -5,6 +5,7 @@
 //! restart that is looked up, and the judge goes on from there. A job that had been sent to its
 //! worker is still the worker's, under the same lease, and is not sent again.
 
+use super::law::Laws;
 use super::sim::{finish, judge, pass, populate};
 use super::world::{Event, QUEUES, RETRIES, State, World};
 use crate::journal::disk::{End, SimDisk};
@@ -112,6 +113,8 @@ impl World {
         }
         let segment_bytes = [4_096, 8_192, 65_536][self.dice.below(3)];
         let options = Options { segment_bytes, sync, salt: self.dice.seed() };
+        // Constraints over a journal are the affair of `durable_sim`.
+        self.laws = Laws::default();
         let backing = Backing { disk, options, busy: false, rough: true };
         let seed = self.dice.seed();
         self.server = start(&backing, self, seed);

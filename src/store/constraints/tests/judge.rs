@@ -99,8 +99,8 @@ impl Court {
             refused: 0,
         };
         for holder in SERVING {
-            let url = "http://w";
-            let worker = Worker { name: "w", url, max_jobs: 1, queues: None };
+            let url = format!("http://w{holder}");
+            let worker = Worker { name: "w", url: &url, max_jobs: 1, queues: None };
             let told = court.work(0, &Work::Enlist(worker));
             let Outcome::Worker(id) = told else { panic!("{told:?}") };
             court.workers.push(id);

@@ -17,7 +17,8 @@ fn followed() -> Terms {
 impl Shop {
     /// A client that acts for a worker of its own.
     fn worker(&mut self, index: u32) -> WorkerId {
-        let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
+        let url = format!("http://w{index}");
+        let worker = Worker { name: "w", url: &url, max_jobs: 9, queues: None };
         let told = self.apply(0, &Command::Work(&Work::Enlist(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
         let told = self.apply(index, &Command::Work(&Work::Serve { worker }));
