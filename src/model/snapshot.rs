@@ -9,6 +9,7 @@ use crate::model::work::{Constraint, WorkerId};
 use std::borrow::Cow;
 
 /// What an entry of a journal says.
+#[expect(clippy::large_enum_variant, reason = "most records are jobs, and live for a moment")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Here is a job, in place of what was known of it.
