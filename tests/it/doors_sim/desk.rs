@@ -87,8 +87,11 @@ impl Desk {
         let client = self.client(id);
         let was_above = client.unsent > OUTPUT_HIGH_WATER;
         client.unsent -= count;
-        let goes_on = client.stalled || matches!(client.state, State::Writing(..));
-        if was_above && client.unsent <= OUTPUT_HIGH_WATER && goes_on {
+        let (stalled, writes) = (client.stalled, matches!(client.state, State::Writing(..)));
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER && (stalled || writes) {
+            if !stalled {
+                self.see("a long answer waited for its reader");
+            }
             self.go_on(id);
         }
         let client = self.client(id);

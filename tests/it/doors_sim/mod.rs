@@ -18,14 +18,14 @@ mod words;
 
 use crate::dice::Dice;
 use crate::seeds::{self, Seen};
-use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE};
+use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
 use script::{Author, JOBS_MAX, Profile};
 use shell::{Closed, Shell};
 use std::hash::Hasher;
 use std::time::Duration;
-use words::{Manner, QUEUES, Question, Request};
+use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
 
 /// Seeds of an ordinary test run.
 const SEEDS: u64 = 120;
@@ -161,8 +161,9 @@ impl Run {
         };
         let room = self.dice.below(3_000);
         let id = self.shell.open(door, room);
-        let slow = self.dice.percent(self.profile.slow);
-        self.shell.sockets.get_mut(&id).unwrap().slow = slow;
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        socket.slow = self.dice.percent(self.profile.slow);
+        socket.patient = self.dice.percent(30);
     }
 
     /// How many jobs there may be once all have said what they were going to say.
@@ -174,8 +175,13 @@ impl Run {
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        let door = self.shell.sockets[&id].door;
-        for _ in 0..self.dice.between(1, self.profile.burst) {
+        let Some(client) = self.shell.desk.clients.get(&id) else { return };
+        let (door, patient) = (client.door, self.shell.sockets[&id].patient);
+        if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
+            return;
+        }
+        let burst = if patient { 1 } else { self.profile.burst };
+        for _ in 0..self.dice.between(1, burst) {
             let full = self.jobs_to_come() >= JOBS_MAX;
             let (dice, shop) = (&mut self.dice, &self.shell.desk.shop);
             let (bytes, request) = self.author.write(dice, &self.profile, (id, door), shop, full);
@@ -284,21 +290,19 @@ impl Run {
         assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
     }
 
+    fn ask(&mut self, id: ClientId, question: Question) {
+        let form = ask::Form::of(&mut self.dice, &question);
+        let (bytes, manner) = form.write(&mut self.dice, Manner::default());
+        self.write(id, bytes, Request::Http(question, manner));
+    }
+
     /// A last client sees everything by HTTP: queues, jobs, states and logs.
     fn look_at_all(&mut self) {
         let id = self.shell.open(Door::Http, 0);
-        let mut ask = |question: Question| {
-            let form = ask::Form::of(&mut self.dice, &question);
-            let (bytes, manner) = form.write(&mut self.dice, Manner::default());
-            let socket = self.shell.sockets.get_mut(&id).unwrap();
-            socket.plan.extend_from_slice(&bytes);
-            let script = &mut self.shell.desk.client(id).script;
-            script.push_back((bytes, Request::Http(question, manner)));
-        };
-        ask(Question::Queues);
+        self.ask(id, Question::Queues);
         for queue in 0..QUEUES.len() {
-            ask(Question::Find { queue, want: words::Want::default(), limit: None });
-            ask(Question::List(queue));
+            self.ask(id, Question::Find { queue, want: Want::default(), limit: None });
+            self.ask(id, Question::List(queue));
         }
         self.calm_down();
         self.sleep(HTTP_IDLE_PATIENCE);
@@ -345,4 +349,28 @@ fn one_seed_is_one_run() {
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
+}
+
+/// The peer's reading is all that happens while a long answer waits, and nothing is behind it.
+#[test]
+fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
+    let mut run = Run::new(1);
+    let id = run.shell.open(Door::Http, 0);
+    for number in 0..8 {
+        let text = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
+        let payload = Payload { text, n: Some(number) };
+        run.ask(id, Question::Post { queue: DEFAULT, payload, state: 0 });
+    }
+    run.calm_down();
+    run.shell.sockets.get_mut(&id).unwrap().room = 0;
+    run.ask(id, Question::Find { queue: DEFAULT, want: Want::default(), limit: None });
+    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    socket.inbox.append(&mut socket.plan);
+    for _ in 0..100 {
+        run.shell.pass(&mut run.dice);
+    }
+    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER);
+    run.calm_down();
+    let waited = "a long answer waited for its reader";
+    assert_eq!(run.shell.desk.seen.get(waited), Some(&1));
 }

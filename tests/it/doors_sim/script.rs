@@ -56,7 +56,7 @@ impl Profile {
             packets: *dice.pick(&[0, 0, 20]),
             idling: *dice.pick(&[0, 2, 10]),
             finding: *dice.pick(&[5, 30, 100]),
-            hungry: dice.percent(30),
+            hungry: !heavy && dice.percent(30),
             contention: *dice.pick(&[0, 30, 70]),
             searches: *dice.pick(&[5, 20, 70]),
             surveys: if heavy { 25 } else { 0 },
