@@ -1,5 +1,5 @@
 //! Clients of several doors at once, on the same queues, over the pure server in simulated time,
-//! against a judge: Job Centre, Jobq by HTTP, and some who push and pop packets.
+//! against a judge: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
 //!
 //! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one, `SIM_SEEDS=n`
 //! runs so many. A run is chaos, then everybody reads what there is to read and nothing may have
@@ -31,13 +31,15 @@ use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
 const SEEDS: u64 = 120;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 33] = [
+const WANTED: [&str; 35] = [
     "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
+    "HTTP served packets",
     "HTTP: conflict",
     "HTTP: done",
     "HTTP: not found",
     "HTTP: refused",
+    "a delivery",
     "a connection broke",
     "a connection was not used for long",
     "a connection was reset",
