@@ -18,6 +18,7 @@ mod words;
 
 use crate::dice::Dice;
 use crate::seeds::{self, Seen};
+use client::State;
 use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
@@ -144,7 +145,10 @@ impl Run {
                 if self.dice.percent(40) {
                     self.compose(id);
                 }
-                if self.dice.percent(self.profile.leaving) && self.dice.percent(30) {
+                let client = self.shell.desk.clients.get(&id);
+                let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
+                let leaving = self.profile.leaving + if searches { 20 } else { 0 };
+                if self.dice.percent(leaving) && self.dice.percent(30) {
                     self.leave(id);
                 }
             }
@@ -260,7 +264,7 @@ impl Run {
             if socket.closed != Closed::Not {
                 continue;
             }
-            let waits = client.state == client::State::Waiting;
+            let waits = client.state == State::Waiting;
             assert!(waits || socket.inbox.is_empty(), "input was forgotten");
             assert!(waits || !client.is_owed(), "an answer was forgotten");
             assert_eq!(client.unsent, 0, "output was forgotten");
