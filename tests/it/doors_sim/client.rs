@@ -2,7 +2,7 @@
 //! come, and what the server has sent it.
 
 use super::http::{self, GO_ON};
-use super::words::{Manner, Page, Reply, Request};
+use super::words::{Manner, Page, Queue, Reply, Request};
 use jobcentre::base::limits::{
     HTTP_BODY_PATIENCE, HTTP_BODY_RATE, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE,
 };
@@ -32,11 +32,19 @@ pub(super) struct Begun {
     body: Option<Mono>,
 }
 
+/// What a client of packets has said about packets that it wants.
+#[derive(Default)]
+pub(super) struct Wishes {
+    pub(super) queues: Vec<Queue>,
+    pub(super) credits: usize,
+}
+
 /// One client.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Client {
     pub(super) door: Door,
     pub(super) state: State,
+    pub(super) wishes: Wishes,
     /// Requests that the client writes, the first one being what is next in the input.
     pub(super) script: VecDeque<(Vec<u8>, Request)>,
     /// Bytes handed over and not served.
@@ -67,6 +75,7 @@ impl Client {
         Self {
             door,
             state: State::Open,
+            wishes: Wishes::default(),
             script: VecDeque::new(),
             handed: 0,
             stalled: false,
@@ -135,6 +144,12 @@ impl Client {
 
     pub(super) fn dismiss(&mut self) {
         (self.state, self.over, self.patience) = (State::Ended, true, None);
+    }
+
+    /// Whether it wants to be given packets, and would be told of them.
+    pub(super) fn wants_packets(&self) -> bool {
+        let wishes = self.wishes.credits > 0 && !self.wishes.queues.is_empty();
+        wishes && self.state == State::Open && !self.broken
     }
 
     /// Whether its end has begun.

@@ -27,6 +27,8 @@ pub(super) struct Desk {
     pub(super) seen: Seen,
     now: Now,
     resumed: VecDeque<ClientId>,
+    /// Clients that may want more packets now that they have got some.
+    owing: VecDeque<ClientId>,
     /// Whether searches that have begun have ended.
     pub(super) found: bool,
     searches: VecDeque<(ClientId, Question)>,
@@ -87,8 +89,16 @@ impl Desk {
         let client = self.client(id);
         let was_above = client.unsent > OUTPUT_HIGH_WATER;
         client.unsent -= count;
-        let goes_on = client.stalled || matches!(client.state, State::Writing(..));
-        if was_above && client.unsent <= OUTPUT_HIGH_WATER && goes_on {
+        let (stalled, writes) = (client.stalled, matches!(client.state, State::Writing(..)));
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER && (stalled || writes) {
+            if !stalled {
+                self.see("a long answer waited for its reader");
+            }
+            self.go_on(id);
+        }
+        let client = self.client(id);
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER && !client.peer_closed && self.owes(id) {
+            self.see("a delivery was put off");
             self.go_on(id);
         }
         let client = self.client(id);
@@ -105,7 +115,7 @@ impl Desk {
         let client = self.client(id);
         (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
         client.fresh.clear();
-        if matches!(client.state, State::Writing(_, _, turns) if turns > 0) {
+        if matches!(client.state, State::Writing(..)) {
             // Nobody will read the rest of it.
             client.state = State::Ended;
             self.see("a long answer broke off");
@@ -220,6 +230,7 @@ impl Desk {
             let client = self.client(id);
             if client.unsent > OUTPUT_HIGH_WATER {
                 self.see("too much was unsent");
+                self.call_off(id);
                 break true;
             }
             match &mut client.state {
@@ -243,6 +254,12 @@ impl Desk {
                 }
                 State::Open => {}
             }
+            if self.owes(id) {
+                self.stand(id, Some(id));
+                self.serve_owing(Some(id));
+                continue;
+            }
+            let client = self.client(id);
             let Some(request) = client.take() else {
                 client.await_rest(now);
                 break false;
@@ -253,7 +270,67 @@ impl Desk {
         client.stalled = stopped && client.handed > 0;
     }
 
+    /// Whether a client is to be given packets, or to wait for them.
+    fn owes(&self, id: ClientId) -> bool {
+        self.clients[&id].wants_packets() && !self.shop.waits(id)
+    }
+
+    fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
+        let queues = self.client(id).wishes.queues.clone();
+        if let Some(bytes) = self.shop.stand(id, &queues) {
+            self.shop.served.push((id, bytes));
+        }
+        self.deliver(running);
+    }
+
+    /// Those who got packets and have credits left stand in line again, at once.
+    fn serve_owing(&mut self, running: Option<ClientId>) {
+        while let Some(id) = self.owing.pop_front() {
+            let Some(client) = self.clients.get(&id) else { continue };
+            if !client.peer_closed && client.unsent <= OUTPUT_HIGH_WATER && self.owes(id) {
+                self.stand(id, running);
+            }
+        }
+    }
+
+    /// A client that waits for packets does so no more.
+    fn call_off(&mut self, id: ClientId) {
+        if self.client(id).door == Door::Pinpriq && self.shop.waits(id) {
+            self.see("packets were waited for no more");
+            self.shop.stop_waiting(id);
+        }
+    }
+
+    /// What a client says about packets that it wants; whether that is what it says.
+    fn wish(&mut self, id: ClientId, request: &Request) -> bool {
+        let stands = self.shop.waits(id);
+        let wishes = &mut self.client(id).wishes;
+        match *request {
+            Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
+                wishes.queues.push(queue);
+                if stands {
+                    self.shop.wait_also(id, queue);
+                }
+            }
+            Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
+                wishes.queues.retain(|&other| other != queue);
+                if stands {
+                    self.shop.wait_not(id, queue);
+                }
+            }
+            Request::Subscribe(_) | Request::Unsubscribe(_) => {}
+            Request::Ready => wishes.credits += 1,
+            _ => return false,
+        }
+        self.deliver(Some(id));
+        self.serve_owing(Some(id));
+        true
+    }
+
     fn carry_out(&mut self, id: ClientId, request: &Request) {
+        if self.wish(id, request) {
+            return;
+        }
         let reply = self.shop.execute(id, request);
         self.note(id, request, &reply);
         let client = self.client(id);
@@ -270,6 +347,7 @@ impl Desk {
             (reply, _) => client.expect(&reply, Manner::default()),
         }
         self.deliver(Some(id));
+        self.serve_owing(Some(id));
     }
 
     fn note(&mut self, id: ClientId, request: &Request, reply: &Reply) {
@@ -280,8 +358,11 @@ impl Desk {
             Door::Processor => unreachable!("nobody comes by that door here"),
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
-        if posts && !self.shop.served.is_empty() {
-            self.see("HTTP served a line that waited");
+        if posts && let Some(&(other, _)) = self.shop.served.first() {
+            let packets = self.clients[&other].door == Door::Pinpriq;
+            let who =
+                if packets { "HTTP served packets" } else { "HTTP served a line that waited" };
+            self.see(who);
         }
         if let Reply::Page(page) = reply {
             self.see(match page.status {
@@ -296,13 +377,20 @@ impl Desk {
     /// Sends those who have waited what they get; `running` is the client that is being served.
     fn deliver(&mut self, running: Option<ClientId>) {
         for (id, bytes) in std::mem::take(&mut self.shop.served) {
-            assert_ne!(Some(id), running, "nobody waits and is served");
             let client = self.client(id);
-            assert_eq!(client.state, State::Waiting);
-            client.state = State::Open;
             client.expect(&Reply::Bytes(bytes), Manner::default());
-            self.see("a waiter was served");
-            self.resume(id);
+            if client.door == Door::Pinpriq {
+                client.wishes.credits -= 1;
+                self.see("a delivery");
+            } else {
+                assert_eq!(client.state, State::Waiting);
+                client.state = State::Open;
+                self.see("a waiter was served");
+            }
+            if running != Some(id) {
+                self.owing.push_back(id);
+                self.resume(id);
+            }
         }
     }
 
@@ -328,6 +416,10 @@ impl Desk {
             client.state = State::Ended;
             self.see("a wait was called off");
             self.shop.stop_waiting(id);
+            self.resume(id);
+        }
+        if self.client(id).is_leaving() && self.shop.waits(id) {
+            self.call_off(id);
             self.resume(id);
         }
         let client = self.client(id);
@@ -363,5 +455,6 @@ impl Desk {
         }
         self.shop.forget(id);
         self.deliver(None);
+        self.serve_owing(None);
     }
 }

@@ -1,5 +1,5 @@
 //! Clients of several doors at once, on the same queues, over the pure server in simulated time,
-//! against a judge: Job Centre, Jobq by HTTP, and some who push and pop packets.
+//! against a judge: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
 //!
 //! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one, `SIM_SEEDS=n`
 //! runs so many. A run is chaos, then everybody reads what there is to read and nothing may have
@@ -18,26 +18,29 @@ mod words;
 
 use crate::dice::Dice;
 use crate::seeds::{self, Seen};
-use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE};
+use client::State;
+use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
 use script::{Author, JOBS_MAX, Profile};
 use shell::{Closed, Shell};
 use std::hash::Hasher;
 use std::time::Duration;
-use words::{Manner, QUEUES, Question, Request};
+use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
 
 /// Seeds of an ordinary test run.
 const SEEDS: u64 = 120;
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
-const WANTED: [&str; 33] = [
+const WANTED: [&str; 35] = [
     "HTTP misses what a line has deleted",
     "HTTP served a line that waited",
+    "HTTP served packets",
     "HTTP: conflict",
     "HTTP: done",
     "HTTP: not found",
     "HTTP: refused",
+    "a delivery",
     "a connection broke",
     "a connection was not used for long",
     "a connection was reset",
@@ -142,7 +145,10 @@ impl Run {
                 if self.dice.percent(40) {
                     self.compose(id);
                 }
-                if self.dice.percent(self.profile.leaving) && self.dice.percent(30) {
+                let client = self.shell.desk.clients.get(&id);
+                let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
+                let leaving = self.profile.leaving + if searches { 20 } else { 0 };
+                if self.dice.percent(leaving) && self.dice.percent(30) {
                     self.leave(id);
                 }
             }
@@ -161,8 +167,9 @@ impl Run {
         };
         let room = self.dice.below(3_000);
         let id = self.shell.open(door, room);
-        let slow = self.dice.percent(self.profile.slow);
-        self.shell.sockets.get_mut(&id).unwrap().slow = slow;
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        socket.slow = self.dice.percent(self.profile.slow);
+        socket.patient = self.dice.percent(30);
     }
 
     /// How many jobs there may be once all have said what they were going to say.
@@ -174,8 +181,13 @@ impl Run {
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        let door = self.shell.sockets[&id].door;
-        for _ in 0..self.dice.between(1, self.profile.burst) {
+        let Some(client) = self.shell.desk.clients.get(&id) else { return };
+        let (door, patient) = (client.door, self.shell.sockets[&id].patient);
+        if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
+            return;
+        }
+        let burst = if patient { 1 } else { self.profile.burst };
+        for _ in 0..self.dice.between(1, burst) {
             let full = self.jobs_to_come() >= JOBS_MAX;
             let (dice, shop) = (&mut self.dice, &self.shell.desk.shop);
             let (bytes, request) = self.author.write(dice, &self.profile, (id, door), shop, full);
@@ -252,7 +264,7 @@ impl Run {
             if socket.closed != Closed::Not {
                 continue;
             }
-            let waits = client.state == client::State::Waiting;
+            let waits = client.state == State::Waiting;
             assert!(waits || socket.inbox.is_empty(), "input was forgotten");
             assert!(waits || !client.is_owed(), "an answer was forgotten");
             assert_eq!(client.unsent, 0, "output was forgotten");
@@ -284,21 +296,19 @@ impl Run {
         assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
     }
 
+    fn ask(&mut self, id: ClientId, question: Question) {
+        let form = ask::Form::of(&mut self.dice, &question);
+        let (bytes, manner) = form.write(&mut self.dice, Manner::default());
+        self.write(id, bytes, Request::Http(question, manner));
+    }
+
     /// A last client sees everything by HTTP: queues, jobs, states and logs.
     fn look_at_all(&mut self) {
         let id = self.shell.open(Door::Http, 0);
-        let mut ask = |question: Question| {
-            let form = ask::Form::of(&mut self.dice, &question);
-            let (bytes, manner) = form.write(&mut self.dice, Manner::default());
-            let socket = self.shell.sockets.get_mut(&id).unwrap();
-            socket.plan.extend_from_slice(&bytes);
-            let script = &mut self.shell.desk.client(id).script;
-            script.push_back((bytes, Request::Http(question, manner)));
-        };
-        ask(Question::Queues);
+        self.ask(id, Question::Queues);
         for queue in 0..QUEUES.len() {
-            ask(Question::Find { queue, want: words::Want::default(), limit: None });
-            ask(Question::List(queue));
+            self.ask(id, Question::Find { queue, want: Want::default(), limit: None });
+            self.ask(id, Question::List(queue));
         }
         self.calm_down();
         self.sleep(HTTP_IDLE_PATIENCE);
@@ -345,4 +355,28 @@ fn one_seed_is_one_run() {
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
+}
+
+/// The peer's reading is all that happens while a long answer waits, and nothing is behind it.
+#[test]
+fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
+    let mut run = Run::new(1);
+    let id = run.shell.open(Door::Http, 0);
+    for number in 0..8 {
+        let text = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
+        let payload = Payload { text, n: Some(number) };
+        run.ask(id, Question::Post { queue: DEFAULT, payload, state: 0 });
+    }
+    run.calm_down();
+    run.shell.sockets.get_mut(&id).unwrap().room = 0;
+    run.ask(id, Question::Find { queue: DEFAULT, want: Want::default(), limit: None });
+    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    socket.inbox.append(&mut socket.plan);
+    for _ in 0..100 {
+        run.shell.pass(&mut run.dice);
+    }
+    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER);
+    run.calm_down();
+    let waited = "a long answer waited for its reader";
+    assert_eq!(run.shell.desk.seen.get(waited), Some(&1));
 }

@@ -52,13 +52,13 @@ impl Profile {
             burst: *dice.pick(&[1, 2, 6, 20]),
             slow: if heavy { 60 } else { *dice.pick(&[0, 20, 60]) },
             leaving: *dice.pick(&[1, 5, 20]),
-            http: *dice.pick(&[30, 50, 80]),
-            packets: *dice.pick(&[0, 0, 20]),
+            http: *dice.pick(&[40, 60, 80]),
+            packets: *dice.pick(&[0, 0, 35]),
             idling: *dice.pick(&[0, 2, 10]),
-            finding: *dice.pick(&[5, 30, 100]),
-            hungry: dice.percent(30),
+            finding: *dice.pick(&[5, 20, 100]),
+            hungry: !heavy && dice.percent(30),
             contention: *dice.pick(&[0, 30, 70]),
-            searches: *dice.pick(&[5, 20, 70]),
+            searches: *dice.pick(&[10, 40, 80]),
             surveys: if heavy { 25 } else { 0 },
             padding: if heavy { 20_000 } else { *dice.pick(&[0, 20, 200]) },
             queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
@@ -273,9 +273,14 @@ fn packets(dice: &mut Dice, profile: &Profile, full: bool) -> (Vec<u8>, Request)
     let queue = dice.below(profile.queues);
     let name = QUEUES[queue].bytes.as_bytes();
     let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
-    if full || dice.percent(if profile.hungry { 30 } else { 50 }) {
-        let bytes = [b"P", &short(name.len())[..], name].concat();
-        return (bytes, Request::Pop(queue));
+    let named = |kind: &[u8]| [kind, &short(name.len())[..], name].concat();
+    if full || dice.percent(if profile.hungry { 70 } else { 50 }) {
+        return match dice.below(100) {
+            0..40 => (named(b"P"), Request::Pop(queue)),
+            40..60 => (named(b"s"), Request::Subscribe(queue)),
+            60..67 => (named(b"u"), Request::Unsubscribe(queue)),
+            _ => (b"A".to_vec(), Request::Ready),
+        };
     }
     let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000]);
     let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);

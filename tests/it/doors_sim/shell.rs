@@ -32,7 +32,6 @@ pub(super) enum Closed {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Socket {
     number: u64,
-    pub(super) door: Door,
     /// What the peer has written and the server has not read.
     pub(super) inbox: Vec<u8>,
     /// What the peer is going to write.
@@ -44,6 +43,8 @@ pub(super) struct Socket {
     pub(super) deaf: bool,
     /// The peer does not read at the moment.
     pub(super) slow: bool,
+    /// The peer asks one thing at a time.
+    pub(super) patient: bool,
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
     hung_up: bool,
@@ -135,13 +136,13 @@ impl Shell {
         self.opened += 1;
         let socket = Socket {
             number: self.opened,
-            door,
             inbox: Vec::new(),
             plan: Vec::new(),
             room,
             closed: Closed::Not,
             deaf: false,
             slow: false,
+            patient: false,
             stuck: false,
             hung_up: false,
             shown: 0,

@@ -95,14 +95,21 @@ pub(super) struct Watched {
     last: u64,
 }
 
-/// A client that waits for a job of some queues.
+/// A client that waits for a job of some queues, each with its place in the line there.
 #[derive(Debug)]
 pub(super) struct Waiter {
     client: ClientId,
-    queues: Vec<Queue>,
+    places: Vec<(Queue, u64)>,
+    pops: bool,
 }
 
-/// The naive store. Waiters stand in the order of their coming.
+impl Waiter {
+    fn place(&self, queue: Queue) -> Option<u64> {
+        self.places.iter().find(|&&(other, _)| other == queue).map(|&(_, place)| place)
+    }
+}
+
+/// The naive store.
 #[derive(Debug, Default)]
 pub(super) struct Shop {
     pub(super) jobs: Vec<Job>,
@@ -110,6 +117,7 @@ pub(super) struct Shop {
     pub(super) watched: [Option<Watched>; QUEUES.len()],
     pub(super) now: Now,
     last_id: u64,
+    last_place: u64,
     /// What was deleted: by HTTP, or by a line.
     gone: BTreeMap<u64, bool>,
     /// What those are told who have waited.
@@ -177,7 +185,7 @@ impl Shop {
                 match first(there).map(|job| job.id) {
                     Some(id) => Reply::Bytes(self.hand_out(id, client)),
                     None if *wait => {
-                        self.waiters.push(Waiter { client, queues: queues.clone() });
+                        self.wait(client, queues, false);
                         Reply::Later
                     }
                     None => line(NO_JOB),
@@ -194,6 +202,9 @@ impl Shop {
             }
             Request::Abort(id) => self.abort(client, *id),
             Request::Pop(queue) => Reply::Bytes(self.pop(*queue)),
+            Request::Subscribe(_) | Request::Unsubscribe(_) | Request::Ready => {
+                unreachable!("this is the session's affair")
+            }
             Request::Bad(reply) => Reply::Bytes(reply.clone()),
             Request::Http(question, _) => self.answer(question),
         };
@@ -260,15 +271,59 @@ impl Shop {
         self.waiters.retain(|waiter| waiter.client != client);
     }
 
+    fn wait(&mut self, client: ClientId, queues: &[Queue], pops: bool) {
+        self.last_place += 1;
+        let places = queues.iter().map(|&queue| (queue, self.last_place)).collect();
+        self.waiters.push(Waiter { client, places, pops });
+    }
+
+    /// Whether a client waits, for a job or for packets.
+    pub(super) fn waits(&self, client: ClientId) -> bool {
+        self.waiters.iter().any(|waiter| waiter.client == client)
+    }
+
+    /// A client that waits for packets does so in one more queue, or in one less.
+    pub(super) fn wait_also(&mut self, client: ClientId, queue: Queue) {
+        self.last_place += 1;
+        let place = (queue, self.last_place);
+        let waiter = self.waiters.iter_mut().find(|waiter| waiter.client == client).unwrap();
+        waiter.places.push(place);
+        self.serve();
+    }
+
+    pub(super) fn wait_not(&mut self, client: ClientId, queue: Queue) {
+        let waiter = self.waiters.iter_mut().find(|waiter| waiter.client == client).unwrap();
+        waiter.places.retain(|&(other, _)| other != queue);
+    }
+
+    /// Gives a client packets of these queues, the most urgent ones, or lets it wait for them.
+    pub(super) fn stand(&mut self, client: ClientId, queues: &[Queue]) -> Option<Vec<u8>> {
+        let mut best: Option<&Job> = None;
+        for &queue in queues {
+            let job = first(self.jobs.iter().filter(|job| job.queue == queue));
+            if job.is_some_and(|job| best.is_none_or(|best| job.urgency > best.urgency)) {
+                best = job;
+            }
+        }
+        if let Some(queue) = best.map(|job| job.queue) {
+            return Some(self.pop(queue));
+        }
+        self.wait(client, queues, true);
+        None
+    }
+
     /// Whoever waits gets what there is, the most urgent job first.
     fn serve(&mut self) {
         loop {
-            let awaited = |job: &&Job| self.waiters.iter().any(|it| it.queues.contains(&job.queue));
-            let Some(job) = first(self.jobs.iter().filter(awaited)) else { return };
+            let is_awaited =
+                |job: &&Job| self.waiters.iter().any(|waiter| waiter.place(job.queue).is_some());
+            let Some(job) = first(self.jobs.iter().filter(is_awaited)) else { return };
             let (id, queue) = (job.id, job.queue);
-            let place = self.waiters.iter().position(|it| it.queues.contains(&queue)).unwrap();
-            let client = self.waiters.remove(place).client;
-            let bytes = self.hand_out(id, client);
+            let line = (0..self.waiters.len())
+                .filter_map(|number| Some((self.waiters[number].place(queue)?, number)));
+            let (_, number) = line.min().unwrap();
+            let Waiter { client, pops, .. } = self.waiters.remove(number);
+            let bytes = if pops { self.pop(queue) } else { self.hand_out(id, client) };
             self.served.push((client, bytes));
         }
     }

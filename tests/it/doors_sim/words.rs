@@ -103,6 +103,9 @@ pub(super) enum Request {
         content: Vec<u8>,
     },
     Pop(Queue),
+    Subscribe(Queue),
+    Unsubscribe(Queue),
+    Ready,
 
     /// Of HTTP: what, and how.
     Http(Question, Manner),
