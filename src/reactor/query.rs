@@ -21,7 +21,7 @@ use super::priority::{Error, take_small_share, wait_for_idle};
 use crate::base::time::Mono;
 use crate::query::{Evaluator, Fault, Found, Helper, Progress, Stop, Work};
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -34,6 +34,11 @@ const STACK: usize = 8 * 1024 * 1024;
 /// The part of its time after which a query is not left to idle processors any more; after twice
 /// that it is begun anew if it could not be taken from there.
 const PATIENCE: u32 = 4;
+
+/// Questions whether to stop, one a row or so, between two offers of the processor to the loop. A
+/// thread of the lowest class gets its turn now and then even if the loop wants to go on, and would
+/// have it until the system's next tick: some milliseconds.
+const TURN: u32 = 32;
 
 /// The threads of queries. Dropping it stops the query under way and ends them.
 #[derive(Debug)]
@@ -301,7 +306,7 @@ impl Lane {
             if let Err(error) = give_way() {
                 debug!(?error, "queries run with the priority of everything else");
             }
-            serve(&own, value_max, &queries, |done| {
+            serve(&own, value_max, &queries, &wake, |done| {
                 // Nobody listens once the helper is dropped.
                 let _ = results.send(done);
                 wake.wake();
@@ -338,9 +343,21 @@ impl Lane {
 }
 
 /// Evaluates what comes, until there are no more senders.
-fn serve(word: &Arc<Word>, value_max: usize, queries: &Receiver<Task>, give: impl Fn(Done)) {
-    let own = Arc::clone(word);
-    let stop: Stop = Arc::new(move || own.get() != Word::GO_ON);
+fn serve(
+    word: &Arc<Word>,
+    value_max: usize,
+    queries: &Receiver<Task>,
+    wake: &Wake,
+    give: impl Fn(Done),
+) {
+    let (own, wake, asked) = (Arc::clone(word), wake.clone(), AtomicU32::new(0));
+    let stop: Stop = Arc::new(move || {
+        let turn = asked.fetch_add(1, Ordering::Relaxed) % TURN == TURN - 1;
+        if turn && wake.is_busy() {
+            thread::yield_now();
+        }
+        own.get() != Word::GO_ON
+    });
     let mut evaluator = Evaluator::with_value_max(stop, value_max);
     while let Ok(mut task) = queries.recv() {
         let result = match &mut evaluator {
