@@ -92,7 +92,8 @@ pub enum Work<'a> {
         lease: Lease,
     },
     /// A job that the client could not have worked on goes back as if it had never been handed
-    /// out: no try of it is spent. Answered like a release.
+    /// out: no try of it is spent. One of which somebody says that it is worked on stays. Answered
+    /// like a release.
     GiveBack {
         /// The job.
         id: JobId,

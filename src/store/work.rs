@@ -270,6 +270,9 @@ impl Store {
             Ok(step) => step,
         };
         fx.answer(ticket, Outcome::Done);
+        if self.jobs[slot].progress().is_some() {
+            return;
+        }
         if self.jobs[slot].is_recorded() {
             self.tell_event(slot, Event::Release, now, fx);
         }

@@ -259,7 +259,7 @@ impl Store {
         }
     }
 
-    /// Serves a queue at the end of this command, or in the next pass; with [`ANYWHERE`] those who
+    /// Serves a queue at the end of this command, or in the next pass; with `ANYWHERE` those who
     /// wait for whatever is followed.
     pub(in crate::store) fn serve_later(&mut self, queue: u32) {
         if self.constraints.unserved.back() != Some(&queue) {

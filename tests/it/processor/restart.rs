@@ -95,3 +95,24 @@ fn a_name_is_free_again_after_a_restart_if_it_was_before() {
     world.restart(0);
     world.play("> add q a\n! there is a job 'a' already\n> add q b\n> idle p w\n< w a");
 }
+
+/// A worker that listens elsewhere may know of its job before the disk has done its work; so does
+/// everybody whose messages are played from a file.
+#[test]
+fn a_job_that_is_accepted_before_its_assignment_is_written_stays_with_its_worker() {
+    let mut world = World::durable();
+    let say = |topic: &str, payload: &str| {
+        format!(
+            "{{\"topic\":\"default/job_queue/{topic}\",\"service_uuid\":\"w\",\
+             \"payload\":{{\"queue_name\":\"q\"{payload}}}}}\n"
+        )
+    };
+    let a = ",\"uuid\":\"a\"";
+    let lines = [say("add_job", a), say("worker_idle", ""), say("job_accepted", a)];
+    world.send(lines.concat().as_bytes());
+    assert!(world.heard.lines.is_empty(), "the disk has not done its work");
+    world.settle();
+    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]");
+    world.restart(100);
+    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> list job q\n= []");
+}
