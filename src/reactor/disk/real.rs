@@ -5,8 +5,9 @@
 //! are not synced at once go to the page cache right where they are submitted. After completions of
 //! a thread `wake` is called.
 //!
-//! A new segment is filled with zeros a piece at a time, each synced before the next one, so that
-//! the syncs of the journal never queue behind a large one.
+//! A new segment is filled with zeros a piece at a time, each synced before the next one and with a
+//! pause behind it, so that the syncs of the journal never queue behind a large one, and seldom
+//! behind a small one.
 
 use super::directory::{Directory, fault, sync_names};
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tracing::debug;
 
 /// What is called after each completion: it makes the loop poll.
@@ -30,6 +32,11 @@ pub type Notify = Arc<dyn Fn() + Send + Sync>;
 /// Zeros that are synced at a time: a disk that is busy with them for a tenth of a millisecond is
 /// not noticed by those whose requests wait for a sync.
 const PIECE: u64 = 128 * 1024;
+
+/// Behind each piece the disk is left to others for so many times as long as it took ..
+const PAUSE: u32 = 2;
+/// .. but not for longer than this.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Zeros that are written at a time: a page. The system keeps in one what was written in one, and
 /// the larger it is the more work is each small write to it later, and its sync.
@@ -343,6 +350,7 @@ impl Room {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("the journal has ended"));
             }
+            let watch = Stopwatch::start();
             let end = size.min(at + PIECE);
             while at < end {
                 let zeros = ZEROS.len().min(usize::try_from(end - at).unwrap_or(ZEROS.len()));
@@ -350,6 +358,7 @@ impl Room {
                 at += zeros as u64;
             }
             file.sync_data()?;
+            thread::sleep(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
         }
         Ok(file)
     }
