@@ -131,6 +131,7 @@ impl Drop for RealDisk {
         self.stop.store(true, Ordering::Relaxed);
         (self.syncs, self.space) = (None, None);
         for thread in self.threads.drain(..) {
+            thread.thread().unpark();
             // A thread that has panicked has said so.
             let _ = thread.join();
         }
@@ -358,7 +359,8 @@ impl Room {
                 at += zeros as u64;
             }
             file.sync_data()?;
-            thread::sleep(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
+            // The end cuts it short.
+            thread::park_timeout(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
         }
         Ok(file)
     }
