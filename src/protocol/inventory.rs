@@ -38,7 +38,8 @@ pub struct Members {
 /// What is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The ready jobs, as they were added, the one first that is handed out first.
+    /// The jobs that wait, those that constraints hold back too, as they were added, the one first
+    /// that is handed out first.
     Queued,
     /// The jobs that were handed out and nobody has said to work on, as they were added.
     Dispatched,
@@ -171,14 +172,16 @@ impl Inventory {
 
     /// Takes the answer to a look at a job. O(bytes).
     pub(super) fn take_look(&mut self, reply: &Reply<'_>, text: &mut Vec<u8>) {
-        let wanted = match self.current() {
-            Some(Part::Queued) => Status::Ready,
-            _ => Status::Held,
+        let queued = self.current() == Some(Part::Queued);
+        let is_wanted = |status| match status {
+            Status::Ready | Status::Parked => queued,
+            Status::Held => !queued,
+            _ => false,
         };
         if let Reply::Seen(sight) = reply
-            && sight.status == wanted
+            && is_wanted(sight.status)
         {
-            self.separate(text);
+            separate(&mut self.written, text);
             push_job(&sight.job, None, text);
         }
     }
@@ -187,12 +190,6 @@ impl Inventory {
         match self.only {
             Some(part) => (self.part == 0).then_some(part),
             None => Part::ALL.get(self.part).copied(),
-        }
-    }
-
-    fn separate(&mut self, text: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.written, true) {
-            text.push(b',');
         }
     }
 
@@ -248,22 +245,22 @@ impl Inventory {
         if part.is_of_workers() {
             return self.write_worker(row, part, text);
         }
-        let Some(job) = self.held.get(row).cloned() else { return Row::Over };
+        let Some(job) = self.held.get(row) else { return Row::Over };
         match (part, job.progress) {
             (Part::Dispatched, None) => return Row::Job(job.id),
             (Part::DispatchedSince, None) => {
-                self.separate(text);
-                push_name(&job, text);
+                separate(&mut self.written, text);
+                push_name(job, text);
                 push_moment(",\"dispatched_at\":", job.since, text);
             }
             (Part::Processing, Some(_)) => {
-                self.separate(text);
-                push_name(&job, text);
+                separate(&mut self.written, text);
+                push_name(job, text);
                 push_moment(",\"last_seen\":", job.since, text);
             }
             (Part::Progress, Some(progress)) => {
-                self.separate(text);
-                push_name(&job, text);
+                separate(&mut self.written, text);
+                push_name(job, text);
                 // Proof: memory takes everything.
                 write!(text, ",\"progress\":{progress}").expect("a number is written to memory");
             }
@@ -274,18 +271,18 @@ impl Inventory {
     }
 
     fn write_worker(&mut self, row: usize, part: Part, text: &mut Vec<u8>) -> Row {
-        let Some(worker) = self.workers.get(row).cloned() else { return Row::Over };
+        let Some(worker) = self.workers.get(row) else { return Row::Over };
         match part {
             Part::Idle | Part::Busy => {
                 if worker.busy == (part == Part::Busy) {
-                    self.separate(text);
+                    separate(&mut self.written, text);
                     push_string(text, worker.uuid.as_bytes());
                 }
                 return Row::Written;
             }
             _ => {}
         }
-        self.separate(text);
+        separate(&mut self.written, text);
         text.extend_from_slice(b"{\"uuid\":");
         push_string(text, worker.uuid.as_bytes());
         if part == Part::Workers {
@@ -296,6 +293,13 @@ impl Inventory {
         push_moment(",\"last_seen\":", worker.seen, text);
         text.push(b'}');
         Row::Written
+    }
+}
+
+/// Writes a comma, unless nothing is written yet.
+fn separate(written: &mut bool, text: &mut Vec<u8>) {
+    if std::mem::replace(written, true) {
+        text.push(b',');
     }
 }
 

@@ -1,7 +1,9 @@
 //! What can be seen: lists, the page of a queue, and figures.
 
 use super::world::World;
+use jobcentre::model::command::Command;
 use jobcentre::model::core::{Core, Door};
+use jobcentre::model::work::{Constraint, Work};
 
 #[test]
 fn lists_show_jobs_as_they_were_added_and_workers() {
@@ -131,4 +133,30 @@ fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
     // The message behind the list waited for it; the other client did not.
     assert_eq!(world.assignment(&line), "w 3002");
     assert_eq!(world.heard.lines.len(), 2);
+}
+
+#[test]
+fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
+    let mut world = World::new();
+    let constraint = Constraint {
+        name: "one".into(),
+        matcher: Vec::new(),
+        max_running: Some(1),
+        rate: None,
+        per: None,
+    };
+    let (command, now) = (Work::Constrain(&constraint), world.now);
+    world.server().submit_for_test(&Command::Work(&command), now, |_| {});
+    world.play(
+        "> add q a
+         > add q b
+         > idle q v
+         < v a
+         > idle q w
+         > list job q
+         = [{\"queue_name\":\"q\",\"uuid\":\"b\"}]
+         > accept q v a
+         > finish q v a
+         < w b",
+    );
 }
