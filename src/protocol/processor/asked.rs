@@ -3,7 +3,7 @@
 //! Invariant: in the usual order of answers nothing is allocated for a request once there were as
 //! many of them as now.
 
-use super::message::Deed;
+use super::message::{Deed, Verb};
 use crate::model::core::{Remark, Severity};
 use crate::model::id::JobId;
 use crate::model::reply::{Refusal, Reply};
@@ -26,12 +26,10 @@ pub(super) enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Self::Put => "add_job",
-            Self::Works(Deed::Accepted) => "job_accepted",
-            Self::Works(Deed::Busy) => "worker_busy",
-            Self::Works(Deed::Progress) => "worker_progress",
-            Self::Finish => "job_finished",
-            Self::Delete => "del_job",
+            Self::Put => Verb::Add.name(),
+            Self::Works(deed) => Verb::Works(deed).name(),
+            Self::Finish => Verb::Finished.name(),
+            Self::Delete => Verb::Delete.name(),
             Self::GiveBack | Self::Enlist | Self::Resume | Self::List => "the queue",
         }
     }

@@ -100,7 +100,7 @@ impl List {
 
 /// A verb of a topic that is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
+pub(super) enum Verb {
     Tick,
     Add,
     Idle,
@@ -111,7 +111,8 @@ enum Verb {
 }
 
 impl Verb {
-    fn name(self) -> &'static str {
+    /// The last part of its topic.
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tick => "tick",
             Self::Add => "add_job",
