@@ -66,29 +66,23 @@ const NOBODY: ClientId = ClientId { index: u32::MAX, generation: 0 };
 /// A sentence for the operator.
 pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> io::Result<()> {
     for (constraint, serial) in constraints.iter().zip(0..) {
-        let ticket = Ticket { client: NOBODY, serial };
         // One that is there already needs no space on a disk that may be full.
-        let question = Command::Work(&Work::Constraint { name: &constraint.name });
-        engine.submit(ticket, &question, now);
-        let mut is_there = false;
-        while let Some(completion) = engine.poll_completion() {
-            is_there |= matches!(completion.reply, Reply::Constraint(known) if known == constraint);
-        }
-        if is_there {
+        if engine.constraint(&constraint.name) == Some(constraint) {
             continue;
         }
+        let ticket = Ticket { client: NOBODY, serial };
         engine.submit(ticket, &Command::Work(&Work::Constrain(constraint)), now);
-        let mut refused = None;
+        let mut full = false;
         while let Some(completion) = engine.poll_completion() {
-            if let Reply::Refused(refusal) = completion.reply {
-                refused = Some(refusal);
-            }
+            full |= completion.reply == Reply::Refused(Refusal::DiskFull);
         }
-        if let Some(refusal) = refused {
+        // After a crash other answers wait for the disk; what was refused is not there.
+        if engine.constraint(&constraint.name) != Some(constraint) {
             let name = &constraint.name;
-            let why = match refusal {
-                Refusal::DiskFull => "the disk is full".to_owned(),
-                _ => format!("there are no more than {CONSTRAINTS_MAX}"),
+            let why = if full {
+                "the disk is full".to_owned()
+            } else {
+                format!("there are no more than {CONSTRAINTS_MAX}")
             };
             let what = format!("constraint '{name}' of the settings cannot be set: {why}");
             return Err(io::Error::other(what));

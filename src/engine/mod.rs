@@ -28,7 +28,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Lease;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{Progress as JobProgress, Worker, WorkerId};
+use crate::model::work::{Constraint, Progress as JobProgress, Worker, WorkerId};
 use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
@@ -264,6 +264,12 @@ impl Engine {
     #[must_use]
     pub fn is_on_list(&self, worker: WorkerId) -> bool {
         self.store().is_on_list(worker)
+    }
+
+    /// The constraint of this name, as it stands: it may not be durable yet. O(log constraints).
+    #[must_use]
+    pub fn constraint(&self, name: &str) -> Option<&Constraint> {
+        self.store().find_constraint(name)
     }
 
     /// How often the list of workers was changed: whoever has seen this number knows the list.

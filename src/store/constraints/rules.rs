@@ -36,6 +36,12 @@ impl Store {
         self.constraints.get(number)
     }
 
+    /// The constraint of this name. O(log c).
+    #[must_use]
+    pub fn find_constraint(&self, name: &str) -> Option<&Constraint> {
+        self.constraints.by_name.get(name).map(|&rule| self.constraints.get(rule))
+    }
+
     /// Sets a constraint, in place of the one of its name. O(log c), and a bounded number of jobs
     /// that are matched anew.
     pub(in crate::store) fn constrain(
