@@ -165,6 +165,8 @@ fn pipelined(bencher: Bencher, records: usize) {
 struct Nothing(VecDeque<Done>);
 
 impl Disk for Nothing {
+    fn hurry(&mut self, _: u64) {}
+
     fn submit(&mut self, op: Op) {
         let (kind, buffer) = match op {
             Op::Write { bytes, .. } => (Kind::Written, bytes),

@@ -73,8 +73,11 @@ pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// How long a client that has shut down its sending side may take nothing of its answers.
 pub const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long an orderly stop may take.
+/// How long clients may take to receive their last answers in an orderly stop.
 pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an orderly stop waits for the disk altogether, if what was received waits for it.
+pub const DISK_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Bytes of stdin that are still read in an orderly stop: what the largest pipe of an ordinary user
 /// holds. They would be lost with it.

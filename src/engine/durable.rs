@@ -392,6 +392,11 @@ impl Durable {
         self.journal.fault().map(ToString::to_string)
     }
 
+    /// Whether answers wait for the disk.
+    pub(super) fn awaits_disk(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Begins the end: everything is written and synced.
     pub(super) fn close(&mut self, now: Now) {
         self.journal.close(now);

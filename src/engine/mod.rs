@@ -158,6 +158,15 @@ impl Engine {
         }
     }
 
+    /// Whether answers wait for the disk.
+    #[must_use]
+    pub fn awaits_disk(&self) -> bool {
+        match self {
+            Self::Embedded(_) => false,
+            Self::Durable(engine) => engine.awaits_disk(),
+        }
+    }
+
     /// Begins the end: what must last is made to last. Go on with [`Engine::commit`] until
     /// [`Engine::is_closed`].
     pub fn close(&mut self, now: Now) {

@@ -117,6 +117,10 @@ pub trait Disk: Send {
     /// Takes an operation; never blocks for long.
     fn submit(&mut self, op: Op);
 
+    /// Segment `epoch`, whose preparation was submitted, is waited for: nothing can be written
+    /// before it is there, so whoever else uses the disk need not be spared. May be said again.
+    fn hurry(&mut self, epoch: u64);
+
     /// The next operation that is finished, if there is one; never blocks.
     fn poll(&mut self) -> Option<Done>;
 }

@@ -228,6 +228,11 @@ pub trait Core {
         None
     }
 
+    /// Whether answers wait for the disk, so that their clients cannot take them yet.
+    fn awaits_disk(&self) -> bool {
+        false
+    }
+
     /// Begins the end, when the last connection is gone: what must last is made to last. The shell
     /// goes on with passes until [`Core::is_closed`].
     fn handle_close(&mut self, _now: Now) {}

@@ -178,10 +178,8 @@ impl<C: Core> Reactor<C> {
             self.check()?;
             self.look_at_itself();
             if let Some(ending) = self.ending() {
-                if ending != Ending::Forced {
-                    self.finish(&mut events)?;
-                }
-                return Ok(ending);
+                let whole = ending != Ending::Forced && self.finish(&mut events)?;
+                return Ok(if whole { ending } else { Ending::Forced });
             }
         }
     }

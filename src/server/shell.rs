@@ -229,6 +229,10 @@ impl Core for Server {
         self.engine.fault()
     }
 
+    fn awaits_disk(&self) -> bool {
+        self.engine.awaits_disk()
+    }
+
     fn handle_close(&mut self, now: Now) {
         self.engine.close(now);
     }

@@ -257,6 +257,11 @@ impl Journal {
         self.counts.count_sync(nanos);
     }
 
+    /// Whether something is held up although the disk would take it: its segment is not there.
+    pub(super) fn lacks_segment(&self) -> bool {
+        self.lanes.writes.len() < JOURNAL_WRITES && self.pending_bytes() > 0
+    }
+
     /// Bytes that were appended and not submitted.
     pub(super) fn pending_bytes(&self) -> u64 {
         self.batch.bytes.len() as u64 + self.lanes.sealed_bytes()

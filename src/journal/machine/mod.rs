@@ -115,6 +115,7 @@ impl Journal {
             journal.plan(journal.options.segment_bytes);
         }
         journal.tend_space(now);
+        journal.hurry();
         journal
     }
 
@@ -191,6 +192,7 @@ impl Journal {
         self.submit_writes(now);
         self.submit_due_sync(now);
         self.tend_space(now);
+        self.hurry();
         self.tend_compaction(now);
     }
 
@@ -261,7 +263,7 @@ impl Journal {
             self.stage = Stage::Farewell;
             self.batch.touched = true;
             self.go_on_closing(now);
-        } else if self.space.is_idle() {
+        } else if self.space.can_be_left() {
             self.stage = Stage::Closed;
         }
     }

@@ -59,9 +59,10 @@ impl Space {
         }
     }
 
-    /// Whether nothing is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.work.is_empty()
+    /// Whether nothing is under way but what a journal that has written everything does without: a
+    /// segment ahead.
+    pub(super) fn can_be_left(&self) -> bool {
+        self.work.iter().all(|work| matches!(work, Work::Prepare { .. }))
     }
 }
 
@@ -236,6 +237,19 @@ impl Journal {
         self.space.work.push_back(Work::Prepare { epoch, size });
         let head = Header { epoch, size, salt: self.salt }.encode();
         self.disk.submit(Op::Prepare { epoch, size, head, reuse });
+    }
+
+    /// Tells the disk if nothing can be written before the segment that it prepares is there.
+    pub(super) fn hurry(&mut self) {
+        let prepared = self.space.work.iter().find_map(|work| match work {
+            Work::Prepare { epoch, .. } => Some(*epoch),
+            Work::Free { .. } | Work::Discard { .. } => None,
+        });
+        if let Some(epoch) = prepared
+            && (!self.ledger.segments[self.ledger.at(self.head)].ready || self.lacks_segment())
+        {
+            self.disk.hurry(epoch);
+        }
     }
 
     /// Gives back what the directory holds beyond its bound, if nothing lies in it.

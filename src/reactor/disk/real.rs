@@ -7,7 +7,8 @@
 //!
 //! A new segment is filled with zeros a piece at a time, each synced before the next one and with a
 //! pause behind it, so that the syncs of the journal never queue behind a large one, and seldom
-//! behind a small one.
+//! behind a small one. Once the journal waits for it there are none of these: the rest is written
+//! in one go.
 
 use super::directory::{Directory, fault, sync_names};
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
@@ -20,7 +21,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub struct RealDisk {
     done: Receiver<Done>,
     /// Writes that were done where they were submitted.
     written: VecDeque<Done>,
-    stop: Arc<AtomicBool>,
+    haste: Arc<Haste>,
     threads: Vec<JoinHandle<()>>,
     /// Held locked.
     _lock: Option<File>,
@@ -71,7 +72,7 @@ impl RealDisk {
     pub fn start(directory: Directory, wake: Notify) -> Result<Self, Fault> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
+        let haste = Arc::new(Haste::default());
         let mut threads = Vec::new();
 
         let mut segments = Segments { path: path.clone(), open: Vec::new(), fault: None };
@@ -81,11 +82,10 @@ impl RealDisk {
             segments.serve(&operations, &answer);
         })?);
 
-        let mut room = Room { path: path.clone(), stop: Arc::clone(&stop), fault: None };
+        let mut room = Room { path: path.clone(), haste: Arc::clone(&haste), fault: None };
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
-            // When the loop waits for a segment there is nobody to give way to.
             if let Err(why) = take_small_share() {
                 debug!(%why, "the thread that prepares segments has the usual priority");
             }
@@ -100,7 +100,7 @@ impl RealDisk {
             space: Some(space),
             done: completions,
             written: VecDeque::new(),
-            stop,
+            haste,
             threads,
             _lock: lock,
         })
@@ -121,17 +121,29 @@ impl Disk for RealDisk {
         assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
     }
 
+    fn hurry(&mut self, epoch: u64) {
+        if self.haste.wanted.swap(epoch, Ordering::Relaxed) != epoch {
+            self.interrupt_pauses();
+        }
+    }
+
     fn poll(&mut self) -> Option<Done> {
         self.written.pop_front().or_else(|| self.done.try_recv().ok())
     }
 }
 
+impl RealDisk {
+    fn interrupt_pauses(&self) {
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+    }
+}
+
 impl Drop for RealDisk {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.haste.stop.store(true, Ordering::Relaxed);
         (self.syncs, self.space) = (None, None);
+        self.interrupt_pauses();
         for thread in self.threads.drain(..) {
-            thread.thread().unpark();
             // A thread that has panicked has said so.
             let _ = thread.join();
         }
@@ -146,6 +158,24 @@ fn spawn(
     let builder = thread::Builder::new().name(name.to_owned());
     builder.spawn(work).map_err(|error| fault("start a thread for", path, &error))
 }
+
+/// What the thread that prepares looks at between two pieces.
+#[derive(Debug)]
+struct Haste {
+    /// The segment that is waited for.
+    wanted: AtomicU64,
+    /// Nothing is wanted any more.
+    stop: AtomicBool,
+}
+
+impl Default for Haste {
+    fn default() -> Self {
+        Self { wanted: AtomicU64::new(NONE), stop: AtomicBool::new(false) }
+    }
+}
+
+/// The epoch of no segment.
+const NONE: u64 = u64::MAX;
 
 /// Where completions go.
 struct Answer {
@@ -286,7 +316,7 @@ impl Segments {
 /// Preparing, freeing, discarding.
 struct Room {
     path: PathBuf,
-    stop: Arc<AtomicBool>,
+    haste: Arc<Haste>,
     /// What went wrong: nothing more is done.
     fault: Option<Fault>,
 }
@@ -323,7 +353,7 @@ impl Room {
         let target = self.path.join(segment_name(epoch));
         let made = match reuse {
             Some(_) => OpenOptions::new().write(true).open(&spare),
-            None => self.fill(&spare, size),
+            None => self.fill(&spare, epoch, size),
         };
         let made = made.and_then(|file| {
             file.write_all_at(head, 0)?;
@@ -342,13 +372,13 @@ impl Room {
         sync_names(&self.path).map_err(Failed::Fault)
     }
 
-    /// A new file of zeros.
-    fn fill(&self, path: &Path, size: u64) -> io::Result<File> {
+    /// A new file of zeros, for segment `epoch`.
+    fn fill(&self, path: &Path, epoch: u64, size: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut at = 0;
         while at < size {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.haste.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("the journal has ended"));
             }
             let watch = Stopwatch::start();
@@ -358,9 +388,11 @@ impl Room {
                 file.write_all_at(&ZEROS[..zeros], at)?;
                 at += zeros as u64;
             }
-            file.sync_data()?;
-            // The end cuts it short.
-            thread::park_timeout(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
+            if self.haste.wanted.load(Ordering::Relaxed) != epoch {
+                file.sync_data()?;
+                // Haste cuts it short.
+                thread::park_timeout(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
+            }
         }
         Ok(file)
     }

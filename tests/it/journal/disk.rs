@@ -108,6 +108,8 @@ pub(crate) struct Platter {
     pub(crate) sluggish: bool,
     /// Operations carried out.
     pub(crate) operations: u64,
+    /// The segment that it was last told to hurry with.
+    hurried: Option<u64>,
 }
 
 /// A handle to the platter.
@@ -322,6 +324,7 @@ impl SimDisk {
             inline: false,
             sluggish: false,
             operations: 0,
+            hurried: None,
         };
         Self { platter: Arc::new(Mutex::new(platter)), dice: Arc::new(Mutex::new(Dice::new(seed))) }
     }
@@ -337,6 +340,14 @@ impl SimDisk {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);
         told && platter.submitted.is_empty() && platter.space.is_empty()
+    }
+
+    /// Whether all it has to do is to prepare a segment, and nobody has told it to hurry.
+    pub(crate) fn dawdles(&self) -> bool {
+        let platter = self.platter.lock().unwrap();
+        let told = platter.done.iter().all(VecDeque::is_empty);
+        let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return false };
+        told && platter.submitted.is_empty() && platter.hurried != Some(*epoch)
     }
 
     pub(crate) fn end(&self, end: End) {
@@ -369,6 +380,10 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
+    fn hurry(&mut self, epoch: u64) {
+        self.platter.lock().unwrap().hurried = Some(epoch);
+    }
+
     fn submit(&mut self, op: Op) {
         let mut platter = self.platter.lock().unwrap();
         match op {

@@ -160,6 +160,8 @@ impl World {
     pub(crate) fn pass(&mut self, work: usize) {
         self.move_on();
         self.journal.commit(self.now);
+        let is_held_up = self.journal.fault().is_none() && self.journal.status().pending_bytes > 0;
+        assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
         self.disk.work(work);
         self.journal.poll(self.now);
         self.passes += 1;

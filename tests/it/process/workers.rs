@@ -6,20 +6,20 @@
 use super::crash::seed;
 use crate::agents::master::{ask, door, try_ask};
 use crate::dice::Dice;
-use crate::support::{Program, Server, TempDir, plain_command};
+use crate::support::{PATIENCE, Program, Server, TempDir, plain_command};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 4;
 const MANY_ROUNDS: usize = 40;
 const WORKERS: usize = 2;
 const PUSHERS: usize = 2;
 
-/// Jobs of a pusher in a round: each is a process.
+/// Jobs that a pusher is promised in a round: each is a process.
 const JOBS: usize = 60;
 
 #[test]
@@ -83,7 +83,7 @@ fn crash(name: &str, rounds: usize) {
             }
         });
     }
-    assert!(promised.len() >= rounds * JOBS / 2, "too tame: {} jobs", promised.len());
+    assert_eq!(promised.len(), rounds * PUSHERS * JOBS);
     judge(at, &promised);
     // What was fetched is gone for good.
     drop(master);
@@ -95,10 +95,11 @@ fn crash(name: &str, rounds: usize) {
     }
 }
 
-/// Pushes jobs as long as there is a master: what it was promised, by id.
+/// Pushes jobs until it was promised so many: those, by id.
 fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
-    let mut promised = Vec::new();
-    for _ in 0..JOBS {
+    let (mut promised, start) = (Vec::new(), Instant::now());
+    while promised.len() < JOBS {
+        assert!(start.elapsed() < PATIENCE, "nobody takes jobs: {} were", promised.len());
         let token = tokens.fetch_add(1, Ordering::Relaxed);
         let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
             "max_retry": 1_000, "timeout": 3});

@@ -32,11 +32,39 @@ fn until_the_end(mut round: impl FnMut() -> io::Result<()>) {
     }
 }
 
+/// What all clients share.
+#[derive(Default)]
+pub(super) struct Common {
+    /// How many jobs were to be put.
+    tokens: AtomicU64,
+    /// How many puts were answered.
+    puts: AtomicU64,
+    /// How many deletions were answered, or pops brought jobs.
+    ends: AtomicU64,
+}
+
+impl Common {
+    fn token(&self) -> u64 {
+        1 + self.tokens.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether as much has happened as belongs to so many rounds: a test whose clients never got to
+    /// ask for anything would find nothing, and disks may be slow.
+    pub(super) fn is_enough(&self, rounds: usize) -> bool {
+        let [puts, ends] = [&self.puts, &self.ends].map(|count| count.load(Ordering::Relaxed));
+        puts >= PUTS * rounds as u64 && ends >= ENDS * rounds as u64
+    }
+}
+
+/// What a round is to bring at least.
+const PUTS: u64 = 40;
+const ENDS: u64 = 20;
+
 /// A client of the line door.
 pub(super) struct Lines<'t> {
     address: SocketAddr,
     dice: Dice,
-    tokens: &'t AtomicU64,
+    common: &'t Common,
     /// Jobs that it may delete, with their ids.
     known: Vec<(u64, u64)>,
     events: Vec<Event>,
@@ -56,10 +84,10 @@ impl<'t> Lines<'t> {
     pub(super) fn new(
         address: SocketAddr,
         dice: Dice,
-        tokens: &'t AtomicU64,
+        common: &'t Common,
         known: Vec<(u64, u64)>,
     ) -> Self {
-        Self { address, dice, tokens, known, events: Vec::new() }
+        Self { address, dice, common, known, events: Vec::new() }
     }
 
     /// Asks until the server is gone; returns what it was told.
@@ -96,7 +124,7 @@ impl<'t> Lines<'t> {
             bytes.extend_from_slice(format!("{}\n", delete(id)).as_bytes());
             Asked::Delete(token)
         } else if self.dice.percent(60) {
-            let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+            let token = self.common.token();
             self.events.push(Event::Put(Door::Lines, token));
             Content::new(Door::Lines, token).push_put(bytes);
             Asked::Put(token)
@@ -113,6 +141,7 @@ impl<'t> Lines<'t> {
         match request {
             Asked::Put(token) => {
                 let id = number(reply, "id");
+                self.common.puts.fetch_add(1, Ordering::Relaxed);
                 self.events.push(Event::There(*token, id));
                 self.known.push((*token, id));
             }
@@ -126,6 +155,7 @@ impl<'t> Lines<'t> {
             Asked::Delete(token) => {
                 // Somebody else may have deleted it before.
                 assert!(reply == r#"{"status":"ok"}"# || reply == NO_JOB, "{reply}");
+                self.common.ends.fetch_add(1, Ordering::Relaxed);
                 self.events.push(Event::EndTold(*token));
             }
         }
@@ -136,15 +166,15 @@ impl<'t> Lines<'t> {
 pub(super) struct Packets<'t> {
     address: SocketAddr,
     dice: Dice,
-    tokens: &'t AtomicU64,
+    common: &'t Common,
     events: Vec<Event>,
     /// Queues of pops that are not answered.
     open: VecDeque<&'static str>,
 }
 
 impl<'t> Packets<'t> {
-    pub(super) fn new(address: SocketAddr, dice: Dice, tokens: &'t AtomicU64) -> Self {
-        Self { address, dice, tokens, events: Vec::new(), open: VecDeque::new() }
+    pub(super) fn new(address: SocketAddr, dice: Dice, common: &'t Common) -> Self {
+        Self { address, dice, common, events: Vec::new(), open: VecDeque::new() }
     }
 
     /// Asks until the server is gone; returns what it was told.
@@ -159,7 +189,7 @@ impl<'t> Packets<'t> {
     fn batch(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<()> {
         let mut bytes = Vec::new();
         for _ in 0..self.dice.between(1, 20) {
-            let token = self.tokens.fetch_add(1, Ordering::Relaxed);
+            let token = self.common.token();
             self.events.push(Event::Put(Door::Packets, token));
             Content::new(Door::Packets, token).push_packet(&mut bytes);
         }
@@ -188,6 +218,7 @@ impl<'t> Packets<'t> {
         };
         let content = Content::new(door, token);
         assert_eq!((queue, key, payload), (content.queue, &content.key[..], &content.payload[..]));
+        self.common.ends.fetch_add(1, Ordering::Relaxed);
         self.events.push(Event::EndTold(token));
     }
 }

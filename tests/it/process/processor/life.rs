@@ -128,6 +128,10 @@ fn a_life_before(dir: &TempDir, end: impl FnOnce(&super::driver::Piped)) {
     processor.send(&says("w1", "job_accepted", "q", &json!({"uuid": "a"})));
     processor.send(&says("w1", "worker_progress", "q", &json!({"uuid": "a", "progress": 0.5})));
     assert_eq!(processor.list("list_progress_queue", "q")[0]["progress"], 0.5);
+    // A list shows what is so now. An assignment is written down first, behind all of that.
+    processor.send(&add("elsewhere", "z"));
+    processor.send(&idle("elsewhere", "w9"));
+    assert_eq!(assigned(&processor.receive()), ("w9".to_owned(), "z".to_owned()));
     end(&processor);
     let (_, rest, _) = processor.finish();
     assert_eq!(rest, Vec::<String>::new());
