@@ -100,8 +100,8 @@ impl<C: Core> Reactor<C> {
         self.stop.as_mut()?.ending(connections, awaits_disk, self.now.mono)
     }
 
-    /// Passes until everything that must last does. Nobody is connected any more, or is heard. False
-    /// if a second signal has ended that.
+    /// Passes until everything that must last does. Nobody is connected any more, or is heard.
+    /// False if a second signal has ended that.
     pub(super) fn finish(&mut self, events: &mut Events) -> io::Result<bool> {
         self.core.handle_close(self.now);
         let patience = self.now.mono.after(DISK_PATIENCE);
