@@ -1,5 +1,6 @@
 //! Constraints: read from the settings file, kept in the data directory.
 
+use super::faults::SmallDisk;
 use super::{OK, serve};
 use crate::support::{NO_JOB, Program, TempDir, delete, get, number, put, wait};
 
@@ -54,4 +55,36 @@ fn a_wrong_constraint_in_the_file_is_named() {
     assert_eq!(output.status.code(), Some(2));
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert!(complaint.contains("constraint 'one': field 'max_running' must be"), "{complaint}");
+}
+
+#[test]
+fn a_full_disk_that_has_the_constraint_is_no_reason_not_to_start() {
+    let Some(disk) = SmallDisk::mount("full-constraints", 80) else {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    };
+    let dir = &disk.0;
+    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    std::fs::write(&file, FILE).unwrap();
+    let flags = ["--config", file.to_str().unwrap(), "--fsync", "never"];
+    let server = serve(dir, &flags);
+    let mut client = server.connect();
+    let job = format!(r#"{{"host":"h","x":"{}"}}"#, "x".repeat(250_000));
+    let mut count = 0;
+    while client.ask(&put("queue", 1, &job)).contains("ok") {
+        count += 1;
+        assert!(count < 400, "more than there is room for");
+    }
+    drop(server);
+    // Once after a crash, once after an orderly end.
+    for _ in 0..2 {
+        let mut server = serve(dir, &flags);
+        server.wait_for_log(&format!(r#""jobs":{count}"#));
+        let mut client = server.connect();
+        assert!(client.ask(&get("queue")).contains("ok"));
+        assert_eq!(client.ask(&get("queue")), NO_JOB, "it holds");
+        server.signal("TERM");
+        assert_eq!(server.wait().code(), Some(0));
+    }
+    std::fs::remove_file(&file).unwrap();
 }

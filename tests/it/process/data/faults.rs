@@ -101,10 +101,10 @@ fn after_a_failed_write_nothing_is_answered() {
 }
 
 /// A file system of its own in memory, so many MiB large.
-struct SmallDisk(TempDir);
+pub(super) struct SmallDisk(pub(super) TempDir);
 
 impl SmallDisk {
-    fn mount(name: &str, mib: usize) -> Option<Self> {
+    pub(super) fn mount(name: &str, mib: usize) -> Option<Self> {
         let dir = TempDir::new(name);
         fs::create_dir(dir.path()).unwrap();
         let size = format!("size={mib}m");
