@@ -4,8 +4,10 @@
 //! [`Directory`] is what recovery, checks and salvage read through, [`RealDisk`] what a running
 //! journal writes through.
 
+mod direct;
 mod directory;
 mod real;
+mod segments;
 
 pub use directory::{Access, Directory};
 pub use real::{Notify, RealDisk};

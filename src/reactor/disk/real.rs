@@ -11,6 +11,7 @@
 //! in one go.
 
 use super::directory::{Directory, fault, sync_names};
+use super::segments::Segments;
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
@@ -43,9 +44,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// the larger it is the more work is each small write to it later, and its sync.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// Segments whose files stay open: the head and the one before it.
-const OPEN_FILES: usize = 2;
-
 /// The spare that a new segment is made of has a number that no other one has.
 const FRESH: u32 = u32::MAX;
 
@@ -75,12 +73,10 @@ impl RealDisk {
         let haste = Arc::new(Haste::default());
         let mut threads = Vec::new();
 
-        let mut segments = Segments { path: path.clone(), open: Vec::new(), fault: None };
         let (syncs, operations) = channel();
         let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
-        threads.push(spawn("journal-sync", &path, move || {
-            segments.serve(&operations, &answer);
-        })?);
+        let mut lane = Lane { segments: Segments::new(path.clone()), answer };
+        threads.push(spawn("journal-sync", &path, move || lane.serve(&operations))?);
 
         let mut room = Room { path: path.clone(), haste: Arc::clone(&haste), fault: None };
         let (space, operations) = channel();
@@ -95,7 +91,7 @@ impl RealDisk {
         })?);
 
         Ok(Self {
-            writer: Segments { path, open: Vec::new(), fault: None },
+            writer: Segments::new(path),
             syncs: Some(syncs),
             space: Some(space),
             done: completions,
@@ -111,7 +107,7 @@ impl Disk for RealDisk {
     fn submit(&mut self, op: Op) {
         let lane = match &op {
             Op::Write { sync: false, .. } => {
-                self.written.push_back(self.writer.carry_out(op));
+                self.written.push_back(carry_out(&mut self.writer, op));
                 return;
             }
             Op::Write { .. } | Op::Sync { .. } => &self.syncs,
@@ -193,124 +189,68 @@ impl Answer {
     }
 }
 
-/// Writing and syncing segments.
-#[derive(Debug)]
-struct Segments {
-    path: PathBuf,
-    /// The last is the one used last.
-    open: Vec<(u64, File)>,
-    /// What went wrong: nothing more is written or synced.
-    fault: Option<Fault>,
+/// The lane of writes that are synced at once, and of syncs.
+struct Lane {
+    segments: Segments,
+    answer: Answer,
 }
 
-impl Segments {
+impl Lane {
     /// Carries out operations in their order until there are no more senders.
-    fn serve(&mut self, operations: &Receiver<Op>, answer: &Answer) {
+    fn serve(&mut self, operations: &Receiver<Op>) {
         let mut next = operations.recv().ok();
         while let Some(op) = next {
             let more = if let Op::Write { epoch, sync: true, .. } = op {
-                self.write_together(epoch, op, operations, answer)
+                self.write_together(epoch, op, operations)
             } else {
-                answer.give(std::iter::once(self.carry_out(op)));
+                self.answer.give(std::iter::once(carry_out(&mut self.segments, op)));
                 None
             };
             next = more.or_else(|| operations.recv().ok());
         }
     }
 
-    /// Writes `first` and all that have come behind it for the same segment, and syncs them
+    /// Writes `first` and all that have come behind it for the same segment, and makes them durable
     /// together. Gives back what came that is something else.
-    fn write_together(
-        &mut self,
-        segment: u64,
-        first: Op,
-        operations: &Receiver<Op>,
-        answer: &Answer,
-    ) -> Option<Op> {
+    fn write_together(&mut self, segment: u64, first: Op, operations: &Receiver<Op>) -> Option<Op> {
         let watch = Stopwatch::start();
-        let (mut result, mut buffers) = (Ok(()), Vec::new());
-        let mut next = Some(first);
+        let (mut writes, mut next) = (Vec::new(), Some(first));
         while let Some(Op::Write { epoch, offset, bytes, sync: true }) = next {
             if epoch != segment {
                 next = Some(Op::Write { epoch, offset, bytes, sync: true });
                 break;
             }
-            result = result.and_then(|()| self.write(epoch, offset, &bytes));
-            buffers.push(bytes);
+            writes.push((offset, bytes));
             next = operations.try_recv().ok();
         }
-        let result = result.and_then(|()| self.sync(segment)).map_err(Failed::Fault);
+        let result = self.segments.write_durably(segment, &writes).map_err(Failed::Fault);
         let nanos = watch.nanos();
-        answer.give(buffers.into_iter().enumerate().map(|(number, buffer)| {
+        self.answer.give(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
             let (kind, sync_ns) =
                 if number == 0 { (Kind::Written, nanos) } else { (Kind::Joined, 0) };
             Done { kind, result: result.clone(), buffer, sync_ns }
         }));
         next
     }
+}
 
-    fn carry_out(&mut self, op: Op) -> Done {
-        let mut sync_ns = 0;
-        let (kind, result, buffer) = match op {
-            Op::Write { epoch, offset, bytes, .. } => {
-                (Kind::Written, self.write(epoch, offset, &bytes), bytes)
-            }
-            Op::Sync { epoch } => {
-                let watch = Stopwatch::start();
-                let result = self.sync(epoch);
-                sync_ns = watch.nanos();
-                (Kind::Synced, result, Vec::new())
-            }
-            Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
-                unreachable!("the other thread sees to space")
-            }
-        };
-        Done { kind, result: result.map_err(Failed::Fault), buffer, sync_ns }
-    }
-
-    fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
-        let file = self.file(epoch)?;
-        // Goes on after an interruption and after a short write.
-        let written = file.write_all_at(bytes, offset);
-        written.map_err(|error| self.fail("write", epoch, &error))
-    }
-
-    fn sync(&mut self, epoch: u64) -> Result<(), Fault> {
-        let synced = self.file(epoch)?.sync_data();
-        synced.map_err(|error| self.fail("sync", epoch, &error))?;
-        // Asking the file for its links would cost a write of the disk: a moment of change that was
-        // looked at is changed by the next write, and the next sync has to write that down. To read
-        // the name as a link, which it is not, looks at no moment.
-        match fs::read_link(self.path.join(segment_name(epoch))) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let error = io::Error::new(ErrorKind::NotFound, "somebody has removed it");
-                Err(self.fail("go on with", epoch, &error))
-            }
-            _ => Ok(()),
+fn carry_out(segments: &mut Segments, op: Op) -> Done {
+    let mut sync_ns = 0;
+    let (kind, result, buffer) = match op {
+        Op::Write { epoch, offset, bytes, .. } => {
+            (Kind::Written, segments.write(epoch, offset, &bytes), bytes)
         }
-    }
-
-    fn fail(&mut self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
-        let fault = fault(operation, &self.path.join(segment_name(epoch)), error);
-        self.fault.insert(fault).clone()
-    }
-
-    fn file(&mut self, epoch: u64) -> Result<&File, Fault> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
+        Op::Sync { epoch } => {
+            let watch = Stopwatch::start();
+            let result = segments.sync(epoch);
+            sync_ns = watch.nanos();
+            (Kind::Synced, result, Vec::new())
         }
-        if let Some(at) = self.open.iter().position(|(open, _)| *open == epoch) {
-            return Ok(&self.open[at].1);
+        Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
+            unreachable!("the other thread sees to space")
         }
-        let path = self.path.join(segment_name(epoch));
-        let opened = OpenOptions::new().write(true).open(&path);
-        let file = opened.map_err(|error| self.fail("open", epoch, &error))?;
-        if self.open.len() == OPEN_FILES {
-            self.open.remove(0);
-        }
-        self.open.push((epoch, file));
-        Ok(&self.open[self.open.len() - 1].1)
-    }
+    };
+    Done { kind, result: result.map_err(Failed::Fault), buffer, sync_ns }
 }
 
 /// Preparing, freeing, discarding.

@@ -1,0 +1,125 @@
+//! Writes past the page cache: one request of the disk for what would be a write, a sync, and the
+//! work of the kernel between the two.
+//!
+//! Such a write is of whole blocks, from memory that is aligned like them. So the bytes before its
+//! place in the first block are kept from the write before, or read again, and behind its end zeros
+//! follow, where nothing is that counts. Bytes of earlier writes only ever get the values that they
+//! have: a write that is torn harms none of them.
+//!
+//! Invariant: what is gathered begins at a multiple of [`BLOCK`] of the file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What writes are multiples of, as memory, in place and in length: no disk has larger blocks.
+pub(super) const BLOCK: usize = 4096;
+
+/// A larger buffer is given back once it is written: it was for a huge record.
+const KEPT: usize = 4 * 1024 * 1024;
+
+/// Opens a file for such writes; each is durable when it is done.
+///
+/// # Errors
+/// Also if its file system knows no such writes.
+#[cfg(target_os = "linux")]
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let flags = OFlags::DIRECT | OFlags::DSYNC;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Opens a file for such writes, which this system does not know.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn open(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// What is written together, with all that is before it in its first block.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Where in the file it begins.
+    at: u64,
+    /// How many bytes there are.
+    length: usize,
+    /// Has them at the first place that is aligned.
+    bytes: Vec<u8>,
+}
+
+impl Gathered {
+    /// Whether bytes for this place can be added: they begin among those that are there, or right
+    /// behind them.
+    pub(super) fn reaches(&self, offset: u64) -> bool {
+        (self.at..=self.at + self.length as u64).contains(&offset)
+    }
+
+    /// Forgets everything, and begins with the block of this place as it is in the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(super) fn begin(&mut self, file: &File, offset: u64) -> io::Result<()> {
+        let before = usize::try_from(offset % BLOCK as u64).unwrap_or_default();
+        (self.at, self.length) = (offset - before as u64, 0);
+        let at = self.at;
+        file.read_exact_at(self.room(before), at)?;
+        self.length = before;
+        Ok(())
+    }
+
+    /// Adds bytes; what is behind them is forgotten.
+    pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) {
+        debug_assert!(self.reaches(offset), "a gap would be written");
+        let from = usize::try_from(offset - self.at).unwrap_or(self.length);
+        let length = from + bytes.len();
+        self.room(length)[from..].copy_from_slice(bytes);
+        self.length = length;
+    }
+
+    /// Where the write will end in the file.
+    pub(super) fn end(&self) -> u64 {
+        self.at + self.length.next_multiple_of(BLOCK) as u64
+    }
+
+    /// Writes everything to a file that was opened for this.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn write(&mut self, file: &File) -> io::Result<()> {
+        let (at, length) = (self.at, self.length);
+        let blocks = self.room(length.next_multiple_of(BLOCK));
+        blocks[length..].fill(0);
+        file.write_all_at(blocks, at)?;
+        // The next write begins in the last block, if that is not full.
+        let whole = length - length % BLOCK;
+        blocks.copy_within(whole.., 0);
+        self.at += whole as u64;
+        self.length = length - whole;
+        if self.bytes.len() > KEPT {
+            let rest = self.room(self.length).to_vec();
+            self.bytes = Vec::new();
+            self.room(rest.len()).copy_from_slice(&rest);
+        }
+        Ok(())
+    }
+
+    /// The first `length` bytes, of which those that are there already stay.
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        if self.bytes.len() < length + BLOCK {
+            let from = self.bytes.as_ptr().align_offset(BLOCK).min(self.bytes.len());
+            let mut larger = vec![0; (length + BLOCK).next_power_of_two()];
+            let to = larger.as_ptr().align_offset(BLOCK);
+            let kept = self.length.min(self.bytes.len() - from);
+            larger[to..to + kept].copy_from_slice(&self.bytes[from..from + kept]);
+            self.bytes = larger;
+        }
+        let from = self.bytes.as_ptr().align_offset(BLOCK);
+        &mut self.bytes[from..from + length]
+    }
+}
