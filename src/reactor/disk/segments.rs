@@ -171,14 +171,14 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::{BuildHasher, RandomState};
     use std::path::Path;
 
     const SIZE: usize = 64 * 1024;
 
     fn place(name: &str) -> PathBuf {
-        let name = format!("jobcentre-{}-segments-{name}", std::process::id());
-        let place = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&place);
+        let number = RandomState::new().hash_one(name);
+        let place = std::env::temp_dir().join(format!("jobcentre-segments-{name}-{number:x}"));
         fs::create_dir(&place).unwrap();
         place
     }
