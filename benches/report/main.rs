@@ -8,6 +8,7 @@ mod cells;
 mod client;
 mod contestants;
 mod durable;
+mod group;
 mod http;
 mod lateness;
 mod load;
