@@ -23,6 +23,7 @@ mod processor;
 mod rules;
 mod run;
 mod self_check;
+mod socket;
 mod stats;
 mod syscalls;
 mod workers;
