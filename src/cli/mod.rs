@@ -5,6 +5,7 @@ mod bench;
 mod config;
 mod constraints;
 mod data;
+mod entropy;
 mod files;
 mod fsync;
 mod journal;
