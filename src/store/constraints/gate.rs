@@ -324,7 +324,6 @@ impl Store {
     /// Does what is to be done because of constraints, up to a bounded number of steps.
     #[inline(never)]
     pub(in crate::store) fn work_off(&mut self, now: Now, fx: &mut Effects) {
-        self.rematch(now);
         let stop = self.constraints.steps + CONSTRAINT_STEPS;
         loop {
             if self.constraints.steps >= stop {
