@@ -2,9 +2,9 @@
 //!
 //! A constraint holds for every job that is put from then on. The jobs that are there are matched
 //! anew a bounded number in each pass, by a sweep over the table of jobs; until it has come to a
-//! job, that goes by the constraints from before. A new constraint lets nothing start before the sweep
-//! has come round: only then is it known how many of its jobs run. Where only the limits of a
-//! constraint change, its buckets and what they have counted stay, and so does what they have
+//! job, that goes by the constraints from before. A new constraint lets nothing start before the
+//! sweep has come round: only then is it known how many of its jobs run. Where only the limits of
+//! a constraint change, its buckets and what they have counted stay, and so does what they have
 //! saved up. After a restart, buckets begin empty: what was spent before is not known.
 
 use super::strand::Takers;
