@@ -3,69 +3,12 @@
 
 use crate::contestants::Contestant;
 use crate::durable::{self, Syncing};
+use crate::group::Group;
 use crate::http;
 use crate::metric::{Metric, grouped};
 use crate::processor;
 use crate::workers;
 use serde::Serialize;
-
-/// Where a cell stands in the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Group {
-    Cycle,
-    Payload,
-    Calls,
-    Backlog,
-    Memory,
-    Connections,
-    Latency,
-    Queues,
-    Packets,
-    Lateness,
-    Durable,
-    Http,
-    Workers,
-    Processor,
-}
-
-impl Group {
-    pub(crate) const ALL: [Self; 14] = [
-        Self::Cycle,
-        Self::Payload,
-        Self::Calls,
-        Self::Backlog,
-        Self::Memory,
-        Self::Connections,
-        Self::Latency,
-        Self::Queues,
-        Self::Packets,
-        Self::Lateness,
-        Self::Durable,
-        Self::Http,
-        Self::Workers,
-        Self::Processor,
-    ];
-
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::Cycle => "Put, get, delete: jobs of 100 B",
-            Self::Payload => "Jobs of 1,000 B",
-            Self::Calls => "System calls",
-            Self::Backlog => "Growth of the backlog",
-            Self::Memory => "Memory of waiting jobs",
-            Self::Connections => "Memory of connections",
-            Self::Latency => "Latency: waiting workers, and a fixed rate",
-            Self::Queues => "Naming many queues",
-            Self::Packets => "The networked priority queue, beside Job Centre",
-            Self::Lateness => "Lateness",
-            Self::Durable => "Durability",
-            Self::Http => "HTTP and Jobq",
-            Self::Workers => "LightJQ: workers that are called",
-            Self::Processor => "The processor",
-        }
-    }
-}
 
 /// Some entries that are measured side by side.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The report as people read it.
 
-use crate::cells::{Group, Task};
+use crate::cells::Task;
+use crate::group::Group;
 use crate::machine::Header;
 use crate::metric::Metric;
 use crate::rules::{Finding, Verdict};

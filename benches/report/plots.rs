@@ -1,7 +1,8 @@
 //! The plots of the report, as SVG.
 
-use crate::cells::{Group, Sizes, at_backlog, short};
+use crate::cells::{Sizes, at_backlog, short};
 use crate::contestants::Contestant;
+use crate::group::Group;
 use crate::metric::{Metric, figure};
 use crate::run::{Line, Outcome};
 use crate::stats::float;

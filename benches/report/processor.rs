@@ -6,9 +6,10 @@
 //! they are finished, so the same text is written again and again, and the writer costs next to
 //! nothing.
 
-use crate::cells::{Cell, Entry, Group, Sizes, Task, short};
+use crate::cells::{Cell, Entry, Sizes, Task, short};
 use crate::contestants::Contestant::JobCentre;
 use crate::contestants::Programs;
+use crate::group::Group;
 use crate::metric::{Metric, Sample};
 use crate::process::{Moment, peak};
 use crate::stats::float;

@@ -1,8 +1,9 @@
 //! What must hold, and whether it does: each rule is computed from the rounds of its cell.
 
-use crate::cells::{Group, NAMED, Sizes, at_backlog, named, short};
+use crate::cells::{NAMED, Sizes, at_backlog, named, short};
 use crate::contestants::Contestant::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
 use crate::durable::cells::{DENSE, IN_MEMORY};
+use crate::group::Group;
 use crate::http::cells::{GET, HEALTH, NO_QUERIES, POST};
 use crate::metric::{Metric, figure};
 use crate::processor::FEWER;

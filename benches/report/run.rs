@@ -1,7 +1,8 @@
 //! Runs a cell: all of its entries in turn, round after round, each run with a fresh server.
 
-use crate::cells::{Cell, Entry, Group, Task};
+use crate::cells::{Cell, Entry, Task};
 use crate::contestants::{Contestant, Programs};
+use crate::group::Group;
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::stats::Spread;

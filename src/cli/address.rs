@@ -1,12 +1,10 @@
 //! Where a door listens: an address, or nowhere.
 
-use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// The value of `--listen` and its like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DoorAddress {
     /// The door is closed.
     Off,
@@ -28,14 +26,6 @@ impl FromStr for DoorAddress {
         }
         let mut found = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
         found.next().map(Self::At).ok_or_else(|| format!("no address has this name: {help}"))
-    }
-}
-
-impl TryFrom<String> for DoorAddress {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
     }
 }
 

@@ -6,10 +6,10 @@ use super::address::DoorAddress;
 use super::constraints;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
-use super::query_timeout::QueryTimeout;
-use super::result_ttl::ResultTtl;
 use super::size::Size;
+use super::text;
 use super::tick::Tick;
+use super::times::{QueryTimeout, ResultTtl, Time};
 use crate::base::limits::{
     MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
 };
@@ -29,16 +29,19 @@ pub(super) struct Options {
     /// Where Job Centre clients (JSON lines) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
+    #[serde(default, deserialize_with = "text::read")]
     listen: Option<DoorAddress>,
 
     /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
     /// off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
+    #[serde(default, deserialize_with = "text::read")]
     pinpriq: Option<DoorAddress>,
 
     /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
+    #[serde(default, deserialize_with = "text::read")]
     http: Option<DoorAddress>,
 
     /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
@@ -65,6 +68,7 @@ pub(super) struct Options {
     /// When a change is on the disk: before it is answered (always), so often (50ms, 1s), or when
     /// the system thinks fit (never) [default: always].
     #[arg(long, value_name = "WHEN", env = "JOBCENTRE_FSYNC")]
+    #[serde(default, deserialize_with = "text::read")]
     fsync: Option<Fsync>,
 
     /// The longest request line in bytes, or with KiB or MiB; a longer one is refused and skipped.
@@ -82,12 +86,14 @@ pub(super) struct Options {
 
     /// How long a query over HTTP may take before it is stopped (500ms, 5s) [default: 5s].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_QUERY_TIMEOUT")]
-    query_timeout: Option<QueryTimeout>,
+    #[serde(default, deserialize_with = "text::read")]
+    query_timeout: Option<Time<QueryTimeout>>,
 
     /// How long the result of a job that was put through LightJQ is kept until it is fetched, and
     /// an error anyway (30s, 1h) [default: 1h].
     #[arg(long, value_name = "TIME", env = "JOBCENTRE_RESULT_TTL")]
-    result_ttl: Option<ResultTtl>,
+    #[serde(default, deserialize_with = "text::read")]
+    result_ttl: Option<Time<ResultTtl>>,
 
     /// Certificates (PEM) of authorities that may vouch for workers called by https, besides those
     /// that browsers trust [default: none].

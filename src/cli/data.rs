@@ -1,13 +1,13 @@
 //! The data directory: opened, read back, and handed to the engine.
 
 use super::bench::{float, seconds};
+use super::entropy;
 use super::progress::Progress;
 use crate::base::limits::JOURNAL_SEGMENT;
 use crate::engine::Engine;
 use crate::journal::{self, Options, Refused, Report, Status, SyncMode};
 use crate::reactor::disk::{Access, Directory, RealDisk};
 use crate::reactor::{Clock, Wake};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn open(
     let mut files =
         Directory::open(dir, Access::Run).map_err(|fault| failed(&Refused::Fault(fault)))?;
     // Not the seed: what stands in files tells nothing of what is in memory.
-    let salt = RandomState::new().hash_one(dir);
+    let salt = entropy::draw();
     let options = Options { segment_bytes: JOURNAL_SEGMENT, sync, salt };
     let start = clock.sample();
     let mut reading = Reading::new();

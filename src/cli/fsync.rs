@@ -2,13 +2,11 @@
 
 use super::times;
 use crate::journal::SyncMode;
-use serde::Deserialize;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// The value of `--fsync`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fsync(pub(super) SyncMode);
 
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -26,14 +24,6 @@ impl FromStr for Fsync {
         let help = "give always, never, or a time such as 50ms or 1s";
         let every = times::read(text, SHORTEST..=LONGEST, "from 1ms to 1h", help)?;
         Ok(Self(SyncMode::Every(every)))
-    }
-}
-
-impl TryFrom<String> for Fsync {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
     }
 }
 

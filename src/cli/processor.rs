@@ -1,9 +1,9 @@
 //! Who the processor is in its messages: from the environment, as the other services of its kind.
 
+use super::entropy;
 use crate::protocol::processor::Settings;
 use rustix::system::uname;
 use std::env::VarError;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// What `get` says of the variables, and the defaults for what it does not. A variable that is
@@ -31,17 +31,12 @@ pub(super) fn settings(
         uuid: read("SERVICE_UUID")?.unwrap_or_else(random_uuid),
         host: read("SERVICE_HOST")?.unwrap_or_else(host),
         tick,
-        seed: chance(),
+        seed: entropy::draw(),
     })
 }
 
-/// Bits that nobody can guess.
-fn chance() -> u64 {
-    RandomState::new().hash_one(std::process::id())
-}
-
 fn random_uuid() -> String {
-    uuid(chance(), chance())
+    uuid(entropy::draw(), entropy::draw())
 }
 
 /// A UUID of version 4 (RFC 9562) of these bits, six of which say what it is.

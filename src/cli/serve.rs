@@ -1,7 +1,7 @@
 //! `jobcentre serve`: everything wired together.
 
 use super::config::{Config, Options};
-use super::{complain, constraints, data, files, log, processor};
+use super::{complain, constraints, data, entropy, files, log, processor};
 use crate::engine::Engine;
 use crate::model::core::Door;
 use crate::query::value_max;
@@ -9,7 +9,6 @@ use crate::reactor::query::QueryThread;
 use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
 use crate::server::{Server, Settings};
 use clap::Args;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -74,13 +73,13 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
     let settings = Settings { max_request: config.max_request, max_clients };
-    let entropy = RandomState::new().hash_one(std::process::id());
+    let seed = entropy::draw();
     let (mut clock, wake) = (Clock::start(), Wake::default());
     let engine = if let Some(dir) = &config.data {
-        data::open(dir, config.fsync, entropy, &mut clock, &wake)?
+        data::open(dir, config.fsync, seed, &mut clock, &wake)?
     } else {
         info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
-        Engine::in_memory(entropy)
+        Engine::in_memory(seed)
     };
     let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
     let mut engine = engine.with_queries(Box::new(queries));

@@ -376,7 +376,8 @@ impl Store {
         self.work_off_and_tell(now, fx);
     }
 
-    /// Handles up to `limit` things that are due, the earliest first. O(log n + log d) each.
+    /// Handles up to `limit` things that are due, the earliest first, and what a pass does for
+    /// constraints. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         for _ in 0..limit {
             let Some((_, due)) = self.deadlines.pop_due(now.mono) else { break };
@@ -394,6 +395,7 @@ impl Store {
                 }
             }
         }
+        self.rematch(now);
         self.work_off_and_tell(now, fx);
     }
 

@@ -49,7 +49,7 @@ impl Store {
             Work::Await { id, wait_ms } => self.follow(ticket, id, Some(wait_ms), now, fx),
             Work::Cancel { id } => self.call_off(ticket, id, now, fx),
             Work::Constrain(constraint) => self.constrain(ticket, constraint, now, fx),
-            Work::Free { name } => self.free(ticket, name, fx),
+            Work::Free { name } => self.free(ticket, name, now, fx),
             Work::Constraint { name } => self.show_constraint(ticket, name, fx),
         }
     }

@@ -21,6 +21,7 @@ mod processor;
 mod query;
 mod seeds;
 mod sim;
+mod sockets;
 mod support;
 mod tidy;
 mod transcripts;

@@ -2,11 +2,20 @@
 //! makes so many.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// How often something happened, by its name.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
+
+/// What came of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// A hash of everything that was sent.
+    pub(crate) fingerprint: u64,
+    pub(crate) seen: Seen,
+}
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -56,4 +65,26 @@ pub(crate) fn run_all(usual: u64, events: &[&str], least: u64, run: impl Fn(u64)
         let is_enough = seeds.end - seeds.start < usual || count > least;
         assert!(is_enough, "too tame: '{what}' came {count} times");
     }
+}
+
+/// Replays one run and shows what came of it, or runs all seeds as [`run_all`].
+pub(crate) fn replay_or_run_all(
+    usual: u64,
+    events: &[&str],
+    least: u64,
+    run: impl Fn(u64) -> Summary,
+) {
+    if let Some(seed) = replayed() {
+        println!("seed {seed}: {:#?}", run(seed));
+        return;
+    }
+    run_all(usual, events, least, |seed| run(seed).seen);
+}
+
+/// Asserts that everything that comes of a run follows from its seed.
+pub(crate) fn assert_one_seed_is_one_run<T: PartialEq + Debug>(run: impl Fn(u64) -> T) {
+    for seed in [1, 2, 3, 1_000_003] {
+        assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
+    }
+    assert_ne!(run(1), run(2), "the seed does not matter");
 }

@@ -2,8 +2,9 @@
 
 use super::Syncing;
 use super::compaction::Journal;
-use crate::cells::{Cell, Entry, Group, Sizes, Task, cycle, plain, short, words};
+use crate::cells::{Cell, Entry, Sizes, Task, cycle, plain, short, words};
 use crate::contestants::Contestant::{self, Beanstalkd, JobCentre, Redis};
+use crate::group::Group;
 use crate::metric::{Metric, grouped};
 
 /// The label of a jobcentre that keeps nothing on the disk.

@@ -1,7 +1,8 @@
 //! The cells of the HTTP door.
 
-use crate::cells::{Cell, Entry, Group, Sizes, Task, cycle, plain, short, words};
+use crate::cells::{Cell, Entry, Sizes, Task, cycle, plain, short, words};
 use crate::contestants::Contestant::{self, Echo, Health, JobCentre, Jobq};
+use crate::group::Group;
 use crate::metric::Metric;
 
 /// The lines of the cells `http-*`.

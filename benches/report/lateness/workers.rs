@@ -3,6 +3,7 @@
 
 use super::jobs::{DELAYED, HELD, Jobs, MILLISECOND, NEVER_MS};
 use crate::client::id;
+use crate::socket;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{ErrorKind, Read, Write};
@@ -45,17 +46,9 @@ impl Line {
         open().map_err(|error: std::io::Error| format!("a worker cannot connect: {error}"))
     }
 
-    /// Writes what the socket takes. The rest goes when it is writable again.
+    /// Writes what the socket takes.
     fn flush(&mut self) -> Result<(), String> {
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(count) => drop(self.output.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the server took no more: {error}")),
-            }
-        }
-        Ok(())
+        socket::flush(&self.stream, &mut self.output)
     }
 
     /// Reads once; how much there was.

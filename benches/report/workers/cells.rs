@@ -1,7 +1,8 @@
 //! The cells of LightJQ.
 
-use crate::cells::{Cell, Entry, Group, Sizes, Task};
+use crate::cells::{Cell, Entry, Sizes, Task};
 use crate::contestants::Contestant::JobCentre;
+use crate::group::Group;
 use crate::metric::{Metric, grouped};
 
 /// What must be reached, and what is offered: a little more.

@@ -1,6 +1,7 @@
 //! A connection of the crew: HTTP messages with bodies of a told length, which is all that the
 //! server sends here.
 
+use crate::socket;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io::{ErrorKind, Read, Write};
@@ -47,17 +48,9 @@ impl Line {
         self.output.extend_from_slice(body);
     }
 
-    /// Writes what the socket takes. The rest goes when it is writable again.
+    /// Writes what the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), String> {
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(count) => drop(self.output.drain(..count)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("the server took no more: {error}")),
-            }
-        }
-        Ok(())
+        socket::flush(&self.stream, &mut self.output)
     }
 
     /// Reads what there is. False at the end of the connection.

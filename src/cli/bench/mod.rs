@@ -20,12 +20,11 @@ mod process;
 mod report;
 mod window;
 
-use super::complain;
+use super::{complain, entropy};
 pub(super) use args::Bench;
 use args::Plan;
 pub(super) use clock::{float, seconds};
 use generator::Generator;
-use std::hash::{BuildHasher, RandomState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,8 +34,7 @@ const WRONG_USAGE: u8 = 2;
 impl Bench {
     /// Runs the load and reports.
     pub(super) fn run(&self) -> ExitCode {
-        let entropy = RandomState::new().hash_one(std::process::id());
-        let plan = match self.plan(entropy) {
+        let plan = match self.plan(entropy::draw()) {
             Ok(plan) => plan,
             Err(error) => {
                 complain(&error);

@@ -18,8 +18,10 @@ impl Store {
             let record = &all.rules[rule];
             let place = &self.jobs[record.slot];
             assert_eq!((place.id, place.queue), (id, NONE), "a constraint is not in its place");
-            assert!(all.by_name.contains_key(&record.constraint.name), "one without a name");
+            let found = all.by_name.get(&record.constraint.name);
+            assert_eq!(found, Some(&rule), "a constraint is not found by its name");
         }
+        assert_eq!(all.by_name.len(), all.by_id.len(), "a constraint is found that does not hold");
         for (number, rule) in all.rules.iter() {
             assert!(rule.holds() || !rule.values.is_empty(), "a constraint is remembered in vain");
             for (value, &bucket) in &rule.values {
@@ -32,7 +34,7 @@ impl Store {
         self.check_strands();
         self.check_groups();
         self.check_buckets();
-        let left = !all.dirty.is_empty() || !all.unserved.is_empty();
+        let left = [&all.dirty, &all.unserved, &all.settling].iter().any(|list| !list.is_empty());
         assert!(all.pending || !left, "nobody looks after what is left");
         assert!(all.pending || all.sweep >= all.sweep_until, "a sweep is forgotten");
     }
@@ -154,6 +156,8 @@ impl Store {
             let expected = strands.get(&number).copied().unwrap_or_default();
             assert_eq!(bucket.strands, expected, "a bucket's strands are miscounted");
             assert_eq!(bucket.dirty, all.dirty.contains(&number), "a list and its flag differ");
+            let listed = all.unsettled.contains(&number) || all.settling.contains(&number);
+            assert!(listed || !bucket.unsettled, "a bucket waits on no list");
             asleep += bucket.asleep.len();
             let rule = &all.rules[bucket.rule];
             let most = rule.constraint.max_running;

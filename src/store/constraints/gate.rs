@@ -321,10 +321,10 @@ impl Store {
         self.constraints.mark(bucket);
     }
 
-    /// Does what is to be done because of constraints, up to a bounded number of steps.
+    /// Does what is to be done because of room, up to a bounded number of steps; what serving
+    /// somebody takes comes on top of the last one.
     #[inline(never)]
     pub(in crate::store) fn work_off(&mut self, now: Now, fx: &mut Effects) {
-        self.rematch(now);
         let stop = self.constraints.steps + CONSTRAINT_STEPS;
         loop {
             if self.constraints.steps >= stop {
@@ -364,7 +364,7 @@ impl Store {
     }
 
     /// Serves whoever may be meant by jobs of a queue, wherever he waits. O(shelves), and what is
-    /// handed out.
+    /// handed out or put away.
     fn serve_all(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.queues.get(queue).is_some() {
             self.serve(queue, now, fx);

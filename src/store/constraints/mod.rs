@@ -14,13 +14,20 @@
 //! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
 //! - in a group that is awake exactly its first job is shown.
 //!
-//! Costs: without constraints one test for each put. With them a put pays O(constraints * payload).
-//! What is held back costs nothing: a job of a strand pays O(log n) when it comes, is shown, and
-//! leaves. Whoever takes and finds a job that may not run pays O(k + log n) for its k buckets, puts
-//! a whole strand or group away with it, and nobody meets that again before there was room where it
-//! waits. What room brings about, and what a changed constraint means for the jobs that are there,
-//! is done a bounded number of steps at a time; [`super::Store::next_deadline`] is at once while
-//! some is left.
+//! Costs: without constraints one test for each put. With them a put pays O(conditions * payload),
+//! for the conditions of all constraints: each reads the payload anew. What is held back costs
+//! nothing: a job of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and
+//! finds a job that may not run pays O(k + log n) for its k buckets, puts a whole strand or group
+//! away with it, and nobody meets that again before there was room where it waits. How many he
+//! finds is not bounded: where jobs have values of their own and a limit is lowered, or another
+//! bucket that they share becomes full, the next take of named queues meets all that are shown.
+//!
+//! What room brings about is done a bounded number of steps at a time, behind each command and in
+//! each pass; what a changed constraint means for the jobs that are there a bounded number of jobs
+//! in each pass. [`super::Store::next_deadline`] is at once while some is left.
+//!
+//! A value that jobs have of their own is kept twice in its bucket, beside a strand and a group for
+//! each queue, until the last of its jobs is gone, and with a rate until all tokens are back.
 //!
 //! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
@@ -173,7 +180,8 @@ impl Constraints {
         })
     }
 
-    /// The bucket of a rule for this value, made if need be. O(log b) for its b buckets.
+    /// The bucket of a rule for this value, made if need be. O(log b) comparisons of values for its
+    /// b buckets.
     fn bucket(&mut self, rule: u32, value: Box<[u8]>, now: Now) -> u32 {
         let record = &mut self.rules[rule];
         if let Some(&bucket) = record.values.get(&value) {

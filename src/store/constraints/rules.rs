@@ -1,10 +1,10 @@
 //! How constraints come and go, and what that means for the jobs that are there.
 //!
 //! A constraint holds for every job that is put from then on. The jobs that are there are matched
-//! anew a bounded number at a time, by a sweep over the table of jobs; until it has come to a job,
-//! that goes by the constraints from before. A new constraint lets nothing start before the sweep
-//! has come round: only then is it known how many of its jobs run. Where only the limits of a
-//! constraint change, its buckets and what they have counted stay, and so does what they have
+//! anew a bounded number in each pass, by a sweep over the table of jobs; until it has come to a
+//! job, that goes by the constraints from before. A new constraint lets nothing start before the
+//! sweep has come round: only then is it known how many of its jobs run. Where only the limits of
+//! a constraint change, its buckets and what they have counted stay, and so does what they have
 //! saved up. After a restart, buckets begin empty: what was spent before is not known.
 
 use super::strand::Takers;
@@ -59,6 +59,7 @@ impl Store {
             fx.note(Change::Put(JobSlot(slot), JobId(self.jobs[slot].id)));
             if self.constraints.rules[rule].constraint != *new {
                 self.replace_rule(rule, new, true, now);
+                self.rematch(now);
             }
             return;
         }
@@ -70,17 +71,25 @@ impl Store {
         let id = JobId(self.first_hidden_id);
         let slot = self.add_place(id);
         self.add_rule(id, slot, new, true, now);
+        self.rematch(now);
         fx.note(Change::Put(JobSlot(slot), id));
         fx.answer(ticket, Outcome::Constrained { new: true });
     }
 
     /// Removes a constraint. As [`Store::constrain`].
-    pub(in crate::store) fn free(&mut self, ticket: Ticket, name: &str, fx: &mut Effects) {
+    pub(in crate::store) fn free(
+        &mut self,
+        ticket: Ticket,
+        name: &str,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let Some(&rule) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::NoConstraint);
         };
         let slot = self.constraints.rules[rule].slot;
         let id = self.remove_rule(rule);
+        self.rematch(now);
         fx.note(Change::Gone(JobSlot(slot), id));
         fx.answer(ticket, Outcome::Done);
     }
@@ -165,15 +174,17 @@ impl Store {
         Some(JobSlot(slot))
     }
 
-    /// Everything has come back: it is matched. O(jobs) if there are constraints.
+    /// Everything has come back: it is matched. O(jobs) matches if there are constraints.
     pub(in crate::store) fn settle_constraints(&mut self, now: Now) {
         let mut nobody = Effects::default();
         while self.constraints.is_pending() {
+            self.rematch(now);
             self.work_off(now, &mut nobody);
         }
     }
 
-    /// Which constraints a job that is nowhere has to obey. O(constraints * payload).
+    /// Which constraints a job that is nowhere has to obey. O(conditions of all constraints *
+    /// payload).
     #[inline(never)]
     pub(in crate::store) fn bind(&mut self, slot: u32, now: Now) {
         let buckets = self.buckets_of(slot, now);
@@ -248,8 +259,10 @@ impl Store {
         self.constraints.pending = true;
     }
 
-    /// Matches a bounded number of jobs anew, if that is to be done.
-    pub(super) fn rematch(&mut self, now: Now) {
+    /// Matches a bounded number of jobs anew, if that is to be done: when a constraint has changed,
+    /// and then once in a pass. A pass carries out many commands, and none of them does this.
+    /// O(conditions of all constraints * payload + log n) each.
+    pub(in crate::store) fn rematch(&mut self, now: Now) {
         if self.constraints.sweep >= self.constraints.sweep_until {
             return;
         }
@@ -282,7 +295,7 @@ impl Store {
         }
     }
 
-    /// Matches a job anew. O(constraints * payload + log n).
+    /// Matches a job anew. O(conditions of all constraints * payload + log n).
     fn rematch_job(&mut self, slot: u32, now: Now) {
         let buckets = self.buckets_of(slot, now);
         self.constraints.steps += 1;

@@ -17,13 +17,14 @@ mod shop;
 mod words;
 
 use crate::dice::Dice;
-use crate::seeds::{self, Seen};
+use crate::seeds::{self, Summary};
+use crate::sockets::Closed;
 use client::State;
 use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
 use script::{Author, JOBS_MAX, Profile};
-use shell::{Closed, Shell};
+use shell::Shell;
 use std::hash::Hasher;
 use std::time::Duration;
 use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
@@ -69,13 +70,6 @@ const WANTED: [&str; 35] = [
     "too much was unsent",
     "user_event",
 ];
-
-/// What came of a run.
-#[derive(Debug, PartialEq, Eq)]
-struct Summary {
-    fingerprint: u64,
-    seen: Seen,
-}
 
 /// One run.
 struct Run {
@@ -141,7 +135,7 @@ impl Run {
         self.dice.shuffle(&mut ids);
         for id in ids {
             let socket = &self.shell.sockets[&id];
-            if socket.closed == Closed::Not && !socket.stuck {
+            if socket.closed == Closed::Not && !socket.shell.stuck {
                 if self.dice.percent(40) {
                     self.compose(id);
                 }
@@ -169,7 +163,7 @@ impl Run {
         let id = self.shell.open(door, room);
         let socket = self.shell.sockets.get_mut(&id).unwrap();
         socket.slow = self.dice.percent(self.profile.slow);
-        socket.patient = self.dice.percent(30);
+        socket.shell.patient = self.dice.percent(30);
     }
 
     /// How many jobs there may be once all have said what they were going to say.
@@ -182,7 +176,7 @@ impl Run {
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
         let Some(client) = self.shell.desk.clients.get(&id) else { return };
-        let (door, patient) = (client.door, self.shell.sockets[&id].patient);
+        let (door, patient) = (client.door, self.shell.sockets[&id].shell.patient);
         if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
             return;
         }
@@ -205,40 +199,21 @@ impl Run {
     /// A peer begins to leave in one of the many ways, or falls silent.
     fn leave(&mut self, id: ClientId) {
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        if self.dice.percent(40) {
-            // In the middle of what it had to say.
-            socket.plan.truncate(self.dice.below(socket.plan.len() + 1));
-        }
+        socket.cut_short(&mut self.dice);
         if self.dice.percent(15) {
-            socket.stuck = true;
+            socket.shell.stuck = true;
             return;
         }
-        socket.closed = Closed::Sending;
-        match self.dice.below(5) {
-            0 => {}
-            1 => socket.slow = true,
-            2 => socket.deaf = true,
-            3 => (socket.room, socket.slow) = (0, true),
-            _ => {
-                (socket.closed, socket.deaf) = (Closed::Reset, true);
-                socket.plan.clear();
-            }
-        }
+        socket.leave(&mut self.dice);
     }
 
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
         let dice = &mut self.dice;
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        let most = *dice.pick(&[1, 30, 1_000, 200_000]);
-        let count = dice.between(0, most).min(socket.plan.len());
-        socket.inbox.extend(socket.plan.drain(..count));
-        if !socket.slow {
-            let most = *dice.pick(&[0, 10, 500, 300_000]);
-            socket.room += dice.between(0, most);
-        } else if socket.closed == Closed::Not && dice.percent(3) {
-            socket.slow = false;
-        }
+        let count = socket.draw_arriving(dice);
+        socket.carry(count);
+        socket.room += socket.draw_reading(dice);
     }
 
     /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
@@ -282,7 +257,7 @@ impl Run {
     fn say_goodbye(&mut self) {
         for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
             let socket = self.shell.sockets.get_mut(&id).unwrap();
-            socket.stuck = false;
+            socket.shell.stuck = false;
             while self.shell.sockets[&id].closed == Closed::Not {
                 self.leave(id);
             }
@@ -342,19 +317,12 @@ fn run(seed: u64) -> Summary {
 
 #[test]
 fn all_doors_do_what_the_judge_says() {
-    if let Some(seed) = seeds::replayed() {
-        println!("seed {seed}: {:#?}", run(seed));
-        return;
-    }
-    seeds::run_all(SEEDS, &WANTED, 4, |seed| run(seed).seen);
+    seeds::replay_or_run_all(SEEDS, &WANTED, 4, run);
 }
 
 #[test]
 fn one_seed_is_one_run() {
-    for seed in [1, 2, 3, 1_000_003] {
-        assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
-    }
-    assert_ne!(run(1), run(2), "the seed does not matter");
+    seeds::assert_one_seed_is_one_run(run);
 }
 
 /// The peer's reading is all that happens while a long answer waits, and nothing is behind it.

@@ -5,6 +5,7 @@ use super::desk::Desk;
 use super::script::SETTINGS;
 use crate::dice::Dice;
 use crate::query::Prompt;
+use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
@@ -18,39 +19,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How the peer's sending side ends, or has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
-    Not,
-    /// It has said that it sends nothing more.
-    Sending,
-    /// The connection is torn down: what is unread is lost.
-    Reset,
-}
-
-/// One connection, from both sides.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct Socket {
-    number: u64,
-    /// What the peer has written and the server has not read.
-    pub(super) inbox: Vec<u8>,
-    /// What the peer is going to write.
-    pub(super) plan: Vec<u8>,
-    /// What the server can write before the peer must read.
-    pub(super) room: usize,
-    pub(super) closed: Closed,
-    /// Writing to it fails.
-    pub(super) deaf: bool,
-    /// The peer does not read at the moment.
-    pub(super) slow: bool,
+/// What else is known of a peer, and of what the server has for it.
+#[derive(Default)]
+pub(super) struct Peer {
     /// The peer asks one thing at a time.
     pub(super) patient: bool,
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
-    hung_up: bool,
     /// How much of the server's output the judge has been shown.
     shown: usize,
 }
+
+pub(super) type Socket = sockets::Socket<Peer>;
 
 /// A helper that evaluates queries at once, and tells what it has found when it is told to.
 #[derive(Debug)]
@@ -114,9 +94,9 @@ impl Shell {
         for (&id, socket) in &mut self.sockets {
             let output = self.server.output(id);
             if let Some(client) = self.desk.clients.get_mut(&id) {
-                client.receive(output.get(socket.shown..).unwrap_or_default());
+                client.receive(output.get(socket.shell.shown..).unwrap_or_default());
             }
-            socket.shown = output.len();
+            socket.shell.shown = output.len();
         }
         judge(&mut self.desk);
         for (&id, client) in &mut self.desk.clients {
@@ -134,19 +114,7 @@ impl Shell {
         let id = self.server.handle_open(door, self.now).expect("there is room for all");
         self.desk.open(id, door);
         self.opened += 1;
-        let socket = Socket {
-            number: self.opened,
-            inbox: Vec::new(),
-            plan: Vec::new(),
-            room,
-            closed: Closed::Not,
-            deaf: false,
-            slow: false,
-            patient: false,
-            stuck: false,
-            hung_up: false,
-            shown: 0,
-        };
+        let socket = Socket::new(self.opened, room, Peer::default());
         self.sockets.insert(id, socket);
         id
     }
@@ -241,7 +209,7 @@ impl Shell {
             self.sent.write_u64(socket.number);
             self.sent.write(&output[..count]);
             socket.room -= count;
-            socket.shown -= count;
+            socket.shell.shown -= count;
             self.call(
                 |server, now| server.handle_sent(id, count, now),
                 |desk| desk.sent(id, count),

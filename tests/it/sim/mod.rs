@@ -12,7 +12,8 @@ mod script;
 mod shell;
 
 use crate::dice::Dice;
-use crate::seeds::{self, Seen};
+use crate::seeds::{self, Summary};
+use crate::sockets::Closed;
 use jobcentre::base::limits::{FLUSH_PATIENCE, READ_BUDGET, REFUSED_MAX};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
@@ -22,7 +23,7 @@ use jobcentre::server::{Server, Settings};
 use jobs::{QUEUES, Request};
 use model::Model;
 use script::{Author, Profile, error_of};
-use shell::{Closed, Shell};
+use shell::Shell;
 use std::hash::Hasher;
 
 /// Seeds of an ordinary test run.
@@ -58,13 +59,6 @@ const WANTED: [&str; 27] = [
     "there was no room to refuse",
     "too much was unsent",
 ];
-
-/// What came of a run.
-#[derive(Debug, PartialEq, Eq)]
-struct Summary {
-    fingerprint: u64,
-    seen: Seen,
-}
 
 /// One run.
 struct Run {
@@ -211,37 +205,19 @@ impl Run {
     /// A peer begins to leave in one of the many ways.
     fn leave(&mut self, id: ClientId) {
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        if self.dice.percent(40) {
-            // It leaves in the middle of what it had to say.
-            socket.plan.truncate(self.dice.below(socket.plan.len() + 1));
-        }
-        socket.closed = Closed::Sending;
-        socket.news = true;
-        match self.dice.below(5) {
-            0 => {}
-            1 => socket.slow = true,
-            2 => socket.deaf = true,
-            3 => (socket.room, socket.slow) = (0, true),
-            _ => {
-                (socket.closed, socket.deaf) = (Closed::Reset, true);
-                socket.plan.clear();
-            }
-        }
+        socket.cut_short(&mut self.dice);
+        socket.shell.news = true;
+        socket.leave(&mut self.dice);
     }
 
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
         let dice = &mut self.dice;
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        let most = *dice.pick(&[1, 30, 1_000, 200_000]);
-        let count = dice.between(0, most).min(socket.plan.len());
+        let count = socket.draw_arriving(dice);
         socket.arrive(count);
-        if !socket.slow {
-            let most = *dice.pick(&[0, 10, 500, 300_000]);
-            socket.widen(dice.between(0, most));
-        } else if socket.closed == Closed::Not && dice.percent(3) {
-            socket.slow = false;
-        }
+        let more = socket.draw_reading(dice);
+        socket.widen(more);
     }
 
     /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
@@ -317,19 +293,12 @@ fn run(seed: u64) -> Summary {
 
 #[test]
 fn the_server_does_what_the_judge_says_whatever_happens() {
-    if let Some(seed) = seeds::replayed() {
-        println!("seed {seed}: {:?}", run(seed));
-        return;
-    }
-    seeds::run_all(SEEDS, &WANTED, 4, |seed| run(seed).seen);
+    seeds::replay_or_run_all(SEEDS, &WANTED, 4, run);
 }
 
 #[test]
 fn one_seed_is_one_run() {
-    for seed in [1, 2, 3, 1_000_003] {
-        assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
-    }
-    assert_ne!(run(1), run(2), "the seed does not matter");
+    seeds::assert_one_seed_is_one_run(run);
 }
 
 /// Edges are rare: this one would hardly be met by chance. The client's input is used up when too

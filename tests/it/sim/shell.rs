@@ -6,6 +6,7 @@
 
 use super::model::Model;
 use crate::dice::Dice;
+use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET;
 use jobcentre::base::time::Now;
 use jobcentre::model::core::{Action, Core, Door, Trouble};
@@ -14,52 +15,30 @@ use jobcentre::server::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
-/// How the peer's sending side ends, or has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
-    Not,
-    /// It has said that it sends nothing more.
-    Sending,
-    /// The connection is torn down: what is unread is lost.
-    Reset,
-}
-
-/// One connection, from both sides.
+/// What has happened at a socket, for the shell.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct Socket {
-    pub(super) number: u64,
-    /// What the peer has written and the server has not read.
-    pub(super) inbox: Vec<u8>,
-    /// What the peer is going to write.
-    pub(super) plan: Vec<u8>,
-    /// What the server can write before the peer must read.
-    pub(super) room: usize,
-    pub(super) closed: Closed,
-    /// Writing to it fails.
-    pub(super) deaf: bool,
-    /// The peer does not read at the moment.
-    pub(super) slow: bool,
+pub(super) struct Edges {
     /// Something has happened that the shell has not been told.
     pub(super) news: bool,
     readable: bool,
     writable: bool,
-    hung_up: bool,
     queued: bool,
 }
+
+pub(super) type Socket = sockets::Socket<Edges>;
 
 impl Socket {
     /// The first `count` bytes of the plan arrive, and behind the last one the end, if it ends.
     pub(super) fn arrive(&mut self, count: usize) {
         let ends = self.closed != Closed::Not && count == self.plan.len() && !self.hung_up;
-        self.news |= count > 0 || ends;
-        self.inbox.extend_from_slice(&self.plan[..count]);
-        self.plan.drain(..count);
+        self.shell.news |= count > 0 || ends;
+        self.carry(count);
     }
 
     /// The peer has read, so that there is more room. That is news only if a write had to stop.
     pub(super) fn widen(&mut self, more: usize) {
         self.room += more;
-        self.news |= more > 0 && !self.writable;
+        self.shell.news |= more > 0 && !self.shell.writable;
     }
 }
 
@@ -105,20 +84,8 @@ impl Shell {
         let id = self.server.handle_open(door, self.now)?;
         self.model.open(id, door, refused, self.now);
         self.opened += 1;
-        let socket = Socket {
-            number: self.opened,
-            inbox: Vec::new(),
-            plan: Vec::new(),
-            room,
-            closed: Closed::Not,
-            deaf: false,
-            slow: false,
-            news: false,
-            readable: false,
-            writable: true,
-            hung_up: false,
-            queued: false,
-        };
+        let edges = Edges { news: false, readable: false, writable: true, queued: false };
+        let socket = Socket::new(self.opened, room, edges);
         self.sockets.insert(id, socket);
         Some(id)
     }
@@ -127,13 +94,13 @@ impl Shell {
     /// give, once.
     pub(super) fn note(&mut self, id: ClientId) {
         let socket = self.sockets.get_mut(&id).unwrap();
-        if !std::mem::take(&mut socket.news) {
+        if !std::mem::take(&mut socket.shell.news) {
             return;
         }
         let hung_up = socket.closed != Closed::Not && socket.plan.is_empty();
-        socket.readable |= hung_up || !socket.inbox.is_empty();
-        if (socket.room > 0 || socket.deaf) && !socket.writable {
-            socket.writable = true;
+        socket.shell.readable |= hung_up || !socket.inbox.is_empty();
+        if (socket.room > 0 || socket.deaf) && !socket.shell.writable {
+            socket.shell.writable = true;
             self.flushable.push(id);
         }
         if hung_up && !socket.hung_up {
@@ -163,7 +130,7 @@ impl Shell {
         self.server.handle_stop(self.now);
         self.model.stop(self.now);
         for id in self.sockets.keys().copied().collect::<Vec<_>>() {
-            self.sockets.get_mut(&id).unwrap().readable = true;
+            self.sockets.get_mut(&id).unwrap().shell.readable = true;
             self.enqueue(id);
         }
     }
@@ -215,8 +182,8 @@ impl Shell {
 
     fn enqueue(&mut self, id: ClientId) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if socket.readable && !socket.queued && self.server.wants_input(id) {
-            socket.queued = true;
+        if socket.shell.readable && !socket.shell.queued && self.server.wants_input(id) {
+            socket.shell.queued = true;
             self.runnable.push(id);
         }
     }
@@ -226,8 +193,8 @@ impl Shell {
         dice.shuffle(&mut batch);
         for id in batch {
             let Some(socket) = self.sockets.get_mut(&id) else { continue };
-            socket.queued = false;
-            if !socket.readable || !self.server.wants_input(id) {
+            socket.shell.queued = false;
+            if !socket.shell.readable || !self.server.wants_input(id) {
                 continue;
             }
             if socket.closed == Closed::Reset && dice.percent(70) {
@@ -240,7 +207,7 @@ impl Shell {
             let budget = dice.between(1, most);
             let count = socket.inbox.len().min(budget);
             let full = count == budget || socket.hung_up;
-            socket.readable = full && count > 0;
+            socket.shell.readable = full && count > 0;
             let at_end = socket.closed != Closed::Not && socket.plan.is_empty();
             if count > 0 {
                 let bytes = socket.inbox[..count].to_vec();
@@ -275,7 +242,7 @@ impl Shell {
         self.compare(id);
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let output = self.server.output(id);
-        if output.is_empty() || !socket.writable {
+        if output.is_empty() || !socket.shell.writable {
             return;
         }
         if socket.deaf {
@@ -283,7 +250,7 @@ impl Shell {
             self.model.broken(id, self.now);
         } else {
             let count = output.len().min(socket.room);
-            socket.writable = count == output.len();
+            socket.shell.writable = count == output.len();
             if count == 0 {
                 return;
             }

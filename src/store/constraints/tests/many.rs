@@ -122,6 +122,32 @@ fn a_change_reaches_existing_jobs_a_bounded_number_at_a_time() {
     shop.store.check_invariants();
 }
 
+/// A pass carries out many commands: the sweep goes on with the pass, not with each of them.
+#[test]
+fn a_sweep_goes_on_once_a_pass_however_much_is_asked() {
+    let mut shop = Shop::new();
+    for _ in 0..3 * REMATCHED_JOBS {
+        shop.put("q", "{}");
+    }
+    shop.constrain(&on("c", "q").running(2));
+    let begun = shop.store.constraints.sweep;
+    for _ in 0..10 {
+        let job = shop.put("free", "{}");
+        assert_eq!(shop.take(1, &["free"]), Some(job));
+        shop.delete(job);
+    }
+    assert_eq!(shop.store.constraints.sweep, begun);
+    assert_eq!(shop.store.next_deadline(), Some(Mono(0)), "it goes on in the next pass");
+    shop.fx.clear();
+    shop.store.expire(64, shop.now, &mut shop.fx);
+    let (round, place) = shop.store.constraints.sweep;
+    assert_eq!((round, place - begun.1), (begun.0, u32::try_from(REMATCHED_JOBS).unwrap()));
+    shop.settle();
+    assert!(shop.take(1, &["q"]).is_some() && shop.take(1, &["q"]).is_some());
+    assert_eq!(shop.take(1, &["q"]), None);
+    shop.store.check_invariants();
+}
+
 /// A refill wakes many queues: a bounded number at a time, and all in the end.
 #[test]
 fn room_wakes_a_bounded_number_of_queues_at_a_time() {

@@ -1,0 +1,96 @@
+//! Sockets made of memory, for the simulators that cut what clients say at any byte: the peer's
+//! side, which is the same for every door. What a simulated shell knows of a socket besides is its
+//! own affair.
+
+use crate::dice::Dice;
+
+/// How the peer's sending side ends, or has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    Not,
+    /// It has said that it sends nothing more.
+    Sending,
+    /// The connection is torn down: what is unread is lost.
+    Reset,
+}
+
+/// One connection, from both sides.
+pub(crate) struct Socket<S> {
+    pub(crate) number: u64,
+    /// What the peer has written and the server has not read.
+    pub(crate) inbox: Vec<u8>,
+    /// What the peer is going to write.
+    pub(crate) plan: Vec<u8>,
+    /// What the server can write before the peer must read.
+    pub(crate) room: usize,
+    pub(crate) closed: Closed,
+    /// Writing to it fails.
+    pub(crate) deaf: bool,
+    /// The peer does not read at the moment.
+    pub(crate) slow: bool,
+    /// The server was told that the peer has closed its end.
+    pub(crate) hung_up: bool,
+    /// What the shell knows of it.
+    pub(crate) shell: S,
+}
+
+impl<S> Socket<S> {
+    pub(crate) fn new(number: u64, room: usize, shell: S) -> Self {
+        Self {
+            number,
+            inbox: Vec::new(),
+            plan: Vec::new(),
+            room,
+            closed: Closed::Not,
+            deaf: false,
+            slow: false,
+            hung_up: false,
+            shell,
+        }
+    }
+
+    /// The first `count` bytes of the plan arrive.
+    pub(crate) fn carry(&mut self, count: usize) {
+        self.inbox.extend(self.plan.drain(..count));
+    }
+
+    /// How much of the plan the network carries now.
+    pub(crate) fn draw_arriving(&self, dice: &mut Dice) -> usize {
+        let most = *dice.pick(&[1, 30, 1_000, 200_000]);
+        dice.between(0, most).min(self.plan.len())
+    }
+
+    /// How much the peer reads now, if it reads.
+    pub(crate) fn draw_reading(&mut self, dice: &mut Dice) -> usize {
+        if !self.slow {
+            let most = *dice.pick(&[0, 10, 500, 300_000]);
+            return dice.between(0, most);
+        }
+        if self.closed == Closed::Not && dice.percent(3) {
+            self.slow = false;
+        }
+        0
+    }
+
+    /// Perhaps the peer is going to stop in the middle of what it had to say.
+    pub(crate) fn cut_short(&mut self, dice: &mut Dice) {
+        if dice.percent(40) {
+            self.plan.truncate(dice.below(self.plan.len() + 1));
+        }
+    }
+
+    /// The peer begins to leave in one of the many ways.
+    pub(crate) fn leave(&mut self, dice: &mut Dice) {
+        self.closed = Closed::Sending;
+        match dice.below(5) {
+            0 => {}
+            1 => self.slow = true,
+            2 => self.deaf = true,
+            3 => (self.room, self.slow) = (0, true),
+            _ => {
+                (self.closed, self.deaf) = (Closed::Reset, true);
+                self.plan.clear();
+            }
+        }
+    }
+}
