@@ -205,8 +205,20 @@ impl Happening {
 }
 
 impl PartialEq for EventLog {
+    /// O(events) behind those that both share; most logs differ in when something happened last.
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.oldest_first() == other.oldest_first()
+        let (mut one, mut two) = (&self.newest, &other.newest);
+        let same = self.len() == other.len();
+        while let (true, Some(a), Some(b)) = (same, one, two) {
+            if Arc::ptr_eq(a, b) {
+                return true;
+            }
+            if a.event.at != b.event.at || a.event.what != b.event.what {
+                return false;
+            }
+            (one, two) = (&a.before.newest, &b.before.newest);
+        }
+        same
     }
 }
 
@@ -257,6 +269,29 @@ mod tests {
             ["job_taken",{"timestamp":"4"}],["job_due",{"timestamp":"5"}]]"#;
         let expected: String = expected.split_whitespace().collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn logs_are_equal_if_all_events_are() {
+        let event = |what, at| Event { what, at };
+        let log = |at| EventLog::default().with(event(Happening::Created, at));
+        let (one, two) = (log(1), log(1));
+        let due = event(Happening::Due, 2);
+        assert_eq!(one, two);
+        assert_eq!(one.with(due.clone()), one.with(due.clone()));
+        assert_eq!(one.with(due.clone()), two.with(due.clone()));
+        assert_eq!(EventLog::default(), EventLog::default());
+        for other in [
+            EventLog::default(),
+            one.clone(),
+            one.with(due.clone()).with(due.clone()),
+            log(2).with(due.clone()),
+            one.with(event(Happening::Due, 3)),
+            one.with(event(Happening::Kicked, 2)),
+        ] {
+            assert_ne!(one.with(due.clone()), other);
+            assert_ne!(other, two.with(due.clone()));
+        }
     }
 
     #[test]

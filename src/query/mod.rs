@@ -27,6 +27,7 @@ mod check;
 mod evaluate;
 mod like;
 mod narrow;
+mod refused;
 mod rows;
 mod table;
 mod texts;
