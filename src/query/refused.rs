@@ -17,6 +17,10 @@ const REMEMBERED: usize = 4;
 /// stop.
 const BRIEF: usize = 4096;
 
+/// Rows in a row that are remembered in vain: then for [`REST`] of them nothing is tried.
+const PATIENCE: u32 = 64;
+const REST: u32 = 1024;
+
 /// The columns that rows have in common at times, as bits.
 const COMMON: u32 = 1 << STATE | 1 << EVENTS | 1 << MODIFIED | 1 << QUEUE | 1 << URGENCY;
 
@@ -25,15 +29,24 @@ const COMMON: u32 = 1 << STATE | 1 << EVENTS | 1 << MODIFIED | 1 << QUEUE | 1 <<
 pub(super) struct Refused<'a> {
     /// With the bits of the columns that they were asked for; what was of use last comes first.
     rows: [Option<(u32, &'a Row)>; REMEMBERED],
+    /// Rows that were remembered since one was last covered.
+    vain: u32,
+    /// Rows that are not to be remembered.
+    rest: u32,
 }
 
 impl<'a> Refused<'a> {
     /// SQLite asked for these columns of a row and has gone on to the next one. O(1).
     #[inline]
     pub(super) fn note(&mut self, row: &'a Row, asked: u32) {
-        if asked != 0 && asked & !COMMON == 0 && is_brief(row) {
+        if self.rest > 0 {
+            self.rest -= 1;
+        } else if self.vain == PATIENCE {
+            *self = Self { rest: REST, ..Self::default() };
+        } else if asked != 0 && asked & !COMMON == 0 && is_brief(row) {
             self.rows.rotate_right(1);
             self.rows[0] = Some((asked, row));
+            self.vain += 1;
         }
     }
 
@@ -53,6 +66,7 @@ impl<'a> Refused<'a> {
         if at > 0 {
             self.rows[..=at].rotate_right(1);
         }
+        self.vain = 0;
         true
     }
 }
@@ -103,6 +117,26 @@ mod tests {
         let mut refused = Refused::default();
         refused.note(&one, 1 << STATE | 1 << EVENTS);
         assert!(refused.covers(&one) && !refused.covers(&two));
+    }
+
+    #[test]
+    fn what_is_in_vain_is_left_for_a_while() {
+        let rows: Vec<_> = (0..).map(|id| row(id, "")).take(PATIENCE as usize + 1).collect();
+        let mut refused = Refused::default();
+        for row in &rows[1..] {
+            refused.note(row, 1 << MODIFIED);
+        }
+        assert!(refused.covers(rows.last().unwrap()));
+        for row in &rows {
+            assert!(!refused.is_empty());
+            refused.note(row, 1 << MODIFIED);
+        }
+        for _ in 0..REST {
+            assert!(refused.is_empty());
+            refused.note(&rows[0], 1 << MODIFIED);
+        }
+        refused.note(&rows[0], 1 << MODIFIED);
+        assert!(refused.covers(&rows[0]) && !refused.covers(&rows[1]));
     }
 
     #[test]

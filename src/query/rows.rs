@@ -112,9 +112,7 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
             push_json(made, &row.payload);
             ValueRef::Text(made)
         }
-        Encoding::Json | Encoding::JsonLine if row.payload.trim_ascii() == b"null" => {
-            ValueRef::Null
-        }
+        Encoding::Json | Encoding::JsonLine if is_null(&row.payload) => ValueRef::Null,
         Encoding::Json | Encoding::JsonLine => ValueRef::Text(&row.payload),
         Encoding::Packet { key_len } => {
             made.clear();
@@ -122,6 +120,12 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
             ValueRef::Text(made)
         }
     }
+}
+
+/// Whether a JSON text is `null`, which few begin like.
+#[inline]
+fn is_null(text: &[u8]) -> bool {
+    !matches!(text.first(), Some(b'{' | b'[' | b'"')) && text.trim_ascii() == b"null"
 }
 
 fn events<'a>(row: &Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {

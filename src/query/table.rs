@@ -211,6 +211,7 @@ unsafe impl VTabCursor for Cursor {
 }
 
 /// The value of a column as SQLite is shown it.
+#[inline]
 fn shown<'a>(
     row: &'a Row,
     column: c_int,
@@ -228,12 +229,19 @@ fn shown<'a>(
 
 impl Cursor {
     /// Goes on to the next row that may match, from here.
+    #[inline]
     fn pass_over(&mut self) -> Result<()> {
+        let all = self.narrowing.is_empty();
+        match &self.walk {
+            Some(walk) if !all || !walk.refused.is_empty() => self.leave_out(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same where some rows may be left out.
+    fn leave_out(&mut self) -> Result<()> {
         let made = self.made.get_mut();
         let Some(walk) = &mut self.walk else { return Ok(()) };
-        if self.narrowing.is_empty() && walk.refused.is_empty() {
-            return Ok(());
-        }
         loop {
             if !walk.is_refused() {
                 let Some(row) = walk.here() else { return Ok(()) };
