@@ -1,10 +1,10 @@
 //! What a cursor leaves out by itself: rows that are to SQLite just what one was that it refused.
 //!
 //! Whether a row matches follows from the columns that it is asked for, because what a query may
-//! call gives the same for the same arguments (the time is that of the scan). So a row that has
-//! the same in all columns that a refused one was asked for would be asked for the same, and be
-//! refused too. Few states, and logs of jobs that were put or moved together, make most rows of a
-//! queue.
+//! call gives the same for the same arguments (or was called at another moment of the same scan).
+//! So a row that has the same in all columns that a refused one was asked for would be asked for
+//! no other, and be refused too. Rows of a queue have few states, and jobs that were put or moved
+//! together have the same log.
 
 use super::rows::{EVENTS, MODIFIED, QUEUE, STATE, URGENCY};
 use crate::model::row::Row;

@@ -8,7 +8,7 @@ use jobcentre::model::query::{Expr, Op};
 use jobcentre::model::row::{Row, Rows};
 use std::sync::Arc;
 
-/// Of three logs two are made anew for each row and alike; others differ from them in one thing.
+/// Most logs are alike, though each is made anew; the others differ from them in one thing.
 fn log(number: u64) -> EventLog {
     let old = || Arc::from(*b"null");
     let moved = |new: &[u8]| Happening::Advanced { old: old(), new: Arc::from(new) };
@@ -37,8 +37,16 @@ fn log(number: u64) -> EventLog {
 fn rows() -> Rows {
     snapshot((0..300).map(|number| {
         let payload = format!("{{\"n\":{}}}", number % 40);
-        let state = ["null", "[\"A\"]", "[\"A\"]", "[\"B\"]"][number as usize % 4];
-        let urgency = ["5", "5.0", "7"][number as usize % 3];
+        let state = match number % 4 {
+            0 => "null",
+            1 | 2 => "[\"A\"]",
+            _ => "[\"B\"]",
+        };
+        let urgency = match number % 3 {
+            0 => "5",
+            1 => "5.0",
+            _ => "7",
+        };
         Row {
             events: log(number),
             urgency: (number % 5 > 0).then(|| urgency.into()),
