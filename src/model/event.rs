@@ -156,57 +156,80 @@ pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
 
 /// Writes an event and a comma.
 fn write_event(event: &Event, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"[\"");
-    out.extend_from_slice(event.what.tag().as_bytes());
+    out.extend_from_slice(event.what.names().1.as_bytes());
     match &event.what {
         Happening::Advanced { old, new } => {
-            out.extend_from_slice(b"\",{\"old\":");
             out.extend_from_slice(old);
             out.extend_from_slice(b",\"new\":");
             out.extend_from_slice(new);
             out.extend_from_slice(b",\"timestamp\":\"");
         }
         Happening::User(text) => {
-            out.extend_from_slice(b"\",{\"event\":");
             out.extend_from_slice(text);
             out.extend_from_slice(b",\"timestamp\":\"");
         }
         Happening::Taken { by: Some(client) } => {
-            out.extend_from_slice(b"\",{\"by\":");
             out.extend_from_slice(itoa::Buffer::new().format(client.index).as_bytes());
             out.extend_from_slice(b",\"timestamp\":\"");
         }
-        _ => out.extend_from_slice(b"\",{\"timestamp\":\""),
+        _ => {}
     }
     out.extend_from_slice(itoa::Buffer::new().format(event.at).as_bytes());
     out.extend_from_slice(b"\"}],");
+}
+
+/// A tag, and the text of an event with it up to its first value.
+macro_rules! names {
+    ($tag:literal, $before:literal) => {
+        ($tag, concat!("[\"", $tag, "\",{", $before))
+    };
+    ($tag:literal) => {
+        names!($tag, "\"timestamp\":\"")
+    };
 }
 
 impl Happening {
     /// What it is called where it is shown.
     #[must_use]
     pub fn tag(&self) -> &'static str {
+        self.names().0
+    }
+
+    fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Self::Created => "job_created",
-            Self::Advanced { .. } => "job_state_advanced",
-            Self::User(_) => "user_event",
-            Self::Taken { .. } => "job_taken",
-            Self::Aborted => "job_aborted",
-            Self::Abandoned => "job_abandoned",
-            Self::Expired => "job_expired",
-            Self::Failed => "job_failed",
-            Self::Retried => "job_retried",
-            Self::Finished => "job_finished",
-            Self::Buried => "job_buried",
-            Self::Kicked => "job_kicked",
-            Self::Due => "job_due",
+            Self::Created => names!("job_created"),
+            Self::Advanced { .. } => names!("job_state_advanced", "\"old\":"),
+            Self::User(_) => names!("user_event", "\"event\":"),
+            Self::Taken { by: Some(_) } => names!("job_taken", "\"by\":"),
+            Self::Taken { by: None } => names!("job_taken"),
+            Self::Aborted => names!("job_aborted"),
+            Self::Abandoned => names!("job_abandoned"),
+            Self::Expired => names!("job_expired"),
+            Self::Failed => names!("job_failed"),
+            Self::Retried => names!("job_retried"),
+            Self::Finished => names!("job_finished"),
+            Self::Buried => names!("job_buried"),
+            Self::Kicked => names!("job_kicked"),
+            Self::Due => names!("job_due"),
         }
     }
 }
 
 impl PartialEq for EventLog {
+    /// O(events) behind those that both share; most logs differ in when something happened last.
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.oldest_first() == other.oldest_first()
+        let (mut one, mut two) = (&self.newest, &other.newest);
+        let same = self.len() == other.len();
+        while let (true, Some(a), Some(b)) = (same, one, two) {
+            if Arc::ptr_eq(a, b) {
+                return true;
+            }
+            if a.event.at != b.event.at || a.event.what != b.event.what {
+                return false;
+            }
+            (one, two) = (&a.before.newest, &b.before.newest);
+        }
+        same
     }
 }
 
@@ -257,6 +280,29 @@ mod tests {
             ["job_taken",{"timestamp":"4"}],["job_due",{"timestamp":"5"}]]"#;
         let expected: String = expected.split_whitespace().collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn logs_are_equal_if_all_events_are() {
+        let event = |what, at| Event { what, at };
+        let log = |at| EventLog::default().with(event(Happening::Created, at));
+        let (one, two) = (log(1), log(1));
+        let due = event(Happening::Due, 2);
+        assert_eq!(one, two);
+        assert_eq!(one.with(due.clone()), one.with(due.clone()));
+        assert_eq!(one.with(due.clone()), two.with(due.clone()));
+        assert_eq!(EventLog::default(), EventLog::default());
+        for other in [
+            EventLog::default(),
+            one.clone(),
+            one.with(due.clone()).with(due.clone()),
+            log(2).with(due.clone()),
+            one.with(event(Happening::Due, 3)),
+            one.with(event(Happening::Kicked, 2)),
+        ] {
+            assert_ne!(one.with(due.clone()), other);
+            assert_ne!(other, two.with(due.clone()));
+        }
     }
 
     #[test]

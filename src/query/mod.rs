@@ -15,6 +15,8 @@
 //!   too (a long column, `texts`), and what may be called between two questions is bounded
 //!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is to, if not at once.
 //! - A column that a query does not use is not made.
+//! - The result is that of SQLite's looking at every row. It is shown fewer: not those that a
+//!   comparison rules out (`narrow`), nor those like one that it has refused (`refused`).
 //!
 //! What SQLite cannot say of a single row: where JSON is malformed to it (nested deeper than 1,000,
 //! or no JSON at all in a part that was taken out as JSON) the row does not match, and the query
@@ -27,6 +29,7 @@ mod check;
 mod evaluate;
 mod like;
 mod narrow;
+mod refused;
 mod rows;
 mod table;
 mod texts;

@@ -25,9 +25,11 @@ pub(super) const COLUMNS: &str = "(SELECT id, payload, state, events, modified, 
 pub(super) const HERE: c_int = 7;
 
 const PAYLOAD: c_int = 1;
-const STATE: c_int = 2;
-const EVENTS: c_int = 3;
-const QUEUE: c_int = 5;
+pub(super) const STATE: c_int = 2;
+pub(super) const EVENTS: c_int = 3;
+pub(super) const MODIFIED: c_int = 4;
+pub(super) const QUEUE: c_int = 5;
+pub(super) const URGENCY: c_int = 6;
 
 /// Whether a column holds nothing but texts.
 pub(super) fn is_text(column: c_int) -> bool {
@@ -49,9 +51,9 @@ pub(super) fn value<'a>(row: &'a Row, column: c_int, made: &'a mut Vec<u8>) -> V
         STATE if *row.state == *b"null" => ValueRef::Null,
         STATE => ValueRef::Text(&row.state),
         EVENTS => events(row, made),
-        4 => integer(row.modified),
+        MODIFIED => integer(row.modified),
         QUEUE => queue(row, made),
-        6 => urgency(row),
+        URGENCY => urgency(row),
         _ => ValueRef::Null,
     }
 }
@@ -110,9 +112,7 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
             push_json(made, &row.payload);
             ValueRef::Text(made)
         }
-        Encoding::Json | Encoding::JsonLine if row.payload.trim_ascii() == b"null" => {
-            ValueRef::Null
-        }
+        Encoding::Json | Encoding::JsonLine if is_null(&row.payload) => ValueRef::Null,
         Encoding::Json | Encoding::JsonLine => ValueRef::Text(&row.payload),
         Encoding::Packet { key_len } => {
             made.clear();
@@ -120,6 +120,12 @@ fn payload<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
             ValueRef::Text(made)
         }
     }
+}
+
+/// Whether a JSON text is `null`, which few begin like.
+#[inline]
+fn is_null(text: &[u8]) -> bool {
+    !matches!(text.first(), Some(b'{' | b'[' | b'"')) && text.trim_ascii() == b"null"
 }
 
 fn events<'a>(row: &Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {

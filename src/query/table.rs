@@ -10,6 +10,7 @@
 
 use super::Stop;
 use super::narrow::{self, Narrowing};
+use super::refused::Refused;
 use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
@@ -143,7 +144,7 @@ unsafe impl VTab<'_> for Table {
             walk: None,
             narrowing: Narrowing::default(),
             ordinal: 0,
-            asked: Cell::new(false),
+            asked: Cell::new(0),
             made: RefCell::default(),
             found: RefCell::default(),
         })
@@ -159,8 +160,8 @@ struct Cursor {
     walk: Option<Walk>,
     narrowing: Narrowing,
     ordinal: i64,
-    /// Whether a column of this row was.
-    asked: Cell<bool>,
+    /// Bits of the columns that this row was asked for.
+    asked: Cell<u32>,
     /// The text that was made last, in memory that is used again.
     made: RefCell<Vec<u8>>,
     found: RefCell<Vec<Arc<Row>>>,
@@ -174,16 +175,16 @@ unsafe impl VTabCursor for Cursor {
             (scan.rows.clone(), scan.from)
         };
         self.walk = Some(Walk::new(rows, from));
-        (self.ordinal, self.asked) = (0, Cell::new(false));
+        (self.ordinal, self.asked) = (0, Cell::new(0));
         self.narrowing = Narrowing::new(plan, values);
         self.pass_over()
     }
 
     fn next(&mut self) -> Result<()> {
-        self.asked.set(false);
+        let asked = self.asked.take();
         self.ordinal += 1;
         if let Some(walk) = &mut self.walk {
-            walk.advance();
+            walk.leave(asked);
         }
         self.pass_over()
     }
@@ -194,13 +195,10 @@ unsafe impl VTabCursor for Cursor {
 
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
         let Some(row) = self.here() else { return Ok(()) };
+        self.asked.set(self.asked.get() | 1 << column);
         if column == HERE {
             self.found.borrow_mut().push(Arc::clone(row));
             return Ok(());
-        }
-        self.asked.set(true);
-        if let Some(walk) = &self.walk {
-            walk.note_use(column);
         }
         let mut made = self.made.borrow_mut();
         let value = shown(row, column, &mut made, self.value_max, &self.stop)?;
@@ -213,6 +211,7 @@ unsafe impl VTabCursor for Cursor {
 }
 
 /// The value of a column as SQLite is shown it.
+#[inline]
 fn shown<'a>(
     row: &'a Row,
     column: c_int,
@@ -230,26 +229,35 @@ fn shown<'a>(
 
 impl Cursor {
     /// Goes on to the next row that may match, from here.
+    #[inline]
     fn pass_over(&mut self) -> Result<()> {
-        if self.narrowing.is_empty() {
-            return Ok(());
+        let all = self.narrowing.is_empty();
+        match &self.walk {
+            Some(walk) if !all || !walk.refused.is_empty() => self.leave_out(),
+            _ => Ok(()),
         }
+    }
+
+    /// The same where some rows may be left out.
+    fn leave_out(&mut self) -> Result<()> {
         let made = self.made.get_mut();
         let Some(walk) = &mut self.walk else { return Ok(()) };
-        while let Some(row) = walk.here() {
-            let value = |column, see: &mut dyn FnMut(ValueRef<'_>) -> Result<bool>| {
-                walk.note_use(column);
-                see(shown(row, column, made, self.value_max, &self.stop)?)
-            };
-            if self.narrowing.admits(value, &self.stop)? {
-                return Ok(());
+        loop {
+            if !walk.is_refused() {
+                let Some(row) = walk.here() else { return Ok(()) };
+                let value = |column, see: &mut dyn FnMut(ValueRef<'_>) -> Result<bool>| {
+                    walk.note_use(1_u32 << column);
+                    see(shown(row, column, made, self.value_max, &self.stop)?)
+                };
+                if self.narrowing.admits(value, &self.stop)? {
+                    return Ok(());
+                }
             }
             walk.advance();
             if walk.at == 0 && (self.stop)() {
                 return Err(stopped());
             }
         }
-        Ok(())
     }
 
     #[inline]
@@ -263,7 +271,7 @@ impl Drop for Cursor {
         let place = match (&self.walk, self.here()) {
             (None, _) => Place::Nowhere,
             (Some(_), None) => Place::End,
-            (Some(_), Some(row)) => Place::At(row.key(), self.asked.get()),
+            (Some(_), Some(row)) => Place::At(row.key(), self.asked.get() & !(1 << HERE) != 0),
         };
         let mut scan = self.shared.lock();
         scan.place = place;
@@ -279,6 +287,8 @@ struct Walk {
     at: usize,
     /// Bits of the columns that rows were asked for.
     used: Cell<u32>,
+    /// What rows are compared with before SQLite sees them.
+    refused: Refused<'static>,
     /// Those behind the window.
     rest: RangedIter<'static, RowKey, Arc<Row>, DefaultSharedPtr>,
     /// What all of the above borrows from. Never changed, and the last to be dropped.
@@ -296,7 +306,8 @@ impl Walk {
         let lasting: &'static Rows = unsafe { &*Arc::as_ptr(&rows) };
         let rest = lasting.range((from, Bound::Unbounded));
         let window = Vec::with_capacity(WINDOW);
-        let mut walk = Self { window, at: 0, used: Cell::new(0), rest, _rows: rows };
+        let (used, refused) = (Cell::new(0), Refused::default());
+        let mut walk = Self { window, at: 0, used, refused, rest, _rows: rows };
         walk.refill();
         walk
     }
@@ -307,8 +318,25 @@ impl Walk {
     }
 
     #[inline]
-    fn note_use(&self, column: c_int) {
-        self.used.set(self.used.get() | 1 << column);
+    fn note_use(&self, columns: u32) {
+        self.used.set(self.used.get() | columns);
+    }
+
+    /// Whether this row is like one that SQLite refused.
+    #[inline]
+    fn is_refused(&mut self) -> bool {
+        self.window.get(self.at).is_some_and(|row| self.refused.covers(row))
+    }
+
+    /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would
+    /// have asked for [`HERE`].
+    #[inline]
+    fn leave(&mut self, asked: u32) {
+        self.note_use(asked);
+        if let Some(row) = self.window.get(self.at) {
+            self.refused.note(row, asked);
+        }
+        self.advance();
     }
 
     #[inline]

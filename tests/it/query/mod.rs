@@ -1,5 +1,6 @@
 //! Queries: what is refused, that all else gives just what SQLite gives, and that all of it ends.
 
+mod alike;
 mod attacks;
 mod engine;
 mod plain;

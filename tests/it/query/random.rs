@@ -3,7 +3,7 @@
 
 use super::{evaluator, query, row, snapshot, text};
 use crate::dice::Dice;
-use jobcentre::model::event::write_events;
+use jobcentre::model::event::{Event, EventLog, Happening, write_events};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::row::Rows;
 use jobcentre::query::{Fault, Work};
@@ -141,6 +141,20 @@ fn side(dice: &mut Dice) -> Expr {
     }
 }
 
+/// A log that other rows have too.
+fn common_log(dice: &mut Dice) -> EventLog {
+    let mut log = EventLog::default();
+    for _ in 0..dice.below(3) {
+        let what = match dice.below(3) {
+            0 => Happening::Created,
+            1 => Happening::User(Box::from(*b"[5]")),
+            _ => Happening::Advanced { old: Arc::from(*b"null"), new: Arc::from(*b"\"a\"") },
+        };
+        log = log.with(Event { what, at: dice.below(2) as u64 });
+    }
+    log
+}
+
 fn rows(dice: &mut Dice) -> Rows {
     let count = *dice.pick(&[1, 5, 40, 1024, 1100]);
     snapshot((0..count).map(|number| {
@@ -152,6 +166,9 @@ fn rows(dice: &mut Dice) -> Rows {
         let mut row = row(number, &json(dice, 3), &state);
         let urgency = dice.word(&["", "0", "5", "-3", "9223372036854775808"]);
         row.urgency = (!urgency.is_empty()).then(|| urgency.into());
+        if dice.percent(60) {
+            row.events = common_log(dice);
+        }
         row
     }))
 }

@@ -1,0 +1,98 @@
+//! Rows that have much in common: one that was refused says nothing of those that differ in what
+//! matters. The judge sees every row alone.
+
+use super::{evaluator, query, row, run, snapshot, text};
+use jobcentre::model::event::{Event, EventLog, Happening};
+use jobcentre::model::id::ClientId;
+use jobcentre::model::query::{Expr, Op};
+use jobcentre::model::row::{Row, Rows};
+use std::sync::Arc;
+
+/// Most logs are alike, though each is made anew; the others differ from them in one thing.
+fn log(number: u64) -> EventLog {
+    let old = || Arc::from(*b"null");
+    let moved = |new: &[u8]| Happening::Advanced { old: old(), new: Arc::from(new) };
+    let user = |text: &[u8]| Happening::User(Box::from(text));
+    let by = |index| Happening::Taken { by: Some(ClientId { index, generation: 1 }) };
+    let (what, at) = match number % 24 {
+        1 => (moved(b"[\"A\"]"), 9),
+        2 => (moved(b"[\"B\"]"), 8),
+        3 => (user(b"1"), 8),
+        4 => (user(b"2"), 8),
+        5 => (by(1), 8),
+        6 => (by(2), 8),
+        7 => (Happening::Taken { by: None }, 8),
+        8 => (Happening::Created, 8),
+        _ => (moved(b"[\"A\"]"), 8),
+    };
+    let created = if number.is_multiple_of(9) { 3 } else { 2 };
+    let log = EventLog::default().with(Event { what: Happening::Created, at: created });
+    let log = if number.is_multiple_of(10) { log } else { log.with(Event { what, at }) };
+    match number % 12 {
+        11 => log.with(Event { what: Happening::Kicked, at: 9 }),
+        _ => log,
+    }
+}
+
+fn rows() -> Rows {
+    snapshot((0..300).map(|number| {
+        let payload = format!("{{\"n\":{}}}", number % 40);
+        let state = match number % 4 {
+            0 => "null",
+            1 | 2 => "[\"A\"]",
+            _ => "[\"B\"]",
+        };
+        let urgency = match number % 3 {
+            0 => "5",
+            1 => "5.0",
+            _ => "7",
+        };
+        Row {
+            events: log(number),
+            urgency: (number % 5 > 0).then(|| urgency.into()),
+            queue: if number.is_multiple_of(7) { Arc::from(*b"p") } else { Arc::from(*b"q") },
+            modified: number / 30,
+            ..row(number, &payload, state)
+        }
+    }))
+}
+
+#[test]
+fn what_is_refused_does_not_take_others_with_it() {
+    let rows = rows();
+    let mut evaluator = evaluator();
+    for expression in [
+        "json_extract(state, '$[0]') = 'B'",
+        "json_extract(state, '$[0]') = 'B' OR payload LIKE '%:7}'",
+        "json_extract(state, '$[0]') = 'A' AND payload LIKE '%:3_}'",
+        "CASE state WHEN '[\"A\"]' THEN id % 7 = 0 ELSE pri > 5 END",
+        "json_array_length(events) > 2",
+        "json_array_length(events) < 2",
+        "json_extract(events, '$[0][1].timestamp') = '3'",
+        "json_extract(events, '$[#-1][1].timestamp') = '9'",
+        "json_extract(events, '$[1][1].new[0]') = 'B'",
+        "json_extract(events, '$[1][1].event') = 2",
+        "json_extract(events, '$[1][1].by') = 2",
+        "json_extract(events, '$[1][0]') = 'job_created'",
+        "instr(events, 'job_taken') AND json_extract(state, '$[0]') = 'B'",
+        "length(events) % 2 AND modified % 3 = 1",
+        "modified > 5 OR pri > 6",
+        "pri + 0 = 5 AND pri IS NOT 5",
+        "queue || '' = 'p'",
+        "queue || '' = 'p' OR id = 100",
+        "coalesce(state, pri) = 7",
+        "length(state) = 5 AND typeof(pri) = 'null'",
+        // Some rows are malformed here.
+        "json_extract(coalesce(pri, state) || '', '$[0]') = 'A'",
+        "json_extract(iif(modified = 3, 'x', state), '$[0]') = 'B'",
+    ] {
+        let query = query([(text(expression), Op::Is, Expr::Bool(true))]);
+        let mut alone = Vec::new();
+        for one in rows.values() {
+            let one = snapshot([Row::clone(one)]);
+            alone.extend(run(&mut evaluator, &one, &query).unwrap_or_default());
+        }
+        let found = run(&mut evaluator, &rows, &query).expect(expression);
+        assert_eq!(found, alone, "{expression}");
+    }
+}
