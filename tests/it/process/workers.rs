@@ -97,15 +97,16 @@ fn crash(name: &str, rounds: usize) {
 
 /// Pushes jobs until it was promised so many: those, by id.
 fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
-    let (mut promised, start) = (Vec::new(), Instant::now());
+    let (mut promised, mut last) = (Vec::new(), Instant::now());
     while promised.len() < JOBS {
-        assert!(start.elapsed() < PATIENCE, "nobody takes jobs: {} were", promised.len());
+        assert!(last.elapsed() < PATIENCE, "nobody takes jobs: {} were", promised.len());
         let token = tokens.fetch_add(1, Ordering::Relaxed);
         let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
             "max_retry": 1_000, "timeout": 3});
         match try_ask(master, "POST /job", None, &job) {
             Ok((status, body)) => {
                 assert_eq!(status, 201, "{body}");
+                last = Instant::now();
                 promised.push((body["job_id"].as_str().unwrap().parse().unwrap(), token));
             }
             // It is dead: what it was asked last it has done or not.
