@@ -259,6 +259,16 @@ pub const JOURNAL_FRAME_MAX: usize = 1 << 30;
 /// be synced together. With more, the open batch grows.
 pub const JOURNAL_WRITES: usize = 16;
 
+/// Records of the last batch from which on the next one waits for more: many clients are at work.
+pub const JOURNAL_COMPANY: u32 = 4;
+
+/// So many records are enough for a batch that waits for more: with more of them in one sync nobody
+/// would be left to work for while it lasts.
+pub const JOURNAL_CROWD: u32 = 32;
+
+/// How long a batch may wait for more, as long as each pass brings some.
+pub const JOURNAL_HOLD: Duration = Duration::from_micros(200);
+
 /// Syncs that are under way at one time without being part of a write.
 pub const JOURNAL_SYNCS: usize = 2;
 

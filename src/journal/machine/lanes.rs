@@ -2,7 +2,8 @@
 
 use super::{Journal, Stage, SyncMode};
 use crate::base::limits::{
-    JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS, JOURNAL_SYNCS, JOURNAL_WRITES,
+    JOURNAL_COMPANY, JOURNAL_CROWD, JOURNAL_HOLD, JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS,
+    JOURNAL_SYNCS, JOURNAL_WRITES,
 };
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Done, Failed, Kind, Op};
@@ -46,6 +47,8 @@ pub(super) struct Lanes {
     pub(super) submitted: u64,
     pub(super) epoch: u64,
     submitted_records: u64,
+    /// How many records the last batch has that was submitted.
+    last_records: u32,
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
@@ -69,6 +72,7 @@ impl Lanes {
             submitted: last.sequence,
             epoch,
             submitted_records: 0,
+            last_records: 0,
             synced_records: 0,
             written: last.sequence,
             synced: last.synced,
@@ -137,6 +141,9 @@ impl Journal {
     pub(super) fn submit_writes(&mut self, now: Now) {
         while self.fault.is_none() && self.lanes.writes.len() < JOURNAL_WRITES {
             if self.lanes.sealed.is_empty() {
+                if self.hold(now) {
+                    return;
+                }
                 self.seal();
             }
             let Some(first) = self.lanes.sealed.front() else { return };
@@ -153,6 +160,22 @@ impl Journal {
         }
     }
 
+    /// Whether the open batch waits for another pass. Where many clients are at work the next pass
+    /// has requests, too, and a write and a sync cost as much for one as for a hundred; once a pass
+    /// brings nothing there is nothing to wait for.
+    fn hold(&mut self, now: Now) -> bool {
+        let batch = &mut self.batch;
+        let grows = batch.held.is_none_or(|(_, before)| batch.count > before);
+        let (since, _) = batch.held.unwrap_or((now.mono, 0));
+        let holds = grows
+            && self.stage == Stage::Running
+            && self.lanes.last_records >= JOURNAL_COMPANY
+            && (1..JOURNAL_CROWD).contains(&batch.count)
+            && now.mono < since.after(JOURNAL_HOLD);
+        batch.held = holds.then_some((since, batch.count));
+        holds
+    }
+
     fn submit_write(&mut self, sync: bool, now: Now) {
         let lanes = &mut self.lanes;
         let Some(Sealed { epoch, offset, bytes, sequence, records }) = lanes.sealed.pop_front()
@@ -163,6 +186,7 @@ impl Journal {
         lanes.writes.push_back(Write { sequence, records });
         lanes.submitted = sequence;
         lanes.submitted_records += u64::from(records);
+        lanes.last_records = records;
         lanes.epoch = epoch;
         if sync {
             lanes.covered = sequence;
@@ -259,7 +283,8 @@ impl Journal {
 
     /// Whether something is held up although the disk would take it: its segment is not there.
     pub(super) fn lacks_segment(&self) -> bool {
-        self.lanes.writes.len() < JOURNAL_WRITES && self.pending_bytes() > 0
+        let is_held = self.batch.held.is_some();
+        self.lanes.writes.len() < JOURNAL_WRITES && self.pending_bytes() > 0 && !is_held
     }
 
     /// Bytes that were appended and not submitted.

@@ -33,6 +33,14 @@ struct Batch {
     count: u32,
     /// Whether there is something to say even without a record.
     touched: bool,
+    /// Since when it is held back for more, and how many records it had in the last pass.
+    held: Option<(Mono, u32)>,
+}
+
+impl Batch {
+    fn new(touched: bool) -> Self {
+        Self { bytes: Vec::new(), count: 0, touched, held: None }
+    }
 }
 
 /// How far the end has come.
@@ -94,7 +102,7 @@ impl Journal {
             disk,
             salt,
             head,
-            batch: Batch { bytes: Vec::new(), count: 0, touched: torn },
+            batch: Batch::new(torn),
             sequence: last.sequence + 1,
             mark: last.mark,
             oldest: last.oldest.max(ledger.first_epoch),
@@ -210,7 +218,9 @@ impl Journal {
         if self.fault.is_some() || self.stage == Stage::Closed {
             return None;
         }
-        let timers = [self.sync_timer(), self.space_timer(), self.compaction_timer()];
+        // A pass at once says whether there is more.
+        let held = self.batch.held.map(|(since, _)| since);
+        let timers = [held, self.sync_timer(), self.space_timer(), self.compaction_timer()];
         timers.into_iter().flatten().min()
     }
 
@@ -298,10 +308,7 @@ impl Journal {
         self.ledger.seal(self.head);
         self.note_seal(length);
         let oldest = self.ledger.oldest(self.head);
-        let batch = std::mem::replace(
-            &mut self.batch,
-            Batch { bytes: Vec::new(), count: 0, touched: false },
-        );
+        let batch = std::mem::replace(&mut self.batch, Batch::new(false));
         let (mut bytes, sequence) = (batch.bytes, self.sequence);
         let segment = self.ledger.segment(self.head);
         let synced = self.lanes.synced;

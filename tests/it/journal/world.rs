@@ -160,7 +160,10 @@ impl World {
     pub(crate) fn pass(&mut self, work: usize) {
         self.move_on();
         self.journal.commit(self.now);
-        let is_held_up = self.journal.fault().is_none() && self.journal.status().pending_bytes > 0;
+        // A batch that waits for more asks for another pass at once.
+        let holds = self.journal.poll_timeout().is_some_and(|at| at <= self.now.mono);
+        let pending = self.journal.status().pending_bytes > 0;
+        let is_held_up = pending && !holds && self.journal.fault().is_none();
         assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
         self.disk.work(work);
         self.journal.poll(self.now);
