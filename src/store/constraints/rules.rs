@@ -5,7 +5,7 @@
 //! job, that goes by the constraints from before. A new constraint lets nothing start before the
 //! sweep has come round: only then is it known how many of its jobs run. Where only the limits of
 //! a constraint change, its buckets and what they have counted stay, and so does what they have
-//! saved up. After a restart, buckets begin empty: what was spent before is not known.
+//! saved up: no job is looked at, but the buckets where some wait, one after the other. After a restart, buckets begin empty: what was spent before is not known.
 
 use super::strand::Takers;
 use super::{Rule, matcher};
@@ -43,7 +43,8 @@ impl Store {
     }
 
     /// Sets a constraint, in place of the one of its name. O(log c), and a bounded number of jobs
-    /// that are matched anew.
+    /// that are matched anew; if only its limits change none is, and a bounded number of its
+    /// buckets are looked at.
     pub(in crate::store) fn constrain(
         &mut self,
         ticket: Ticket,
@@ -125,7 +126,8 @@ impl Store {
                 (record.since, record.began_full) = (now.mono, began_full);
             }
             record.constraint = new.clone();
-            return self.begin_sweep();
+            self.constraints.changes += 1;
+            return self.constraints.revise(rule);
         }
         let slot = record.slot;
         let id = JobId(self.jobs[slot].id);
@@ -178,6 +180,7 @@ impl Store {
     pub(in crate::store) fn settle_constraints(&mut self, now: Now) {
         let mut nobody = Effects::default();
         while self.constraints.is_pending() {
+            self.constraints.begin_pass();
             self.rematch(now);
             self.work_off(now, &mut nobody);
         }
@@ -259,35 +262,37 @@ impl Store {
         self.constraints.pending = true;
     }
 
-    /// Matches a bounded number of jobs anew, if that is to be done: when a constraint has changed,
-    /// and then once in a pass. A pass carries out many commands, and none of them does this.
+    /// Matches a bounded number of jobs anew, if that is to be done: when constraints have changed,
+    /// all commands of a pass together, and at the end of each pass.
     /// O(conditions of all constraints * payload + log n) each.
     pub(in crate::store) fn rematch(&mut self, now: Now) {
         if self.constraints.sweep >= self.constraints.sweep_until {
             return;
         }
         let before = self.constraints.sweep;
-        let (mut jobs, mut bytes) = (0, 0);
-        for _ in 0..REMATCHED_PLACES {
+        let mut done = self.constraints.rematched;
+        while done.jobs < REMATCHED_JOBS
+            && done.bytes < REMATCHED_BYTES
+            && done.places < REMATCHED_PLACES
+        {
             let (round, place) = self.constraints.sweep;
-            if (round, place) >= self.constraints.sweep_until
-                || jobs >= REMATCHED_JOBS
-                || bytes >= REMATCHED_BYTES
-            {
+            if (round, place) >= self.constraints.sweep_until {
                 break;
             }
+            done.places += 1;
             if place >= self.jobs.end() {
                 self.constraints.sweep = (round + 1, 0);
                 continue;
             }
             if self.jobs.get(place).is_some() && self.is_job(place) {
-                jobs += 1;
-                bytes += self.jobs[place].payload().bytes.len();
+                done.jobs += 1;
+                done.bytes += self.jobs[place].payload().bytes.len();
                 self.rematch_job(place, now);
             }
             self.constraints.sweep = (round, place + 1);
         }
         let constraints = &mut self.constraints;
+        constraints.rematched = done;
         let sweep = constraints.sweep;
         let mut rules = constraints.rules.iter();
         if rules.any(|(_, rule)| before < rule.settled && rule.settled <= sweep) {
