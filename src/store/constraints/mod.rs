@@ -14,8 +14,9 @@
 //! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
 //! - in a group that is awake exactly its first job is shown.
 //!
-//! Costs: without constraints one test for each put. With them a put pays O(conditions * payload),
-//! for the conditions of all constraints: each reads the payload anew. What is held back costs
+//! Costs: without constraints one test for each put. With them a put pays O(conditions + payload),
+//! for the conditions of all constraints: all that they ask for is found in one walk through the
+//! payload, and none is made if the names of queues decide. What is held back costs
 //! nothing: a job of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and
 //! finds a job that may not run pays O(k + log n) for its k buckets, puts a whole strand or group
 //! away with it, and nobody meets that again before there was room where it waits. A strand begins
@@ -55,6 +56,7 @@ use crate::base::time::{Mono, Now};
 use crate::model::id::Ticket;
 use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
+use crate::wire::Paths;
 use bucket::{Bucket, Tokens};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -90,6 +92,8 @@ impl Rule {
 pub(super) struct Constraints {
     rules: PagedSlab<Rule>,
     by_name: BTreeMap<Box<str>, u32>,
+    /// What they want to know of payloads, if that was found out since there were others.
+    paths: Option<Paths>,
     /// Rules that hold, by the ids of their places among the jobs.
     by_id: BTreeMap<u64, u32>,
     buckets: PagedSlab<Bucket>,

@@ -2,7 +2,7 @@
 
 use super::{Shop, argument, client, names, on};
 use crate::base::limits::{
-    CONSTRAINT_STEPS, CONSTRAINT_STEPS_EACH, REMATCHED_JOBS, UNSEEN_REST_MS,
+    CONSTRAINT_STEPS, CONSTRAINT_STEPS_EACH, CONSTRAINTS_MAX, REMATCHED_JOBS, UNSEEN_REST_MS,
 };
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
@@ -270,4 +270,29 @@ fn other_limits_match_no_job_anew() {
     }
     let all = &shop.store.constraints;
     assert_eq!((all.rules.len(), all.buckets.len(), all.revised.len()), (0, 0, 0));
+}
+
+/// Read anew for each condition, this payload would be eight thousand million bytes.
+#[test]
+fn a_payload_is_read_once_for_all_conditions() {
+    let mut shop = Shop::new();
+    let condition = |number: usize| {
+        let path = argument(&format!("x{}.{}", number % 7, number));
+        Condition { path, op: Compare::Equal, values: vec![Scalar::Nil] }
+    };
+    for number in 0..CONSTRAINTS_MAX {
+        let matcher = (0..32).map(|own| condition(32 * number + own)).collect();
+        let constraint = Constraint { matcher, ..on(&number.to_string(), "*") };
+        let constraint = constraint.running(1).per(&format!("x1.{number}"));
+        assert_eq!(shop.constrain(&constraint), Outcome::Constrained { new: true });
+    }
+    shop.settle();
+    let many = "{\"y\":[1,2,3]},".repeat(1 << 16);
+    let ids = [0, 1].map(|_| shop.put("q", &format!("{{\"x\":[{many}1],\"x1\":{{\"1\":2}}}}")));
+    let bound = shop.store.constraints.strands.iter().map(|(_, strand)| strand.buckets.len());
+    // The one whose condition asks for `x1.1` is not about them.
+    assert_eq!(bound.collect::<Vec<_>>(), [CONSTRAINTS_MAX - 1]);
+    assert_eq!(shop.take(1, &["q"]), Some(ids[0]));
+    assert_eq!(shop.take(1, &["q"]), None);
+    shop.store.check_invariants();
 }
