@@ -124,7 +124,8 @@ impl Store {
 
     /// A take that does not wait has found nothing, but has not seen everything: it is not told
     /// that there is no job before that is known, or a good while has passed. A pass or two, as a
-    /// rule; meanwhile it is in line like any other. O(q).
+    /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
+    /// O(q).
     #[cold]
     fn wait_for_the_rest(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
         let waiter = self.stand_in_line(ticket, kind, names);

@@ -7,10 +7,15 @@
 use crate::model::job::{Encoding, Payload};
 use crate::model::work::{Compare, Condition, Constraint, Path, Scalar};
 use crate::wire::{Found, Leaf, Paths, json, msgpack};
+use foldhash::quality::FixedState;
 use memchr::memmem;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::hash::BuildHasher;
+
+/// Values up to this length are kept as they are.
+const VALUE_BYTES: usize = 256;
 
 /// What a job carries, to be looked into.
 pub(super) trait Arguments {
@@ -73,9 +78,19 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arg
 }
 
 /// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
-/// what else is no scalar are equal if their bytes are. O(value), as [`matches`] otherwise.
+/// what else is no scalar are equal if their bytes are. No longer than [`VALUE_BYTES`] and a few bytes
+/// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
+/// that values which somebody made to have the same share a limit. O(value), as [`matches`]
+/// otherwise.
 pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box<[u8]> {
-    let tagged = |tag: u8, bytes: &[u8]| [&[tag], bytes].concat().into_boxed_slice();
+    let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
+        ..=VALUE_BYTES => [&[tag], bytes].concat().into_boxed_slice(),
+        length => {
+            let half = |seed| FixedState::with_seed(seed).hash_one(bytes).to_be_bytes();
+            let length = (length as u64).to_be_bytes();
+            [&[tag | 0x80][..], &length, &half(1), &half(2)].concat().into_boxed_slice()
+        }
+    };
     if *path == Path::Name {
         return tagged(b'n', name);
     }
@@ -355,6 +370,33 @@ mod tests {
         let (pattern, name) = (format!("*{half}b*"), format!("{half}{half}c"));
         assert!(!globs(pattern.as_bytes(), name.as_bytes()));
         assert!(globs(pattern.as_bytes(), format!("{name}{half}bb").as_bytes()));
+    }
+
+    #[test]
+    fn long_values_are_told_apart_by_few_bytes() {
+        let text = |bytes: usize, last: char| format!("\"{}{last}\"", "a".repeat(bytes - 1));
+        let long = VALUE_BYTES + 1;
+        let all = [
+            text(VALUE_BYTES, 'a'),
+            text(long, 'a'),
+            text(long, 'b'),
+            text(1 << 20, 'a'),
+            format!("[{}]", text(1 << 20, 'a')),
+        ];
+        let keys = all.each_ref().map(|json| {
+            let payload = Payload { encoding: Encoding::Json, bytes: json.as_bytes() };
+            let key = value(&argument(""), b"q", &payload);
+            assert!(key.len() <= VALUE_BYTES + 1, "{} bytes", key.len());
+            assert_eq!(key, value(&argument(""), b"q", &payload));
+            key
+        });
+        assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+        let name = "n".repeat(1 << 20);
+        let payload = Payload { encoding: Encoding::Json, bytes: b"1" };
+        assert!(value(&Path::Name, name.as_bytes(), &payload).len() <= VALUE_BYTES + 1);
+        let packed = [&[0xdb, 0, 0, 1, 1][..], "a".repeat(long).as_bytes()].concat();
+        let payload = Payload { encoding: Encoding::MsgPack, bytes: &packed };
+        assert_eq!(value(&argument(""), b"q", &payload), keys[1], "whatever its encoding");
     }
 
     #[test]

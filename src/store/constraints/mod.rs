@@ -23,8 +23,9 @@
 //! where most strands are, so that few are shown that share a bucket which becomes full.
 //!
 //! What is put away by those who take, and what room brings about, is counted in steps. A command
-//! has [`CONSTRAINT_STEPS_EACH`] of its own, and so has each queue that a take names; what goes
-//! beyond that comes out of the [`CONSTRAINT_STEPS`] of the pass. What is left is done at the end
+//! has [`CONSTRAINT_STEPS_EACH`] of its own, and so have each queue that a take names and each
+//! waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS`] of the pass.
+//! What is left is done at the end
 //! of the pass, or of the next ones; [`super::Store::next_deadline`] is at once while there is
 //! some. A take that has to stop, because very many are shown that may not run (a limit was lowered
 //! under jobs with values of their own), leaves the rest to that: it gets the best of what it has
@@ -35,8 +36,9 @@
 //!
 //! [`UNSEEN_REST_MS`]: crate::base::limits::UNSEEN_REST_MS
 //!
-//! A value that jobs have of their own is kept twice in its bucket, beside a strand and a group for
-//! each queue, until the last of its jobs is gone, and with a rate until all tokens are back.
+//! A value that jobs have of their own, or a hash of one of more than 256 bytes, is kept twice for
+//! its bucket, beside a strand and a group for each queue, until the last of its jobs is gone, and
+//! with a rate until all tokens are back.
 //!
 //! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
