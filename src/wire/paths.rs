@@ -119,7 +119,7 @@ mod tests {
     enum Tree {
         Number(u64),
         List(u64),
-        Map(Vec<(&'static str, Tree)>),
+        Map(Vec<(&'static str, Self)>),
     }
 
     impl Tree {
@@ -187,7 +187,9 @@ mod tests {
                 wanted.push(path);
             }
             let mut paths = Paths::default();
-            wanted.iter().for_each(|path| paths.add(path));
+            for path in &wanted {
+                paths.add(path);
+            }
             let in_text = json::find(text.as_bytes(), &paths);
             let in_bytes = msgpack::find(&packed, &paths);
             for path in &wanted {

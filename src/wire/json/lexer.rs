@@ -256,13 +256,11 @@ fn walk<'a>(text: &'a [u8], paths: &Paths, found: &mut Found<'a>) -> Option<()> 
                 None => paths.child(around, name),
                 Some(_) => paths.child(around, unescape(name).as_bytes()),
             };
-            match child {
-                Some(child) => break child,
-                None => {
-                    let first = lexer.next()?;
-                    lexer.skip_rest(first);
-                }
+            if let Some(child) = child {
+                break child;
             }
+            let first = lexer.next()?;
+            lexer.skip_rest(first);
         };
     }
 }
