@@ -179,10 +179,18 @@ pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
 /// Constraints at one time: every put asks all of them.
 pub const CONSTRAINTS_MAX: usize = 256;
 
-/// Jobs and groups of jobs that are moved at one time because constraints let them.
+/// Jobs and groups of jobs that are moved in one pass because constraints let them, or because
+/// takes find that constraints hold them back ..
 pub const CONSTRAINT_STEPS: u64 = 1024;
+/// .. beside so many for each command, and for each queue that a take looks through.
+pub const CONSTRAINT_STEPS_EACH: u64 = 16;
 
-/// Jobs that are matched anew at one time because a constraint has changed ..
+/// How long a take that does not wait stays unanswered at most where it could not look at all that
+/// constraints may hold back.
+pub const UNSEEN_REST_MS: u64 = 1_000;
+
+/// Jobs that are matched anew in one pass because a constraint has changed, by the commands that
+/// change one and again at its end ..
 pub const REMATCHED_JOBS: usize = 1024;
 /// .. bytes that they carry, of which the last may carry more ..
 pub const REMATCHED_BYTES: usize = 1024 * 1024;

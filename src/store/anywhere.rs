@@ -17,8 +17,7 @@ use crate::model::job::Status;
 use crate::model::work::WorkerId;
 use std::cmp::Ordering;
 
-/// How many jobs that may not run now one take of a followed job, or one round of serving those who
-/// wait for one, puts away.
+/// How many jobs that are over or may not run now one take of a followed job passes by at most.
 const PASSED_OVER: usize = 256;
 
 /// All followed jobs that are ready, and who waits for one.
@@ -62,6 +61,7 @@ impl Store {
     /// is over go on the way; those that constraints hold back are put away, a bounded number.
     fn first_anywhere(&mut self, client: ClientId, now: Now, fx: &mut Effects) -> Option<Entry> {
         let worker = self.worker_of(client);
+        let mut stint = None;
         for _ in 0..PASSED_OVER {
             let shelves = self.anywhere.shelves.iter().filter(|shelf| shelf.is_for(worker));
             let tops = shelves.filter_map(|shelf| shelf.ready.peek());
@@ -70,6 +70,8 @@ impl Store {
                 self.drop_one(entry.slot, now, fx);
             } else if !self.holds_back(entry.slot, now) {
                 return Some(entry);
+            } else if !self.looks_on(&mut stint) {
+                break;
             }
         }
         self.serve_later(ANYWHERE);
@@ -91,7 +93,8 @@ impl Store {
 
     /// Which ready job of a queue that has shelves leaves next if this client takes it. With
     /// `narrow` a heap or shelf whose first job a pop cannot carry is passed over. O(shelves), and
-    /// O(log n) for each job on the way whose time to live is over, or that may not run now.
+    /// O(shelves + log n) for each job on the way whose time to live is over, and for a bounded
+    /// number that may not run now: nothing if there are more.
     #[cold]
     pub(super) fn first_with_shelves(
         &mut self,
@@ -101,6 +104,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<Entry> {
         let worker = self.worker_of(client);
+        let mut stint = None;
         loop {
             let fits = |entry: &Entry| !narrow || !self.jobs[entry.slot].is_wide();
             let shelves = self.queues[queue].shelves.iter().flat_map(|shelves| shelves.iter());
@@ -114,6 +118,9 @@ impl Store {
                 self.others_first(queue, now, fx);
             } else if !self.holds_back(entry.slot, now) {
                 return Some(entry);
+            } else if !self.looks_on(&mut stint) {
+                self.leave_unseen(queue);
+                return None;
             }
         }
     }
@@ -241,7 +248,7 @@ impl Store {
     /// them that may not run now had to be put away: then it goes on later. They wait only beside
     /// none, so that each job has been offered to its queue before.
     pub(super) fn serve_anywhere(&mut self, now: Now, fx: &mut Effects) {
-        let mut passed_over = 0;
+        let mut stint = None;
         while let Some(waiter) = self.waiters.first(self.anywhere.lines, true)
             && let Some(entry) = self.anywhere.ready.peek()
         {
@@ -250,8 +257,7 @@ impl Store {
                 continue;
             }
             if self.holds_back(entry.slot, now) {
-                passed_over += 1;
-                if passed_over == PASSED_OVER {
+                if !self.looks_on(&mut stint) {
                     return self.serve_later(ANYWHERE);
                 }
                 continue;
@@ -265,8 +271,10 @@ impl Store {
     }
 
     /// Gives jobs on the shelves of a queue, and on those of all followed jobs, to those who wait
-    /// for one. O(shelves), and what it costs to hand jobs out or put them away.
+    /// for one. O(shelves), and what it costs to hand jobs out, or to put a bounded number away: if
+    /// there are more, it goes on later.
     pub(super) fn serve_shelved(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        let stint = self.constraints.begin();
         loop {
             let own = self.queues.get(queue).and_then(|queue| queue.shelves.as_deref());
             let all = own.into_iter().chain([&self.anywhere.shelves]);
@@ -278,6 +286,9 @@ impl Store {
             }
             if !moved {
                 return;
+            }
+            if !self.constraints.goes_on(stint) {
+                return self.serve_later(queue);
             }
         }
     }
@@ -323,9 +334,12 @@ impl Store {
     /// before was too large for them.
     #[cold]
     pub(super) fn serve_pops_from_shelves(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        let mut stint = None;
         while let Some((slot, waiter)) = self.next_pop_from_shelves(queue, now) {
             if !self.holds_back(slot, now) {
                 self.give(slot, waiter, now, fx);
+            } else if !self.looks_on(&mut stint) {
+                return self.serve_later(queue);
             }
         }
     }

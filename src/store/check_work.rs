@@ -72,6 +72,9 @@ impl Store {
 
     /// Nobody waits beside a job on a shelf that he could have.
     pub(super) fn check_shelves(&self, lines: Lines, shelves: Option<&Shelves>) {
+        if self.constraints.is_pending() {
+            return;
+        }
         for shelf in shelves.iter().flat_map(|shelves| shelves.iter()) {
             let Some(entry) = shelf.ready.peek() else { continue };
             let wide = self.jobs[entry.slot].is_wide();
@@ -98,7 +101,7 @@ impl Store {
             });
         }
         assert!(followed.is_empty(), "a followed job is not among all of them");
-        if !self.anywhere.ready.is_empty() {
+        if !self.anywhere.ready.is_empty() && !self.constraints.is_pending() {
             assert!(self.anywhere.lines.is_empty(), "a waiter beside a followed job");
         }
         // Waits of the one line are takes: they are seen as a queue's lines would be.

@@ -379,6 +379,7 @@ impl Store {
     /// Handles up to `limit` things that are due, the earliest first, and what a pass does for
     /// constraints. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
+        self.constraints.begin_pass();
         for _ in 0..limit {
             let Some((_, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {

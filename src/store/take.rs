@@ -3,11 +3,12 @@
 //! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
 //! may have become another one while somebody waits.
 
+use super::constraints::Stint;
 use super::jobs::NONE;
 use super::waiters::{ANYWHERE, Kind};
 use super::{Due, Effects, JobSlot, Outcome, Store};
 use crate::base::heap::{Entry, leaves_before, outranks};
-use crate::base::limits::POPPED_MAX;
+use crate::base::limits::{POPPED_MAX, UNSEEN_REST_MS};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
@@ -97,18 +98,40 @@ impl Store {
         fx: &mut Effects,
     ) {
         if wait == Wait::No {
+            if self.constraints.left_unseen() {
+                return self.wait_for_the_rest(ticket, kind, names, now);
+            }
             return fx.answer(ticket, Outcome::NoJob);
         }
+        let waiter = self.stand_in_line(ticket, kind, names);
+        if let Wait::Milliseconds(patience) = wait {
+            let at = now.mono.after(Duration::from_millis(patience));
+            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        }
+    }
+
+    /// Puts a take into the lines of all its queues. O(q).
+    #[inline(always)]
+    fn stand_in_line(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>) -> u32 {
         let waiter = self.waiters.add(ticket, kind);
         self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
         for name in names {
             let queue = self.queues.find_or_add(name);
             self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
         }
-        if let Wait::Milliseconds(patience) = wait {
-            let at = now.mono.after(Duration::from_millis(patience));
-            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
-        }
+        waiter
+    }
+
+    /// A take that does not wait has found nothing, but has not seen everything: it is not told
+    /// that there is no job before that is known, or a good while has passed. A pass or two, as a
+    /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
+    /// O(q).
+    #[cold]
+    fn wait_for_the_rest(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
+        let waiter = self.stand_in_line(ticket, kind, names);
+        let at = now.mono.after(Duration::from_millis(UNSEEN_REST_MS));
+        self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        self.constraints.answer_later(waiter, ticket);
     }
 
     /// Lets a waiter wait in one more queue. O(queues of the waiter).
@@ -150,14 +173,27 @@ impl Store {
     }
 
     /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
-    /// the way, each once: O(log n) for each of these, or else O(1).
+    /// the way, each once, and a bounded number that constraints hold back: O(log n) for each of
+    /// these, or else O(1). Nothing if there are more of the latter.
     #[inline(always)]
     pub(super) fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
         let record = &self.queues[queue];
-        if (record.mortals | record.strands) > 0 && self.drop_over(queue, now, fx) {
+        if (record.mortals | record.strands) > 0 {
+            return self.first_free(queue, now, fx);
+        }
+        record.ready.peek()
+    }
+
+    #[inline(never)]
+    fn first_free(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+        let (first, dropped) = self.drop_over(queue, now, fx);
+        if dropped {
             self.others_first(queue, now, fx);
         }
-        self.queues[queue].ready.peek()
+        if first.is_none() && self.queues[queue].strands > 0 {
+            self.constraints.miss_the_sleeping();
+        }
+        first.and_then(|_| self.queues[queue].ready.peek())
     }
 
     /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
@@ -190,20 +226,30 @@ impl Store {
     }
 
     /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
-    /// those away that constraints hold back; tells whether any were removed.
+    /// those away that constraints hold back. Tells which one is first then, unless too many are
+    /// held back, and whether any were removed.
     #[inline(never)]
-    fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
-        let mut dropped = false;
+    fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
+        let (mut dropped, mut stint) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
             if self.jobs[entry.slot].is_over(now) {
                 self.withdraw(entry.slot);
                 drop(self.remove(entry.slot, fx));
                 dropped = true;
             } else if !self.holds_back(entry.slot, now) {
+                return (Some(entry), dropped);
+            } else if !self.looks_on(&mut stint) {
+                self.leave_unseen(queue);
                 break;
             }
         }
-        dropped
+        (None, dropped)
+    }
+
+    /// Whether somebody who has just met a job that is held back looks at the next one.
+    pub(super) fn looks_on(&mut self, stint: &mut Option<Stint>) -> bool {
+        let stint = *stint.get_or_insert_with(|| self.constraints.begin());
+        self.constraints.goes_on(stint)
     }
 
     /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
@@ -228,9 +274,8 @@ impl Store {
     /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
     /// what a pop costs.
     pub(super) fn serve_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
-        self.drop_over(queue, now, fx);
+        let (Some(entry), _) = self.drop_over(queue, now, fx) else { return false };
         let record = &self.queues[queue];
-        let Some(entry) = record.ready.peek() else { return false };
         let job = &self.jobs[entry.slot];
         let first = if job.is_followed() {
             let anywhere = self.anywhere.lines;

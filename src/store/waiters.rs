@@ -261,6 +261,10 @@ impl Waiters {
             .collect()
     }
 
+    pub(super) fn get(&self, waiter: u32) -> Option<&Waiter> {
+        self.slots.get(waiter)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Waiter)> {
         self.slots.iter()
     }

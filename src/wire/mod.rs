@@ -7,6 +7,8 @@ mod leaf;
 pub mod lines;
 pub mod msgpack;
 pub mod packets;
+mod paths;
 pub mod url;
 
 pub use leaf::Leaf;
+pub use paths::{Found, Paths};

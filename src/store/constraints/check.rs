@@ -35,7 +35,11 @@ impl Store {
         self.check_groups();
         self.check_buckets();
         let left = [&all.dirty, &all.unserved, &all.settling].iter().any(|list| !list.is_empty());
+        let left = left || !all.revised.is_empty();
         assert!(all.pending || !left, "nobody looks after what is left");
+        let asked = all.unanswered.iter();
+        let mut asked = asked.filter(|&&(_, ticket)| self.is_waiting(ticket));
+        assert!(all.pending || asked.next().is_none(), "a take that does not wait is forgotten");
         assert!(all.pending || all.sweep >= all.sweep_until, "a sweep is forgotten");
     }
 

@@ -2,11 +2,10 @@
 
 use super::strand::Key;
 use crate::base::deadlines::Timer;
-use crate::base::limits::CONSTRAINT_STEPS;
 use crate::base::time::Now;
 use crate::model::job::Status;
 use crate::store::jobs::NONE;
-use crate::store::{Due, Effects, Store};
+use crate::store::{Due, Effects, Outcome, Store};
 
 impl Store {
     /// A job with buckets, which is nowhere, becomes ready: it is held back, or shown in its
@@ -23,7 +22,7 @@ impl Store {
         if group == NONE {
             let obstacle = self.constraints.obstacle(number, now);
             let obstacle = obstacle.or_else(|| self.more_urgent_sleeps(number));
-            let bucket = obstacle.unwrap_or(self.constraints.strands[number].buckets[0]);
+            let bucket = obstacle.unwrap_or_else(|| self.constraints.broadest(number));
             self.join_group(number, bucket, obstacle.is_some(), now);
         } else {
             self.rehead(number);
@@ -259,6 +258,13 @@ impl Store {
         }
     }
 
+    /// Whoever looks through a queue stops, with more to look at: its line is served later, and a
+    /// take that finds nothing else is answered then.
+    pub(in crate::store) fn leave_unseen(&mut self, queue: u32) {
+        self.constraints.unseen = true;
+        self.serve_later(queue);
+    }
+
     /// Serves a queue at the end of this command, or in the next pass; with `ANYWHERE` those who
     /// wait for whatever is followed.
     pub(in crate::store) fn serve_later(&mut self, queue: u32) {
@@ -321,15 +327,16 @@ impl Store {
         self.constraints.mark(bucket);
     }
 
-    /// Does what is to be done because of room, up to a bounded number of steps; what serving
-    /// somebody takes comes on top of the last one.
+    /// Does what is to be done because of room: up to [`CONSTRAINT_STEPS`] in a pass, and up to
+    /// [`CONSTRAINT_STEPS_EACH`] more behind each command; what serving somebody takes comes on top
+    /// of the last one. What is left is done in the next pass.
+    ///
+    /// [`CONSTRAINT_STEPS`]: crate::base::limits::CONSTRAINT_STEPS
+    /// [`CONSTRAINT_STEPS_EACH`]: crate::base::limits::CONSTRAINT_STEPS_EACH
     #[inline(never)]
     pub(in crate::store) fn work_off(&mut self, now: Now, fx: &mut Effects) {
-        let stop = self.constraints.steps + CONSTRAINT_STEPS;
-        loop {
-            if self.constraints.steps >= stop {
-                break;
-            }
+        let stint = self.constraints.begin();
+        while self.constraints.goes_on(stint) {
             // Before anybody else is woken, who might be less urgent.
             if let Some(queue) = self.constraints.unserved.pop_front() {
                 self.constraints.steps += 1;
@@ -344,7 +351,12 @@ impl Store {
                 }
                 continue;
             }
-            let Some(&bucket) = self.constraints.dirty.front() else { break };
+            let Some(&bucket) = self.constraints.dirty.front() else {
+                if self.constraints.look_at_revised() || self.answer_one(fx) {
+                    continue;
+                }
+                break;
+            };
             self.constraints.steps += 1;
             let there = self.constraints.buckets.get(bucket).is_some_and(|bucket| bucket.dirty);
             if there && self.wake_one(bucket, now) {
@@ -357,10 +369,25 @@ impl Store {
             }
         }
         let constraints = &mut self.constraints;
+        constraints.unseen = false;
         constraints.pending = !constraints.unserved.is_empty()
+            || !constraints.unanswered.is_empty()
+            || !constraints.revised.is_empty()
             || !constraints.dirty.is_empty()
             || !constraints.settling.is_empty()
             || constraints.sweep < constraints.sweep_until;
+    }
+
+    /// Everything has been looked at: a take that does not wait, and has found nothing, hears so.
+    /// O(queues of the take).
+    fn answer_one(&mut self, fx: &mut Effects) -> bool {
+        let Some((waiter, ticket)) = self.constraints.unanswered.pop_front() else { return false };
+        self.constraints.steps += 1;
+        if self.waiters.get(waiter).is_some_and(|waiter| waiter.ticket == ticket) {
+            self.end_wait(waiter);
+            fx.answer(ticket, Outcome::NoJob);
+        }
+        true
     }
 
     /// Serves whoever may be meant by jobs of a queue, wherever he waits. O(shelves), and what is

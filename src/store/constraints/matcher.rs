@@ -6,13 +6,67 @@
 
 use crate::model::job::{Encoding, Payload};
 use crate::model::work::{Compare, Condition, Constraint, Path, Scalar};
-use crate::wire::{Leaf, json, msgpack};
+use crate::wire::{Found, Leaf, Paths, json, msgpack};
+use foldhash::quality::FixedState;
 use memchr::memmem;
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::hash::BuildHasher;
 
-/// Whether a job of the queue `name` that carries `payload` is meant. O(conditions * payload).
-pub(super) fn matches(constraint: &Constraint, name: &[u8], payload: Payload<'_>) -> bool {
+/// Values up to this length are kept as they are.
+const VALUE_BYTES: usize = 256;
+
+/// What a job carries, to be looked into.
+pub(super) trait Arguments {
+    /// What stands there.
+    fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>>;
+}
+
+/// All that constraints want to know of a job, found in one walk through its payload when the first
+/// of them asks.
+pub(super) struct Looked<'a> {
+    payload: Payload<'a>,
+    paths: &'a Paths,
+    found: OnceCell<Found<'a>>,
+}
+
+impl<'a> Looked<'a> {
+    /// All places that will be asked for are among `paths`.
+    pub(super) fn new(payload: Payload<'a>, paths: &'a Paths) -> Self {
+        Self { payload, paths, found: OnceCell::new() }
+    }
+
+    /// O(payload) at first.
+    fn found(&self) -> &Found<'a> {
+        let Payload { encoding, bytes } = self.payload;
+        self.found.get_or_init(|| match encoding {
+            Encoding::Json | Encoding::JsonLine => json::find(bytes, self.paths),
+            Encoding::MsgPack => msgpack::find(bytes, self.paths),
+            Encoding::Packet { .. } => Found::nothing(self.paths),
+        })
+    }
+}
+
+impl Arguments for Looked<'_> {
+    fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>> {
+        Cow::Borrowed(self.found().at(self.paths, keys).unwrap_or(&Leaf::Nil))
+    }
+}
+
+/// Adds the places of a payload that a constraint asks for. O(its keys).
+pub(super) fn add_paths(constraint: &Constraint, paths: &mut Paths) {
+    let asked = constraint.matcher.iter().map(|condition| &condition.path);
+    for path in asked.chain(&constraint.per) {
+        if let Path::Argument(keys) = path {
+            paths.add(keys);
+        }
+    }
+}
+
+/// Whether a job of the queue `name` with these arguments is meant. O(keys and values of the
+/// conditions), beside one look at the payload.
+pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arguments) -> bool {
     let of_name = |condition: &&Condition| condition.path == Path::Name;
     let matcher = &constraint.matcher;
     // Names first: they are short.
@@ -20,21 +74,31 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], payload: Payload<'_>
         && matcher
             .iter()
             .filter(|condition| !of_name(condition))
-            .all(|condition| holds(condition, &leaf(&condition.path, payload)))
+            .all(|condition| holds(condition, &leaf(&condition.path, arguments)))
 }
 
 /// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
-/// what else is no scalar are equal if their bytes are. O(payload).
-pub(super) fn value(path: &Path, name: &[u8], payload: Payload<'_>) -> Box<[u8]> {
-    let tagged = |tag: u8, bytes: &[u8]| [&[tag], bytes].concat().into_boxed_slice();
+/// what else is no scalar are equal if their bytes are. No longer than [`VALUE_BYTES`] and one
+/// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
+/// that values which somebody made to have the same share a limit. O(value), as [`matches`]
+/// otherwise.
+pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box<[u8]> {
+    let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
+        ..=VALUE_BYTES => [&[tag], bytes].concat().into_boxed_slice(),
+        length => {
+            let half = |seed| FixedState::with_seed(seed).hash_one(bytes).to_be_bytes();
+            let length = (length as u64).to_be_bytes();
+            [&[tag | 0x80][..], &length, &half(1), &half(2)].concat().into_boxed_slice()
+        }
+    };
     if *path == Path::Name {
         return tagged(b'n', name);
     }
-    match leaf(path, payload) {
+    match &*leaf(path, arguments) {
         Leaf::Nil => tagged(0, b""),
-        Leaf::Bool(value) => tagged(1, &[u8::from(value)]),
+        Leaf::Bool(value) => tagged(1, &[u8::from(*value)]),
         Leaf::Integer(number) => tagged(2, &number.to_be_bytes()),
-        Leaf::Float(number) => match whole(number) {
+        Leaf::Float(number) => match whole(*number) {
             Some(number) => tagged(2, &number.to_be_bytes()),
             None => tagged(3, &number.to_bits().to_be_bytes()),
         },
@@ -43,14 +107,11 @@ pub(super) fn value(path: &Path, name: &[u8], payload: Payload<'_>) -> Box<[u8]>
     }
 }
 
-fn leaf<'a>(path: &Path, payload: Payload<'a>) -> Leaf<'a> {
-    let Path::Argument(keys) = path else { return Leaf::Nil };
-    let found = match payload.encoding {
-        Encoding::Json | Encoding::JsonLine => json::at(payload.bytes, keys),
-        Encoding::MsgPack => msgpack::at(payload.bytes, keys),
-        Encoding::Packet { .. } => None,
-    };
-    found.unwrap_or(Leaf::Nil)
+fn leaf<'a>(path: &Path, arguments: &'a impl Arguments) -> Cow<'a, Leaf<'a>> {
+    match path {
+        Path::Argument(keys) => arguments.leaf(keys),
+        Path::Name => Cow::Owned(Leaf::Nil),
+    }
 }
 
 fn name_holds(condition: &Condition, name: &[u8]) -> bool {
@@ -152,6 +213,18 @@ fn globs(pattern: &[u8], text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// Each place looked up alone.
+    impl Arguments for Payload<'_> {
+        fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>> {
+            let found = match self.encoding {
+                Encoding::Json | Encoding::JsonLine => json::at(self.bytes, keys),
+                Encoding::MsgPack => msgpack::at(self.bytes, keys),
+                Encoding::Packet { .. } => None,
+            };
+            Cow::Owned(found.unwrap_or(Leaf::Nil))
+        }
+    }
+
     fn argument(path: &str) -> Path {
         Path::Argument(path.split('.').filter(|key| !key.is_empty()).map(Into::into).collect())
     }
@@ -170,7 +243,7 @@ mod tests {
         let constraint = constraint(argument(path), op, values);
         let mut packed = Vec::new();
         msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
-        let by = |encoding, bytes| matches(&constraint, b"q", Payload { encoding, bytes });
+        let by = |encoding, bytes| matches(&constraint, b"q", &Payload { encoding, bytes });
         let found = by(Encoding::Json, json.as_bytes());
         assert_eq!(by(Encoding::MsgPack, &packed), found, "{path} {op:?} {values:?} {json}");
         found
@@ -243,12 +316,12 @@ mod tests {
                 (Compare::NotEqual, !expected),
             ] {
                 let constraint = constraint(Path::Name, op, &[text(pattern)]);
-                assert_eq!(matches(&constraint, name.as_bytes(), json), found);
+                assert_eq!(matches(&constraint, name.as_bytes(), &json), found);
             }
         }
         let json = Payload { encoding: Encoding::Json, bytes: b"1" };
-        assert!(matches(&constraint(Path::Name, Compare::Less, &[text("b")]), b"a", json));
-        assert!(!matches(&constraint(Path::Name, Compare::Greater, &[text("b")]), b"a", json));
+        assert!(matches(&constraint(Path::Name, Compare::Less, &[text("b")]), b"a", &json));
+        assert!(!matches(&constraint(Path::Name, Compare::Greater, &[text("b")]), b"a", &json));
     }
 
     /// By trying whatever a star could stand for.
@@ -300,12 +373,39 @@ mod tests {
     }
 
     #[test]
+    fn long_values_are_told_apart_by_few_bytes() {
+        let text = |bytes: usize, last: char| format!("\"{}{last}\"", "a".repeat(bytes - 1));
+        let long = VALUE_BYTES + 1;
+        let all = [
+            text(VALUE_BYTES, 'a'),
+            text(long, 'a'),
+            text(long, 'b'),
+            text(1 << 20, 'a'),
+            format!("[{}]", text(1 << 20, 'a')),
+        ];
+        let keys = all.each_ref().map(|json| {
+            let payload = Payload { encoding: Encoding::Json, bytes: json.as_bytes() };
+            let key = value(&argument(""), b"q", &payload);
+            assert!(key.len() <= VALUE_BYTES + 1, "{} bytes", key.len());
+            assert_eq!(key, value(&argument(""), b"q", &payload));
+            key
+        });
+        assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+        let name = "n".repeat(1 << 20);
+        let payload = Payload { encoding: Encoding::Json, bytes: b"1" };
+        assert!(value(&Path::Name, name.as_bytes(), &payload).len() <= VALUE_BYTES + 1);
+        let packed = [&[0xdb, 0, 0, 1, 1][..], "a".repeat(long).as_bytes()].concat();
+        let payload = Payload { encoding: Encoding::MsgPack, bytes: &packed };
+        assert_eq!(value(&argument(""), b"q", &payload), keys[1], "whatever its encoding");
+    }
+
+    #[test]
     fn equal_values_share_a_bucket_whatever_their_encoding() {
         let bucket = |json: &str| {
             let path = argument("a");
             let mut packed = Vec::new();
             msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
-            let by = |encoding, bytes| value(&path, b"q", Payload { encoding, bytes });
+            let by = |encoding, bytes| value(&path, b"q", &Payload { encoding, bytes });
             let found = by(Encoding::JsonLine, json.as_bytes());
             assert_eq!(by(Encoding::MsgPack, &packed), found);
             found
@@ -316,6 +416,6 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = all.into_iter().map(bucket).collect();
         assert_eq!(distinct.len(), all.len());
         let name = Payload { encoding: Encoding::Json, bytes: b"1" };
-        assert_ne!(value(&Path::Name, b"q", name), value(&Path::Name, b"r", name));
+        assert_ne!(value(&Path::Name, b"q", &name), value(&Path::Name, b"r", &name));
     }
 }

@@ -14,20 +14,31 @@
 //! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
 //! - in a group that is awake exactly its first job is shown.
 //!
-//! Costs: without constraints one test for each put. With them a put pays O(conditions * payload),
-//! for the conditions of all constraints: each reads the payload anew. What is held back costs
+//! Costs: without constraints one test for each put. With them a put pays O(conditions + payload),
+//! for the conditions of all constraints: all that they ask for is found in one walk through the
+//! payload, and none is made if the names of queues decide. What is held back costs
 //! nothing: a job of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and
 //! finds a job that may not run pays O(k + log n) for its k buckets, puts a whole strand or group
-//! away with it, and nobody meets that again before there was room where it waits. How many he
-//! finds is not bounded: where jobs have values of their own and a limit is lowered, or another
-//! bucket that they share becomes full, the next take of named queues meets all that are shown.
+//! away with it, and nobody meets that again before there was room where it waits. A strand begins
+//! where most strands are, so that few are shown that share a bucket which becomes full.
 //!
-//! What room brings about is done a bounded number of steps at a time, behind each command and in
-//! each pass; what a changed constraint means for the jobs that are there a bounded number of jobs
-//! in each pass. [`super::Store::next_deadline`] is at once while some is left.
+//! What is put away by those who take, and what room brings about, is counted in steps. A command
+//! has [`CONSTRAINT_STEPS_EACH`] of its own, and so have each queue that a take names and each
+//! waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS`] of the pass.
+//! What is left is done at the end
+//! of the pass, or of the next ones; [`super::Store::next_deadline`] is at once while there is
+//! some. A take that has to stop, because very many are shown that may not run (a limit was lowered
+//! under jobs with values of their own), leaves the rest to that: it gets the best of what it has
+//! seen, or is in line until all was looked at, also if it does not wait; only then, or after
+//! [`UNSEEN_REST_MS`], it hears that there is no job. What a changed constraint means for the jobs
+//! that are there is found out a bounded number of jobs in each pass; other limits alone mean
+//! nothing for them, and one step for each bucket.
 //!
-//! A value that jobs have of their own is kept twice in its bucket, beside a strand and a group for
-//! each queue, until the last of its jobs is gone, and with a rate until all tokens are back.
+//! [`UNSEEN_REST_MS`]: crate::base::limits::UNSEEN_REST_MS
+//!
+//! A value that jobs have of their own, or a hash of one of more than 256 bytes, is kept twice for
+//! its bucket, beside a strand and a group for each queue, until the last of its jobs is gone, and
+//! with a rate until all tokens are back.
 //!
 //! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
@@ -41,12 +52,16 @@ mod strand;
 #[cfg(test)]
 mod tests;
 
+use crate::base::limits::{CONSTRAINT_STEPS, CONSTRAINT_STEPS_EACH};
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
+use crate::model::id::Ticket;
 use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
+use crate::wire::Paths;
 use bucket::{Bucket, Tokens};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use strand::{Group, Strand, Takers};
 
 /// How far the matching of existing jobs has come: in which round, and up to which place.
@@ -79,6 +94,8 @@ impl Rule {
 pub(super) struct Constraints {
     rules: PagedSlab<Rule>,
     by_name: BTreeMap<Box<str>, u32>,
+    /// What they want to know of payloads, if that was found out since there were others.
+    paths: Option<Paths>,
     /// Rules that hold, by the ids of their places among the jobs.
     by_id: BTreeMap<u64, u32>,
     buckets: PagedSlab<Bucket>,
@@ -97,15 +114,41 @@ pub(super) struct Constraints {
     unsettled: VecDeque<u32>,
     /// The same whose rules may be settled by now.
     settling: VecDeque<u32>,
+    /// Rules whose limits have changed, and up to which value their buckets have been looked at.
+    revised: VecDeque<(u32, Option<Box<[u8]>>)>,
+    /// Takes that do not wait, and have not seen all that there is: the waiters that stand for
+    /// them until it is known that there is nothing for them.
+    unanswered: VecDeque<(u32, Ticket)>,
+    /// Whether this command has left something unseen that could be for whoever takes.
+    unseen: bool,
     /// Whether anything is to be done.
     pending: bool,
     sweep: Progress,
     /// How far it is to go.
     sweep_until: Progress,
+    /// What it has done in this pass.
+    rematched: Rematched,
     /// How often constraints were changed so far.
     changes: u64,
     /// How much was done so far, in jobs, strands and groups moved or looked at.
     steps: u64,
+    /// How much of that counts against what is done in one pass.
+    spent: u64,
+}
+
+/// What a sweep over the table of jobs has looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rematched {
+    jobs: usize,
+    bytes: usize,
+    places: usize,
+}
+
+/// The begin of something that takes steps, as many as there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stint {
+    steps: u64,
+    spent: u64,
 }
 
 impl Constraints {
@@ -129,6 +172,45 @@ impl Constraints {
     #[inline(always)]
     pub(super) fn is_pending(&self) -> bool {
         self.pending
+    }
+
+    /// A new pass has its own steps.
+    pub(super) fn begin_pass(&mut self) {
+        self.spent = 0;
+        self.rematched = Rematched::default();
+    }
+
+    /// Something begins that takes steps.
+    pub(super) fn begin(&self) -> Stint {
+        Stint { steps: self.steps, spent: self.spent }
+    }
+
+    /// Whether it may go on: it has a few steps of its own, and what is left of the pass's. What
+    /// does not go on is left to the next pass by whoever asks. O(1).
+    pub(super) fn goes_on(&mut self, stint: Stint) -> bool {
+        let done = self.steps - stint.steps;
+        let spent = stint.spent + done.saturating_sub(CONSTRAINT_STEPS_EACH);
+        self.spent = spent.min(CONSTRAINT_STEPS);
+        done < CONSTRAINT_STEPS_EACH + (CONSTRAINT_STEPS - stint.spent)
+    }
+
+    /// Whether a take that has found nothing may have missed something.
+    #[inline(always)]
+    pub(super) fn left_unseen(&self) -> bool {
+        self.unseen
+    }
+
+    /// A take has found nothing in a queue with jobs that may be held back: if some of them are
+    /// about to be woken, it may have missed one.
+    pub(super) fn miss_the_sleeping(&mut self) {
+        let asleep = [&self.dirty, &self.settling].iter().any(|list| !list.is_empty());
+        self.unseen |= asleep || !self.revised.is_empty();
+    }
+
+    /// This waiter stands for a take that does not wait.
+    pub(super) fn answer_later(&mut self, waiter: u32, ticket: Ticket) {
+        self.unanswered.push_back((waiter, ticket));
+        self.pending = true;
     }
 
     /// The place among the jobs of the constraint with this id.
@@ -155,6 +237,34 @@ impl Constraints {
         }
     }
 
+    /// The limits of a rule are others: its buckets are looked at, one after the other.
+    fn revise(&mut self, rule: u32) {
+        match self.revised.iter_mut().find(|(revised, _)| *revised == rule) {
+            Some((_, from)) => *from = None,
+            None => self.revised.push_back((rule, None)),
+        }
+        self.pending = true;
+    }
+
+    /// Marks the next bucket of a rule with other limits, if somebody sleeps there. O(log b)
+    /// comparisons of values for its b buckets. Tells whether there was such a rule.
+    fn look_at_revised(&mut self) -> bool {
+        let Some((rule, from)) = self.revised.front_mut() else { return false };
+        self.steps += 1;
+        let record = self.rules.get(*rule).filter(|rule| rule.holds());
+        let begin = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let values = record.map(|rule| rule.values.range::<[u8], _>((begin, Bound::Unbounded)));
+        let Some((value, &bucket)) = values.and_then(|mut values| values.next()) else {
+            self.revised.pop_front();
+            return true;
+        };
+        *from = Some(value.clone());
+        if !self.buckets[bucket].asleep.is_empty() {
+            self.mark(bucket);
+        }
+        true
+    }
+
     /// Whether a job of this bucket may start, as far as this bucket is concerned. O(1).
     fn has_room(&mut self, bucket: u32, now: Now) -> bool {
         let record = &mut self.buckets[bucket];
@@ -170,6 +280,14 @@ impl Constraints {
         }
         record.tokens.change(rule.constraint.rate, rule.since);
         record.tokens.any(now)
+    }
+
+    /// The bucket of a strand where most strands are, the first of several: where all wait that it
+    /// may hold back, one of them is shown. O(its buckets).
+    fn broadest(&self, strand: u32) -> u32 {
+        let buckets = self.strands[strand].buckets.iter().copied();
+        let broadest = buckets.rev().max_by_key(|&bucket| self.buckets[bucket].strands);
+        broadest.expect("a strand has buckets")
     }
 
     /// The first bucket of a strand that has no room. O(its buckets).

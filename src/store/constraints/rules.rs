@@ -3,13 +3,16 @@
 //! A constraint holds for every job that is put from then on. The jobs that are there are matched
 //! anew a bounded number in each pass, by a sweep over the table of jobs; until it has come to a
 //! job, that goes by the constraints from before. A new constraint lets nothing start before the
-//! sweep has come round: only then is it known how many of its jobs run. Where only the limits of
-//! a constraint change, its buckets and what they have counted stay, and so does what they have
-//! saved up. After a restart, buckets begin empty: what was spent before is not known.
+//! sweep has come round: only then is it known how many of its jobs run. Where only the limits of a
+//! constraint change, its buckets and what they have counted stay, and so does what they have saved
+//! up: no job is looked at, but the buckets where some wait, one after the other. After a restart,
+//! buckets begin empty: what was spent before is not known.
 
+use super::matcher::{self, Looked};
 use super::strand::Takers;
-use super::{Rule, matcher};
+use super::{Constraints, Rule};
 use crate::base::limits::{CONSTRAINTS_MAX, REMATCHED_BYTES, REMATCHED_JOBS, REMATCHED_PLACES};
+use crate::base::paged::PagedSlab;
 use crate::base::time::Now;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
@@ -17,6 +20,7 @@ use crate::model::reply::Refusal;
 use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
 use crate::store::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
+use crate::wire::Paths;
 use std::collections::BTreeMap;
 
 impl Store {
@@ -43,7 +47,8 @@ impl Store {
     }
 
     /// Sets a constraint, in place of the one of its name. O(log c), and a bounded number of jobs
-    /// that are matched anew.
+    /// that are matched anew; if only its limits change none is, and a bounded number of its
+    /// buckets are looked at.
     pub(in crate::store) fn constrain(
         &mut self,
         ticket: Ticket,
@@ -111,6 +116,7 @@ impl Store {
             since: now.mono,
             began_full,
         });
+        self.constraints.paths = None;
         self.constraints.by_name.insert(new.name.clone(), rule);
         self.constraints.by_id.insert(id.0, rule);
         self.begin_sweep();
@@ -125,7 +131,8 @@ impl Store {
                 (record.since, record.began_full) = (now.mono, began_full);
             }
             record.constraint = new.clone();
-            return self.begin_sweep();
+            self.constraints.changes += 1;
+            return self.constraints.revise(rule);
         }
         let slot = record.slot;
         let id = JobId(self.jobs[slot].id);
@@ -137,6 +144,7 @@ impl Store {
     fn retire(&mut self, rule: u32) {
         let record = &mut self.constraints.rules[rule];
         let slot = std::mem::replace(&mut record.slot, NONE);
+        self.constraints.paths = None;
         self.constraints.by_id.remove(&self.jobs[slot].id);
         let name = &self.constraints.rules[rule].constraint.name;
         if self.constraints.by_name.get(name) == Some(&rule) {
@@ -178,12 +186,13 @@ impl Store {
     pub(in crate::store) fn settle_constraints(&mut self, now: Now) {
         let mut nobody = Effects::default();
         while self.constraints.is_pending() {
+            self.constraints.begin_pass();
             self.rematch(now);
             self.work_off(now, &mut nobody);
         }
     }
 
-    /// Which constraints a job that is nowhere has to obey. O(conditions of all constraints *
+    /// Which constraints a job that is nowhere has to obey. O(conditions of all constraints +
     /// payload).
     #[inline(never)]
     pub(in crate::store) fn bind(&mut self, slot: u32, now: Now) {
@@ -198,12 +207,15 @@ impl Store {
         if job.is_packet() || job.is_never_selected() {
             return Vec::new();
         }
-        let (name, payload) = (&*self.queues[job.queue].name, job.payload());
+        let name = &*self.queues[job.queue].name;
+        let Constraints { rules, paths, .. } = &mut self.constraints;
+        let paths = paths.get_or_insert_with(|| paths_of(rules));
+        let arguments = Looked::new(job.payload(), paths);
         let mut values = Vec::new();
-        for (number, rule) in self.constraints.rules.iter().filter(|(_, rule)| rule.holds()) {
-            if matcher::matches(&rule.constraint, name, payload) {
+        for (number, rule) in rules.iter().filter(|(_, rule)| rule.holds()) {
+            if matcher::matches(&rule.constraint, name, &arguments) {
                 let per = rule.constraint.per.as_ref();
-                let value = per.map(|path| matcher::value(path, name, payload));
+                let value = per.map(|path| matcher::value(path, name, &arguments));
                 values.push((per.is_some(), number, value.unwrap_or_default()));
             }
         }
@@ -259,35 +271,37 @@ impl Store {
         self.constraints.pending = true;
     }
 
-    /// Matches a bounded number of jobs anew, if that is to be done: when a constraint has changed,
-    /// and then once in a pass. A pass carries out many commands, and none of them does this.
-    /// O(conditions of all constraints * payload + log n) each.
+    /// Matches a bounded number of jobs anew, if that is to be done: when constraints have changed,
+    /// all commands of a pass together, and at the end of each pass.
+    /// O(conditions of all constraints + payload + log n) each.
     pub(in crate::store) fn rematch(&mut self, now: Now) {
         if self.constraints.sweep >= self.constraints.sweep_until {
             return;
         }
         let before = self.constraints.sweep;
-        let (mut jobs, mut bytes) = (0, 0);
-        for _ in 0..REMATCHED_PLACES {
+        let mut done = self.constraints.rematched;
+        while done.jobs < REMATCHED_JOBS
+            && done.bytes < REMATCHED_BYTES
+            && done.places < REMATCHED_PLACES
+        {
             let (round, place) = self.constraints.sweep;
-            if (round, place) >= self.constraints.sweep_until
-                || jobs >= REMATCHED_JOBS
-                || bytes >= REMATCHED_BYTES
-            {
+            if (round, place) >= self.constraints.sweep_until {
                 break;
             }
+            done.places += 1;
             if place >= self.jobs.end() {
                 self.constraints.sweep = (round + 1, 0);
                 continue;
             }
             if self.jobs.get(place).is_some() && self.is_job(place) {
-                jobs += 1;
-                bytes += self.jobs[place].payload().bytes.len();
+                done.jobs += 1;
+                done.bytes += self.jobs[place].payload().bytes.len();
                 self.rematch_job(place, now);
             }
             self.constraints.sweep = (round, place + 1);
         }
         let constraints = &mut self.constraints;
+        constraints.rematched = done;
         let sweep = constraints.sweep;
         let mut rules = constraints.rules.iter();
         if rules.any(|(_, rule)| before < rule.settled && rule.settled <= sweep) {
@@ -295,7 +309,7 @@ impl Store {
         }
     }
 
-    /// Matches a job anew. O(conditions of all constraints * payload + log n).
+    /// Matches a job anew. O(conditions of all constraints + payload + log n).
     fn rematch_job(&mut self, slot: u32, now: Now) {
         let buckets = self.buckets_of(slot, now);
         self.constraints.steps += 1;
@@ -331,4 +345,13 @@ impl Store {
             }
         }
     }
+}
+
+/// What all constraints want to know of payloads. O(their keys).
+fn paths_of(rules: &PagedSlab<Rule>) -> Paths {
+    let mut paths = Paths::default();
+    for (_, rule) in rules.iter().filter(|(_, rule)| rule.holds()) {
+        matcher::add_paths(&rule.constraint, &mut paths);
+    }
+    paths
 }

@@ -4,7 +4,7 @@
 //! text that was not checked ends the walk or gives wrong tokens, never a panic.
 
 use super::{JsonError, exact};
-use crate::wire::Leaf;
+use crate::wire::{Found, Leaf, Paths};
 use memchr::memchr2;
 use std::borrow::Cow;
 
@@ -210,43 +210,58 @@ pub fn check(text: &[u8]) -> Result<(), JsonError> {
 /// is there twice the last one counts. O(text).
 #[must_use]
 pub fn at<'a, K: AsRef<str>>(text: &'a [u8], path: &[K]) -> Option<Leaf<'a>> {
-    let mut lexer = Lexer::new(text);
-    let (first, start) = lexer.next_at()?;
-    let [within @ .., last] = path else { return Some(lexer.leaf(first, start)) };
-    if first != Token::Object {
-        return None;
+    let mut paths = Paths::default();
+    paths.add(path);
+    find(text, &paths).at(&paths, path).cloned()
+}
+
+/// What stands at many places, as [`at`] finds it at each; nothing if the text ends too early.
+/// O(text * log of the names that are neighbours, and all names of paths).
+#[must_use]
+pub fn find<'a>(text: &'a [u8], paths: &Paths) -> Found<'a> {
+    let mut found = Found::nothing(paths);
+    match walk(text, paths, &mut found) {
+        Some(()) => found,
+        None => Found::nothing(paths),
     }
-    // In how many objects of the path we are, the outermost aside.
-    let mut level = 0;
-    let mut found = None;
+}
+
+fn walk<'a>(text: &'a [u8], paths: &Paths, found: &mut Found<'a>) -> Option<()> {
+    let mut lexer = Lexer::new(text);
+    // The objects of paths that we are in, and where they began.
+    let mut open: Vec<(usize, usize)> = Vec::new();
+    let mut node = Paths::ROOT;
     loop {
-        let name = match lexer.next()? {
-            Token::Close if level == 0 => return found,
-            Token::Close => {
-                level -= 1;
-                continue;
-            }
-            Token::String(name) => name,
-            _ => return None,
-        };
-        let wanted = within.get(level).unwrap_or(last).as_ref();
         let (first, start) = lexer.next_at()?;
-        let named = match memchr::memchr(b'\\', name) {
-            None => name == wanted.as_bytes(),
-            Some(_) => unescape(name) == wanted,
-        };
-        if !named {
-            lexer.skip_rest(first);
-            continue;
-        }
-        found = None;
-        if level == within.len() {
-            found = Some(lexer.leaf(first, start));
-        } else if first == Token::Object {
-            level += 1;
+        found.begin(node, start);
+        if first == Token::Object && paths.leads_on(node) {
+            open.push((node, start));
+        } else if paths.is_wanted(node) {
+            found.set(paths, node, || lexer.leaf(first, start));
         } else {
             lexer.skip_rest(first);
         }
+        node = loop {
+            let Some(&(around, start)) = open.last() else { return Some(()) };
+            let name = match lexer.next()? {
+                Token::String(name) => name,
+                Token::Close => {
+                    found.set(paths, around, || Leaf::Other(&text[start..lexer.at]));
+                    open.pop();
+                    continue;
+                }
+                _ => return None,
+            };
+            let child = match memchr::memchr(b'\\', name) {
+                None => paths.child(around, name),
+                Some(_) => paths.child(around, unescape(name).as_bytes()),
+            };
+            if let Some(child) = child {
+                break child;
+            }
+            let first = lexer.next()?;
+            lexer.skip_rest(first);
+        };
     }
 }
 

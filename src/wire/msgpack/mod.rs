@@ -33,7 +33,7 @@ mod write;
 
 pub use error::Error;
 pub use from_json::{from_json, push_from_json};
-pub use raw::{Elements, Entries, Raw, at, read_map};
+pub use raw::{Elements, Entries, Raw, at, find, read_map};
 pub use read::Token;
 pub use to_json::{push_json, to_json};
 pub use write::{

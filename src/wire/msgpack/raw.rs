@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::read::{Reader, Token};
-use crate::wire::Leaf;
+use crate::wire::{Found, Leaf, Paths};
 use std::borrow::Cow;
 
 /// One whole value.
@@ -168,42 +168,58 @@ fn kind(token: Token<'_>) -> &'static str {
 /// there. O(bytes).
 #[must_use]
 pub fn at<'a, K: AsRef<str>>(bytes: &'a [u8], path: &[K]) -> Option<Leaf<'a>> {
+    let mut paths = Paths::default();
+    paths.add(path);
+    find(bytes, &paths).at(&paths, path).cloned()
+}
+
+/// What stands at many places, as [`at`] finds it at each; nothing in bytes that are not
+/// MessagePack. O(bytes * log of the keys that are neighbours, and all keys of paths).
+#[must_use]
+pub fn find<'a>(bytes: &'a [u8], paths: &Paths) -> Found<'a> {
+    let mut found = Found::nothing(paths);
+    match walk(bytes, paths, &mut found) {
+        Some(()) => found,
+        None => Found::nothing(paths),
+    }
+}
+
+fn walk<'a>(bytes: &'a [u8], paths: &Paths, found: &mut Found<'a>) -> Option<()> {
     let mut reader = Reader::new(bytes);
-    let [within @ .., last] = path else {
-        reader.skip(0).ok()?;
-        return Some(Raw(reader.since(0)).leaf());
-    };
-    let Token::Map(pairs) = reader.token().ok()? else { return None };
-    // How many pairs are to come in each map of the path that we are in.
-    let mut left = vec![pairs];
-    let mut found = None;
-    while let Some(pairs) = left.last_mut() {
-        if *pairs == 0 {
-            left.pop();
-            continue;
-        }
-        *pairs -= 1;
-        let level = left.len() - 1;
+    // The maps of paths that we are in, where they began, and how many pairs are to come.
+    let mut open = Vec::new();
+    let mut node = Paths::ROOT;
+    loop {
         let start = reader.at();
-        let key = reader.token().ok()?;
-        reader.skip_rest(key, start, left.len()).ok()?;
-        let wanted = within.get(level).unwrap_or(last).as_ref();
-        let start = reader.at();
-        if key != Token::String(wanted.as_bytes()) {
-            reader.skip(left.len()).ok()?;
-            continue;
-        }
-        found = None;
-        let value = reader.token().ok()?;
-        match value {
-            Token::Map(pairs) if level < within.len() => left.push(pairs),
+        found.begin(node, start);
+        let head = reader.token().ok()?;
+        match head {
+            Token::Map(pairs) if paths.leads_on(node) => open.push((node, start, pairs)),
             _ => {
-                reader.skip_rest(value, start, left.len()).ok()?;
-                if level == within.len() {
-                    found = Some(Raw(reader.since(start)).leaf());
-                }
+                reader.skip_rest(head, start, open.len()).ok()?;
+                found.set(paths, node, || Raw(reader.since(start)).leaf());
             }
         }
+        node = loop {
+            let depth = open.len();
+            let Some((around, start, pairs)) = open.last_mut() else { return Some(()) };
+            if *pairs == 0 {
+                found.set(paths, *around, || Raw(reader.since(*start)).leaf());
+                open.pop();
+                continue;
+            }
+            *pairs -= 1;
+            let start = reader.at();
+            let key = reader.token().ok()?;
+            reader.skip_rest(key, start, depth).ok()?;
+            let Token::String(name) = key else {
+                reader.skip(depth).ok()?;
+                continue;
+            };
+            match paths.child(*around, name) {
+                Some(child) => break child,
+                None => reader.skip(depth).ok()?,
+            }
+        };
     }
-    found
 }

@@ -32,8 +32,8 @@ impl Law {
             return None;
         }
         let per = self.constraint.per.as_ref();
-        matcher::matches(&self.constraint, name, payload)
-            .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, payload)))
+        matcher::matches(&self.constraint, name, &payload)
+            .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, &payload)))
     }
 
     fn running(&self, store: &Store, value: &[u8]) -> usize {

@@ -187,6 +187,7 @@ fn there_are_so_many_constraints_and_no_more() {
     }
     let refused = shop.constrain(&on("another", "q").running(1));
     assert_eq!(refused, Outcome::Refused(crate::model::reply::Refusal::Full));
+    shop.settle();
     let job = shop.put("q", "{}");
     assert_eq!(shop.take(1, &["q"]), Some(job));
     shop.put("q", "{}");

@@ -1,5 +1,6 @@
 //! What constraints hold back, and what that costs.
 
+mod bounds;
 mod judge;
 mod life;
 mod many;
