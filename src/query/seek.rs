@@ -38,6 +38,15 @@ pub(super) enum Value<'a> {
     Unsure,
 }
 
+/// What is to be known of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The value itself.
+    Value,
+    /// How many items it has, which is 0 if it is no array.
+    Length,
+}
+
 /// Why there is no value to be read.
 enum Lost {
     /// There is none.
@@ -82,15 +91,24 @@ const KINDS: [Kind; 256] = {
 ///
 /// # Errors
 /// If it is told to stop.
-pub(super) fn seek<'a>(text: &'a [u8], path: &[Step], stop: &Stop) -> Result<Value<'a>> {
+pub(super) fn seek<'a>(
+    text: &'a [u8],
+    path: &[Step],
+    what: What,
+    stop: &Stop,
+) -> Result<Value<'a>> {
     let mut reader = Reader { text, at: 0, question: LARGE, stop };
     reader.space();
     let there = path.iter().try_for_each(|step| match step {
         Step::Label(label) => reader.to_label(label),
         Step::Index(index) => reader.to_item(*index),
     });
-    match there {
-        Ok(()) => Ok(reader.value()),
+    let value = there.and_then(|()| match what {
+        What::Value => Ok(reader.value()),
+        What::Length => reader.length().map(Value::Integer),
+    });
+    match value {
+        Ok(value) => Ok(value),
         Err(Lost::Absent) => Ok(Value::Null),
         Err(Lost::Unsure) => Ok(Value::Unsure),
         Err(Lost::Stopped) => Err(stopped()),
@@ -256,6 +274,23 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// How many items the value here has.
+    fn length(&mut self) -> Result<i64, Lost> {
+        match self.enter(b'[', b']') {
+            // It is empty, or no array.
+            Err(Lost::Absent) => return Ok(0),
+            entered => entered?,
+        }
+        let mut length = 1;
+        loop {
+            match self.pass_over(b']') {
+                Err(Lost::Absent) => return Ok(length),
+                passed => passed?,
+            }
+            length += 1;
+        }
+    }
+
     #[inline]
     fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
@@ -298,7 +333,7 @@ mod tests {
 
     fn at<'a>(text: &'a str, path: &[Step]) -> Value<'a> {
         let stop: Stop = Arc::new(|| false);
-        seek(text.as_bytes(), path, &stop).expect("nobody stops it")
+        seek(text.as_bytes(), path, What::Value, &stop).expect("nobody stops it")
     }
 
     #[test]
@@ -364,5 +399,35 @@ mod tests {
         ] {
             assert_eq!(at(text, &path), Value::Unsure, "{text}");
         }
+    }
+
+    #[test]
+    fn items_are_counted() {
+        let at = |text: &str, path: &[Step]| {
+            let stop: Stop = Arc::new(|| false);
+            let Value::Integer(length) = seek(text.as_bytes(), path, What::Length, &stop)? else {
+                return Ok(None);
+            };
+            Ok::<_, rusqlite::Error>(Some(length))
+        };
+        for (text, length) in [
+            ("[]", 0),
+            ("[ ]", 0),
+            ("[1]", 1),
+            (r#" [ [1,2] , {"a":[3]},"],",null ] "#, 4),
+            (r#"{"a":[1]}"#, 0),
+            ("null", 0),
+            ("-5", 0),
+            (r#""[1]""#, 0),
+        ] {
+            assert_eq!(at(text, &[]).unwrap(), Some(length), "{text}");
+        }
+        for text in ["[1,]", "[1", "[1/**/]", "[']']", "[,]", "[1 2]", "+5"] {
+            assert_eq!(at(text, &[]).unwrap(), None, "{text}");
+        }
+        let path = [Step::Label(Box::from(*b"a"))];
+        assert_eq!(at(r#"{"b":1}"#, &path).unwrap(), None);
+        assert_eq!(at(r#"{"a":null}"#, &path).unwrap(), Some(0));
+        assert_eq!(at(r#"{"a":[7,7]}"#, &path).unwrap(), Some(2));
     }
 }

@@ -1,16 +1,18 @@
 //! Terms that compare what a path leads to in a column of JSON with a literal.
 //!
-//! A term `json_extract(column, 'path')` or `column ->> 'path'`, `IS` or `=` a literal, must hold
-//! of every row that matches. Where the value is found without SQLite ([`seek`](super::seek)) and
-//! surely differs, the row is left out. Nobody has to know whether the rest of the text is JSON: a
-//! row that is malformed to SQLite does not match either.
+//! A term that compares `json_extract(column, 'path')`, `column ->> 'path'` or `json_array_length`
+//! of either kind must hold of every row that matches. Where the value is found without SQLite
+//! ([`seek`](super::seek)) and the term surely does not hold, the row is left out. Nobody has to
+//! know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
+//! either.
 
 use super::Stop;
 use super::rows::is_text;
-use super::seek::{Step, Value, seek};
+use super::seek::{Step, Value, What, seek};
 use crate::model::query::{COLUMNS, Expr, Op, Query, SPACE, Term, quoted};
 use rusqlite::Result;
 use rusqlite::types::ValueRef;
+use std::cmp::Ordering;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -38,6 +40,8 @@ enum Literal {
 pub(super) struct Sought {
     pub(super) column: c_int,
     path: Vec<Step>,
+    what: What,
+    op: Op,
     literal: Literal,
 }
 
@@ -48,45 +52,83 @@ pub(super) fn sought(query: &Query) -> Arc<[Sought]> {
 
 impl Sought {
     fn of(term: &Term) -> Option<Self> {
-        let of = |value: &Expr, literal: &Expr| {
-            let ((column, path), literal) = (place(value)?, literal_of(literal)?);
-            let compares = match term.op {
-                Op::Is => true,
-                // Nothing is equal to `NULL`, which is no question for a reader of JSON.
-                Op::Equal => literal != Literal::Null,
-                _ => false,
-            };
-            compares.then_some(Self { column, path, literal })
+        let of = |value: &Expr, op: Op, literal: &Expr| {
+            let ((column, what, path), literal) = (place(value)?, literal_of(literal)?);
+            Some(Self { column, path, what, op, literal })
         };
-        of(&term.left, &term.right).or_else(|| of(&term.right, &term.left))
+        // `LIKE` has a function for itself.
+        let turned = match term.op {
+            Op::Like => return None,
+            Op::Less => Op::Greater,
+            Op::LessOrEqual => Op::GreaterOrEqual,
+            Op::Greater => Op::Less,
+            Op::GreaterOrEqual => Op::LessOrEqual,
+            op => op,
+        };
+        let straight = of(&term.left, term.op, &term.right);
+        straight.or_else(|| of(&term.right, turned, &term.left))
     }
 
     /// Whether the term may hold where the column has this value. O(text).
     pub(super) fn admits(&self, value: ValueRef<'_>, stop: &Stop) -> Result<bool> {
         let value = match value {
             ValueRef::Null => Value::Null,
-            ValueRef::Text(text) => seek(text, &self.path, stop)?,
+            ValueRef::Text(text) => seek(text, &self.path, self.what, stop)?,
             _ => Value::Unsure,
         };
-        Ok(match (value, &self.literal) {
-            (Value::Unsure, _) | (Value::Null, Literal::Null) => true,
-            (Value::Integer(one), Literal::Integer(two)) => one == *two,
-            (Value::Integer(_) | Value::Number, Literal::Number) => true,
-            (Value::Number, Literal::Integer(_)) => true,
-            (Value::Text(one), Literal::Text(two)) => *one == **two,
-            (Value::Escaped, Literal::Text(_)) => true,
-            // It is shown as JSON text, with what space SQLite likes.
-            (Value::Container(begin), Literal::Text(text)) => text.first() == Some(&begin),
-            _ => false,
-        })
+        Ok(self.may_hold(value))
+    }
+
+    fn may_hold(&self, value: Value<'_>) -> bool {
+        if value == Value::Unsure {
+            return true;
+        }
+        let (one, two) = (value == Value::Null, self.literal == Literal::Null);
+        if one || two {
+            return match self.op {
+                Op::Is => one && two,
+                Op::IsNot => one != two,
+                // Neither true nor false.
+                _ => false,
+            };
+        }
+        let Some(order) = order(value, &self.literal) else { return true };
+        match self.op {
+            Op::Is | Op::Equal => order.is_eq(),
+            Op::IsNot | Op::NotEqual => order.is_ne(),
+            Op::Less => order.is_lt(),
+            Op::LessOrEqual => order.is_le(),
+            Op::Greater => order.is_gt(),
+            Op::GreaterOrEqual => order.is_ge(),
+            Op::Like => true,
+        }
     }
 }
 
-/// The column and the path that an expression takes a value from, if it does nothing else.
-fn place(expr: &Expr) -> Option<(c_int, Vec<Step>)> {
+/// How a value and a literal stand to each other, neither of which is NULL, if that is sure: texts
+/// are behind numbers.
+fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
+    Some(match (value, literal) {
+        (Value::Null | Value::Unsure, _) | (_, Literal::Null) => return None,
+        (Value::Integer(one), Literal::Integer(two)) => one.cmp(two),
+        (Value::Integer(_) | Value::Number, Literal::Integer(_) | Literal::Number) => return None,
+        (Value::Integer(_) | Value::Number, Literal::Text(_)) => Ordering::Less,
+        (_, Literal::Integer(_) | Literal::Number) => Ordering::Greater,
+        (Value::Text(one), Literal::Text(two)) => one.cmp(&**two),
+        (Value::Escaped, Literal::Text(_)) => return None,
+        // It is shown as JSON text, with what space SQLite likes.
+        (Value::Container(begin), Literal::Text(text)) => match text.first() {
+            Some(first) => Some(begin.cmp(first)).filter(|order| order.is_ne())?,
+            None => Ordering::Greater,
+        },
+    })
+}
+
+/// The column, and where and what an expression takes from it, if it does nothing else.
+fn place(expr: &Expr) -> Option<(c_int, What, Vec<Step>)> {
     let Expr::Text(text) = expr else { return None };
     let text = text.trim_matches(SPACE);
-    let (column, path) = if let Some((column, path)) = text.split_once("->>") {
+    let (column, what, path) = if let Some((column, path)) = text.split_once("->>") {
         let path = path.trim_start_matches(SPACE);
         let path = match path.bytes().next()? {
             b'0'..=b'9' => vec![index(path)?],
@@ -95,12 +137,20 @@ fn place(expr: &Expr) -> Option<(c_int, Vec<Step>)> {
                 label => vec![self::label(label)?],
             },
         };
-        (column, path)
+        (column, What::Value, path)
     } else {
         let (name, arguments) = text.split_once('(')?;
-        let is_extract = name.trim_end_matches(SPACE).eq_ignore_ascii_case("json_extract");
-        let (column, path) = arguments.strip_suffix(')').filter(|_| is_extract)?.split_once(',')?;
-        (column, steps(string(path.trim_matches(SPACE))?)?)
+        let arguments = arguments.strip_suffix(')')?;
+        let is = |known: &str| name.trim_end_matches(SPACE).eq_ignore_ascii_case(known);
+        let what = match is("json_extract") {
+            true => What::Value,
+            false => Some(What::Length).filter(|_| is("json_array_length"))?,
+        };
+        match arguments.split_once(',') {
+            Some((column, path)) => (column, what, steps(string(path.trim_matches(SPACE))?)?),
+            None if what == What::Length => (arguments, what, Vec::new()),
+            None => return None,
+        }
     };
     let column = column.trim_matches(SPACE);
     let name = match column.split_at_checked(2) {
@@ -109,7 +159,7 @@ fn place(expr: &Expr) -> Option<(c_int, Vec<Step>)> {
     };
     let column = COLUMNS.iter().position(|known| known.eq_ignore_ascii_case(name))?;
     let column = c_int::try_from(column).ok().filter(|&column| is_text(column))?;
-    Some((column, path))
+    Some((column, what, path))
 }
 
 /// What stands in an SQL string. Whoever goes on with it takes no quotes.
@@ -197,16 +247,23 @@ mod tests {
     #[test]
     fn what_is_plain_is_seen() {
         let a = || Step::Label(Box::from(*b"a"));
-        for (expr, column, path) in [
-            ("json_extract(payload, '$.a')", 1, vec![a()]),
-            (" JSON_Extract\n( J.State ,'$' ) ", 2, vec![]),
-            ("json_extract(events,'$[1].a[23]')", 3, vec![Step::Index(1), a(), Step::Index(23)]),
-            ("j.queue->>'a'", 5, vec![a()]),
-            ("payload ->> '$.a'", 1, vec![a()]),
-            ("payload ->> 7", 1, vec![Step::Index(7)]),
-            ("payload ->> '7'", 1, vec![Step::Label(Box::from(*b"7"))]),
+        for (expr, column, what, path) in [
+            ("json_extract(payload, '$.a')", 1, What::Value, vec![a()]),
+            (" JSON_Extract\n( J.State ,'$' ) ", 2, What::Value, vec![]),
+            (
+                "json_extract(events,'$[1].a[23]')",
+                3,
+                What::Value,
+                vec![Step::Index(1), a(), Step::Index(23)],
+            ),
+            ("j.queue->>'a'", 5, What::Value, vec![a()]),
+            ("payload ->> '$.a'", 1, What::Value, vec![a()]),
+            ("payload ->> 7", 1, What::Value, vec![Step::Index(7)]),
+            ("payload ->> '7'", 1, What::Value, vec![Step::Label(Box::from(*b"7"))]),
+            ("json_array_length(events)", 3, What::Length, vec![]),
+            ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, What::Length, vec![a()]),
         ] {
-            assert_eq!(place(&text(expr)), Some((column, path)), "{expr}");
+            assert_eq!(place(&text(expr)), Some((column, what, path)), "{expr}");
         }
     }
 
@@ -235,6 +292,9 @@ mod tests {
             "json_extract(payload, '$[123456789]')",
             "json_extract(k.payload, '$')",
             "jsonb_extract(payload, '$')",
+            "json_array_length(id)",
+            "json_array_length(payload, 'a')",
+            "json_array_length(payload) + 1",
             "payload -> 'a'",
             "payload ->> -1",
             "payload ->> 'a' ->> 'b'",

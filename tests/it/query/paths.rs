@@ -149,11 +149,13 @@ fn value(dice: &mut Dice) -> Expr {
         "$.a-1", "$._b", "$[#-1]", "$.\"a\"", "$.1",
     ];
     let (column, path) = (dice.word(&["payload", "J.Payload", "state"]), dice.word(&paths));
-    text(&match dice.below(8) {
+    text(&match dice.below(10) {
         0 => format!("{column} ->> '{path}'"),
         1 => format!("{column}->>{}", dice.word(&["'a'", "'b'", "0", "1", "'1'", "'_b'", "'[1]'"])),
         2 => format!(" JSON_EXTRACT ( {column}\n, '{path}' )\t"),
         3 => format!("json_extract({column}, '{path}') || ''"),
+        4 => format!("json_array_length({column}, '{path}')"),
+        5 => format!("json_array_length({column})"),
         _ => format!("json_extract({column}, '{path}')"),
     })
 }
@@ -219,8 +221,8 @@ fn literal(dice: &mut Dice) -> Expr {
 }
 
 fn term(dice: &mut Dice) -> (Expr, Op, Expr) {
-    let ops = [Op::Is, Op::Is, Op::Is, Op::Equal, Op::Equal, Op::IsNot, Op::NotEqual, Op::Like];
-    let (value, op, literal) = (value(dice), *dice.pick(&ops), literal(dice));
+    let op = if dice.percent(50) { Op::Is } else { *dice.pick(&Op::ALL) };
+    let (value, literal) = (value(dice), literal(dice));
     if dice.percent(80) { (value, op, literal) } else { (literal, op, value) }
 }
 

@@ -179,7 +179,7 @@ pub(super) fn table(rows: &Rows) -> Connection {
     let sql = "CREATE TABLE j(id INTEGER PRIMARY KEY, payload TEXT, state TEXT, events TEXT, \
                modified INTEGER, queue TEXT, pri NUMERIC)";
     connection.execute_batch(sql).unwrap();
-    let not_null = |text: &str| (text != "null").then(|| text.to_owned());
+    let text = |text: &str, is_null: bool| (!is_null).then(|| text.to_owned());
     for row in rows.values() {
         let (payload, state): (&str, &str) =
             [&row.payload, &row.state].map(|text| str::from_utf8(text).unwrap()).into();
@@ -187,8 +187,8 @@ pub(super) fn table(rows: &Rows) -> Connection {
         write_events(&row.events, &mut events);
         let values = (
             i64::try_from(row.id.0).unwrap(),
-            not_null(payload),
-            not_null(state),
+            text(payload, payload.as_bytes().trim_ascii() == b"null"),
+            text(state, state == "null"),
             String::from_utf8(events).unwrap(),
             i64::try_from(row.modified).unwrap(),
             "q",
