@@ -99,12 +99,12 @@ impl Narrowing {
         self.conditions.is_empty() && self.sought.is_empty()
     }
 
-    /// Whether a row may match, of which `value` gives the columns. O(texts).
-    pub(super) fn admits(
+    /// The column that rules a row out, if one does: `value` gives them. O(texts).
+    pub(super) fn rules_out(
         &mut self,
         mut value: impl FnMut(c_int, &mut dyn FnMut(ValueRef<'_>) -> Result<bool>) -> Result<bool>,
         stop: &Stop,
-    ) -> Result<bool> {
+    ) -> Result<Option<c_int>> {
         let folded = &mut self.folded;
         for Condition { column, test } in &self.conditions {
             let holds = value(*column, &mut |value| match (test, value) {
@@ -114,14 +114,14 @@ impl Narrowing {
                 (Test::Equal(_) | Test::Like(_), _) => Ok(false),
             });
             if !holds? {
-                return Ok(false);
+                return Ok(Some(*column));
             }
         }
         for sought in &*self.sought {
             if !value(sought.column, &mut |value| sought.admits(value, stop))? {
-                return Ok(false);
+                return Ok(Some(sought.column));
             }
         }
-        Ok(true)
+        Ok(None)
     }
 }

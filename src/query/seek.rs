@@ -100,8 +100,8 @@ pub(super) fn seek<'a>(
     let mut reader = Reader { text, at: 0, question: LARGE, stop };
     reader.space();
     let there = path.iter().try_for_each(|step| match step {
-        Step::Label(label) => reader.to_label(label),
-        Step::Index(index) => reader.to_item(*index),
+        Step::Label(label) => reader.find_label(label),
+        Step::Index(index) => reader.find_item(*index),
     });
     let value = there.and_then(|()| match what {
         What::Value => Ok(reader.value()),
@@ -126,7 +126,7 @@ struct Reader<'a, 'b> {
 impl<'a> Reader<'a, '_> {
     /// Goes from an object to one of its values.
     #[inline]
-    fn to_label(&mut self, label: &[u8]) -> Result<(), Lost> {
+    fn find_label(&mut self, label: &[u8]) -> Result<(), Lost> {
         self.enter(b'{', b'}')?;
         loop {
             let key = self.string().ok_or(Lost::Unsure)?;
@@ -149,7 +149,7 @@ impl<'a> Reader<'a, '_> {
 
     /// Goes from an array to one of its items.
     #[inline]
-    fn to_item(&mut self, index: u32) -> Result<(), Lost> {
+    fn find_item(&mut self, index: u32) -> Result<(), Lost> {
         self.enter(b'[', b']')?;
         for _ in 0..index {
             self.pass_over(b']')?;

@@ -109,13 +109,14 @@ impl Sought {
 /// are behind numbers.
 fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
     Some(match (value, literal) {
-        (Value::Null | Value::Unsure, _) | (_, Literal::Null) => return None,
         (Value::Integer(one), Literal::Integer(two)) => one.cmp(two),
-        (Value::Integer(_) | Value::Number, Literal::Integer(_) | Literal::Number) => return None,
+        (Value::Null | Value::Unsure, _)
+        | (_, Literal::Null)
+        | (Value::Integer(_) | Value::Number, Literal::Integer(_) | Literal::Number)
+        | (Value::Escaped, Literal::Text(_)) => return None,
         (Value::Integer(_) | Value::Number, Literal::Text(_)) => Ordering::Less,
         (_, Literal::Integer(_) | Literal::Number) => Ordering::Greater,
         (Value::Text(one), Literal::Text(two)) => one.cmp(&**two),
-        (Value::Escaped, Literal::Text(_)) => return None,
         // It is shown as JSON text, with what space SQLite likes.
         (Value::Container(begin), Literal::Text(text)) => match text.first() {
             Some(first) => Some(begin.cmp(first)).filter(|order| order.is_ne())?,
@@ -142,9 +143,12 @@ fn place(expr: &Expr) -> Option<(c_int, What, Vec<Step>)> {
         let (name, arguments) = text.split_once('(')?;
         let arguments = arguments.strip_suffix(')')?;
         let is = |known: &str| name.trim_end_matches(SPACE).eq_ignore_ascii_case(known);
-        let what = match is("json_extract") {
-            true => What::Value,
-            false => Some(What::Length).filter(|_| is("json_array_length"))?,
+        let what = if is("json_extract") {
+            What::Value
+        } else if is("json_array_length") {
+            What::Length
+        } else {
+            return None;
         };
         match arguments.split_once(',') {
             Some((column, path)) => (column, what, steps(string(path.trim_matches(SPACE))?)?),
@@ -206,13 +210,14 @@ fn literal_of(expr: &Expr) -> Option<Literal> {
         Expr::Number(number) => self::number(number),
         Expr::Text(text) => match expr.bare_word() {
             Some(word) => Some(Literal::Text(word.as_bytes().into())),
-            None => {
-                let text = text.trim_matches(SPACE);
-                let whole = quoted(text).map(|text| Literal::Text(text.into_bytes().into()));
-                whole.or_else(|| number(text))
-            }
+            None => quoted_or_number(text.trim_matches(SPACE)),
         },
     }
+}
+
+fn quoted_or_number(text: &str) -> Option<Literal> {
+    let quoted = quoted(text).map(|text| Literal::Text(text.into_bytes().into()));
+    quoted.or_else(|| number(text))
 }
 
 fn number(text: &str) -> Option<Literal> {

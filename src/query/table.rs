@@ -11,7 +11,7 @@
 use super::Stop;
 use super::narrow::{self, Narrowing};
 use super::refused::Refused;
-use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
+use super::rows::{COLUMNS, DECLARATION, EVENTS, HERE, stopped, touch, value};
 use super::sought::Sought;
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
@@ -253,9 +253,10 @@ impl Cursor {
                     walk.note_use(1_u32 << column);
                     see(shown(row, column, made, self.value_max, &self.stop)?)
                 };
-                if self.narrowing.admits(value, &self.stop)? {
+                let Some(column) = self.narrowing.rules_out(value, &self.stop)? else {
                     return Ok(());
-                }
+                };
+                walk.note_ruled_out(column);
             }
             walk.advance();
             if walk.at == 0 && (self.stop)() {
@@ -330,6 +331,15 @@ impl Walk {
     #[inline]
     fn is_refused(&mut self) -> bool {
         self.window.get(self.at).is_some_and(|row| self.refused.covers(row))
+    }
+
+    /// This row is left out for what this column says. Where that had to be made, the next one like
+    /// it is known sooner.
+    #[inline]
+    fn note_ruled_out(&mut self, column: c_int) {
+        if let (EVENTS, Some(row)) = (column, self.window.get(self.at)) {
+            self.refused.note(row, 1 << EVENTS);
+        }
     }
 
     /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would

@@ -239,7 +239,8 @@ fn check(dice: &mut Dice) -> usize {
             (Ok(found), Ok(expected)) => {
                 let texts = |id: &u64| rows.values().find(|row| row.id.0 == *id).unwrap();
                 let apart = found.iter().find(|id| !expected.contains(id));
-                let apart = apart.or(expected.iter().find(|id| !found.contains(id))).map(texts);
+                let apart =
+                    apart.or_else(|| expected.iter().find(|id| !found.contains(id))).map(texts);
                 assert_eq!(found, expected, "{sql}, row {apart:?}");
                 total += found.len();
             }
@@ -271,7 +272,7 @@ fn the_first_of_two_alike_counts_and_nothing_else_is_taken_for_it() {
         r#"{"b":{"a":2},"a":1}"#,
         r#"{"b":"{\"a\":2,","a":1}"#,
         r#"{"b":"\\","a":1}"#,
-        r#"{b:2,a:1}"#,
+        r"{b:2,a:1}",
         r#"{/*"a":2*/"a":1}"#,
         r#"{"b":[/*]*/],"a":1}"#,
         r#"{"b":[']}'],"a":1}"#,
