@@ -17,7 +17,11 @@ use std::sync::Arc;
 const JOBS: usize = 50_000;
 
 /// A name, the side that is not `NULL` or 'CREATED', and the same as SQL. Few rows match.
-const QUERIES: [&str; 5] = ["state path", "state IS NULL", "payload path", "LIKE", "events length"];
+const QUERIES: [&str; 6] =
+    ["state path", "state IS NULL", "payload path", "LIKE", "events length", LOGS_APART];
+
+/// The same as the one before it, but no two jobs have the same log.
+const LOGS_APART: &str = "events apart";
 
 fn sides(name: &str) -> (&'static str, Op, Expr, &'static str) {
     let text = |text: &str| Expr::Text(text.into());
@@ -36,7 +40,7 @@ fn sides(name: &str) -> (&'static str, Op, Expr, &'static str) {
             "json_extract(payload, '$.user.id') IS 77",
         ),
         "LIKE" => ("payload", Op::Like, text("'%number 77 %'"), "payload LIKE '%number 77 %'"),
-        "events length" => (
+        "events length" | LOGS_APART => (
             "json_array_length(events)",
             Op::Greater,
             Expr::Number("2".into()),
@@ -46,16 +50,19 @@ fn sides(name: &str) -> (&'static str, Op, Expr, &'static str) {
     }
 }
 
-fn rows() -> Rows {
-    let created = EventLog::default().with(Event { what: Happening::Created, at: 1_700_000_000 });
+fn rows(name: &str) -> Rows {
+    let created = |at| EventLog::default().with(Event { what: Happening::Created, at });
+    let common = created(1_700_000_000);
     let row = |number: u64| {
+        let at = 1_700_000_000 + if name == LOGS_APART { number } else { 0 };
+        let created = if name == LOGS_APART { created(at) } else { common.clone() };
         let state = match number % 100 {
             0 => "[\"CREATED\"]",
             1 => "null",
             _ => "[\"RUNNING\",{\"by\":\"worker\"}]",
         };
         let (old, new) = (Arc::from(*b"null"), Arc::from(state.as_bytes()));
-        let happened = Event { what: Happening::Advanced { old, new }, at: 1_700_000_000 };
+        let happened = Event { what: Happening::Advanced { old, new }, at };
         let payload = format!(
             "{{\"user\":{{\"name\":\"somebody\",\"id\":{}}},\"text\":\"this is number {number} of \
              many\",\"list\":[1,2,3]}}",
@@ -78,7 +85,7 @@ fn rows() -> Rows {
 
 #[divan::bench]
 fn snapshot(bencher: Bencher) {
-    let rows = rows();
+    let rows = rows("");
     bencher.bench_local(|| black_box(rows.clone()).len());
 }
 
@@ -86,7 +93,7 @@ fn snapshot(bencher: Bencher) {
 fn ours(bencher: Bencher, name: &str) {
     let (left, op, right, _) = sides(name);
     let term = Term { op, left: Expr::Text(left.into()), right };
-    let work = Work { rows: rows(), query: Arc::new(Query { terms: vec![term] }), limit: None };
+    let work = Work { rows: rows(name), query: Arc::new(Query { terms: vec![term] }), limit: None };
     let mut evaluator = Evaluator::new(Arc::new(|| false)).expect("SQLite can be set up");
     bencher.bench_local(|| evaluator.run(black_box(&work)).expect("it is a query").len());
 }
@@ -94,7 +101,7 @@ fn ours(bencher: Bencher, name: &str) {
 #[divan::bench(args = QUERIES)]
 fn table(bencher: Bencher, name: &str) {
     let (_, _, _, sql) = sides(name);
-    let connection = fill(&rows()).expect("SQLite can be set up");
+    let connection = fill(&rows(name)).expect("SQLite can be set up");
     let sql = format!("SELECT id FROM j WHERE {sql}");
     let mut statement = connection.prepare(&sql).expect("it is SQL");
     bencher.bench_local(|| {

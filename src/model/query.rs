@@ -106,7 +106,7 @@ impl Op {
 }
 
 /// What SQLite takes for space between words.
-const SPACE: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
+pub(crate) const SPACE: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
 
 impl Expr {
     /// The word that stands alone in a string and names no column: a string in its own right.
@@ -147,7 +147,7 @@ impl Expr {
 }
 
 /// What stands in an SQL string, if `text` is one and nothing else.
-fn quoted(text: &str) -> Option<String> {
+pub(crate) fn quoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let mut whole = String::with_capacity(inner.len());
     let mut rest = inner;

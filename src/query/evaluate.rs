@@ -2,6 +2,7 @@
 
 use super::check::{Checker, allow, explain, open};
 use super::rows::COLUMNS;
+use super::sought::{Sought, sought};
 use super::table::{self, Place, Shared};
 use super::{Fault, Progress, Stop, Work, allowed, like, texts};
 use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
@@ -28,8 +29,17 @@ pub struct Evaluator {
     bare: String,
     /// What statements begin with.
     head: String,
-    /// The queries that were checked last, with their statements: the newest last.
-    known: VecDeque<(Arc<Query>, Arc<str>)>,
+    /// The queries that were checked last, with what came of them: the newest last.
+    known: VecDeque<(Arc<Query>, Compiled)>,
+}
+
+/// A query that was checked.
+#[derive(Clone)]
+struct Compiled {
+    /// The statement.
+    sql: Arc<str>,
+    /// What of it the cursor tries by itself.
+    sought: Arc<[Sought]>,
 }
 
 impl fmt::Debug for Evaluator {
@@ -101,10 +111,10 @@ impl Evaluator {
             progress.found = work.rows.values().take(limit).cloned().collect();
             return Ok(());
         }
-        let result = self.compile(&work.query).and_then(|sql| {
+        let result = self.compile(&work.query).and_then(|Compiled { sql, sought }| {
             let mut statement = self.connection.prepare_cached(&sql).map_err(|e| bad(&e))?;
             while progress.found.len() < limit
-                && !self.scan(&mut statement, work, limit, progress)?
+                && !self.scan(&mut statement, &sought, work, limit, progress)?
             {}
             Ok(())
         });
@@ -114,29 +124,29 @@ impl Evaluator {
         }
     }
 
-    /// The statement of a query.
-    fn compile(&mut self, query: &Arc<Query>) -> Result<Arc<str>, Fault> {
-        if let Some((_, sql)) = self.known.iter().find(|(known, _)| known == query) {
-            return Ok(Arc::clone(sql));
+    fn compile(&mut self, query: &Arc<Query>) -> Result<Compiled, Fault> {
+        if let Some((_, compiled)) = self.known.iter().find(|(known, _)| known == query) {
+            return Ok(compiled.clone());
         }
-        let compiled = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
-        let sql: Arc<str> = compiled.into();
+        let sql = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
+        let compiled = Compiled { sql: sql.into(), sought: sought(query) };
         if self.known.len() == QUERY_STATEMENTS {
             self.known.pop_front();
         }
-        self.known.push_back((Arc::clone(query), Arc::clone(&sql)));
-        Ok(sql)
+        self.known.push_back((Arc::clone(query), compiled.clone()));
+        Ok(compiled)
     }
 
     /// Goes on to the end, or behind a row that SQLite stumbles over; says whether this is the end.
     fn scan(
         &self,
         statement: &mut CachedStatement<'_>,
+        sought: &Arc<[Sought]>,
         work: &Work,
         limit: usize,
         progress: &mut Progress,
     ) -> Result<bool, Fault> {
-        self.scan.begin(work.rows.clone(), progress.from);
+        self.scan.begin(work.rows.clone(), progress.from, Arc::clone(sought));
         let result = step(statement, limit - progress.found.len());
         let scan = self.scan.end();
         progress.found.extend(scan.found);

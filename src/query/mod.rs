@@ -16,7 +16,8 @@
 //!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is to, if not at once.
 //! - A column that a query does not use is not made.
 //! - The result is that of SQLite's looking at every row. It is shown fewer: not those that a
-//!   comparison rules out (`narrow`), nor those like one that it has refused (`refused`).
+//!   comparison rules out, of a column (`narrow`) or of what a path leads to in one (`sought`),
+//!   nor those like one that it has refused (`refused`).
 //!
 //! What SQLite cannot say of a single row: where JSON is malformed to it (nested deeper than 1,000,
 //! or no JSON at all in a part that was taken out as JSON) the row does not match, and the query
@@ -31,6 +32,8 @@ mod like;
 mod narrow;
 mod refused;
 mod rows;
+mod seek;
+mod sought;
 mod table;
 mod texts;
 

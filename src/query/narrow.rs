@@ -3,15 +3,17 @@
 //! SQLite says which comparisons with a value that is known beforehand must hold; those of
 //! `IS NULL`, `IS`, `=` and `LIKE` are tried here before it gets to see a row, at a fraction of the
 //! cost. It tries them again on what is left: a condition here may let through too much, never too
-//! little.
+//! little. So may the terms of [`sought`](super::sought), of which SQLite does not tell.
 
 use super::Stop;
 use super::like::Pattern;
 use super::rows::is_text;
+use super::sought::Sought;
 use rusqlite::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::vtab::{Filters, IndexConstraintOp, IndexInfo};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Conditions that one scan looks at.
 const CONDITIONS: usize = 8;
@@ -35,6 +37,8 @@ struct Condition {
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
     conditions: Vec<Condition>,
+    /// Terms on what a path leads to.
+    sought: Arc<[Sought]>,
     /// A text in lower case.
     folded: Vec<u8>,
 }
@@ -72,7 +76,7 @@ pub(super) fn offer(info: &mut IndexInfo) -> Result<()> {
 impl Narrowing {
     /// What was picked, now that the values are known. A value that is no text compares in ways
     /// that are SQLite's affair.
-    pub(super) fn new(plan: Option<&str>, values: &Filters<'_>) -> Self {
+    pub(super) fn new(plan: Option<&str>, values: &Filters<'_>, sought: Arc<[Sought]>) -> Self {
         let mut conditions = Vec::new();
         for (word, value) in plan.unwrap_or_default().split(' ').zip(values.iter()) {
             let Some((kind, Ok(column))) = word.split_at_checked(1).map(|(k, c)| (k, c.parse()))
@@ -87,20 +91,20 @@ impl Narrowing {
             };
             conditions.push(Condition { column, test });
         }
-        Self { conditions, folded: Vec::new() }
+        Self { conditions, sought, folded: Vec::new() }
     }
 
     /// Whether every row is to be shown.
     pub(super) fn is_empty(&self) -> bool {
-        self.conditions.is_empty()
+        self.conditions.is_empty() && self.sought.is_empty()
     }
 
-    /// Whether a row may match, of which `value` gives the columns. O(texts).
-    pub(super) fn admits(
+    /// The column that rules a row out, if one does: `value` gives them. O(texts).
+    pub(super) fn rules_out(
         &mut self,
         mut value: impl FnMut(c_int, &mut dyn FnMut(ValueRef<'_>) -> Result<bool>) -> Result<bool>,
         stop: &Stop,
-    ) -> Result<bool> {
+    ) -> Result<Option<c_int>> {
         let folded = &mut self.folded;
         for Condition { column, test } in &self.conditions {
             let holds = value(*column, &mut |value| match (test, value) {
@@ -110,9 +114,14 @@ impl Narrowing {
                 (Test::Equal(_) | Test::Like(_), _) => Ok(false),
             });
             if !holds? {
-                return Ok(false);
+                return Ok(Some(*column));
             }
         }
-        Ok(true)
+        for sought in &*self.sought {
+            if !value(sought.column, &mut |value| sought.admits(value, stop))? {
+                return Ok(Some(sought.column));
+            }
+        }
+        Ok(None)
     }
 }

@@ -1,4 +1,5 @@
-//! What a cursor leaves out by itself: rows that are to SQLite just what one was that it refused.
+//! What a cursor leaves out by itself: rows that are to SQLite just what one was that it refused,
+//! or that was left out for what its log says.
 //!
 //! Whether a row matches follows from the columns that it is asked for, because what a query may
 //! call gives the same for the same arguments (or was called at another moment of the same scan).
@@ -24,7 +25,7 @@ const REST: u32 = 1024;
 /// The columns that rows have in common at times, as bits.
 const COMMON: u32 = 1 << STATE | 1 << EVENTS | 1 << MODIFIED | 1 << QUEUE | 1 << URGENCY;
 
-/// Rows of a scan that SQLite refused.
+/// Rows of a scan that were refused.
 #[derive(Debug, Default)]
 pub(super) struct Refused<'a> {
     /// With the bits of the columns that they were asked for; what was of use last comes first.
@@ -36,7 +37,7 @@ pub(super) struct Refused<'a> {
 }
 
 impl<'a> Refused<'a> {
-    /// SQLite asked for these columns of a row and has gone on to the next one. O(1).
+    /// It follows from these columns of a row that it does not match. O(1).
     #[inline]
     pub(super) fn note(&mut self, row: &'a Row, asked: u32) {
         if self.rest > 0 {

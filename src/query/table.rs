@@ -11,7 +11,8 @@
 use super::Stop;
 use super::narrow::{self, Narrowing};
 use super::refused::Refused;
-use super::rows::{COLUMNS, DECLARATION, HERE, stopped, touch, value};
+use super::rows::{COLUMNS, DECLARATION, EVENTS, HERE, stopped, touch, value};
+use super::sought::Sought;
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
 use imbl::shared_ptr::DefaultSharedPtr;
@@ -24,7 +25,7 @@ use rusqlite::{Connection, Result};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_int};
-use std::mem::take;
+use std::mem::{replace, take};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +40,7 @@ pub(super) const LARGE: usize = 64 * 1024;
 pub(super) struct Scan {
     rows: Rows,
     from: Bound<RowKey>,
+    sought: Arc<[Sought]>,
     /// The rows that were found, in their order.
     pub(super) found: Vec<Arc<Row>>,
     /// Where the cursor stood when it was closed.
@@ -62,17 +64,18 @@ pub(super) struct Shared(Arc<Mutex<Scan>>);
 
 impl Shared {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Scan::new(Rows::new(), Bound::Unbounded))))
+        Self(Arc::new(Mutex::new(Scan::none())))
     }
 
-    /// The next cursor walks over these rows. O(1).
-    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>) {
-        *self.lock() = Scan::new(rows, from);
+    /// The next cursor walks over these rows, of which those count for which all of `sought` may
+    /// hold. O(1).
+    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>, sought: Arc<[Sought]>) {
+        *self.lock() = Scan { rows, from, sought, ..Scan::none() };
     }
 
     /// What has come of it. The snapshot is let go.
     pub(super) fn end(&self) -> Scan {
-        std::mem::replace(&mut self.lock(), Scan::new(Rows::new(), Bound::Unbounded))
+        replace(&mut self.lock(), Scan::none())
     }
 
     fn lock(&self) -> MutexGuard<'_, Scan> {
@@ -82,8 +85,9 @@ impl Shared {
 }
 
 impl Scan {
-    fn new(rows: Rows, from: Bound<RowKey>) -> Self {
-        Self { rows, from, found: Vec::new(), place: Place::Nowhere }
+    fn none() -> Self {
+        let (rows, from, sought) = (Rows::new(), Bound::Unbounded, Arc::from([]));
+        Self { rows, from, sought, found: Vec::new(), place: Place::Nowhere }
     }
 }
 
@@ -170,13 +174,13 @@ struct Cursor {
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, _: c_int, plan: Option<&str>, values: &Filters<'_>) -> Result<()> {
-        let (rows, from) = {
+        let (rows, from, sought) = {
             let scan = self.shared.lock();
-            (scan.rows.clone(), scan.from)
+            (scan.rows.clone(), scan.from, Arc::clone(&scan.sought))
         };
         self.walk = Some(Walk::new(rows, from));
         (self.ordinal, self.asked) = (0, Cell::new(0));
-        self.narrowing = Narrowing::new(plan, values);
+        self.narrowing = Narrowing::new(plan, values, sought);
         self.pass_over()
     }
 
@@ -249,9 +253,10 @@ impl Cursor {
                     walk.note_use(1_u32 << column);
                     see(shown(row, column, made, self.value_max, &self.stop)?)
                 };
-                if self.narrowing.admits(value, &self.stop)? {
+                let Some(column) = self.narrowing.rules_out(value, &self.stop)? else {
                     return Ok(());
-                }
+                };
+                walk.note_ruled_out(column);
             }
             walk.advance();
             if walk.at == 0 && (self.stop)() {
@@ -326,6 +331,15 @@ impl Walk {
     #[inline]
     fn is_refused(&mut self) -> bool {
         self.window.get(self.at).is_some_and(|row| self.refused.covers(row))
+    }
+
+    /// This row is left out for what this column says. Where that had to be made, the next one like
+    /// it is known sooner.
+    #[inline]
+    fn note_ruled_out(&mut self, column: c_int) {
+        if let (EVENTS, Some(row)) = (column, self.window.get(self.at)) {
+            self.refused.note(row, 1 << EVENTS);
+        }
     }
 
     /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would

@@ -96,3 +96,42 @@ fn what_is_refused_does_not_take_others_with_it() {
         assert_eq!(found, alone, "{expression}");
     }
 }
+
+#[test]
+fn rows_that_were_never_shown_are_no_more_than_alike() {
+    let rows = rows();
+    let mut evaluator = evaluator();
+    let number = |number: &str| Expr::Number(number.into());
+    let mut total = 0;
+    for (left, op, right) in [
+        ("json_array_length(events)", Op::Greater, number("2")),
+        ("json_array_length(events)", Op::Is, number("1")),
+        ("json_extract(events, '$[0][1].timestamp')", Op::Is, text("'3'")),
+        ("json_extract(events, '$[1][1].timestamp')", Op::GreaterOrEqual, text("'9'")),
+        ("json_extract(events, '$[1][1].new[0]')", Op::Equal, text("B")),
+        ("json_extract(events, '$[1][1].event')", Op::Is, number("2")),
+        ("json_extract(events, '$[1][1].by')", Op::Less, number("2")),
+        ("json_extract(events, '$[1][0]')", Op::NotEqual, text("'job_state_advanced'")),
+        ("json_extract(events, '$[2]')", Op::IsNot, Expr::Null),
+    ] {
+        let logs = (text(left), op, right);
+        let state = (text("json_extract(state, '$[0]')"), Op::Is, text("A"));
+        let payload = (text("payload ->> 'n'"), Op::Less, number("20"));
+        for terms in [
+            vec![logs.clone()],
+            vec![logs.clone(), state.clone()],
+            vec![state, payload.clone(), logs.clone()],
+            vec![logs, payload, (text("modified"), Op::Greater, number("4"))],
+        ] {
+            let query = query(terms);
+            let mut alone = Vec::new();
+            for one in rows.values() {
+                let one = snapshot([Row::clone(one)]);
+                alone.extend(run(&mut evaluator, &one, &query).unwrap());
+            }
+            assert_eq!(run(&mut evaluator, &rows, &query), Ok(alone.clone()), "{query:?}");
+            total += alone.len();
+        }
+    }
+    assert!(total > 200, "{total}");
+}

@@ -3,6 +3,7 @@
 mod alike;
 mod attacks;
 mod engine;
+mod paths;
 mod plain;
 mod random;
 mod thread;

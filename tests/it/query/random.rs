@@ -174,12 +174,12 @@ fn rows(dice: &mut Dice) -> Rows {
 }
 
 /// The same rows in a table.
-fn table(rows: &Rows) -> Connection {
+pub(super) fn table(rows: &Rows) -> Connection {
     let connection = Connection::open_in_memory().unwrap();
     let sql = "CREATE TABLE j(id INTEGER PRIMARY KEY, payload TEXT, state TEXT, events TEXT, \
                modified INTEGER, queue TEXT, pri NUMERIC)";
     connection.execute_batch(sql).unwrap();
-    let not_null = |text: &str| (text != "null").then(|| text.to_owned());
+    let text = |text: &str, is_null: bool| (!is_null).then(|| text.to_owned());
     for row in rows.values() {
         let (payload, state): (&str, &str) =
             [&row.payload, &row.state].map(|text| str::from_utf8(text).unwrap()).into();
@@ -187,8 +187,8 @@ fn table(rows: &Rows) -> Connection {
         write_events(&row.events, &mut events);
         let values = (
             i64::try_from(row.id.0).unwrap(),
-            not_null(payload),
-            not_null(state),
+            text(payload, payload.as_bytes().trim_ascii() == b"null"),
+            text(state, state == "null"),
             String::from_utf8(events).unwrap(),
             i64::try_from(row.modified).unwrap(),
             "q",
@@ -200,7 +200,7 @@ fn table(rows: &Rows) -> Connection {
 }
 
 /// The query as a reader of the protocol would write it down.
-fn sql(query: &Query) -> String {
+pub(super) fn sql(query: &Query) -> String {
     let side = |expr: &Expr| match expr {
         Expr::Null => "NULL".to_owned(),
         Expr::Bool(bool) => i32::from(*bool).to_string(),
@@ -223,7 +223,11 @@ fn sql(query: &Query) -> String {
 }
 
 /// What the table says: the ids that match, or an error. A row whose JSON is malformed does not.
-fn expected(connection: &Connection, rows: &Rows, sql: &str) -> Result<Vec<u64>, String> {
+pub(super) fn expected(
+    connection: &Connection,
+    rows: &Rows,
+    sql: &str,
+) -> Result<Vec<u64>, String> {
     let all = format!("SELECT id FROM j WHERE {sql} ORDER BY modified, id");
     let mut all = connection.prepare(&all).map_err(|error| error.to_string())?;
     let ids = all.query_map([], |row| row.get::<_, i64>(0)).unwrap();
