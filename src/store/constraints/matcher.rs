@@ -80,7 +80,7 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arg
 /// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
 /// what else is no scalar are equal if their bytes are. No longer than [`VALUE_BYTES`] and one
 /// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
-/// that values which somebody made to have the same share a limit. O(value), as [`matches`]
+/// that values which somebody made to have the same share a limit. O(value), as [`matches()`]
 /// otherwise.
 pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box<[u8]> {
     let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
