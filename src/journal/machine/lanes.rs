@@ -160,9 +160,9 @@ impl Journal {
         }
     }
 
-    /// Whether the open batch waits for another pass, if it is going to be synced. Where many clients
-    /// are at work the next pass has requests, too, and a sync costs as much for one as for a
-    /// hundred; once a pass brings nothing there is nothing to wait for.
+    /// Whether the open batch waits for another pass, if it is going to be synced. Where many
+    /// clients are at work the next pass has requests, too, and a sync costs as much for one as for
+    /// a hundred; once a pass brings nothing there is nothing to wait for.
     fn hold(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
         let grows = batch.held.is_none_or(|(_, before)| batch.count > before);
