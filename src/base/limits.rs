@@ -300,15 +300,16 @@ pub const JOURNAL_PACE_MIN: u64 = 2;
 /// .. and when the directory is at its bound.
 pub const JOURNAL_PACE_MAX: u64 = 8;
 
-/// Bytes that compaction moves in a second without any traffic.
-pub const JOURNAL_MOVE_RATE: u64 = 16 * 1024 * 1024;
+/// Bytes that compaction moves in a step, which it makes without any traffic: a tenth of a
+/// millisecond, for small records.
+pub const JOURNAL_MOVE_STEP: u64 = 16 * 1024;
 
-/// How often it does so, in nanoseconds. No longer time than this counts at once.
-pub const JOURNAL_MOVE_STEP_NS: u64 = 2_000_000;
+/// How often it makes one.
+pub const JOURNAL_MOVE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Bytes that compaction may move in a pass in any case, which without traffic is a step; more only
-/// if what was appended in that pass calls for it. A fifth of a millisecond, for small records.
-pub const JOURNAL_MOVE_PASS: u64 = JOURNAL_MOVE_RATE * JOURNAL_MOVE_STEP_NS / 1_000_000_000;
+/// Bytes that compaction may move in any pass that appends something, to make up for what it could
+/// not; more only if what was appended calls for it.
+pub const JOURNAL_MOVE_PASS: u64 = 4 * 1024;
 
 /// Nothing is moved while so many bytes wait for the disk.
 pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
@@ -418,7 +419,6 @@ const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
 const _: () =
     assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0 && JOURNAL_SYNCS > 0);
 const _: () = assert!(JOURNAL_SEGMENT_MIN <= JOURNAL_SEGMENT);
-const _: () = assert!(JOURNAL_MOVE_RATE < u64::MAX / JOURNAL_MOVE_STEP_NS);
 const _: () =
     assert!(READ_BUDGET <= STALLED_INPUT_MAX, "one read must fit behind a waiting request");
 const _: () =

@@ -3,32 +3,37 @@
 //! base record, and no hole ever opens in the middle.
 //!
 //! It begins when the segments in use are filled with half as much again as what is live, and one
-//! segment. How much is moved in a pass follows what was appended in it, the more the nearer the
-//! directory is to its bound, and the time that went by, so that it comes to its end without
-//! traffic too. What could not be moved while the disk was busy is made up for a little in each
-//! pass, never all at once. The unfilled ends of segments do not count: moving would leave such
-//! ends again.
+//! segment. How much is moved follows what is appended, the more the nearer the directory is to its
+//! bound, and goes to the disk along with it: nobody waits for a sync that is there for compaction
+//! alone. Where too little is appended a step is made every now and then, so that it comes to its
+//! end without traffic too. What could not be moved while the disk was busy is made up for a little
+//! in each pass, never all at once. The unfilled ends of segments do not count: moving would leave
+//! such ends again.
 
 use super::Journal;
 use crate::base::limits::{
-    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_PASS, JOURNAL_MOVE_RATE, JOURNAL_MOVE_STEP_NS,
+    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_INTERVAL, JOURNAL_MOVE_PASS, JOURNAL_MOVE_STEP,
     JOURNAL_PACE_MAX, JOURNAL_PACE_MIN, JOURNAL_SPARE_PART,
 };
 use crate::base::time::{Mono, Now};
-use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Compaction {
     due: bool,
     /// Bytes that may be moved.
     credit: u64,
-    /// How many of them in this pass.
+    /// How many of them in this pass, if it appends something.
     pass: u64,
-    /// What has been appended since the last pass calls for so many.
+    /// How many of them in any case.
+    step: u64,
+    /// What has been appended since the last pass calls for so many ..
     called: u64,
+    /// .. and since the last step.
+    called_since_step: u64,
     /// Bytes to be moved for each byte appended.
     pace: u64,
-    last: Mono,
+    /// When the last step was made.
+    stepped: Mono,
     /// Who was named and has to be appended now.
     moving: Option<u32>,
     /// Bytes of base records that were moved into the open batch.
@@ -41,9 +46,11 @@ impl Compaction {
             due: false,
             credit: 0,
             pass: 0,
+            step: 0,
             called: 0,
+            called_since_step: 0,
             pace: JOURNAL_PACE_MIN,
-            last: now,
+            stepped: now,
             moving: None,
             moved: 0,
         }
@@ -56,6 +63,7 @@ impl Journal {
     pub(super) fn note_append(&mut self, owner: Option<u32>, bytes: u32) {
         let moving = self.compaction.moving.take();
         if moving.is_some() && moving == owner {
+            self.batch.moved += 1;
             self.compaction.moved += u64::from(bytes);
             self.counts.moved_bytes += u64::from(bytes);
         }
@@ -68,6 +76,7 @@ impl Journal {
         if compaction.due {
             compaction.credit += appended * compaction.pace;
             compaction.called += appended * compaction.pace;
+            compaction.called_since_step += appended * compaction.pace;
         }
     }
 
@@ -78,15 +87,19 @@ impl Journal {
             return None;
         }
         self.part();
-        if self.compaction.credit.min(self.compaction.pass) == 0 || !self.can_move() {
+        let Compaction { credit, pass, step, .. } = self.compaction;
+        let here = if self.batch.own_count() > 0 { pass.max(step) } else { step };
+        if credit.min(here) == 0 || !self.can_move() {
             return None;
         }
         let oldest = self.ledger.oldest(self.head);
         let owner = self.ledger.first_owner(self.ledger.at(oldest))?;
         let bytes = self.ledger.bytes(owner).expect("a listed owner has a base record");
-        self.compaction.credit = self.compaction.credit.saturating_sub(u64::from(bytes));
-        self.compaction.pass = self.compaction.pass.saturating_sub(u64::from(bytes));
-        self.compaction.moving = Some(owner);
+        let compaction = &mut self.compaction;
+        for rest in [&mut compaction.credit, &mut compaction.pass, &mut compaction.step] {
+            *rest = rest.saturating_sub(u64::from(bytes));
+        }
+        compaction.moving = Some(owner);
         Some(owner)
     }
 
@@ -108,7 +121,19 @@ impl Journal {
 
     pub(super) fn compaction_timer(&self) -> Option<Mono> {
         let due = self.compaction.due && self.can_move();
-        due.then(|| self.compaction.last.after(Duration::from_nanos(JOURNAL_MOVE_STEP_NS)))
+        due.then(|| self.compaction.stepped.after(JOURNAL_MOVE_INTERVAL))
+    }
+
+    /// Allows a step if it is time for one: what was appended since the last one has been called
+    /// for already.
+    pub(super) fn step_compaction(&mut self, now: Now) {
+        let compaction = &mut self.compaction;
+        if compaction.due && compaction.stepped.after(JOURNAL_MOVE_INTERVAL) <= now.mono {
+            compaction.stepped = now.mono;
+            compaction.step = JOURNAL_MOVE_STEP;
+            let called = std::mem::take(&mut compaction.called_since_step);
+            compaction.credit += JOURNAL_MOVE_STEP.saturating_sub(called);
+        }
     }
 
     /// Whether compaction has work to do: the directory may be beyond its bound until it is done.
@@ -118,7 +143,7 @@ impl Journal {
     }
 
     /// Decides whether compaction is due, and how fast it goes. O(segments that nobody needs).
-    pub(super) fn tend_compaction(&mut self, now: Now) {
+    pub(super) fn tend_compaction(&mut self) {
         let (live, usual) = (self.ledger.live_bytes, self.options.segment_bytes);
         let head = &self.ledger.segments[self.ledger.at(self.head)];
         let live_behind = live - head.live.bytes - self.ledger.open_bytes();
@@ -136,8 +161,6 @@ impl Journal {
         let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_PART } else { 8 };
 
         let compaction = &mut self.compaction;
-        let elapsed = now.mono.0.saturating_sub(compaction.last.0);
-        compaction.last = now.mono;
         compaction.due = (excess > 0 || starved) && live_behind > 0 && dead >= least;
         if !compaction.due {
             compaction.credit = 0;
@@ -147,8 +170,7 @@ impl Journal {
         let step = (JOURNAL_PACE_MAX - JOURNAL_PACE_MIN) * excess / room;
         compaction.pace =
             if starved { JOURNAL_PACE_MAX } else { JOURNAL_PACE_MAX.min(JOURNAL_PACE_MIN + step) };
-        let credit = elapsed.min(JOURNAL_MOVE_STEP_NS) * JOURNAL_MOVE_RATE / 1_000_000_000;
-        compaction.credit = usual.min(compaction.credit + credit);
+        compaction.credit = usual.min(compaction.credit);
         compaction.pass = JOURNAL_MOVE_PASS.max(std::mem::take(&mut compaction.called));
     }
 }

@@ -18,6 +18,8 @@ struct Sealed {
     bytes: Vec<u8>,
     sequence: u64,
     records: u32,
+    /// How many of them say what clients have changed.
+    own: u32,
 }
 
 /// A write under way.
@@ -47,8 +49,8 @@ pub(super) struct Lanes {
     pub(super) submitted: u64,
     pub(super) epoch: u64,
     submitted_records: u64,
-    /// How many records the last batch has that was submitted.
-    last_records: u32,
+    /// How many records of its own the last batch has that was submitted.
+    last_own: u32,
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
@@ -72,7 +74,7 @@ impl Lanes {
             submitted: last.sequence,
             epoch,
             submitted_records: 0,
-            last_records: 0,
+            last_own: 0,
             synced_records: 0,
             written: last.sequence,
             synced: last.synced,
@@ -101,10 +103,10 @@ impl Lanes {
         offset: u64,
         bytes: Vec<u8>,
         sequence: u64,
-        records: u32,
+        (records, own): (u32, u32),
     ) {
         self.sealed_bytes += bytes.len() as u64;
-        self.sealed.push_back(Sealed { epoch, offset, bytes, sequence, records });
+        self.sealed.push_back(Sealed { epoch, offset, bytes, sequence, records, own });
     }
 
     /// Whether nothing is under way.
@@ -165,21 +167,22 @@ impl Journal {
     /// a hundred; once a pass brings nothing there is nothing to wait for.
     fn hold(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
-        let grows = batch.held.is_none_or(|(_, before)| batch.count > before);
+        let own = batch.own_count();
+        let grows = batch.held.is_none_or(|(_, before)| own > before);
         let (since, _) = batch.held.unwrap_or((now.mono, 0));
         let holds = grows
             && self.stage == Stage::Running
             && self.options.sync == SyncMode::Always
-            && self.lanes.last_records >= JOURNAL_COMPANY
-            && (1..JOURNAL_CROWD).contains(&batch.count)
+            && self.lanes.last_own >= JOURNAL_COMPANY
+            && (1..JOURNAL_CROWD).contains(&own)
             && now.mono < since.after(JOURNAL_HOLD);
-        batch.held = holds.then_some((since, batch.count));
+        batch.held = holds.then_some((since, own));
         holds
     }
 
     fn submit_write(&mut self, sync: bool, now: Now) {
         let lanes = &mut self.lanes;
-        let Some(Sealed { epoch, offset, bytes, sequence, records }) = lanes.sealed.pop_front()
+        let Some(Sealed { epoch, offset, bytes, sequence, records, own }) = lanes.sealed.pop_front()
         else {
             return;
         };
@@ -187,7 +190,7 @@ impl Journal {
         lanes.writes.push_back(Write { sequence, records });
         lanes.submitted = sequence;
         lanes.submitted_records += u64::from(records);
-        lanes.last_records = records;
+        lanes.last_own = own;
         lanes.epoch = epoch;
         if sync {
             lanes.covered = sequence;

@@ -31,15 +31,22 @@ struct Batch {
     /// Room for the frame's head, and then records.
     bytes: Vec<u8>,
     count: u32,
+    /// How many of them compaction has moved.
+    moved: u32,
     /// Whether there is something to say even without a record.
     touched: bool,
-    /// Since when it is held back for more, and how many records it had in the last pass.
+    /// Since when it is held back for more, and how many records of its own it had in the last pass.
     held: Option<(Mono, u32)>,
 }
 
 impl Batch {
     fn new(touched: bool) -> Self {
-        Self { bytes: Vec::new(), count: 0, touched, held: None }
+        Self { bytes: Vec::new(), count: 0, moved: 0, touched, held: None }
+    }
+
+    /// How many records say what clients have changed.
+    fn own_count(&self) -> u32 {
+        self.count - self.moved
     }
 }
 
@@ -201,12 +208,13 @@ impl Journal {
         self.submit_due_sync(now);
         self.tend_space(now);
         self.hurry();
-        self.tend_compaction(now);
+        self.tend_compaction();
     }
 
     /// Takes in what the disk has finished. Call it at the beginning of a pass.
     pub fn poll(&mut self, now: Now) {
         self.take_done(now);
+        self.step_compaction(now);
         if self.stage != Stage::Running && self.fault.is_none() {
             self.go_on_closing(now);
         }
@@ -309,7 +317,8 @@ impl Journal {
         self.note_seal(length);
         let oldest = self.ledger.oldest(self.head);
         let batch = std::mem::replace(&mut self.batch, Batch::new(false));
-        let (mut bytes, sequence) = (batch.bytes, self.sequence);
+        let (count, sequence) = ((batch.count, batch.own_count()), self.sequence);
+        let mut bytes = batch.bytes;
         let segment = self.ledger.segment(self.head);
         let synced = self.lanes.synced;
         let head =
@@ -324,7 +333,7 @@ impl Journal {
             self.oldest = oldest;
             self.space.frees.push_back((sequence, oldest));
         }
-        self.lanes.seal(self.head, offset, bytes, sequence, batch.count);
+        self.lanes.seal(self.head, offset, bytes, sequence, count);
         self.sequence += 1;
         assert!(synced < sequence && oldest <= self.head, "a batch tells of what came before it");
     }
