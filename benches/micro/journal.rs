@@ -73,7 +73,8 @@ impl Running {
     fn start(place: &Place) -> Self {
         let (directory, recovered, _) = open(place);
         let sleeper: Thread = current();
-        let disk = RealDisk::start(directory, Arc::new(move || sleeper.unpark())).expect("threads");
+        let disk = RealDisk::start(directory, SyncMode::Always, Arc::new(move || sleeper.unpark()))
+            .expect("threads");
         Self { journal: recovered.start(Box::new(disk), Now::default()), owner: 0, passes: 0 }
     }
 

@@ -42,7 +42,7 @@ pub(super) fn open(
     let now = clock.sample();
     tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
-    let disk = RealDisk::start(files, Arc::new(move || wake.wake()))
+    let disk = RealDisk::start(files, sync, Arc::new(move || wake.wake()))
         .map_err(|fault| failed(&Refused::Fault(fault)))?;
     Ok(Engine::durable(restored, Box::new(disk), now))
 }

@@ -182,7 +182,8 @@ impl Journal {
 
     fn submit_write(&mut self, sync: bool, now: Now) {
         let lanes = &mut self.lanes;
-        let Some(Sealed { epoch, offset, bytes, sequence, records, own }) = lanes.sealed.pop_front()
+        let Some(Sealed { epoch, offset, bytes, sequence, records, own }) =
+            lanes.sealed.pop_front()
         else {
             return;
         };

@@ -19,16 +19,21 @@ pub(super) const BLOCK: usize = 4096;
 /// A larger buffer is given back once it is written: it was for a huge record.
 const KEPT: usize = 4 * 1024 * 1024;
 
-/// Opens a file for such writes; each is durable when it is done.
+/// Whether this says that there are no such writes here.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+}
+
+/// Opens a file for such writes; if they are to be `synced` each is durable when it is done.
 ///
 /// # Errors
 /// Also if its file system knows no such writes.
 #[cfg(target_os = "linux")]
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path, synced: bool) -> io::Result<File> {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
 
-    let flags = OFlags::DIRECT | OFlags::DSYNC;
+    let flags = if synced { OFlags::DIRECT | OFlags::DSYNC } else { OFlags::DIRECT };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
@@ -38,7 +43,27 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn open(_: &Path) -> io::Result<File> {
+pub(super) fn open(_: &Path, _: bool) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Makes an empty file so long, with blocks that lie together.
+///
+/// # Errors
+/// Also if its file system cannot do that.
+#[cfg(target_os = "linux")]
+pub(super) fn reserve(file: &File, size: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+
+    Ok(rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size))?)
+}
+
+/// Makes an empty file so long, on a system where it is not needed.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn reserve(_: &File, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

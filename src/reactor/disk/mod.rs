@@ -7,7 +7,23 @@
 mod direct;
 mod directory;
 mod real;
+mod room;
 mod segments;
 
 pub use directory::{Access, Directory};
 pub use real::{Notify, RealDisk};
+
+#[cfg(test)]
+mod testing {
+    use std::fs;
+    use std::hash::{BuildHasher, RandomState};
+    use std::path::PathBuf;
+
+    /// A new directory.
+    pub(super) fn place(name: &str) -> PathBuf {
+        let number = RandomState::new().hash_one(name);
+        let place = std::env::temp_dir().join(format!("jobcentre-disk-{name}-{number:x}"));
+        fs::create_dir(&place).unwrap();
+        place
+    }
+}

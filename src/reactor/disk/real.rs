@@ -3,49 +3,26 @@
 //! One thread syncs, and writes what is to be synced at once: whatever has come during one sync is
 //! written together and synced together. The other thread prepares, frees and discards. Writes that
 //! are not synced at once go to the page cache right where they are submitted. After completions of
-//! a thread `wake` is called.
-//!
-//! A new segment is filled with zeros a piece at a time, each synced before the next one and with a
-//! pause behind it, so that the syncs of the journal never queue behind a large one, and seldom
-//! behind a small one. Once the journal waits for it there are none of these: the rest is written
-//! in one go.
+//! a thread `wake` is called. What is synced at once is written past the page cache where the file
+//! system can do that.
 
-use super::directory::{Directory, fault, sync_names};
+use super::directory::{Directory, fault};
+use super::room::{Haste, Room};
 use super::segments::Segments;
+use crate::journal::SyncMode;
 use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
-use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::priority::take_small_share;
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 use tracing::debug;
 
 /// What is called after each completion: it makes the loop poll.
 pub type Notify = Arc<dyn Fn() + Send + Sync>;
-
-/// Zeros that are synced at a time: a disk that is busy with them for a tenth of a millisecond is
-/// not noticed by those whose requests wait for a sync.
-const PIECE: u64 = 128 * 1024;
-
-/// Behind each piece the disk is left to others for so many times as long as it took ..
-const PAUSE: u32 = 2;
-/// .. but not for longer than this.
-const PAUSE_MAX: Duration = Duration::from_millis(5);
-
-/// Zeros that are written at a time: a page. The system keeps in one what was written in one, and
-/// the larger it is the more work is each small write to it later, and its sync.
-const ZEROS: [u8; 4096] = [0; 4096];
-
-/// The spare that a new segment is made of has a number that no other one has.
-const FRESH: u32 = u32::MAX;
 
 /// A directory that a journal runs on. Dropping it ends the threads, after what they have begun.
 #[derive(Debug)]
@@ -63,14 +40,15 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// A disk on this directory; `wake` is called from the threads.
+    /// A disk on this directory, for a journal that syncs like this; `wake` is called from the
+    /// threads.
     ///
     /// # Errors
     /// If the threads cannot be started.
-    pub fn start(directory: Directory, wake: Notify) -> Result<Self, Fault> {
+    pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, Fault> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
-        let haste = Arc::new(Haste::default());
+        let haste = Arc::new(Haste::new());
         let mut threads = Vec::new();
 
         let (syncs, operations) = channel();
@@ -78,7 +56,8 @@ impl RealDisk {
         let mut lane = Lane { segments: Segments::new(path.clone()), answer };
         threads.push(spawn("journal-sync", &path, move || lane.serve(&operations))?);
 
-        let mut room = Room { path: path.clone(), haste: Arc::clone(&haste), fault: None };
+        let past_cache = sync == SyncMode::Always;
+        let mut room = Room::new(path.clone(), past_cache, Arc::clone(&haste));
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
@@ -118,7 +97,7 @@ impl Disk for RealDisk {
     }
 
     fn hurry(&mut self, epoch: u64) {
-        if self.haste.wanted.swap(epoch, Ordering::Relaxed) != epoch {
+        if self.haste.want(epoch) {
             self.interrupt_pauses();
         }
     }
@@ -136,7 +115,7 @@ impl RealDisk {
 
 impl Drop for RealDisk {
     fn drop(&mut self) {
-        self.haste.stop.store(true, Ordering::Relaxed);
+        self.haste.stop();
         (self.syncs, self.space) = (None, None);
         self.interrupt_pauses();
         for thread in self.threads.drain(..) {
@@ -154,24 +133,6 @@ fn spawn(
     let builder = thread::Builder::new().name(name.to_owned());
     builder.spawn(work).map_err(|error| fault("start a thread for", path, &error))
 }
-
-/// What the thread that prepares looks at between two pieces.
-#[derive(Debug)]
-struct Haste {
-    /// The segment that is waited for.
-    wanted: AtomicU64,
-    /// Nothing is wanted any more.
-    stop: AtomicBool,
-}
-
-impl Default for Haste {
-    fn default() -> Self {
-        Self { wanted: AtomicU64::new(NONE), stop: AtomicBool::new(false) }
-    }
-}
-
-/// The epoch of no segment.
-const NONE: u64 = u64::MAX;
 
 /// Where completions go.
 struct Answer {
@@ -251,104 +212,4 @@ fn carry_out(segments: &mut Segments, op: Op) -> Done {
         }
     };
     Done { kind, result: result.map_err(Failed::Fault), buffer, sync_ns }
-}
-
-/// Preparing, freeing, discarding.
-struct Room {
-    path: PathBuf,
-    haste: Arc<Haste>,
-    /// What went wrong: nothing more is done.
-    fault: Option<Fault>,
-}
-
-impl Room {
-    fn carry_out(&mut self, op: Op) -> Done {
-        let result = match (&self.fault, op) {
-            (Some(fault), _) => Err(Failed::Fault(fault.clone())),
-            (None, op) => self.try_to(op),
-        };
-        if let Err(Failed::Fault(fault)) = &result {
-            self.fault.get_or_insert_with(|| fault.clone());
-        }
-        Done { kind: Kind::Space, result, buffer: Vec::new(), sync_ns: 0 }
-    }
-
-    fn try_to(&self, op: Op) -> Result<(), Failed> {
-        match op {
-            Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
-            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
-            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
-            Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
-        }
-    }
-
-    fn prepare(
-        &self,
-        epoch: u64,
-        size: u64,
-        head: &[u8],
-        reuse: Option<u32>,
-    ) -> Result<(), Failed> {
-        let spare = self.path.join(spare_name(reuse.unwrap_or(FRESH)));
-        let target = self.path.join(segment_name(epoch));
-        let made = match reuse {
-            Some(_) => OpenOptions::new().write(true).open(&spare),
-            None => self.fill(&spare, epoch, size),
-        };
-        let made = made.and_then(|file| {
-            file.write_all_at(head, 0)?;
-            file.sync_all()?;
-            fs::rename(&spare, &target)
-        });
-        if let Err(error) = made {
-            // What is left of it takes space that is needed.
-            let _ = fs::remove_file(&spare);
-            let fault = fault("make", &target, &error);
-            return Err(match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Failed::Full(fault),
-                _ => Failed::Fault(fault),
-            });
-        }
-        sync_names(&self.path).map_err(Failed::Fault)
-    }
-
-    /// A new file of zeros, for segment `epoch`.
-    fn fill(&self, path: &Path, epoch: u64, size: u64) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        let mut at = 0;
-        while at < size {
-            if self.haste.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("the journal has ended"));
-            }
-            let watch = Stopwatch::start();
-            let end = size.min(at + PIECE);
-            while at < end {
-                let zeros = ZEROS.len().min(usize::try_from(end - at).unwrap_or(ZEROS.len()));
-                file.write_all_at(&ZEROS[..zeros], at)?;
-                at += zeros as u64;
-            }
-            if self.haste.wanted.load(Ordering::Relaxed) != epoch {
-                file.sync_data()?;
-                // Haste cuts it short.
-                thread::park_timeout(PAUSE_MAX.min(Duration::from_nanos(watch.nanos()) * PAUSE));
-            }
-        }
-        Ok(file)
-    }
-
-    fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), Fault> {
-        let Some(spare) = keep else { return self.remove(&segment_name(epoch)) };
-        let path = self.path.join(segment_name(epoch));
-        fs::rename(&path, self.path.join(spare_name(spare)))
-            .map_err(|error| fault("put aside", &path, &error))?;
-        // Before it gets another header, which under its old name would be damage.
-        sync_names(&self.path)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), Fault> {
-        let path = self.path.join(name);
-        fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
-        sync_names(&self.path)
-    }
 }

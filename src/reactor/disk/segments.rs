@@ -94,13 +94,13 @@ impl Segments {
         if !matches!(written, Ok(true)) {
             self.tail = None;
         }
-        written.or_else(|error| match error.kind() {
-            ErrorKind::InvalidInput | ErrorKind::Unsupported => {
-                debug!(%error, "no writes past the page cache here");
-                self.refuses_direct = true;
-                Ok(false)
+        written.or_else(|error| {
+            if !direct::is_refusal(&error) {
+                return Err(self.fail("write", epoch, &error));
             }
-            _ => Err(self.fail("write", epoch, &error)),
+            debug!(%error, "no writes past the page cache here");
+            self.refuses_direct = true;
+            Ok(false)
         })
     }
 
@@ -113,7 +113,7 @@ impl Segments {
         let Open { epoch, file, direct, size } = &mut self.open[at];
         let direct = match direct {
             Some(direct) => direct,
-            None => direct.insert(direct::open(&self.path.join(segment_name(*epoch)))?),
+            None => direct.insert(direct::open(&self.path.join(segment_name(*epoch)), true)?),
         };
         if self.tail.replace(*epoch) != Some(*epoch) || !self.gathered.reaches(first) {
             self.gathered.begin(file, first)?;
@@ -170,18 +170,11 @@ impl Segments {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::place;
     use super::*;
-    use std::hash::{BuildHasher, RandomState};
     use std::path::Path;
 
     const SIZE: usize = 64 * 1024;
-
-    fn place(name: &str) -> PathBuf {
-        let number = RandomState::new().hash_one(name);
-        let place = std::env::temp_dir().join(format!("jobcentre-segments-{name}-{number:x}"));
-        fs::create_dir(&place).unwrap();
-        place
-    }
 
     fn byte(number: usize) -> u8 {
         u8::try_from(number % 127).unwrap() + 1

@@ -62,7 +62,7 @@ impl Real {
         let wake = Arc::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
-        let disk = RealDisk::start(directory, wake)?;
+        let disk = RealDisk::start(directory, options.sync, wake)?;
         let journal = recovered.start(Box::new(disk), Now::default());
         Ok(Self { journal, shop, start: Instant::now(), wakes })
     }

@@ -1,0 +1,262 @@
+//! Room for the journal: segments are prepared, put aside and removed, on a thread of their own.
+//!
+//! A new segment is filled with zeros a piece at a time, with a pause behind each, so that a sync of
+//! the journal never queues behind a large one, and seldom behind a small one. Once the journal
+//! waits for the segment there are no pauses.
+//!
+//! If the segment is going to be written past the page cache the zeros are, too: that is the least
+//! work, and later writes find nothing in the cache that they would have to push out of it. If it
+//! is going to be written through the cache they stay there, because a page that is not there has
+//! to be read before a part of it can be written.
+
+use super::direct;
+use super::directory::{fault, sync_names};
+use crate::journal::disk::{Done, Failed, Fault, Kind, Op};
+use crate::journal::{segment_name, spare_name};
+use crate::reactor::clock::Stopwatch;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+use tracing::debug;
+
+/// Zeros that go to the disk at a time: a disk that is busy with them for a tenth of a millisecond
+/// is not noticed by those whose requests wait for a sync.
+const PIECE: usize = 128 * 1024;
+
+/// Behind each piece the disk is left to others for so many times as long as it took ..
+const PAUSE: u32 = 2;
+/// .. but for no less than this ..
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// .. and for no more than this.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// Zeros that are written through the page cache at a time: a page. The system keeps in one what
+/// was written in one, and the larger it is the more work is each small write to it later, and its
+/// sync.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// The spare that a new segment is made of has a number that no other one has.
+const FRESH: u32 = u32::MAX;
+
+/// The epoch of no segment.
+const NONE: u64 = u64::MAX;
+
+/// What the thread that prepares looks at between two pieces.
+#[derive(Debug)]
+pub(super) struct Haste {
+    /// The segment that is waited for.
+    wanted: AtomicU64,
+    /// Nothing is wanted any more.
+    stop: AtomicBool,
+}
+
+impl Haste {
+    pub(super) fn new() -> Self {
+        Self { wanted: AtomicU64::new(NONE), stop: AtomicBool::new(false) }
+    }
+
+    /// This segment is waited for from now on. Says whether that is news: whoever pauses has to be
+    /// woken.
+    pub(super) fn want(&self, epoch: u64) -> bool {
+        self.wanted.swap(epoch, Ordering::Relaxed) != epoch
+    }
+
+    /// What is not there yet is not made any more.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Preparing, freeing, discarding.
+pub(super) struct Room {
+    path: PathBuf,
+    /// Whether segments are going to be written past the page cache.
+    past_cache: bool,
+    haste: Arc<Haste>,
+    /// What went wrong: nothing more is done.
+    fault: Option<Fault>,
+}
+
+impl Room {
+    pub(super) fn new(path: PathBuf, past_cache: bool, haste: Arc<Haste>) -> Self {
+        Self { path, past_cache, haste, fault: None }
+    }
+
+    pub(super) fn carry_out(&mut self, op: Op) -> Done {
+        let result = match (&self.fault, op) {
+            (Some(fault), _) => Err(Failed::Fault(fault.clone())),
+            (None, op) => self.try_to(op),
+        };
+        if let Err(Failed::Fault(fault)) = &result {
+            self.fault.get_or_insert_with(|| fault.clone());
+        }
+        Done { kind: Kind::Space, result, buffer: Vec::new(), sync_ns: 0 }
+    }
+
+    fn try_to(&self, op: Op) -> Result<(), Failed> {
+        match op {
+            Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
+            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
+            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
+            Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
+        }
+    }
+
+    fn prepare(
+        &self,
+        epoch: u64,
+        size: u64,
+        head: &[u8],
+        reuse: Option<u32>,
+    ) -> Result<(), Failed> {
+        let spare = self.path.join(spare_name(reuse.unwrap_or(FRESH)));
+        let target = self.path.join(segment_name(epoch));
+        let made = match reuse {
+            Some(_) => OpenOptions::new().write(true).open(&spare),
+            None => self.fill(&spare, epoch, size),
+        };
+        let made = made.and_then(|file| {
+            file.write_all_at(head, 0)?;
+            file.sync_all()?;
+            fs::rename(&spare, &target)
+        });
+        if let Err(error) = made {
+            // What is left of it takes space that is needed.
+            let _ = fs::remove_file(&spare);
+            let fault = fault("make", &target, &error);
+            return Err(match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Failed::Full(fault),
+                _ => Failed::Fault(fault),
+            });
+        }
+        sync_names(&self.path).map_err(Failed::Fault)
+    }
+
+    /// A new file of zeros, for segment `epoch`.
+    fn fill(&self, path: &Path, epoch: u64, size: u64) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        if self.past_cache && size.is_multiple_of(direct::BLOCK as u64) {
+            match self.fill_directly(&file, path, epoch, size) {
+                Err(error) if direct::is_refusal(&error) => {
+                    debug!(%error, "no zeros past the page cache here");
+                }
+                filled => return filled.map(|()| file),
+            }
+        }
+        self.in_pieces(epoch, size, |piece, hastes| {
+            let mut at = piece.start;
+            while at < piece.end {
+                let zeros = usize::try_from(piece.end - at).unwrap_or(PIECE).min(ZEROS.len());
+                file.write_all_at(&ZEROS[..zeros], at)?;
+                at += zeros as u64;
+            }
+            if hastes { Ok(()) } else { file.sync_data() }
+        })?;
+        Ok(file)
+    }
+
+    /// The same past the page cache, in whole blocks.
+    fn fill_directly(&self, file: &File, path: &Path, epoch: u64, size: u64) -> io::Result<()> {
+        let past_cache = direct::open(path, false)?;
+        direct::reserve(file, size)?;
+        let zeros = vec![0; PIECE + direct::BLOCK];
+        let zeros = &zeros[zeros.as_ptr().align_offset(direct::BLOCK)..][..PIECE];
+        self.in_pieces(epoch, size, |piece, _| {
+            let length = usize::try_from(piece.end - piece.start).unwrap_or(PIECE);
+            past_cache.write_all_at(&zeros[..length], piece.start)
+        })
+    }
+
+    /// Has all pieces of segment `epoch` written, with pauses unless there is haste.
+    fn in_pieces(
+        &self,
+        epoch: u64,
+        size: u64,
+        mut write: impl FnMut(Range<u64>, bool) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut at = 0;
+        while at < size {
+            if self.haste.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the journal has ended"));
+            }
+            let watch = Stopwatch::start();
+            let end = size.min(at + PIECE as u64);
+            let hastes = || self.haste.wanted.load(Ordering::Relaxed) == epoch;
+            write(at..end, hastes())?;
+            at = end;
+            if !hastes() {
+                let pause = Duration::from_nanos(watch.nanos()) * PAUSE;
+                // Haste cuts it short.
+                thread::park_timeout(pause.clamp(PAUSE_MIN, PAUSE_MAX));
+            }
+        }
+        Ok(())
+    }
+
+    fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), Fault> {
+        let Some(spare) = keep else { return self.remove(&segment_name(epoch)) };
+        let path = self.path.join(segment_name(epoch));
+        fs::rename(&path, self.path.join(spare_name(spare)))
+            .map_err(|error| fault("put aside", &path, &error))?;
+        // Before it gets another header, which under its old name would be damage.
+        sync_names(&self.path)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Fault> {
+        let path = self.path.join(name);
+        fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
+        sync_names(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::place;
+    use super::*;
+
+    fn prepare(epoch: u64, size: u64) -> Op {
+        Op::Prepare { epoch, size, head: vec![7; 64], reuse: None }
+    }
+
+    #[test]
+    fn a_new_segment_is_its_head_and_zeros() {
+        let place = place("fill");
+        let two_and_a_bit = 2 * PIECE as u64 + 4096;
+        let mut epoch = 0;
+        for past_cache in [true, false] {
+            for size in [4096, two_and_a_bit, two_and_a_bit - 100] {
+                for waited_for in [true, false] {
+                    epoch += 1;
+                    let haste = Arc::new(Haste::new());
+                    assert!(!waited_for || haste.want(epoch));
+                    let mut room = Room::new(place.clone(), past_cache, haste);
+                    assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
+                    let found = fs::read(place.join(segment_name(epoch))).unwrap();
+                    assert_eq!(found.len() as u64, size);
+                    let (head, zeros) = found.split_at(64);
+                    assert!(head.iter().all(|&byte| byte == 7));
+                    assert!(zeros.iter().all(|&byte| byte == 0));
+                }
+            }
+        }
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_segment_that_is_not_wanted_any_more() {
+        let place = place("stop");
+        let haste = Arc::new(Haste::new());
+        haste.stop();
+        let mut room = Room::new(place.clone(), true, haste);
+        assert!(matches!(room.carry_out(prepare(1, 4096)).result, Err(Failed::Fault(_))));
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        fs::remove_dir_all(&place).unwrap();
+    }
+}
