@@ -4,6 +4,7 @@
 use super::disk::SimDisk;
 use super::world::{World, options};
 use crate::dice::Dice;
+use jobcentre::base::limits::{JOURNAL_MOVE_INTERVAL, JOURNAL_MOVE_STEP};
 use jobcentre::journal::SyncMode;
 use std::collections::VecDeque;
 
@@ -180,6 +181,30 @@ fn after_many_deletions_compaction_comes_to_its_end_without_any_traffic() {
     world.assert_bound("at rest");
     let moved = world.journal.status().moved_bytes - moved;
     assert!(moved <= live * 3 / 2, "{moved} bytes were moved for {live} live ones");
+}
+
+#[test]
+fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is_a_pass() {
+    let mut dice = Dice::new(1);
+    let mut world = World::new(SimDisk::new(1), options(SyncMode::Always, 256 * 1024));
+    for _ in 0..200 {
+        for _ in 0..100 {
+            world.put(1, 100);
+        }
+        world.full_pass();
+    }
+    world.delete_some(&mut dice, 16_000, false);
+    world.drain();
+    assert!(world.journal.is_compacting());
+    let (before, start) = (world.journal.status(), world.now.mono);
+    while world.journal.is_compacting() {
+        world.wait(50_000);
+        world.pass(usize::MAX);
+    }
+    let after = world.journal.status();
+    let steps = world.now.mono.until(start).as_nanos() / JOURNAL_MOVE_INTERVAL.as_nanos();
+    assert!(after.moved_bytes - before.moved_bytes > 10 * JOURNAL_MOVE_STEP, "{after:?}");
+    assert!(u128::from(after.batches - before.batches) <= steps + 2, "{steps} steps, {after:?}");
 }
 
 #[test]
