@@ -73,7 +73,6 @@ pub struct Reactor<C> {
     listeners: Vec<Listener>,
     sockets: Sockets,
     dials: Dials,
-    wake: Wake,
     stdio: stdio::State,
     /// Connections that have something to read and are wanted to be read.
     runnable: Vec<ClientId>,
@@ -118,7 +117,6 @@ impl<C: Core> Reactor<C> {
             listeners,
             sockets: Sockets::default(),
             dials: Dials::new(wake.clone()),
-            wake: wake.clone(),
             stdio: stdio::State::default(),
             runnable: Vec::new(),
             flushable: Vec::new(),
@@ -155,9 +153,7 @@ impl<C: Core> Reactor<C> {
         self.begin_stdio();
         loop {
             let timeout = self.timeout();
-            self.wake.set_busy(false);
             let polled = self.poll.poll(&mut events, timeout);
-            self.wake.set_busy(true);
             match polled {
                 Ok(()) => {}
                 // A signal interrupted the wait; what it means is read from its own descriptor.

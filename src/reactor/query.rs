@@ -35,10 +35,10 @@ const STACK: usize = 8 * 1024 * 1024;
 /// that it is begun anew if it could not be taken from there.
 const PATIENCE: u32 = 4;
 
-/// Questions whether to stop, one a row or so, between two offers of the processor to the loop. A
-/// thread of the lowest class gets its turn now and then even if the loop wants to go on, and would
-/// have it until the system's next tick: some milliseconds.
-const TURN: u32 = 32;
+/// Questions whether to stop, one every few microseconds, between two offers of the processor to
+/// whoever wants it. A thread of the lowest class gets its turn now and then even if the loop wants
+/// to go on, and would have it until the system's next tick: some milliseconds.
+const TURN: u32 = 8;
 
 /// The threads of queries. Dropping it stops the query under way and ends them.
 #[derive(Debug)]
@@ -306,7 +306,7 @@ impl Lane {
             if let Err(error) = give_way() {
                 debug!(?error, "queries run with the priority of everything else");
             }
-            serve(&own, value_max, &queries, &wake, |done| {
+            serve(&own, value_max, &queries, |done| {
                 // Nobody listens once the helper is dropped.
                 let _ = results.send(done);
                 wake.wake();
@@ -343,17 +343,10 @@ impl Lane {
 }
 
 /// Evaluates what comes, until there are no more senders.
-fn serve(
-    word: &Arc<Word>,
-    value_max: usize,
-    queries: &Receiver<Task>,
-    wake: &Wake,
-    give: impl Fn(Done),
-) {
-    let (own, wake, asked) = (Arc::clone(word), wake.clone(), AtomicU32::new(0));
+fn serve(word: &Arc<Word>, value_max: usize, queries: &Receiver<Task>, give: impl Fn(Done)) {
+    let (own, asked) = (Arc::clone(word), AtomicU32::new(0));
     let stop: Stop = Arc::new(move || {
-        let turn = asked.fetch_add(1, Ordering::Relaxed) % TURN == TURN - 1;
-        if turn && wake.is_busy() {
+        if asked.fetch_add(1, Ordering::Relaxed) % TURN == TURN - 1 {
             thread::yield_now();
         }
         own.get() != Word::GO_ON

@@ -96,8 +96,8 @@ impl<C: Core> Reactor<C> {
 
     /// Whether the run is over, and how.
     pub(super) fn ending(&mut self) -> Option<Ending> {
-        let (connections, awaits_disk) = (self.core.connections(), self.core.awaits_disk());
-        self.stop.as_mut()?.ending(connections, awaits_disk, self.now.mono)
+        let stop = self.stop.as_mut()?;
+        stop.ending(self.core.connections(), self.core.awaits_disk(), self.now.mono)
     }
 
     /// Passes until everything that must last does. Nobody is connected any more, or is heard.

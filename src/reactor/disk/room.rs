@@ -1,7 +1,7 @@
 //! Room for the journal: segments are prepared, put aside and removed, on a thread of their own.
 //!
-//! A new segment is filled with zeros a piece at a time, with a pause behind each, so that a sync of
-//! the journal never queues behind a large one, and seldom behind a small one. Once the journal
+//! A new segment is filled with zeros a piece at a time, with a pause behind each, so that a sync
+//! of the journal never queues behind a large one, and seldom behind a small one. Once the journal
 //! waits for the segment there are no pauses.
 //!
 //! If the segment is going to be written past the page cache the zeros are, too: that is the least
@@ -218,8 +218,8 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::place;
     use super::*;
+    use crate::reactor::disk::testing::place;
 
     fn prepare(epoch: u64, size: u64) -> Op {
         Op::Prepare { epoch, size, head: vec![7; 64], reuse: None }

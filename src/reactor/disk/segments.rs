@@ -170,8 +170,8 @@ impl Segments {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::place;
     use super::*;
+    use crate::reactor::disk::testing::place;
     use std::path::Path;
 
     const SIZE: usize = 64 * 1024;
