@@ -1,6 +1,7 @@
 //! Runs of a simulation by seed, as the environment says: `SIM_SEED=n` replays one, `SIM_SEEDS=n`
-//! makes so many.
+//! makes so many. `QUERY_SEED=n` replays what came of queries that were drawn.
 
+use crate::dice::Dice;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -87,4 +88,17 @@ pub(crate) fn assert_one_seed_is_one_run<T: PartialEq + Debug>(run: impl Fn(u64)
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
+}
+
+/// Has queries found for each of `usual` seeds, or for the one that is to be replayed. `check` says
+/// how many rows were found; they must be many.
+pub(crate) fn check_queries(usual: Range<u64>, check: impl Fn(&mut Dice) -> usize) {
+    let replayed = number("QUERY_SEED");
+    let mut total = 0;
+    for seed in replayed.map_or(usual, |seed| seed..seed + 1) {
+        println!("QUERY_SEED={seed}");
+        total += check(&mut Dice::new(seed));
+    }
+    let is_enough = replayed.is_some() || total > 5_000;
+    assert!(is_enough, "queries that find nothing prove nothing: {total}");
 }

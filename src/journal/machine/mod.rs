@@ -35,7 +35,8 @@ struct Batch {
     moved: u32,
     /// Whether there is something to say even without a record.
     touched: bool,
-    /// Since when it is held back for more, and how many records of its own it had in the last pass.
+    /// Since when it is held back for more, and how many records of its own it had in the last
+    /// pass.
     held: Option<(Mono, u32)>,
 }
 

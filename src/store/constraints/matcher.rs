@@ -17,12 +17,6 @@ use std::hash::BuildHasher;
 /// Values up to this length are kept as they are.
 const VALUE_BYTES: usize = 256;
 
-/// What a job carries, to be looked into.
-pub(super) trait Arguments {
-    /// What stands there.
-    fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>>;
-}
-
 /// All that constraints want to know of a job, found in one walk through its payload when the first
 /// of them asks.
 pub(super) struct Looked<'a> {
@@ -46,11 +40,14 @@ impl<'a> Looked<'a> {
             Encoding::Packet { .. } => Found::nothing(self.paths),
         })
     }
-}
 
-impl Arguments for Looked<'_> {
-    fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>> {
-        Cow::Borrowed(self.found().at(self.paths, keys).unwrap_or(&Leaf::Nil))
+    /// What stands at `path`, if that leads into the payload.
+    fn leaf(&self, path: &Path) -> &Leaf<'a> {
+        let found = match path {
+            Path::Argument(keys) => self.found().at(self.paths, keys),
+            Path::Name => None,
+        };
+        found.unwrap_or(&Leaf::Nil)
     }
 }
 
@@ -66,7 +63,7 @@ pub(super) fn add_paths(constraint: &Constraint, paths: &mut Paths) {
 
 /// Whether a job of the queue `name` with these arguments is meant. O(keys and values of the
 /// conditions), beside one look at the payload.
-pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arguments) -> bool {
+pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &Looked<'_>) -> bool {
     let of_name = |condition: &&Condition| condition.path == Path::Name;
     let matcher = &constraint.matcher;
     // Names first: they are short.
@@ -74,7 +71,7 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arg
         && matcher
             .iter()
             .filter(|condition| !of_name(condition))
-            .all(|condition| holds(condition, &leaf(&condition.path, arguments)))
+            .all(|condition| holds(condition, arguments.leaf(&condition.path)))
 }
 
 /// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
@@ -82,7 +79,7 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &impl Arg
 /// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
 /// that values which somebody made to have the same share a limit. O(value), as [`matches()`]
 /// otherwise.
-pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box<[u8]> {
+pub(super) fn value(path: &Path, name: &[u8], arguments: &Looked<'_>) -> Box<[u8]> {
     let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
         ..=VALUE_BYTES => [&[tag], bytes].concat().into_boxed_slice(),
         length => {
@@ -94,7 +91,7 @@ pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box
     if *path == Path::Name {
         return tagged(b'n', name);
     }
-    match &*leaf(path, arguments) {
+    match arguments.leaf(path) {
         Leaf::Nil => tagged(0, b""),
         Leaf::Bool(value) => tagged(1, &[u8::from(*value)]),
         Leaf::Integer(number) => tagged(2, &number.to_be_bytes()),
@@ -104,13 +101,6 @@ pub(super) fn value(path: &Path, name: &[u8], arguments: &impl Arguments) -> Box
         },
         Leaf::Text(text) => tagged(4, text.as_bytes()),
         Leaf::Other(bytes) => tagged(5, bytes),
-    }
-}
-
-fn leaf<'a>(path: &Path, arguments: &'a impl Arguments) -> Cow<'a, Leaf<'a>> {
-    match path {
-        Path::Argument(keys) => arguments.leaf(keys),
-        Path::Name => Cow::Owned(Leaf::Nil),
     }
 }
 
@@ -213,16 +203,20 @@ fn globs(pattern: &[u8], text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Each place looked up alone.
-    impl Arguments for Payload<'_> {
-        fn leaf(&self, keys: &[Box<str>]) -> Cow<'_, Leaf<'_>> {
-            let found = match self.encoding {
-                Encoding::Json | Encoding::JsonLine => json::at(self.bytes, keys),
-                Encoding::MsgPack => msgpack::at(self.bytes, keys),
-                Encoding::Packet { .. } => None,
-            };
-            Cow::Owned(found.unwrap_or(Leaf::Nil))
+    /// [`super::matches`] of a payload.
+    fn matches(constraint: &Constraint, name: &[u8], payload: &Payload<'_>) -> bool {
+        let mut paths = Paths::default();
+        add_paths(constraint, &mut paths);
+        super::matches(constraint, name, &Looked::new(*payload, &paths))
+    }
+
+    /// [`super::value`] of a payload.
+    fn value(path: &Path, name: &[u8], payload: &Payload<'_>) -> Box<[u8]> {
+        let mut paths = Paths::default();
+        if let Path::Argument(keys) = path {
+            paths.add(keys);
         }
+        super::value(path, name, &Looked::new(*payload, &paths))
     }
 
     fn argument(path: &str) -> Path {

@@ -16,23 +16,23 @@
 //!
 //! Costs: without constraints one test for each put. With them a put pays O(conditions + payload),
 //! for the conditions of all constraints: all that they ask for is found in one walk through the
-//! payload, and none is made if the names of queues decide. What is held back costs
-//! nothing: a job of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and
-//! finds a job that may not run pays O(k + log n) for its k buckets, puts a whole strand or group
-//! away with it, and nobody meets that again before there was room where it waits. A strand begins
-//! where most strands are, so that few are shown that share a bucket which becomes full.
+//! payload, and none is made if the names of queues decide. What is held back costs nothing: a job
+//! of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and finds a job
+//! that may not run pays O(k + log n) for its k buckets, puts a whole strand or group away with it,
+//! and nobody meets that again before there was room where it waits. A strand begins where most
+//! strands are, so that few are shown that share a bucket which becomes full.
 //!
 //! What is put away by those who take, and what room brings about, is counted in steps. A command
 //! has [`CONSTRAINT_STEPS_EACH`] of its own, and so have each queue that a take names and each
 //! waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS`] of the pass.
-//! What is left is done at the end
-//! of the pass, or of the next ones; [`super::Store::next_deadline`] is at once while there is
-//! some. A take that has to stop, because very many are shown that may not run (a limit was lowered
-//! under jobs with values of their own), leaves the rest to that: it gets the best of what it has
-//! seen, or is in line until all was looked at, also if it does not wait; only then, or after
-//! [`UNSEEN_REST_MS`], it hears that there is no job. What a changed constraint means for the jobs
-//! that are there is found out a bounded number of jobs in each pass; other limits alone mean
-//! nothing for them, and one step for each bucket.
+//! What is left is done at the end of the pass, or of the next ones;
+//! [`super::Store::next_deadline`] is at once while there is some. A take that has to stop, because
+//! very many are shown that may not run (a limit was lowered under jobs with values of their own),
+//! leaves the rest to that: it gets the best of what it has seen, or is in line until all was
+//! looked at, also if it does not wait; only then, or after [`UNSEEN_REST_MS`], it hears that there
+//! is no job. What a changed constraint means for the jobs that are there is found out a bounded
+//! number of jobs in each pass; other limits alone mean nothing for them, and one step for each
+//! bucket.
 //!
 //! [`UNSEEN_REST_MS`]: crate::base::limits::UNSEEN_REST_MS
 //!

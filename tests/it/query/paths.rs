@@ -5,6 +5,7 @@
 use super::random::{expected, sql, table};
 use super::{evaluator, query, row, run, snapshot, text};
 use crate::dice::Dice;
+use crate::seeds;
 use jobcentre::model::query::{Expr, Op};
 use jobcentre::query::{Evaluator, Fault, Work};
 use std::sync::Arc;
@@ -253,14 +254,7 @@ fn check(dice: &mut Dice) -> usize {
 
 #[test]
 fn what_a_path_leads_to_is_what_sqlite_finds() {
-    let fixed = std::env::var("QUERY_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seeds = fixed.map_or(1..61, |seed: u64| seed..seed + 1);
-    let mut total = 0;
-    for seed in seeds {
-        println!("QUERY_SEED={seed}");
-        total += check(&mut Dice::new(seed));
-    }
-    assert!(fixed.is_some() || total > 5_000, "queries that find nothing prove nothing: {total}");
+    seeds::check_queries(1..61, check);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::{evaluator, query, row, snapshot, text};
 use crate::dice::Dice;
+use crate::seeds;
 use jobcentre::model::event::{Event, EventLog, Happening, write_events};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::row::Rows;
@@ -295,14 +296,7 @@ fn check_state(query: &Query, rows: &Rows, ids: &[u64]) {
 
 #[test]
 fn queries_find_what_a_table_of_sqlite_finds() {
-    let fixed = std::env::var("QUERY_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seeds = fixed.map_or(1..41, |seed: u64| seed..seed + 1);
-    let mut total = 0;
-    for seed in seeds {
-        println!("QUERY_SEED={seed}");
-        total += check(&mut Dice::new(seed), 40);
-    }
-    assert!(fixed.is_some() || total > 5_000, "queries that find nothing prove nothing: {total}");
+    seeds::check_queries(1..41, |dice| check(dice, 40));
 }
 
 #[test]

@@ -8,8 +8,9 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
 use crate::model::work::{Compare, Condition, Constraint, Report, Scalar, Work, Worker, WorkerId};
-use crate::store::constraints::matcher;
+use crate::store::constraints::matcher::{self, Looked};
 use crate::store::{Outcome, Store};
+use crate::wire::Paths;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -32,8 +33,11 @@ impl Law {
             return None;
         }
         let per = self.constraint.per.as_ref();
-        matcher::matches(&self.constraint, name, &payload)
-            .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, &payload)))
+        let mut paths = Paths::default();
+        matcher::add_paths(&self.constraint, &mut paths);
+        let arguments = Looked::new(payload, &paths);
+        matcher::matches(&self.constraint, name, &arguments)
+            .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, &arguments)))
     }
 
     fn running(&self, store: &Store, value: &[u8]) -> usize {
