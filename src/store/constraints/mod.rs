@@ -134,6 +134,22 @@ pub(super) struct Constraints {
     steps: u64,
     /// How much of that counts against what is done in one pass.
     spent: u64,
+    allowance: Allowance,
+}
+
+/// How many steps are made.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// In a command, and for each queue that a take names and each waiter that is served.
+    each: u64,
+    /// In a pass, beside these.
+    pass: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { each: CONSTRAINT_STEPS_EACH, pass: CONSTRAINT_STEPS }
+    }
 }
 
 /// What a sweep over the table of jobs has looked at.
@@ -188,10 +204,11 @@ impl Constraints {
     /// Whether it may go on: it has a few steps of its own, and what is left of the pass's. What
     /// does not go on is left to the next pass by whoever asks. O(1).
     pub(super) fn goes_on(&mut self, stint: Stint) -> bool {
+        let Allowance { each, pass } = self.allowance;
         let done = self.steps - stint.steps;
-        let spent = stint.spent + done.saturating_sub(CONSTRAINT_STEPS_EACH);
-        self.spent = spent.min(CONSTRAINT_STEPS);
-        done < CONSTRAINT_STEPS_EACH + (CONSTRAINT_STEPS - stint.spent)
+        let spent = stint.spent + done.saturating_sub(each);
+        self.spent = spent.min(pass);
+        done < each + (pass - stint.spent)
     }
 
     /// Whether a take that has found nothing may have missed something.

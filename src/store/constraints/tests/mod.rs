@@ -2,6 +2,7 @@
 
 mod bounds;
 mod judge;
+mod law;
 mod life;
 mod many;
 mod who;
