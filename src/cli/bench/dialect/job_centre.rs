@@ -117,17 +117,10 @@ fn thoroughly(line: &[u8]) -> Option<Answer<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
-
-    const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
-    const DELETE: Request = Request::Delete { seq: 1, id: 5 };
+    use crate::cli::bench::dialect::tests::{DELETE, GET, PUT, reads_byte_by_byte};
 
     fn read(request: Request, reply: &str) -> String {
-        let parse = |bytes: &[u8]| {
-            parse(&request, 7, bytes).map(|found| found.map(|(used, a)| (used, format!("{a:?}"))))
-        };
-        reads_byte_by_byte(parse, reply.as_bytes())
+        reads_byte_by_byte(|bytes| parse(&request, 7, bytes), reply.as_bytes())
     }
 
     fn job(id: u64, text: &str, priority: u64, queue: &str) -> String {

@@ -250,17 +250,22 @@ fn unexpected(request: &Request, reply: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    pub(super) const PUT: Request = Request::Put { seq: 1 };
+    pub(super) const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
+    pub(super) const DELETE: Request = Request::Delete { seq: 1, id: 5 };
+
     /// Every reply is found only once its last byte is there, and then exactly it.
     pub(super) fn reads_byte_by_byte(
-        parse: impl Fn(&[u8]) -> Result<Option<(usize, String)>, String>,
+        parse: impl for<'a> Fn(&'a [u8]) -> Parsed<'a>,
         reply: &[u8],
     ) -> String {
+        let parse = |bytes: &[u8]| {
+            parse(bytes).map(|found| found.map(|(used, answer)| (used, format!("{answer:?}"))))
+        };
         for end in 0..reply.len() {
             assert_eq!(parse(&reply[..end]), Ok(None), "{end} bytes");
         }
-        let mut longer = reply.to_vec();
-        longer.extend_from_slice(reply);
-        let (used, answer) = parse(&longer).unwrap().unwrap();
+        let (used, answer) = parse(&reply.repeat(2)).unwrap().unwrap();
         assert_eq!(used, reply.len());
         answer
     }

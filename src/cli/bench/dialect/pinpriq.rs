@@ -129,18 +129,12 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
+    use crate::cli::bench::dialect::tests::{GET, PUT, reads_byte_by_byte};
 
-    const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
     const WAIT: Request = Request::Get { queue: 1, seq: 0, id: 0, wait: true };
 
     fn read(request: Request, reply: &[u8]) -> String {
-        let parse = |bytes: &[u8]| {
-            parse(&request, true, bytes)
-                .map(|found| found.map(|(used, a)| (used, format!("{a:?}"))))
-        };
-        reads_byte_by_byte(parse, reply)
+        reads_byte_by_byte(|bytes| parse(&request, true, bytes), reply)
     }
 
     #[test]

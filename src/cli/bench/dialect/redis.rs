@@ -165,17 +165,10 @@ fn parse_job(bytes: &[u8]) -> Option<Option<(usize, Job<'_>)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::bench::dialect::tests::reads_byte_by_byte;
-
-    const PUT: Request = Request::Put { seq: 1 };
-    const GET: Request = Request::Get { queue: 0, seq: 0, id: 0, wait: false };
-    const DELETE: Request = Request::Delete { seq: 1, id: 5 };
+    use crate::cli::bench::dialect::tests::{DELETE, GET, PUT, reads_byte_by_byte};
 
     fn read(request: Request, reply: &str) -> String {
-        let parse = |bytes: &[u8]| {
-            parse(&request, bytes).map(|found| found.map(|(used, a)| (used, format!("{a:?}"))))
-        };
-        reads_byte_by_byte(parse, reply.as_bytes())
+        reads_byte_by_byte(|bytes| parse(&request, bytes), reply.as_bytes())
     }
 
     #[test]
