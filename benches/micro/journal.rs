@@ -12,7 +12,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use jobcentre::base::limits::JOURNAL_SEGMENT;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::journal::disk::{Disk, Done, Kind, Op};
+use jobcentre::journal::disk::{Disk, Done, Kind, Need, Op};
 use jobcentre::journal::{Journal, Note, Options, Recovered, Stamp, SyncMode, recover};
 use jobcentre::reactor::disk::{Access, Directory, RealDisk};
 use std::collections::VecDeque;
@@ -166,7 +166,7 @@ fn pipelined(bencher: Bencher, records: usize) {
 struct Nothing(VecDeque<Done>);
 
 impl Disk for Nothing {
-    fn hurry(&mut self, _: u64) {}
+    fn hurry(&mut self, _: u64, _: Need) {}
 
     fn submit(&mut self, op: Op) {
         let (kind, buffer) = match op {

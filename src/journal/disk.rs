@@ -112,14 +112,24 @@ pub struct Done {
     pub sync_ns: u64,
 }
 
+/// How soon a segment is needed that is being prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// So many of its bytes should be there by now. Beyond them there is all the time in the
+    /// world, and whoever else uses the disk is to be spared.
+    Bytes(u64),
+    /// Nothing can be written before it is there, so there is nobody to be spared.
+    Now,
+}
+
 /// The disk under a running journal.
 pub trait Disk: Send {
     /// Takes an operation; never blocks for long.
     fn submit(&mut self, op: Op);
 
-    /// Segment `epoch`, whose preparation was submitted, is waited for: nothing can be written
-    /// before it is there, so whoever else uses the disk need not be spared. May be said again.
-    fn hurry(&mut self, epoch: u64);
+    /// How soon segment `epoch` is needed, whose preparation was submitted. Said again in every
+    /// pass, so it must be cheap.
+    fn hurry(&mut self, epoch: u64, need: Need);
 
     /// The next operation that is finished, if there is one; never blocks.
     fn poll(&mut self) -> Option<Done>;

@@ -9,7 +9,7 @@
 use super::Journal;
 use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE, JOURNAL_SPARE_PART};
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Failed, Op};
+use crate::journal::disk::{Failed, Need, Op};
 use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, Header, RECORD_HEAD};
 use crate::journal::ledger::Ledger;
 use std::collections::VecDeque;
@@ -239,17 +239,18 @@ impl Journal {
         self.disk.submit(Op::Prepare { epoch, size, head, reuse });
     }
 
-    /// Tells the disk if nothing can be written before the segment that it prepares is there.
+    /// Tells the disk how soon the segment is needed that it prepares: the segment should be there
+    /// when the head is half full, and made at the pace at which that is filled.
     pub(super) fn hurry(&mut self) {
         let prepared = self.space.work.iter().find_map(|work| match work {
             Work::Prepare { epoch, .. } => Some(*epoch),
             Work::Free { .. } | Work::Discard { .. } => None,
         });
-        if let Some(epoch) = prepared
-            && (!self.ledger.segments[self.ledger.at(self.head)].ready || self.lacks_segment())
-        {
-            self.disk.hurry(epoch);
-        }
+        let Some(epoch) = prepared else { return };
+        let head = &self.ledger.segments[self.ledger.at(self.head)];
+        let is_waited_for = !head.ready || self.lacks_segment();
+        let need = if is_waited_for { Need::Now } else { Need::Bytes(2 * head.used) };
+        self.disk.hurry(epoch, need);
     }
 
     /// Gives back what the directory holds beyond its bound, if nothing lies in it.

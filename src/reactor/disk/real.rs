@@ -10,7 +10,7 @@ use super::directory::{Directory, fault};
 use super::room::{Haste, Room};
 use super::segments::Segments;
 use crate::journal::SyncMode;
-use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Op};
+use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Need, Op};
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::priority::take_small_share;
 use std::collections::VecDeque;
@@ -96,8 +96,8 @@ impl Disk for RealDisk {
         assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
     }
 
-    fn hurry(&mut self, epoch: u64) {
-        if self.haste.want(epoch) {
+    fn hurry(&mut self, epoch: u64, need: Need) {
+        if self.haste.note(epoch, need) {
             self.interrupt_pauses();
         }
     }

@@ -1,8 +1,9 @@
 //! Room for the journal: segments are prepared, put aside and removed, on a thread of their own.
 //!
 //! A new segment is filled with zeros a piece at a time, with a pause behind each, so that a sync
-//! of the journal never queues behind a large one, and seldom behind a small one. Once the journal
-//! waits for the segment there are no pauses.
+//! of the journal never queues behind a large one, and seldom behind a small one. The pauses are
+//! long as long as there is more than is needed by now, and there are none once the journal waits
+//! for the segment.
 //!
 //! If the segment is going to be written past the page cache the zeros are, too: that is the least
 //! work, and later writes find nothing in the cache that they would have to push out of it. If it
@@ -11,7 +12,7 @@
 
 use super::direct;
 use super::directory::{fault, sync_names};
-use crate::journal::disk::{Done, Failed, Fault, Kind, Op};
+use crate::journal::disk::{Done, Failed, Fault, Kind, Need, Op};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
 use std::fs::{self, File, OpenOptions};
@@ -29,11 +30,13 @@ use tracing::debug;
 /// is not noticed by those whose requests wait for a sync.
 const PIECE: usize = 128 * 1024;
 
-/// Behind each piece the disk is left to others for so many times as long as it took ..
+/// How long the disk is left to others behind each piece that is there before it is needed. A
+/// segment of the usual size takes five seconds.
+const LEISURE: Duration = Duration::from_millis(20);
+
+/// Behind one that is late it is left to them for so many times as long as the piece took ..
 const PAUSE: u32 = 2;
-/// .. but for no less than this ..
-const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// .. and for no more than this.
+/// .. but for no longer than this.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Zeros that are written through the page cache at a time: a page. The system keeps in one what
@@ -50,26 +53,58 @@ const NONE: u64 = u64::MAX;
 /// What the thread that prepares looks at between two pieces.
 #[derive(Debug)]
 pub(super) struct Haste {
-    /// The segment that is waited for.
-    wanted: AtomicU64,
+    /// The segment that is prepared, as far as the journal knows.
+    epoch: AtomicU64,
+    /// How many of its bytes are needed by now, or [`WHOLE`].
+    needed: AtomicU64,
     /// Nothing is wanted any more.
     stop: AtomicBool,
 }
 
+/// What is needed of a segment that is waited for.
+const WHOLE: u64 = u64::MAX;
+
 impl Haste {
     pub(super) fn new() -> Self {
-        Self { wanted: AtomicU64::new(NONE), stop: AtomicBool::new(false) }
+        Self {
+            epoch: AtomicU64::new(NONE),
+            needed: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
     }
 
-    /// This segment is waited for from now on. Says whether that is news: whoever pauses has to be
-    /// woken.
-    pub(super) fn want(&self, epoch: u64) -> bool {
-        self.wanted.swap(epoch, Ordering::Relaxed) != epoch
+    /// The segment is needed so soon. Says whether it is waited for from now on: then whoever
+    /// pauses has to be woken.
+    pub(super) fn note(&self, epoch: u64, need: Need) -> bool {
+        let needed = match need {
+            Need::Bytes(bytes) => bytes,
+            Need::Now => WHOLE,
+        };
+        let another = self.epoch.swap(epoch, Ordering::Relaxed) != epoch;
+        let before = self.needed.swap(needed, Ordering::Relaxed);
+        needed == WHOLE && (another || before != WHOLE)
+    }
+
+    /// How many bytes are needed of this segment. (For a moment it may be what was needed of the
+    /// one before, which costs a pause at worst.)
+    fn needed(&self, epoch: u64) -> u64 {
+        let known = self.epoch.load(Ordering::Relaxed) == epoch;
+        if known { self.needed.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// What is not there yet is not made any more.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long to pause when `made` bytes are there, the last piece of which took so long, and so many
+/// are needed.
+fn pause(made: u64, needed: u64, took: Duration) -> Duration {
+    match needed {
+        WHOLE => Duration::ZERO,
+        _ if made < needed => PAUSE_MAX.min(took * PAUSE),
+        _ => LEISURE,
     }
 }
 
@@ -188,13 +223,13 @@ impl Room {
             }
             let watch = Stopwatch::start();
             let end = size.min(at + PIECE as u64);
-            let hastes = || self.haste.wanted.load(Ordering::Relaxed) == epoch;
-            write(at..end, hastes())?;
+            write(at..end, self.haste.needed(epoch) == WHOLE)?;
             at = end;
-            if !hastes() {
-                let pause = Duration::from_nanos(watch.nanos()) * PAUSE;
+            let took = Duration::from_nanos(watch.nanos());
+            let pause = pause(at, self.haste.needed(epoch), took);
+            if !pause.is_zero() && at < size {
                 // Haste cuts it short.
-                thread::park_timeout(pause.clamp(PAUSE_MIN, PAUSE_MAX));
+                thread::park_timeout(pause);
             }
         }
         Ok(())
@@ -235,7 +270,7 @@ mod tests {
                 for waited_for in [true, false] {
                     epoch += 1;
                     let haste = Arc::new(Haste::new());
-                    assert!(!waited_for || haste.want(epoch));
+                    assert!(!waited_for || haste.note(epoch, Need::Now));
                     let mut room = Room::new(place.clone(), past_cache, haste);
                     assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
                     let found = fs::read(place.join(segment_name(epoch))).unwrap();
@@ -247,6 +282,26 @@ mod tests {
             }
         }
         fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn pauses_are_as_long_as_the_need_is_small() {
+        let took = Duration::from_millis(1);
+        assert_eq!(pause(5, 0, took), LEISURE);
+        assert_eq!(pause(5, 5, took), LEISURE);
+        assert_eq!(pause(5, 6, took), took * PAUSE);
+        assert_eq!(pause(5, 6, Duration::from_secs(1)), PAUSE_MAX);
+        assert_eq!(pause(5, WHOLE, took), Duration::ZERO);
+    }
+
+    #[test]
+    fn whoever_pauses_is_woken_once_the_segment_is_waited_for() {
+        let haste = Haste::new();
+        assert!(!haste.note(1, Need::Bytes(100)) && haste.needed(1) == 100);
+        assert!(haste.note(1, Need::Now) && !haste.note(1, Need::Now));
+        assert_eq!((haste.needed(1), haste.needed(2)), (WHOLE, 0));
+        assert!(!haste.note(2, Need::Bytes(0)) && haste.needed(2) == 0);
+        assert!(haste.note(2, Need::Now));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 #![no_main]
 
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Disk, Done, Entry, Fault, Files, Kind, Op};
+use jobcentre::journal::disk::{Disk, Done, Entry, Fault, Files, Kind, Need, Op};
 use jobcentre::journal::{Note, Options, Origin, SyncMode, read, recover, salvage};
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ fn segment(epoch: u64) -> String {
 }
 
 impl Disk for Memory {
-    fn hurry(&mut self, _: u64) {}
+    fn hurry(&mut self, _: u64, _: Need) {}
 
     fn submit(&mut self, op: Op) {
         let mut files = self.files.lock().expect("one thread");

@@ -2,7 +2,7 @@
 //! submitted but not done may have been begun; operations of different lanes pass each other.
 
 use crate::dice::Dice;
-use jobcentre::journal::disk::{Disk, Done, Entry, Failed, Fault, Files, Kind, Op};
+use jobcentre::journal::disk::{Disk, Done, Entry, Failed, Fault, Files, Kind, Need, Op};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -108,8 +108,8 @@ pub(crate) struct Platter {
     pub(crate) sluggish: bool,
     /// Operations carried out.
     pub(crate) operations: u64,
-    /// The segment that it was last told to hurry with.
-    hurried: Option<u64>,
+    /// The segment that it was last told about, and how soon it is needed.
+    hurried: Option<(u64, Need)>,
 }
 
 /// A handle to the platter.
@@ -347,7 +347,14 @@ impl SimDisk {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);
         let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return false };
-        told && platter.submitted.is_empty() && platter.hurried != Some(*epoch)
+        told && platter.submitted.is_empty() && platter.hurried != Some((*epoch, Need::Now))
+    }
+
+    /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
+    pub(crate) fn knows_need(&self) -> bool {
+        let platter = self.platter.lock().unwrap();
+        let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return true };
+        platter.hurried.is_some_and(|(hurried, _)| hurried == *epoch)
     }
 
     pub(crate) fn end(&self, end: End) {
@@ -380,8 +387,8 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
-    fn hurry(&mut self, epoch: u64) {
-        self.platter.lock().unwrap().hurried = Some(epoch);
+    fn hurry(&mut self, epoch: u64, need: Need) {
+        self.platter.lock().unwrap().hurried = Some((epoch, need));
     }
 
     fn submit(&mut self, op: Op) {

@@ -165,6 +165,8 @@ impl World {
         let pending = self.journal.status().pending_bytes > 0;
         let is_held_up = pending && !holds && self.journal.fault().is_none();
         assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
+        let knows = self.disk.knows_need() || self.journal.fault().is_some();
+        assert!(knows, "nobody says how soon a segment is needed");
         self.disk.work(work);
         self.journal.poll(self.now);
         self.passes += 1;
