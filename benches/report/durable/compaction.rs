@@ -9,7 +9,7 @@ use super::storage::{Folder, Syncing};
 use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 
 /// What is to be in the journal when the load begins.
@@ -65,7 +65,7 @@ pub(crate) fn load(
     }
     let raw = run(&[words, &["--rate".into(), rate.to_string()]].concat())?;
     server.stop()?;
-    let closed = closed(&std::fs::read_to_string(programs.log(SERVER)).unwrap_or_default())?;
+    let closed = super::logged(programs, SERVER, "closed the data directory")?;
     let moved = number(&closed, &["moved_bytes"]).ok_or("the server does not say what it moved")?;
     match journal {
         Journal::Dense if moved > 0.0 => return Err("the journal was compacted".to_owned()),
@@ -76,11 +76,4 @@ pub(crate) fn load(
     sample.values.insert(Metric::Moved, moved / super::MIB);
     sample.raw["closed"] = json!(closed);
     Ok(sample)
-}
-
-/// What the server's log says of its journal at its end.
-fn closed(log: &str) -> Result<Value, String> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut closed = lines.filter(|line| line["message"] == "closed the data directory");
-    closed.next().ok_or_else(|| "the server does not sum up its journal".to_owned())
 }

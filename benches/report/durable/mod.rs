@@ -120,7 +120,7 @@ pub(crate) fn recovery(
     let server = programs.start_with(contestant, &arguments)?;
     let listening = start.elapsed().as_secs_f64();
     let after = memory(server.pid())?;
-    let opened = opened(&std::fs::read_to_string(programs.log(contestant)).unwrap_or_default())?;
+    let opened = logged(programs, contestant, "opened the data directory")?;
     if opened["jobs"].as_u64() != Some(count) {
         return Err(format!("of {count} jobs {} are back", opened["jobs"]));
     }
@@ -142,9 +142,15 @@ pub(crate) fn recovery(
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// What the server's log says of its data directory.
-fn opened(log: &str) -> Result<Value, String> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut opened = lines.filter(|line| line["message"] == "opened the data directory");
-    opened.next().ok_or_else(|| "the server does not say that it opened its data".to_owned())
+/// What the server's log says beside this message. Not where its data were: that is a place on
+/// whoever's machine this is.
+fn logged(programs: &Programs, contestant: Contestant, message: &str) -> Result<Value, String> {
+    let log = std::fs::read_to_string(programs.log(contestant)).unwrap_or_default();
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.find(|line| line["message"] == message);
+    let mut line = line.ok_or_else(|| format!("the server's log has no line '{message}'"))?;
+    if let Value::Object(fields) = &mut line {
+        fields.remove("dir");
+    }
+    Ok(line)
 }
