@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 
 /// A batch with its place, on its way to the disk.
 #[derive(Debug)]
-struct Sealed {
-    epoch: u64,
-    offset: u64,
-    bytes: Vec<u8>,
-    sequence: u64,
-    records: u32,
+pub(super) struct Sealed {
+    pub(super) epoch: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) sequence: u64,
+    pub(super) records: u32,
     /// How many of them say what clients have changed.
-    own: u32,
+    pub(super) own: u32,
 }
 
 /// A write under way.
@@ -97,16 +97,9 @@ impl Lanes {
         }
     }
 
-    pub(super) fn seal(
-        &mut self,
-        epoch: u64,
-        offset: u64,
-        bytes: Vec<u8>,
-        sequence: u64,
-        (records, own): (u32, u32),
-    ) {
-        self.sealed_bytes += bytes.len() as u64;
-        self.sealed.push_back(Sealed { epoch, offset, bytes, sequence, records, own });
+    pub(super) fn seal(&mut self, sealed: Sealed) {
+        self.sealed_bytes += sealed.bytes.len() as u64;
+        self.sealed.push_back(sealed);
     }
 
     /// Whether nothing is under way.

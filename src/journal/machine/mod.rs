@@ -21,7 +21,7 @@ use super::{Options, Stamp, SyncMode};
 use crate::base::limits::{JOURNAL_BATCH, JOURNAL_FRAME_MAX};
 use crate::base::time::{Mono, Now};
 use compaction::Compaction;
-use lanes::Lanes;
+use lanes::{Lanes, Sealed};
 use space::Space;
 pub use status::{SYNC_BOUNDS_NS, Status};
 
@@ -318,12 +318,11 @@ impl Journal {
         self.note_seal(length);
         let oldest = self.ledger.oldest(self.head);
         let batch = std::mem::replace(&mut self.batch, Batch::new(false));
-        let (count, sequence) = ((batch.count, batch.own_count()), self.sequence);
+        let (records, own, sequence) = (batch.count, batch.own_count(), self.sequence);
         let mut bytes = batch.bytes;
         let segment = self.ledger.segment(self.head);
         let synced = self.lanes.synced;
-        let head =
-            Head { length: 0, sequence, synced, oldest, mark: self.mark, count: batch.count };
+        let head = Head { length: 0, sequence, synced, oldest, mark: self.mark, count: records };
         format::seal(&mut bytes, head, segment.key);
         let offset = segment.used;
         segment.used += length;
@@ -334,7 +333,8 @@ impl Journal {
             self.oldest = oldest;
             self.space.frees.push_back((sequence, oldest));
         }
-        self.lanes.seal(self.head, offset, bytes, sequence, count);
+        let epoch = self.head;
+        self.lanes.seal(Sealed { epoch, offset, bytes, sequence, records, own });
         self.sequence += 1;
         assert!(synced < sequence && oldest <= self.head, "a batch tells of what came before it");
     }
