@@ -125,8 +125,7 @@ impl Expr {
     /// Whether it is the column of the state.
     fn is_state(&self) -> bool {
         let Self::Text(text) = self else { return false };
-        let name = text.trim_matches(SPACE);
-        name.eq_ignore_ascii_case("state") || name.eq_ignore_ascii_case("j.state")
+        column(text).is_some_and(|column| COLUMNS[column] == "state")
     }
 
     /// The canonical text of the state that `IS` this, if that is plain to see.
@@ -144,6 +143,16 @@ impl Expr {
         // The state `null` is no text in its column, so no text is equal to it.
         (text != "null").then(|| text.into_bytes().into())
     }
+}
+
+/// The place among [`COLUMNS`] of the one that `text` names, with or without its table.
+pub(crate) fn column(text: &str) -> Option<usize> {
+    let text = text.trim_matches(SPACE);
+    let name = match text.split_at_checked(2) {
+        Some((table, name)) if table.eq_ignore_ascii_case("j.") => name,
+        _ => text,
+    };
+    COLUMNS.iter().position(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// What stands in an SQL string, if `text` is one and nothing else.

@@ -9,7 +9,7 @@
 use super::Stop;
 use super::rows::is_text;
 use super::seek::{Step, Value, What, seek};
-use crate::model::query::{COLUMNS, Expr, Op, Query, SPACE, Term, quoted};
+use crate::model::query::{Expr, Op, Query, SPACE, Term, column, quoted};
 use rusqlite::Result;
 use rusqlite::types::ValueRef;
 use std::cmp::Ordering;
@@ -156,13 +156,7 @@ fn place(expr: &Expr) -> Option<(c_int, What, Vec<Step>)> {
             None => return None,
         }
     };
-    let column = column.trim_matches(SPACE);
-    let name = match column.split_at_checked(2) {
-        Some((table, name)) if table.eq_ignore_ascii_case("j.") => name,
-        _ => column,
-    };
-    let column = COLUMNS.iter().position(|known| known.eq_ignore_ascii_case(name))?;
-    let column = c_int::try_from(column).ok().filter(|&column| is_text(column))?;
+    let column = c_int::try_from(self::column(column)?).ok().filter(|&column| is_text(column))?;
     Some((column, what, path))
 }
 
