@@ -1,11 +1,23 @@
-//! Runs of a simulation by seed, as the environment says: `SIM_SEED=n` replays one, `SIM_SEEDS=n`
-//! makes so many. `QUERY_SEED=n` replays what came of queries that were drawn.
+//! Which seeds a simulation plays, as its [`Plan`] and the environment say.
+//!
+//! An ordinary run plays fixed seeds, those that have failed once, and fresh ones, which are other
+//! ones in every run: it says from which number on. Whatever fails, all seeds are played, and those
+//! that failed are named at the end.
+//!
+//! - `SIM_SEED=n` replays one seed (`QUERY_SEED=n` where queries are drawn).
+//! - `SIM_SEEDS=n` plays the seeds from 0 up to n in place of the fixed ones and of those that have
+//!   failed once.
+//! - `SIM_FRESH=n` plays so many fresh seeds.
+//! - `SIM_BASE=n` takes the numbers from n on for them: so a whole run is repeated.
 
 use crate::dice::Dice;
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// How often something happened, by its name.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
@@ -18,9 +30,122 @@ pub(crate) struct Summary {
     pub(crate) seen: Seen,
 }
 
+impl From<Summary> for Seen {
+    fn from(summary: Summary) -> Self {
+        summary.seen
+    }
+}
+
+/// What an ordinary run of a simulation plays.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Seeds from 0 up to this one. What ought to happen must happen in these.
+    fixed: u64,
+    failed_once: &'static [u64],
+    fresh: u64,
+    /// What replays one of its seeds.
+    variable: &'static str,
+}
+
+impl Plan {
+    /// As many fresh seeds as fixed ones.
+    pub(crate) const fn new(fixed: u64, failed_once: &'static [u64]) -> Self {
+        Self { fixed, failed_once, fresh: fixed, variable: "SIM_SEED" }
+    }
+
+    /// The same where queries are drawn.
+    pub(crate) const fn of_queries(fixed: u64, failed_once: &'static [u64]) -> Self {
+        Self { variable: "QUERY_SEED", ..Self::new(fixed, failed_once) }
+    }
+
+    pub(crate) const fn with_fresh(self, fresh: u64) -> Self {
+        Self { fresh, ..self }
+    }
+
+    /// The seeds that are to be played: of those that are always the same, and of the fresh ones.
+    fn seeds(&self) -> (Vec<u64>, Vec<u64>) {
+        if let Some(seed) = number(self.variable) {
+            return (vec![seed], Vec::new());
+        }
+        let same = match number("SIM_SEEDS") {
+            Some(count) => (0..count).collect(),
+            None => (0..self.fixed).chain(self.failed_once.iter().copied()).collect(),
+        };
+        let fresh = number("SIM_FRESH").unwrap_or(self.fresh);
+        let base = if fresh > 0 { base() } else { 0 };
+        (same, (base..base + fresh).collect())
+    }
+
+    /// Plays all seeds, and fails with a list of those that failed. Returns what came of the fixed
+    /// ones, or nothing if they were not all played.
+    pub(crate) fn play<T: Debug>(&self, run: impl Fn(u64) -> T) -> Option<Vec<T>> {
+        let (same, fresh) = self.seeds();
+        let (mut results, mut failed) = (Vec::new(), Vec::new());
+        for &seed in same.iter().chain(&fresh) {
+            match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+                Ok(result) if number(self.variable).is_some() => {
+                    println!("seed {seed}: {result:#?}");
+                }
+                Ok(result) if results.len() < same.len() => results.push(result),
+                Ok(_) => {}
+                Err(_) => {
+                    eprintln!("simulation failed: replay it with {}={seed}", self.variable);
+                    failed.push(seed);
+                }
+            }
+        }
+        let played = same.len() + fresh.len();
+        println!("seeds: {played}, of them fresh: {}", fresh.len());
+        let list = failed.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+        let (count, variable) = (failed.len(), self.variable);
+        assert!(failed.is_empty(), "{count} of {played} seeds fail, {variable}: {list}");
+        results.truncate(usize::try_from(self.fixed).unwrap());
+        (results.len() as u64 == self.fixed).then_some(results)
+    }
+
+    /// Plays all seeds. In the fixed ones each of `events` must have come more than `least` times.
+    pub(crate) fn run<T: Debug + Into<Seen>>(
+        &self,
+        events: &[&str],
+        least: u64,
+        run: impl Fn(u64) -> T,
+    ) {
+        let Some(results) = self.play(run) else { return };
+        let mut seen = Seen::new();
+        for (what, count) in results.into_iter().flat_map(Into::<Seen>::into) {
+            *seen.entry(what).or_default() += count;
+        }
+        println!("fixed seeds: {seen:#?}");
+        for what in events {
+            let count = seen.get(what).copied().unwrap_or_default();
+            assert!(count > least, "too tame: '{what}' came {count} times");
+        }
+    }
+
+    /// Has queries found for all seeds. `check` says how many rows were found; they must be many.
+    pub(crate) fn check_queries(&self, check: impl Fn(&mut Dice) -> usize) {
+        let Some(found) = self.play(|seed| check(&mut Dice::new(seed))) else { return };
+        let total: usize = found.into_iter().sum();
+        assert!(total > 5_000, "queries that find nothing prove nothing: {total}");
+    }
+}
+
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not '{text}'")))
+}
+
+/// The first of the fresh seeds, the same for all simulations of a process. It is printed past the
+/// harness, which keeps the output of tests that pass to itself.
+fn base() -> u64 {
+    static BASE: OnceLock<u64> = OnceLock::new();
+    *BASE.get_or_init(|| {
+        let chance = || RandomState::new().build_hasher().finish() >> 24;
+        let base = number("SIM_BASE").unwrap_or_else(chance);
+        let text = format!("fresh seeds of this run: SIM_BASE={base}\n");
+        drop(std::io::stderr().write_all(text.as_bytes()));
+        base
+    })
 }
 
 /// The one that is to be replayed.
@@ -35,70 +160,10 @@ pub(crate) fn say(what: impl FnOnce() -> String) {
     }
 }
 
-/// Those that are to be run; so many if nobody says otherwise.
-pub(crate) fn wanted(usual: u64) -> Range<u64> {
-    match replayed() {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(usual),
-    }
-}
-
-/// Runs something that follows from a seed; if it fails, the seed is named.
-pub(crate) fn name_if_it_fails<T>(seed: u64, run: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        eprintln!("simulation failed: replay it with SIM_SEED={seed}");
-        resume_unwind(panic)
-    })
-}
-
-/// Runs all seeds. Of so many as usual, each of `events` must have come more than `least` times.
-pub(crate) fn run_all(usual: u64, events: &[&str], least: u64, run: impl Fn(u64) -> Seen) {
-    let seeds = wanted(usual);
-    let mut seen = Seen::new();
-    for seed in seeds.clone() {
-        for (what, count) in run(seed) {
-            *seen.entry(what).or_default() += count;
-        }
-    }
-    println!("seeds {seeds:?}: {seen:#?}");
-    for what in events {
-        let count = seen.get(what).copied().unwrap_or_default();
-        let is_enough = seeds.end - seeds.start < usual || count > least;
-        assert!(is_enough, "too tame: '{what}' came {count} times");
-    }
-}
-
-/// Replays one run and shows what came of it, or runs all seeds as [`run_all`].
-pub(crate) fn replay_or_run_all(
-    usual: u64,
-    events: &[&str],
-    least: u64,
-    run: impl Fn(u64) -> Summary,
-) {
-    if let Some(seed) = replayed() {
-        println!("seed {seed}: {:#?}", run(seed));
-        return;
-    }
-    run_all(usual, events, least, |seed| run(seed).seen);
-}
-
 /// Asserts that everything that comes of a run follows from its seed.
 pub(crate) fn assert_one_seed_is_one_run<T: PartialEq + Debug>(run: impl Fn(u64) -> T) {
     for seed in [1, 2, 3, 1_000_003] {
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
-}
-
-/// Has queries found for each of `usual` seeds, or for the one that is to be replayed. `check` says
-/// how many rows were found; they must be many.
-pub(crate) fn check_queries(usual: Range<u64>, check: impl Fn(&mut Dice) -> usize) {
-    let replayed = number("QUERY_SEED");
-    let mut total = 0;
-    for seed in replayed.map_or(usual, |seed| seed..seed + 1) {
-        println!("QUERY_SEED={seed}");
-        total += check(&mut Dice::new(seed));
-    }
-    let is_enough = replayed.is_some() || total > 5_000;
-    assert!(is_enough, "queries that find nothing prove nothing: {total}");
 }

@@ -2,12 +2,12 @@
 
 use super::peer::Mood;
 use super::world::{Event, RETRIES, World};
-use crate::seeds::{self, Seen};
+use crate::seeds::{Plan, Seen};
 use jobcentre::base::time::Mono;
 use jobcentre::model::core::Core;
 use std::time::Duration;
 
-const SEEDS: u64 = 150;
+const PLAN: Plan = Plan::new(150, &[]);
 
 const WANTED: [&str; 22] = [
     "a connection ended instead of an answer",
@@ -36,7 +36,7 @@ const WANTED: [&str; 22] = [
 
 #[test]
 fn every_job_ends_once_whatever_workers_do() {
-    seeds::run_all(SEEDS, &WANTED, 10, |seed| seeds::name_if_it_fails(seed, || run(seed)));
+    PLAN.run(&WANTED, 10, run);
 }
 
 /// Lets time pass.

@@ -1,10 +1,10 @@
 //! Clients of several doors at once, on the same queues, over the pure server in simulated time,
 //! against a judge: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
 //!
-//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one, `SIM_SEEDS=n`
-//! runs so many. A run is chaos, then everybody reads what there is to read and nothing may have
-//! been forgotten; then everybody leaves in some way, a last client looks at what is left by HTTP,
-//! and another one fetches it by lines.
+//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
+//! is chaos, then everybody reads what there is to read and nothing may have been forgotten; then
+//! everybody leaves in some way, a last client looks at what is left by HTTP, and another one
+//! fetches it by lines.
 
 mod ask;
 mod client;
@@ -17,7 +17,7 @@ mod shop;
 mod words;
 
 use crate::dice::Dice;
-use crate::seeds::{self, Summary};
+use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use client::State;
 use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
@@ -29,8 +29,7 @@ use std::hash::Hasher;
 use std::time::Duration;
 use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
 
-/// Seeds of an ordinary test run.
-const SEEDS: u64 = 120;
+const PLAN: Plan = Plan::new(120, &[]);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
 const WANTED: [&str; 35] = [
@@ -310,14 +309,13 @@ impl Run {
     }
 }
 
-/// Runs one seed; whatever fails, the seed is named.
 fn run(seed: u64) -> Summary {
-    seeds::name_if_it_fails(seed, || Run::new(seed).go())
+    Run::new(seed).go()
 }
 
 #[test]
 fn all_doors_do_what_the_judge_says() {
-    seeds::replay_or_run_all(SEEDS, &WANTED, 4, run);
+    PLAN.run(&WANTED, 4, run);
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! The journal on a disk that fails, fills up, loses power and lies idle, under owners that come
-//! and go. `SIM_SEED=n` replays a run, `SIM_SEEDS=n` makes so many.
+//! and go. `SIM_SEED=n` replays a run.
 
 use super::disk::{End, SimDisk};
 use super::world::{World, options};
 use crate::dice::Dice;
-use crate::seeds::{self, Seen};
+use crate::seeds::{Plan, Seen};
 use jobcentre::journal::SyncMode;
 use std::time::Duration;
 
 /// Seeds of an ordinary test run.
-const SEEDS: u64 = 2_000;
+const PLAN: Plan = Plan::new(2_000, &[]);
 
 /// What must have happened in an ordinary test run.
 const WANTED: [&str; 13] = [
@@ -164,14 +164,10 @@ impl Run {
 }
 
 fn run(seed: u64) -> Seen {
-    seeds::name_if_it_fails(seed, || Run::new(seed).go())
+    Run::new(seed).go()
 }
 
 #[test]
 fn whatever_the_disk_does_the_promise_holds() {
-    if let Some(seed) = seeds::replayed() {
-        println!("seed {seed}: {:?}", run(seed));
-        return;
-    }
-    seeds::run_all(SEEDS, &WANTED, 4, run);
+    PLAN.run(&WANTED, 4, run);
 }

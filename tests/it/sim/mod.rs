@@ -1,9 +1,9 @@
 //! The simulator: the pure server under simulated clients, in simulated time, against a judge.
 //!
-//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one, `SIM_SEEDS=n`
-//! runs so many. A run has its ups and downs: first chaos, then everybody reads what there is to
-//! read and nothing may have been forgotten; then, mostly, everybody leaves in some way or the
-//! server is stopped, and a last client fetches all jobs that are left.
+//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
+//! has its ups and downs: first chaos, then everybody reads what there is to read and nothing may
+//! have been forgotten; then, mostly, everybody leaves in some way or the server is stopped, and a
+//! last client fetches all jobs that are left.
 
 mod client;
 mod jobs;
@@ -12,7 +12,7 @@ mod script;
 mod shell;
 
 use crate::dice::Dice;
-use crate::seeds::{self, Summary};
+use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use jobcentre::base::limits::{FLUSH_PATIENCE, READ_BUDGET, REFUSED_MAX};
 use jobcentre::base::time::Now;
@@ -26,8 +26,7 @@ use script::{Author, Profile, error_of};
 use shell::Shell;
 use std::hash::Hasher;
 
-/// Seeds of an ordinary test run.
-const SEEDS: u64 = 200;
+const PLAN: Plan = Plan::new(200, &[]);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
 const WANTED: [&str; 27] = [
@@ -286,14 +285,13 @@ impl Run {
     }
 }
 
-/// Runs one seed; whatever fails, the seed is named.
 fn run(seed: u64) -> Summary {
-    seeds::name_if_it_fails(seed, || Run::new(seed).go())
+    Run::new(seed).go()
 }
 
 #[test]
 fn the_server_does_what_the_judge_says_whatever_happens() {
-    seeds::replay_or_run_all(SEEDS, &WANTED, 4, run);
+    PLAN.run(&WANTED, 4, run);
 }
 
 #[test]
