@@ -24,18 +24,19 @@ pub(super) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-/// Opens a file for such writes; if they are to be `synced` each is durable when it is done.
+/// Opens a file for such writes; if they are to be `synced` each is durable when it is done: its
+/// data, and what is needed to read them. The file's times are not, which would take the disk
+/// another write and another flush. (So the flag is `libc`'s: what `rustix` calls `DSYNC` asks for
+/// the times, too.)
 ///
 /// # Errors
 /// Also if its file system knows no such writes.
 #[cfg(target_os = "linux")]
 pub(super) fn open(path: &Path, synced: bool) -> io::Result<File> {
-    use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
 
-    let flags = if synced { OFlags::DIRECT | OFlags::DSYNC } else { OFlags::DIRECT };
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).custom_flags(flags.bits().cast_signed()).open(path)
+    let flags = if synced { libc::O_DIRECT | libc::O_DSYNC } else { libc::O_DIRECT };
+    std::fs::OpenOptions::new().write(true).custom_flags(flags).open(path)
 }
 
 /// Opens a file for such writes, which this system does not know.
@@ -146,5 +147,39 @@ impl Gathered {
         }
         let from = self.bytes.as_ptr().align_offset(BLOCK);
         &mut self.bytes[from..from + length]
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::reactor::disk::testing::place;
+    use std::fs;
+    use std::os::fd::AsRawFd;
+
+    /// The flags of an open file, as the system tells them.
+    fn flags(file: &File) -> i32 {
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+        i32::from_str_radix(flags.trim(), 8).unwrap()
+    }
+
+    #[test]
+    fn a_synced_write_asks_for_the_data_alone() {
+        let place = place("flags");
+        let path = place.join("file");
+        fs::write(&path, []).unwrap();
+        for synced in [true, false] {
+            match open(&path, synced) {
+                Ok(file) => {
+                    let expected = if synced { libc::O_DSYNC } else { 0 };
+                    // O_SYNC is O_DSYNC and one bit more.
+                    assert_eq!(flags(&file) & libc::O_SYNC, expected, "synced: {synced}");
+                    assert_eq!(flags(&file) & libc::O_DIRECT, libc::O_DIRECT);
+                }
+                Err(error) => assert!(is_refusal(&error), "{error}"),
+            }
+        }
+        fs::remove_dir_all(&place).unwrap();
     }
 }
