@@ -250,8 +250,13 @@ pub const REFUSED_REST: Duration = Duration::from_secs(10);
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 
-/// The usual size of a segment of the journal.
+/// The usual size of a segment of the journal, where there is much space.
 pub const JOURNAL_SEGMENT: u64 = 32 * 1024 * 1024;
+
+/// Where there is less, a segment is about such a part of it ..
+pub const JOURNAL_SPACE_PARTS: u64 = 16;
+/// .. and no smaller than this.
+pub const JOURNAL_SEGMENT_LEAST: u64 = 256 * 1024;
 
 /// Smallest usual size of a segment that makes sense.
 pub const JOURNAL_SEGMENT_MIN: u64 = 4 * 1024;
@@ -291,6 +296,9 @@ pub const JOURNAL_RESERVE: u64 = 64;
 /// The reserve is at least this part of the live bytes, so that compaction on a full disk has
 /// something to win.
 pub const JOURNAL_SPARE_PART: u64 = 16;
+
+/// How long there must be space again before the operator is told so.
+pub const SPACE_SETTLED: Duration = Duration::from_secs(1);
 
 /// How long after a preparation found no space it is tried again.
 pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);

@@ -5,13 +5,14 @@ use super::entropy;
 use super::progress::Progress;
 use crate::base::limits::JOURNAL_SEGMENT;
 use crate::engine::Engine;
-use crate::journal::{self, Options, Refused, Report, Status, SyncMode};
+use crate::journal::disk::{Fault, Files};
+use crate::journal::{self, Options, Refused, Report, SPACE_LEAST, Status, SyncMode};
 use crate::reactor::disk::{Access, Directory, RealDisk};
 use crate::reactor::{Clock, Wake};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Foreign files that are named one by one.
 const FOREIGN_NAMED: usize = 5;
@@ -32,7 +33,8 @@ pub(super) fn open(
         Directory::open(dir, Access::Run).map_err(|fault| failed(&Refused::Fault(fault)))?;
     // Not the seed: what stands in files tells nothing of what is in memory.
     let salt = entropy::draw();
-    let options = Options { segment_bytes: JOURNAL_SEGMENT, sync, salt };
+    let segment_bytes = segment_bytes(dir, &mut files).map_err(|fault| failed(&fault.into()))?;
+    let options = Options { segment_bytes, sync, salt };
     let start = clock.sample();
     let mut reading = Reading::new();
     let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
@@ -45,6 +47,29 @@ pub(super) fn open(
     let disk = RealDisk::start(files, sync, Arc::new(move || wake.wake()))
         .map_err(|fault| failed(&Refused::Fault(fault)))?;
     Ok(Engine::durable(restored, Box::new(disk), now))
+}
+
+/// How large segments are to be: a small part of the space that there is for the directory. Warns if
+/// that is too little.
+fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, Fault> {
+    let free = match files.free_bytes() {
+        Ok(free) => free,
+        Err(why) => {
+            debug!(%why, "so segments have the usual size");
+            return Ok(JOURNAL_SEGMENT);
+        }
+    };
+    let held: u64 = files.list()?.iter().map(|entry| entry.size).sum();
+    let space = free.saturating_add(held);
+    if space < SPACE_LEAST {
+        warn!(
+            dir = %dir.display(),
+            free_bytes = free,
+            needed_bytes = SPACE_LEAST - held,
+            "there is too little space for the data directory: puts may be refused"
+        );
+    }
+    Ok(journal::segment_bytes_for(space))
 }
 
 /// The line on the terminal while a journal is read.

@@ -11,8 +11,9 @@
 use super::queries::Queries;
 use super::record;
 use super::show;
+use super::space::{Space, growth};
 use crate::base::histogram::Histogram;
-use crate::base::limits::{EXPIRED_PER_PASS, JOURNAL_RESERVE};
+use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
@@ -20,14 +21,14 @@ use crate::journal::{
     Status, recover,
 };
 use crate::model::command::Command;
+use crate::model::core::Remark;
 use crate::model::figures::{Figures, JournalFigures};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedProgress};
 use crate::model::reply::{Completion, Refusal, Reply};
 use crate::model::snapshot::Record;
-use crate::model::watch::Watch;
-use crate::model::work::{self, Condition, Constraint, Path, Scalar, Work};
+use crate::model::work::{self, Work};
 use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
@@ -52,6 +53,8 @@ pub struct Durable {
     now: Mono,
     /// How long answers have waited, in nanoseconds.
     waited_ns: Histogram,
+    /// What the operator is told about space on the disk.
+    space: Space,
 }
 
 /// An answer that waits until a batch is durable.
@@ -70,62 +73,6 @@ enum Answer {
     Packets(Vec<Packet>),
     Progress(Box<OwnedProgress>),
     Watched(Box<Watched>),
-}
-
-/// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
-fn growth(command: &Command<'_>) -> Option<usize> {
-    match command {
-        Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
-        Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
-            beyond_reserve(note.bytes.len())
-        }
-        Command::Work(Work::Report { report, .. }) => match report {
-            work::Report::Success { result } => beyond_reserve(result.bytes.len()),
-            work::Report::Failure { error, message, .. }
-            | work::Report::Refused { error, message, .. } => {
-                beyond_reserve(error.bytes.len() + message.len())
-            }
-        },
-        Command::Watch(watch) => match *watch {
-            Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
-            Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
-            Watch::Poll { state, .. } => Some(2 * state.len()),
-            Watch::Advance { old, new, .. } => Some(old.len() + new.len()),
-            Watch::Note { event, .. } => Some(event.len()),
-            _ => None,
-        },
-        Command::Work(Work::Constrain(constraint)) => Some(constraint_bytes(constraint)),
-        Command::Work(Work::PutNamed { job, payload, .. }) => {
-            Some(job.queue.len() + job.name.len() + payload.bytes.len())
-        }
-        Command::Work(Work::Enlist(worker)) => {
-            let names = worker.queues.into_iter().flatten().map(|name| name.len() + 5);
-            Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
-        }
-        _ => None,
-    }
-}
-
-/// What a job notes, if that is more than is in reserve for it.
-fn beyond_reserve(bytes: usize) -> Option<usize> {
-    (bytes as u64 > JOURNAL_RESERVE).then_some(bytes)
-}
-
-/// No less than a constraint takes.
-fn constraint_bytes(constraint: &Constraint) -> usize {
-    let path = |path: &Path| match path {
-        Path::Name => 1,
-        Path::Argument(keys) => 2 + keys.iter().map(|key| 10 + key.len()).sum::<usize>(),
-    };
-    let value = |value: &Scalar| match value {
-        Scalar::Text(text) => 11 + text.len(),
-        _ => 20,
-    };
-    let condition = |condition: &Condition| {
-        path(&condition.path) + 11 + condition.values.iter().map(value).sum::<usize>()
-    };
-    let conditions: usize = constraint.matcher.iter().map(condition).sum();
-    constraint.name.len() + constraint.per.as_ref().map_or(0, path) + conditions
 }
 
 /// Bytes of a record beside the payload and the name of the queue, at most, for a job without
@@ -157,6 +104,7 @@ impl Durable {
             uncommitted: false,
             now: Mono::default(),
             waited_ns: Histogram::default(),
+            space: Space::default(),
         }
     }
 
@@ -167,6 +115,8 @@ impl Durable {
             && !self.journal.accepts(RECORD_OVERHEAD + bytes)
             && self.keeps(command)
         {
+            let bytes = RECORD_OVERHEAD + bytes;
+            self.space.note_refusal(bytes, self.journal.lacks(bytes));
             self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
             return;
         }
@@ -240,6 +190,7 @@ impl Durable {
         self.journal.commit(now);
         self.uncommitted = false;
         self.journal.poll(now);
+        self.space.look(&self.journal, now.mono);
         let durable = self.journal.durable();
         while self.fresh.front().is_some_and(|&(stamp, _)| stamp <= durable) {
             self.fresh.pop_front();
@@ -384,7 +335,13 @@ impl Durable {
             return Some(Mono(0));
         }
         let (store, journal) = (self.store.next_deadline(), self.journal.poll_timeout());
-        [store, journal, self.queries.poll_timeout()].into_iter().flatten().min()
+        let others = [self.queries.poll_timeout(), self.space.poll_timeout()];
+        [store, journal].into_iter().chain(others).flatten().min()
+    }
+
+    /// Something for the operator.
+    pub(super) fn poll_remark(&mut self) -> Option<Remark> {
+        self.space.poll_remark()
     }
 
     /// What went wrong with the disk: nothing is answered any more that would have to last.

@@ -18,11 +18,13 @@ mod durable;
 mod embedded;
 mod queries;
 mod record;
+mod space;
 
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
 use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
 use crate::model::command::Command;
+use crate::model::core::Remark;
 use crate::model::figures::Figures;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Lease;
@@ -155,6 +157,14 @@ impl Engine {
         match self {
             Self::Embedded(_) => None,
             Self::Durable(engine) => engine.fault(),
+        }
+    }
+
+    /// Something for the operator.
+    pub fn poll_remark(&mut self) -> Option<Remark> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Durable(engine) => engine.poll_remark(),
         }
     }
 

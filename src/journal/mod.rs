@@ -24,6 +24,7 @@ pub use machine::{Journal, SYNC_BOUNDS_NS, Status};
 pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
 pub use salvage::{Salvaged, Skipped, salvage};
 
+use crate::base::limits::{JOURNAL_SEGMENT, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
 use std::time::Duration;
 
 /// The number of a batch. A record is acknowledged once [`Journal::durable`] has reached the stamp
@@ -53,4 +54,40 @@ pub struct Options {
     /// A random number for a new directory: checksums depend on it, so that no payload can pretend
     /// to be a batch.
     pub salt: u64,
+}
+
+/// The usual size of a segment where a directory has so many bytes for all its files: small enough
+/// that what compaction needs at all times, two and a half segments, is a small part of that.
+#[must_use]
+pub fn segment_bytes_for(space: u64) -> u64 {
+    let part = (space / JOURNAL_SPACE_PARTS).clamp(JOURNAL_SEGMENT_LEAST, JOURNAL_SEGMENT);
+    // The largest power of two in it: a little more or less space changes nothing.
+    1 << part.ilog2()
+}
+
+/// With less space than this a directory cannot hold much.
+pub const SPACE_LEAST: u64 = JOURNAL_SPACE_PARTS * JOURNAL_SEGMENT_LEAST;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_a_small_part_of_the_space() {
+        let mib = |count: u64| count << 20;
+        for (space, segment) in [
+            (0, mib(1) / 4),
+            (SPACE_LEAST, mib(1) / 4),
+            (mib(15), mib(1) / 2),
+            (mib(16), mib(1)),
+            (mib(40), mib(2)),
+            (mib(70), mib(4)),
+            (mib(511), mib(16)),
+            (mib(512), mib(32)),
+            (u64::MAX, mib(32)),
+        ] {
+            assert_eq!(segment_bytes_for(space), segment, "{space}");
+        }
+        assert_eq!(SPACE_LEAST, mib(4));
+    }
 }

@@ -149,11 +149,12 @@ pub enum Severity {
     Info,
 }
 
-/// Trouble with a client, for the log. Not all of much trouble is told, except for remarks.
+/// Trouble with a client, or of the core's own, for the log. Not all of much trouble is told,
+/// except for remarks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whose trouble it is.
-    pub client: ClientId,
+    /// Whose trouble it is, if a client's.
+    pub client: Option<ClientId>,
     /// What it is.
     pub trouble: Trouble,
     /// How often there was trouble of this kind, this time included.

@@ -387,7 +387,7 @@ impl<C: Core> Reactor<C> {
 
     fn tell(&mut self) {
         while let Some(notice) = self.core.poll_notice() {
-            let socket = self.sockets.get_mut(notice.client);
+            let socket = notice.client.and_then(|client| self.sockets.get_mut(client));
             let address = socket.and_then(|socket| socket.stream.peer());
             notices::log(notice, address);
         }

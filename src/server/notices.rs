@@ -46,7 +46,7 @@ impl Notices {
         kind.total += 1;
         if let Trouble::Remark(_) = trouble {
             let total = kind.total;
-            return self.untold.push_back(Notice { client, trouble, total });
+            return self.untold.push_back(Notice { client: Some(client), trouble, total });
         }
         if now.mono >= kind.since.after(NOTICE_WINDOW) {
             kind.told = 0;
@@ -56,7 +56,7 @@ impl Notices {
         }
         if kind.told < NOTICES_PER_WINDOW {
             kind.told += 1;
-            self.untold.push_back(Notice { client, trouble, total: kind.total });
+            self.untold.push_back(Notice { client: Some(client), trouble, total: kind.total });
         }
     }
 

@@ -5,7 +5,7 @@ use super::connection::{Connection, Way};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER, REFUSED_MAX, STALLED_INPUT_MAX};
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Action, ConnectError, Core, Door, Notice};
+use crate::model::core::{Action, ConnectError, Core, Door, Notice, Trouble};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
@@ -204,7 +204,10 @@ impl Core for Server {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.poll()
+        self.notices.poll().or_else(|| {
+            let trouble = Trouble::Remark(Box::new(self.engine.poll_remark()?));
+            Some(Notice { client: None, trouble, total: 1 })
+        })
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {

@@ -9,7 +9,7 @@
 use super::Journal;
 use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE, JOURNAL_SPARE_PART};
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Failed, Need, Op};
+use crate::journal::disk::{Failed, Fault, Need, Op};
 use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, Header, RECORD_HEAD};
 use crate::journal::ledger::Ledger;
 use std::collections::VecDeque;
@@ -17,9 +17,19 @@ use std::collections::VecDeque;
 /// An operation on space under way.
 #[derive(Debug)]
 enum Work {
-    Prepare { epoch: u64, size: u64 },
-    Free { size: u64, keep: Option<u32> },
-    Discard { size: u64 },
+    /// Whether it takes space that was not there before.
+    Prepare {
+        epoch: u64,
+        size: u64,
+        fresh: bool,
+    },
+    Free {
+        size: u64,
+        keep: Option<u32>,
+    },
+    Discard {
+        size: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -39,6 +49,8 @@ pub(super) struct Space {
     pub(super) frees: VecDeque<(u64, u64)>,
     /// Whether there was no space when it was last asked for.
     pub(super) full: bool,
+    /// What was said then.
+    shortage: Option<Fault>,
     retry_at: Mono,
 }
 
@@ -55,6 +67,7 @@ impl Space {
             behind_bytes: ledger.segments.iter().take(before).map(|segment| segment.used).sum(),
             frees: VecDeque::new(),
             full: false,
+            shortage: None,
             retry_at: Mono(0),
         }
     }
@@ -115,8 +128,14 @@ impl Journal {
     /// there are, and for compaction.
     #[must_use]
     pub fn accepts(&self, bytes: usize) -> bool {
+        self.lacks(bytes) == 0
+    }
+
+    /// How many bytes of space are lacking for such a record.
+    #[must_use]
+    pub fn lacks(&self, bytes: usize) -> u64 {
         if !self.space.full {
-            return true;
+            return 0;
         }
         let bytes = (bytes + RECORD_HEAD + FRAME_HEAD + ALIGN) as u64;
         let live = self.ledger.live_bytes + bytes;
@@ -124,7 +143,15 @@ impl Journal {
         let reserve = Self::reserve(self.ledger.owners + 1, live);
         let usual = self.options.segment_bytes;
         let ready = self.free_bytes().saturating_sub(self.pending_bytes());
-        ready >= bytes + self.oldest_live() + usual / 4 && slack >= reserve + self.room()
+        let to_write = (bytes + self.oldest_live() + usual / 4).saturating_sub(ready);
+        to_write.max((reserve + self.room()).saturating_sub(slack))
+    }
+
+    /// Why there is no more space, if there was none when it was last asked for.
+    #[must_use]
+    #[inline]
+    pub fn shortage(&self) -> Option<&Fault> {
+        self.space.shortage.as_ref().filter(|_| self.space.full)
     }
 
     /// Frees, prepares and trims, as much as is due.
@@ -234,7 +261,8 @@ impl Journal {
             self.space.total_bytes += size;
         }
         self.space.preparing = true;
-        self.space.work.push_back(Work::Prepare { epoch, size });
+        let fresh = reuse.is_none();
+        self.space.work.push_back(Work::Prepare { epoch, size, fresh });
         let head = Header { epoch, size, salt: self.salt }.encode();
         self.disk.submit(Op::Prepare { epoch, size, head, reuse });
     }
@@ -293,12 +321,14 @@ impl Journal {
     pub(super) fn space_done(&mut self, result: Result<(), Failed>, now: Now) {
         let work = self.space.work.pop_front().expect("work on space was under way");
         match (work, result) {
-            (Work::Prepare { epoch, .. }, Ok(())) => {
+            (Work::Prepare { epoch, fresh, .. }, Ok(())) => {
                 self.space.preparing = false;
-                self.space.full = false;
+                // A spare that is used again tells nothing of a disk that is full.
+                self.space.full &= !fresh;
                 self.ledger.segment(epoch).ready = true;
             }
-            (Work::Prepare { epoch, size }, Err(Failed::Full(_))) => {
+            (Work::Prepare { epoch, size, .. }, Err(Failed::Full(fault))) => {
+                self.space.shortage = Some(fault);
                 self.space.preparing = false;
                 self.space.total_bytes -= size;
                 self.space.full = true;

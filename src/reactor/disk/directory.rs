@@ -1,5 +1,6 @@
 //! A journal's directory on the real disk: locked while it is open.
 
+use super::holder;
 use crate::journal::LOCK;
 use crate::journal::disk::{Entry, Fault, Files};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -31,6 +32,12 @@ pub(super) fn fault(operation: &'static str, file: &Path, error: &std::io::Error
     Fault { operation, file: file.display().to_string(), error: error.to_string() }
 }
 
+/// How many bytes are free where `path` is.
+pub(super) fn free_bytes(path: &Path) -> std::io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Makes the names in a directory durable.
 pub(super) fn sync_names(path: &Path) -> Result<(), Fault> {
     File::open(path)
@@ -45,6 +52,7 @@ impl Directory {
     /// If it cannot be made, read or written, or if another process uses it.
     pub fn open(path: &Path, access: Access) -> Result<Self, Fault> {
         let path = path.to_owned();
+        refuse_what_is_no_directory(&path, access)?;
         if access == Access::Run {
             make(&path)?;
         }
@@ -57,6 +65,16 @@ impl Directory {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How many bytes the file system has that nobody uses. What it says of the space of this user
+    /// alone, a quota, is not in it.
+    ///
+    /// # Errors
+    /// If the system cannot tell.
+    pub fn free_bytes(&self) -> Result<u64, Fault> {
+        free_bytes(&self.path)
+            .map_err(|error| fault("find out the free space of", &self.path, &error))
     }
 
     /// The path and the lock, for a disk to run on.
@@ -72,6 +90,32 @@ impl Directory {
             self.open = Some((name.to_owned(), file));
         }
         Ok(&self.open.as_ref().expect("it was opened just now").1)
+    }
+}
+
+/// Says so if `path`, or something that it leads through, is there and is no directory. What
+/// cannot be looked at is left to those who open it.
+fn refuse_what_is_no_directory(path: &Path, access: Access) -> Result<(), Fault> {
+    let refuse = |file: &Path, error: &str| {
+        let file = file.display().to_string();
+        Err(Fault { operation: "use", file, error: error.to_owned() })
+    };
+    match fs::metadata(path) {
+        Ok(is) if is.is_dir() => Ok(()),
+        Ok(_) if access == Access::Run => refuse(
+            path,
+            "it is a file and not a directory. Name a directory for the jobs, which is made if it \
+             is not there",
+        ),
+        Ok(_) => refuse(path, "it is a file and not a directory. Name the data directory"),
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|is| is.is_symlink()) => {
+            refuse(path, "it is a symbolic link that leads to nothing")
+        }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            let above = path.ancestors().skip(1).find(|above| above.exists()).unwrap_or(path);
+            refuse(path, &format!("{} is a file and not a directory", above.display()))
+        }
+        Err(_) => Ok(()),
     }
 }
 
@@ -109,11 +153,12 @@ fn lock(path: &Path, access: Access) -> Result<Option<File>, Fault> {
     };
     match locked {
         Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(Fault {
-            operation: "lock",
-            file: path.display().to_string(),
-            error: "another process uses this directory".to_owned(),
-        }),
+        Err(TryLockError::WouldBlock) => {
+            let name = path.display().to_string();
+            let holder = holder::describe(&file, &name);
+            let error = format!("another process uses this directory: {holder}");
+            Err(Fault { operation: "lock", file: name, error })
+        }
         Err(TryLockError::Error(error)) => Err(fault("lock", path, &error)),
     }
 }

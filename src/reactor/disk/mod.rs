@@ -6,6 +6,7 @@
 
 mod direct;
 mod directory;
+mod holder;
 mod real;
 mod room;
 mod segments;

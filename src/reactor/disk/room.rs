@@ -11,10 +11,11 @@
 //! to be read before a part of it can be written.
 
 use super::direct;
-use super::directory::{fault, sync_names};
+use super::directory::{fault, free_bytes, sync_names};
 use crate::journal::disk::{Done, Failed, Fault, Kind, Need, Op};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
+use std::fmt::Write;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -167,7 +168,9 @@ impl Room {
             let _ = fs::remove_file(&spare);
             let fault = fault("make", &target, &error);
             return Err(match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Failed::Full(fault),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    Failed::Full(self.with_space(fault, size))
+                }
                 _ => Failed::Fault(fault),
             });
         }
@@ -234,6 +237,15 @@ impl Room {
             }
         }
         Ok(())
+    }
+
+    /// The fault, with how many bytes are free and how many are needed.
+    fn with_space(&self, mut fault: Fault, size: u64) -> Fault {
+        if let Ok(free) = free_bytes(&self.path) {
+            write!(fault.error, ", {free} bytes are free and {size} are needed")
+                .expect("memory takes everything");
+        }
+        fault
     }
 
     fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), Fault> {

@@ -214,7 +214,10 @@ fn lock_held_twice() {
     for access in [Access::Run, Access::Look] {
         let fault = Directory::open(&place.0, access).unwrap_err();
         assert_eq!(fault.operation, "lock");
-        assert!(fault.to_string().contains("another process uses this directory"), "{fault}");
+        let words = fault.to_string();
+        assert!(words.contains("another process uses this directory"), "{words}");
+        let pid = format!("process {} (", std::process::id());
+        assert!(words.contains(&pid) || words.contains("fuser -v"), "{words}");
     }
     drop(real);
     let first = Directory::open(&place.0, Access::Look).unwrap();
@@ -253,9 +256,27 @@ fn read_only_directory() {
     );
     let fault = Directory::open(Path::new("/proc/nothing/here"), Access::Run).unwrap_err();
     assert_eq!(fault.operation, "make the directory");
-    let file = place.0.join("file");
+}
+
+#[test]
+fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
+    let place = Place::new("no-directory");
+    std::fs::create_dir_all(&place.0).unwrap();
+    let (file, link) = (place.0.join("file"), place.0.join("link"));
     std::fs::write(&file, "").unwrap();
-    assert!(Directory::open(&file, Access::Run).is_err());
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let below = file.join("below");
+    for access in [Access::Run, Access::Look] {
+        for path in [&file, &below] {
+            let fault = Directory::open(path, access).unwrap_err();
+            assert_eq!(fault.file, path.display().to_string());
+            assert!(fault.to_string().contains("is a file and not a directory"), "{fault}");
+        }
+        let fault = Directory::open(&link, access).unwrap_err();
+        assert!(fault.to_string().contains("a symbolic link that leads to nothing"), "{fault}");
+    }
+    std::os::unix::fs::symlink(".", place.0.join("here")).unwrap();
+    Directory::open(&place.0.join("here"), Access::Run).unwrap();
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Space: the directory stays within its bound, compaction comes to its end and costs what it may,
 //! and a full disk refuses puts and nothing else.
 
-use super::disk::SimDisk;
+use super::disk::{End, SimDisk};
 use super::world::{World, options};
 use crate::dice::Dice;
 use jobcentre::base::limits::{JOURNAL_MOVE_INTERVAL, JOURNAL_MOVE_STEP};
-use jobcentre::journal::SyncMode;
+use jobcentre::journal::{SyncMode, segment_bytes_for};
 use std::collections::VecDeque;
 
 const SEGMENT: u64 = 4096;
@@ -322,4 +322,54 @@ fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_sa
     world.full_pass();
     assert!(world.journal.status().full && !world.journal.accepts(10));
     assert_eq!(world.acknowledged, 2, "a smaller segment would have done");
+}
+
+#[test]
+fn a_small_disk_takes_puts_to_the_most_part_of_it() {
+    for mib in [4, 7, 10, 40, 70] {
+        let capacity: u64 = mib << 20;
+        let segment = segment_bytes_for(capacity);
+        let mut world = World::new(SimDisk::new(mib), options(SyncMode::Always, segment));
+        world.disk.platter.lock().unwrap().capacity = capacity;
+        let mut puts = 0;
+        while world.put(1, 10_000) {
+            puts += 1;
+            world.full_pass();
+        }
+        assert!(world.journal.shortage().is_some(), "it says why");
+        let lacking = world.journal.lacks(10_017);
+        assert!(lacking > 0 && lacking < 2 * segment, "{lacking}");
+        let used = world.live() * 100 / capacity;
+        assert!(used >= 60, "a disk of {mib} MiB is full with {used} % live bytes, {puts} puts");
+    }
+}
+
+#[test]
+fn a_full_disk_goes_on_with_segments_of_another_size_after_a_restart() {
+    for (before, after) in [(LARGER, SEGMENT), (SEGMENT, LARGER)] {
+        for seed in 0..12 {
+            let mut dice = Dice::new(seed);
+            let mut world = World::new(SimDisk::new(seed), options(SyncMode::Always, before));
+            world.disk.platter.lock().unwrap().capacity = 12 * LARGER;
+            fill(&mut world, &mut dice, 200);
+            world.drain();
+            world.options = options(SyncMode::Always, after);
+            world.crash(End::Kill, &mut dice);
+            world.full_pass();
+            for _ in 0..300 {
+                if let Some(id) = world.shop.pick(&mut dice) {
+                    world.set(id, dice.seed());
+                }
+                world.wait(5_000_000);
+                world.drain();
+            }
+            while !world.shop.things.is_empty() {
+                let count = dice.between(1, 8);
+                world.delete_some(&mut dice, count, false);
+                world.drain();
+            }
+            world.settle();
+            assert!(world.put(1, 400), "an empty journal refuses a put");
+        }
+    }
 }

@@ -124,7 +124,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_refuses_puts_and_nothing_else() {
-    let Some(disk) = SmallDisk::mount("full", 80) else {
+    let Some(disk) = SmallDisk::mount("full", 40) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
     };
@@ -142,7 +142,12 @@ fn a_full_disk_refuses_puts_and_nothing_else() {
         assert!(ids.len() < 400, "more than there is room for");
     };
     assert!(refused.contains("disk is full"), "{refused}");
-    assert!(ids.len() > 40, "refused after {} jobs", ids.len());
+    assert!(ids.len() > 100, "refused after {} jobs: most of the disk is left", ids.len());
+    server.wait_for_log("puts are refused");
+    let lines = server.log_lines();
+    let refusals: Vec<_> = lines.iter().filter(|line| line.contains("refused")).collect();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert!(refusals[0].contains("WARN") && refusals[0].contains("bytes are free and"));
     drop(server);
 
     // It is as full as it was, and all the jobs are there.
@@ -156,7 +161,27 @@ fn a_full_disk_refuses_puts_and_nothing_else() {
         assert_eq!(client.ask(&delete(id)), OK);
     }
     until("space for a job", || client.ask(&put("q", 1, &job)).contains("ok"));
+    server.wait_for_log("there is space");
     drop(server);
     let server = serve(dir, &[]);
     server.wait_for_log(r#""jobs":1"#);
+}
+
+#[test]
+fn too_small_a_disk_is_named_at_the_start() {
+    let Some(disk) = SmallDisk::mount("tiny", 1) else {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    };
+    let server = serve(&disk.0, &[]);
+    server.wait_for_log("there is too little space");
+    let lines = server.log_lines();
+    let line = lines.iter().find(|line| line.contains("too little space")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&json["level"], &json["dir"]), (&"WARN".into(), &disk.0.text().into()));
+    assert_eq!(
+        (&json["free_bytes"], &json["needed_bytes"]),
+        (&(1 << 20).into(), &(4 << 20).into())
+    );
+    server.connect().settle();
 }
