@@ -1,5 +1,6 @@
 //! Where a door listens: an address, or nowhere.
 
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
@@ -27,6 +28,30 @@ impl FromStr for DoorAddress {
         let mut found = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
         found.next().map(Self::At).ok_or_else(|| format!("no address has this name: {help}"))
     }
+}
+
+/// Why nothing listens at an address that a flag has set, and what to do.
+pub(super) fn cannot_listen(
+    address: SocketAddr,
+    flag: &str,
+    may_be_off: bool,
+    error: &io::Error,
+) -> String {
+    let off = if may_be_off { format!(", or {flag} off") } else { String::new() };
+    let advice = match error.kind() {
+        ErrorKind::AddrInUse => format!(
+            ". Another program listens there, perhaps another jobcentre: stop it, or give another \
+             port ({flag} :PORT; :0 picks a free one){off}"
+        ),
+        ErrorKind::AddrNotAvailable => {
+            format!(". This machine does not have this address: give another ({flag} HOST:PORT)")
+        }
+        ErrorKind::PermissionDenied => {
+            format!(". Ports below 1024 need a right: give a higher one ({flag} :PORT){off}")
+        }
+        _ => format!(" ({flag})"),
+    };
+    format!("cannot listen on {address}: {error}{advice}")
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use super::address::DoorAddress;
 use super::constraints;
 use super::fsync::Fsync;
 use super::log::{Format, Level};
+use super::mistakes;
+use super::number;
 use super::size::Size;
 use super::text;
 use super::tick::Tick;
@@ -140,7 +142,8 @@ impl Options {
     pub(super) fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+        toml::from_str(&text)
+            .map_err(|error| format!("{}, {}", path.display(), mistakes::explain(&text, &error)))
     }
 
     /// Takes from `fallback` what is not set.
@@ -222,7 +225,7 @@ fn parse_max_request(text: &str) -> Result<Size, String> {
 }
 
 fn parse_max_clients(text: &str) -> Result<usize, String> {
-    check_max_clients(text.parse().map_err(|_| "give a number of clients".to_owned())?)
+    check_max_clients(number::whole(text)?)
 }
 
 fn read_max_request<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<Size>, D::Error> {
@@ -231,7 +234,8 @@ fn read_max_request<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<
 }
 
 fn read_max_clients<'de, D: serde::Deserializer<'de>>(toml: D) -> Result<Option<usize>, D::Error> {
-    let count = usize::deserialize(toml)?;
+    // As large as numbers in such a file may be, so that what is wrong is said here.
+    let count = usize::try_from(i64::deserialize(toml)?).unwrap_or(0);
     check_max_clients(count).map(Some).map_err(serde::de::Error::custom)
 }
 
@@ -240,7 +244,7 @@ mod tests {
     use super::*;
 
     fn options(toml: &str) -> Result<Options, String> {
-        toml::from_str(toml).map_err(|error| error.to_string())
+        toml::from_str(toml).map_err(|error| mistakes::explain(toml, &error))
     }
 
     #[test]

@@ -84,9 +84,8 @@ impl Reading {
     pub(super) fn show(&mut self, nanos: u64, progress: journal::Progress) {
         if self.0.is_due(nanos) {
             let done = float(progress.done) / float(progress.of.max(1));
-            let rate = float(progress.records) / seconds(nanos.max(1)) / 1e6;
             let (records, mib) = (progress.records, progress.done >> 20);
-            let word = format_args!("{records:>12} records {mib:>8} MiB {rate:>6.2} M records/s");
+            let word = format_args!("{records} records, {mib} of {} MiB", progress.of >> 20);
             self.0.show(nanos, "recovery", done, word);
         }
     }
@@ -106,19 +105,13 @@ fn mode(sync: SyncMode) -> String {
 }
 
 fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
-    let rate = (float(report.records) / seconds(nanos.max(1))) as u64;
     info!(
-        dir = %dir.display(),
-        fsync = mode(sync),
-        jobs,
         records = report.records,
         bytes = report.bytes,
-        segments = report.segments,
         seconds = seconds(nanos / 1_000_000 * 1_000_000),
-        records_per_second = rate,
-        "opened the data directory"
+        "recovered"
     );
+    info!(dir = %dir.display(), fsync = mode(sync), jobs, "data opened");
     if let Some(torn) = &report.torn {
         warn!(
             file = %dir.join(&torn.file).display(),

@@ -10,16 +10,19 @@ mod files;
 mod fsync;
 mod journal;
 mod log;
+mod mistakes;
+mod number;
 mod processor;
 mod progress;
 mod serve;
+mod shown;
 mod size;
+mod terminal;
 mod text;
 mod tick;
 mod times;
 mod work;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::fmt::Display;
 use std::io::Write as _;
@@ -56,14 +59,22 @@ enum Command {
     /// and 65 (EX_USAGE, EX_DATAERR of sysexits.h): those are final. Its message is the last of
     /// what the command printed on stderr.
     ///
+    /// A failure that is worth another try is tried again by the server: after 1, 2, 4, ...
+    /// seconds, at most an hour, while the job has tries left (max_retry). So is a timeout.
+    ///
     /// The command runs in a process group of its own. What takes longer than the job's timeout is
     /// killed (SIGKILL) with its group, and so is what the command leaves behind in its group,
-    /// half a second after its end.
+    /// half a second after its end. If the worker itself is killed, the groups of its commands are
+    /// killed too.
     ///
     /// SIGTERM or SIGINT: no more jobs are taken, running commands may finish within --patience
     /// and are then killed, and the master is told. A second signal kills them at once.
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
     Work(Box<work::Work>),
+
+    /// What `work` starts for each job, to kill its command when the worker is gone.
+    #[command(hide = true)]
+    Guard(work::Guard),
 }
 
 /// Runs the program as the command line says.
@@ -78,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Bench(command) => command.run(),
         Command::Journal(command) => command.run(),
         Command::Work(command) => command.run(),
+        Command::Guard(command) => command.run(),
     }
 }
 
@@ -91,15 +103,10 @@ fn complain(error: impl Display) {
 fn explain(error: &clap::Error) -> ExitCode {
     // Nothing can be done about a closed stderr.
     let _ = error.print();
-    if let (ErrorKind::ValueValidation | ErrorKind::InvalidValue, Some(ContextValue::String(arg))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-        && let Some(flag) = arg.split([' ', '[']).next()
-        && !std::env::args().any(|typed| typed == flag || typed.starts_with(&format!("{flag}=")))
-    {
-        let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+    if let Some(variable) = mistakes::variable_behind(error) {
         let _ = writeln!(
             std::io::stderr(),
-            "The value comes from the environment variable JOBCENTRE_{variable}."
+            "The value comes from the environment variable {variable}."
         );
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -54,7 +54,7 @@ fn uuid(high: u64, low: u64) -> String {
 }
 
 /// The name of this host.
-fn host() -> String {
+pub(super) fn host() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -1,12 +1,13 @@
 //! `jobcentre serve`: everything wired together.
 
+use super::address::cannot_listen;
 use super::config::{Config, Options};
-use super::{complain, constraints, data, entropy, files, log, processor};
+use super::{complain, constraints, data, entropy, files, log, mistakes, processor};
 use crate::engine::Engine;
 use crate::model::core::Door;
 use crate::query::value_max;
 use crate::reactor::query::QueryThread;
-use crate::reactor::{Clock, Ending, Reactor, Trust, Wake};
+use crate::reactor::{CannotListen, Clock, Ending, Reactor, Trust, Wake};
 use crate::server::{Server, Settings};
 use clap::Args;
 use std::io;
@@ -49,6 +50,7 @@ impl Serve {
             return ExitCode::from(WRONG_USAGE);
         }
         log::start(config.log_format, config.log_level);
+        mistakes::warn_of_variables();
         match serve(&config) {
             Ok((ending, whole)) => {
                 if whole {
@@ -78,7 +80,7 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let engine = if let Some(dir) = &config.data {
         data::open(dir, config.fsync, seed, &mut clock, &wake)?
     } else {
-        info!("jobs live in memory and do not survive a restart (--data DIR keeps them)");
+        info!("jobs live in memory only (--data DIR keeps them)");
         Engine::in_memory(seed)
     };
     let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
@@ -86,7 +88,8 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
     let server =
         Server::new(settings, engine).with_result_ttl(config.result_ttl).with_processor(processor);
-    let mut reactor = Reactor::bind(server, &config.doors, clock, &wake)?;
+    let mut reactor =
+        Reactor::bind(server, &config.doors, clock, &wake).map_err(|error| advise(&error))?;
     if config.processor {
         reactor.add_stdio(Door::Processor)?;
     }
@@ -104,6 +107,24 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
         data::sum_up(&status);
     }
     Ok((ending, !reactor.has_stdio_failed()))
+}
+
+/// Why a door is not open, with the flag that sets where it is.
+fn advise(error: &io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
+    let text = match inner {
+        Some(CannotListen { door, address, error }) => {
+            let flag = match door {
+                Door::JobCentre => "--listen",
+                Door::Pinpriq => "--pinpriq",
+                Door::Http => "--http",
+                Door::Processor => "--processor",
+            };
+            cannot_listen(*address, flag, true, error)
+        }
+        None => error.to_string(),
+    };
+    io::Error::new(error.kind(), text)
 }
 
 /// Trust in the authorities of `--worker-ca`.

@@ -9,6 +9,21 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Reads a time. `help` says what to give.
+///
+/// # Errors
+/// Says what is wrong with it, and what to give.
+pub(super) fn parse(text: &str, help: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| match error {
+        humantime::DurationError::Empty => format!("a time is missing: {help}"),
+        humantime::DurationError::NumberOverflow => format!("this is too long: {help}"),
+        _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{text} of what? A unit is missing: {help}")
+        }
+        _ => format!("this is no time: {help}"),
+    })
+}
+
 /// Reads a time between two others. `bounds` and `help` are the words for what is possible.
 ///
 /// # Errors
@@ -19,7 +34,7 @@ pub(super) fn read(
     bounds: &str,
     help: &str,
 ) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
+    let time = parse(text, help)?;
     if range.contains(&time) {
         Ok(time)
     } else {

@@ -10,6 +10,8 @@ use crate::model::core::Door;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::error::Error;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -57,6 +59,26 @@ pub(super) struct Listener {
     warned: Option<Mono>,
 }
 
+/// Why a door is not open.
+#[derive(Debug)]
+pub struct CannotListen {
+    /// The door.
+    pub door: Door,
+    /// Where it was to be.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub error: io::Error,
+}
+
+impl fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { door, address, error } = self;
+        write!(f, "cannot listen on {address} (door {}): {error}", door.name())
+    }
+}
+
+impl Error for CannotListen {}
+
 /// Running out of resources is logged at most this often.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
@@ -75,11 +97,8 @@ impl Listener {
             socket.listen(LISTEN_BACKLOG)?;
             Ok(TcpListener::from_std(socket.into()))
         };
-        let explain = |error: io::Error| {
-            let name = door.name();
-            let text = format!("cannot listen on {address} (door {name}): {error}");
-            io::Error::new(error.kind(), text)
-        };
+        let explain =
+            |error: io::Error| io::Error::new(error.kind(), CannotListen { door, address, error });
         let socket = bound().map_err(explain)?;
         let address = socket.local_addr().map_err(explain)?;
         Ok(Self { socket, address, door, state: State::Idle, warned: None })

@@ -41,6 +41,7 @@ use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
 pub use clock::Clock;
 use dial::Dials;
+pub use listener::CannotListen;
 use listener::{Accepted, Listener};
 use mio::event::Event;
 use mio::net::TcpStream;

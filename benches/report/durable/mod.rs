@@ -120,14 +120,16 @@ pub(crate) fn recovery(
     let server = programs.start_with(contestant, &arguments)?;
     let listening = start.elapsed().as_secs_f64();
     let after = memory(server.pid())?;
-    let opened = logged(programs, contestant, "opened the data directory")?;
+    let opened = logged(programs, contestant, "data opened")?;
     if opened["jobs"].as_u64() != Some(count) {
         return Err(format!("of {count} jobs {} are back", opened["jobs"]));
     }
-    let rate = number(&opened, &["records_per_second"]).ok_or("the server tells no rate")?;
+    let read = logged(programs, contestant, "recovered")?;
+    let told = |name| number(&read, &[name]).ok_or("the server does not tell what it has read");
+    let rate = told("records")? / told("seconds")?.max(1e-3);
     let mut sample = Sample {
         raw: json!({
-            "run": raw, "opened": opened, "seconds_until_it_listens": listening,
+            "run": raw, "opened": opened, "read": read, "seconds_until_it_listens": listening,
             "bytes_before": before, "bytes_after": after, "file_system": file_system(scratch),
         }),
         ..Sample::default()

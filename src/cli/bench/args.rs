@@ -2,9 +2,11 @@
 
 use super::content::PAYLOAD_MIN;
 use super::dialect::Dialect;
+use crate::cli::number::whole;
 use crate::cli::size::Size;
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use rustix::fs::{Access, access};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the clients do.
@@ -32,16 +34,17 @@ pub(in crate::cli) struct Bench {
     #[arg(value_enum, default_value_t = Workload::Cycle)]
     workload: Workload,
 
-    /// The server: HOST:PORT.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:11400")]
-    address: String,
+    /// The server: HOST:PORT [default: 127.0.0.1 and the usual port of the dialect: 11400,
+    /// pinpriq 11401, jobq and health 11480, beanstalkd 11300, redis 6379].
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
 
     /// Connections that send requests [default: 64; idle and wait: 1].
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = whole::<usize>)]
     connections: Option<usize>,
 
     /// Requests that each connection keeps in flight.
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = whole::<usize>)]
     depth: usize,
 
     /// Exact length of a job's JSON text, in bytes or with KiB or MiB.
@@ -49,24 +52,24 @@ pub(in crate::cli) struct Bench {
     payload: Size,
 
     /// Queues that the jobs are spread over.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
     queues: u64,
 
     /// Different priorities of jobs [default: 1000; pinpriq: 255].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     priorities: Option<u64>,
 
     /// Jobs put before measuring [default: 50000 for mixed; for drain what --requests needs, or
     /// 100000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     backlog: Option<u64>,
 
     /// Waiting workers, each a connection of its own (wait).
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<usize>)]
     waiters: usize,
 
     /// Connections that do nothing (idle).
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<usize>)]
     idle: usize,
 
     /// Send so many requests a second, and count latency from the time at which each should have
@@ -75,7 +78,7 @@ pub(in crate::cli) struct Bench {
     rate: Option<f64>,
 
     /// Measure this many requests, rounded up to whole jobs. A get that waits is not counted.
-    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration", value_parser = whole::<u64>)]
     requests: Option<u64>,
 
     /// Measure for so long: 10, 10s or 500ms [default: 10s; put and drain: 100000 requests].
@@ -98,19 +101,18 @@ pub(in crate::cli) struct Bench {
     /// Process id of the server, if it runs on this machine: reports its CPU time and memory. Bytes
     /// for each job (put) and each connection (idle) are right only for a fresh server, because
     /// memory that it has kept does not show.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = whole::<u32>)]
     server_pid: Option<u32>,
 
-    /// Write the result as JSON, `-` for stdout instead of the table.
+    /// Write the result as JSON; `-`: to stdout, instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Draw the distribution of latencies.
+    /// Draw the distribution of latencies, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health,
-    /// each door with its own --address.
+    /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health.
     #[arg(long, value_enum, default_value_t = Dialect::JobCentre)]
     dialect: Dialect,
 
@@ -119,7 +121,7 @@ pub(in crate::cli) struct Bench {
     queue_prefix: Option<String>,
 
     /// Decides the contents of jobs [default: a random one].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
 }
 
@@ -200,7 +202,7 @@ impl Bench {
         Ok(Plan {
             workload: self.workload,
             dialect: self.dialect,
-            address: self.address.clone(),
+            address: self.address.clone().unwrap_or_else(|| self.dialect.usual_address()),
             connections: self.connections.unwrap_or(connections),
             depth: self.depth,
             payload: self.payload.0,
@@ -258,11 +260,30 @@ impl Bench {
                 .to_owned());
         }
         self.check_wait()?;
+        self.check_files()?;
         match &self.queue_prefix {
             Some(prefix) if !is_plain(prefix) => Err(format!(
                 "--queue-prefix: letters, digits, '.', '_' and inner '-' are possible, at most \
                  {PREFIX_MAX}"
             )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to be written at the end can be written now.
+    fn check_files(&self) -> Result<(), String> {
+        if let Some(path) = &self.plot {
+            let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+            if ending.is_some_and(|ending| ending != "svg") {
+                return Err(format!(
+                    "--plot {}: the picture is SVG, and no other: give a name that ends in .svg",
+                    path.display()
+                ));
+            }
+            check_writable("--plot", path)?;
+        }
+        match &self.json {
+            Some(path) if path.as_os_str() != "-" => check_writable("--json", path),
             _ => Ok(()),
         }
     }
@@ -282,6 +303,26 @@ impl Bench {
             return Err("--waiters: every queue (--queues) needs at least one worker".to_owned());
         }
         Ok(())
+    }
+}
+
+/// Nothing is made: a run that fails leaves no file.
+fn check_writable(flag: &str, path: &Path) -> Result<(), String> {
+    let wrong = |why: &str| Err(format!("{flag} {}: {why}", path.display()));
+    if path.is_dir() {
+        return wrong("this is a directory: give the name of a file");
+    }
+    let place = match path.parent() {
+        _ if path.exists() => path,
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    if !place.exists() {
+        return wrong("there is no such directory");
+    }
+    match access(place, Access::WRITE_OK) {
+        Ok(()) => Ok(()),
+        Err(error) => wrong(&format!("it cannot be written: {}", std::io::Error::from(error))),
     }
 }
 
@@ -347,6 +388,16 @@ mod tests {
         assert_eq!(plan.priorities, 1000);
         let plan = plan_of("drain -n 10 --dialect pinpriq --payload 65535");
         assert_eq!((plan.backlog, plan.priorities), (10, 255), "a pop is final");
+        for (dialect, address) in [
+            ("job-centre", "127.0.0.1:11400"),
+            ("pinpriq", "127.0.0.1:11401"),
+            ("jobq", "127.0.0.1:11480"),
+            ("health", "127.0.0.1:11480"),
+            ("redis", "127.0.0.1:6379"),
+        ] {
+            assert_eq!(plan_of(&format!("cycle --dialect {dialect}")).address, address);
+        }
+        assert_eq!(plan_of("cycle --dialect redis --address x:1").address, "x:1");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! It is a client program: one thread and one epoll of its own, beside the reactor the only user of
 //! mio. Its parts, from the bottom: [`clock`]; [`content`] makes jobs and recognises them;
 //! [`dialect`] writes requests and reads replies; [`ledger`] keeps book of every job; [`phase`]
-//! says what comes next; [`window`] is what counts of it; [`generator`] drives it all; [`report`]
-//! and [`plot`] tell the user.
+//! says what comes next; [`window`] is what counts of it; [`generator`] drives it all, until
+//! [`interrupts`] say otherwise; [`report`], [`table`] and [`plot`] tell the user.
 
 mod args;
 mod clock;
@@ -12,12 +12,14 @@ mod connection;
 mod content;
 mod dialect;
 mod generator;
+mod interrupts;
 mod latency;
 mod ledger;
 mod phase;
 mod plot;
 mod process;
 mod report;
+mod table;
 mod window;
 
 use super::{complain, entropy};
@@ -25,6 +27,8 @@ pub(super) use args::Bench;
 use args::Plan;
 pub(super) use clock::{float, seconds};
 use generator::Generator;
+use interrupts::Interrupts;
+use std::io::{Write as _, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,7 +46,9 @@ impl Bench {
             }
         };
         match run(&plan) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(None) => ExitCode::SUCCESS,
+            // As a shell says that a signal has ended a program.
+            Ok(Some(signal)) => ExitCode::from(128 + signal),
             Err(error) => {
                 complain(&error);
                 ExitCode::FAILURE
@@ -51,7 +57,8 @@ impl Bench {
     }
 }
 
-fn run(plan: &Plan) -> Result<(), String> {
+/// Gives the signal that has ended the run before its time.
+fn run(plan: &Plan) -> Result<Option<u8>, String> {
     let address = resolve(&plan.address)?;
     let needed = plan.connections + plan.waiters + plan.idle;
     let room = super::files::make_room(needed);
@@ -61,24 +68,39 @@ fn run(plan: &Plan) -> Result<(), String> {
              (ulimit -Hn)"
         ));
     }
-    let mut generator = Generator::connect(plan, address)?;
-    generator.run()?;
+    let interrupts = Interrupts::listen()
+        .map_err(|error| format!("the system does not let signals be handled: {error}"))?;
+    let mut generator = Generator::connect(plan, address, interrupts)?;
+    if let Err(error) = generator.run() {
+        return Err(with_left(error, &generator));
+    }
+    let interrupted = generator.interrupted();
+    if !generator.window.is_done() {
+        complain(with_left("interrupted before anything was measured".to_owned(), &generator));
+        return Ok(interrupted);
+    }
     let report = report::Report::new(plan, &generator);
     let json = report.json()?;
     let to_stdout = plan.json.as_deref() == Some(Path::new("-"));
-    if to_stdout {
-        println!("{json}");
-    } else {
-        // First of all: a file that cannot be written must not cost the result.
-        print!("{report}");
-    }
+    // First of all: a file that cannot be written must not cost the result.
+    let shown = if to_stdout { format!("{json}\n") } else { report.to_string() };
+    // Whoever has closed stdout does not want to know.
+    let _ = stdout().write_all(shown.as_bytes());
     if let (Some(path), false) = (&plan.json, to_stdout) {
         write(path, &json)?;
     }
     if let Some(path) = &plan.plot {
         write(path, &plot::draw(&report.title(), &generator.window.latencies)?)?;
     }
-    Ok(())
+    Ok(interrupted)
+}
+
+/// What went wrong, and what it has left at the server.
+fn with_left(what: String, generator: &Generator<'_>) -> String {
+    match generator.left() {
+        Some(left) => format!("{what}; {left}"),
+        None => what,
+    }
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, String> {

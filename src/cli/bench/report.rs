@@ -1,4 +1,4 @@
-//! The result: a table for people, JSON for programs.
+//! The result, and what is to be known about it: as JSON for programs. [`super::table`] shows it.
 
 use super::args::{Extent, Plan, Workload};
 use super::clock::{float, seconds};
@@ -7,10 +7,10 @@ use super::generator::Generator;
 use super::latency::{Kind, Summary};
 use super::ledger::Totals;
 use super::process::{Machine, Sample};
+use super::table::count;
 use super::window::Mark;
 use clap::ValueEnum;
 use serde::Serialize;
-use std::fmt;
 
 /// Everything that a run has to tell.
 #[derive(Clone, Debug, Serialize)]
@@ -33,52 +33,52 @@ pub(super) struct Report {
     warmup_seconds: f64,
     seed: u64,
     /// Between the first and the last look at the clock.
-    seconds: f64,
+    pub(super) seconds: f64,
     /// Those that count.
-    requests: u64,
-    requests_per_second: f64,
+    pub(super) requests: u64,
+    pub(super) requests_per_second: f64,
     /// At a fixed rate: requests that should have been sent in time and were not.
     missed: u64,
     /// Of the whole run, all of them checked.
-    jobs: Totals,
-    latency_us: Latency,
-    server: Option<Server>,
-    generator: Option<Cpu>,
+    pub(super) jobs: Totals,
+    pub(super) latency_us: Latency,
+    pub(super) server: Option<Server>,
+    pub(super) generator: Option<Cpu>,
     /// Busy share of all CPUs of this machine together.
-    machine_busy: Option<f64>,
-    machine: Machine,
+    pub(super) machine_busy: Option<f64>,
+    pub(super) machine: Machine,
     /// What the reader should know before believing the numbers.
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Latency {
-    all: Option<Summary>,
-    put: Option<Summary>,
-    get: Option<Summary>,
-    delete: Option<Summary>,
-    delivery: Option<Summary>,
+pub(super) struct Latency {
+    pub(super) all: Option<Summary>,
+    pub(super) put: Option<Summary>,
+    pub(super) get: Option<Summary>,
+    pub(super) delete: Option<Summary>,
+    pub(super) delivery: Option<Summary>,
     /// At a fixed rate: how late the generator itself sent.
-    lateness: Option<Summary>,
+    pub(super) lateness: Option<Summary>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Cpu {
+pub(super) struct Cpu {
     seconds: f64,
     /// 1 is one CPU all the time.
-    share: f64,
-    microseconds_per_request: f64,
+    pub(super) share: f64,
+    pub(super) microseconds_per_request: f64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Server {
-    cpu: Cpu,
-    memory_before_bytes: u64,
-    memory_after_bytes: u64,
+pub(super) struct Server {
+    pub(super) cpu: Cpu,
+    pub(super) memory_before_bytes: u64,
+    pub(super) memory_after_bytes: u64,
     /// For `put`: growth of memory for each job.
-    bytes_per_job: Option<f64>,
+    pub(super) bytes_per_job: Option<f64>,
     /// For `idle`: growth of memory for each connection.
-    bytes_per_connection: Option<f64>,
+    pub(super) bytes_per_connection: Option<f64>,
 }
 
 /// Above this share of a CPU the generator may be what limits the result.
@@ -129,7 +129,7 @@ impl Report {
             generator: cpu(start, end, |mark| mark.own),
             machine_busy: busy(start, end),
             machine: Machine::this(),
-            notes: Vec::new(),
+            notes: generator.notes(),
         };
         report.add_notes(plan);
         report
@@ -250,131 +250,4 @@ fn busy(start: &Mark, end: &Mark) -> Option<f64> {
     let ((busy_before, before), (busy_after, after)) = (start.machine?, end.machine?);
     let total = after.checked_sub(before).filter(|&total| total > 0)?;
     Some(float(busy_after.saturating_sub(busy_before)) / float(total))
-}
-
-fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
-/// A number as people read it: 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-fn rounded(number: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shown, rounded")]
-    let whole = number.round().max(0.0) as u64;
-    grouped(whole)
-}
-
-fn mib(bytes: u64) -> f64 {
-    float(bytes) / float(1 << 20)
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.title())?;
-        writeln!(
-            f,
-            "  {} requests in {:.3} s: {} a second",
-            grouped(self.requests),
-            self.seconds,
-            rounded(self.requests_per_second)
-        )?;
-        self.fmt_latency(f)?;
-        if let Some(server) = &self.server {
-            let cpu = server.cpu;
-            writeln!(
-                f,
-                "  server     {:.2} us CPU a request, {:.0} % of a CPU; \
-                 memory {:.1} MiB before, {:.1} after",
-                cpu.microseconds_per_request,
-                100.0 * cpu.share,
-                mib(server.memory_before_bytes),
-                mib(server.memory_after_bytes)
-            )?;
-            if let Some(bytes) = server.bytes_per_job {
-                writeln!(f, "             {bytes:.0} bytes of memory a job")?;
-            }
-            if let Some(bytes) = server.bytes_per_connection {
-                writeln!(f, "             {bytes:.0} bytes of memory a connection")?;
-            }
-        }
-        if let Some(cpu) = &self.generator {
-            writeln!(
-                f,
-                "  generator  {:.2} us CPU a request, {:.0} % of a CPU",
-                cpu.microseconds_per_request,
-                100.0 * cpu.share
-            )?;
-        }
-        if let Some(busy) = self.machine_busy {
-            let cpus = count(self.machine.cpus as u64, "CPU");
-            writeln!(f, "  machine    {:.0} % busy, {cpus}", 100.0 * busy)?;
-        }
-        writeln!(
-            f,
-            "  checked    {} jobs put, {} delivered, {} deleted, each once and unchanged",
-            grouped(self.jobs.put),
-            grouped(self.jobs.delivered),
-            grouped(self.jobs.deleted)
-        )?;
-        self.notes.iter().try_for_each(|note| writeln!(f, "  note       {note}"))
-    }
-}
-
-impl Report {
-    fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = ["count", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
-        write!(f, "\n  {:<9}", "us")?;
-        for head in heads {
-            write!(f, " {head:>11}")?;
-        }
-        writeln!(f)?;
-        let latency = &self.latency_us;
-        let lines = [
-            ("put", latency.put),
-            ("get", latency.get),
-            ("delete", latency.delete),
-            ("all", latency.all),
-            ("delivery", latency.delivery),
-            ("late send", latency.lateness),
-        ];
-        for (name, summary) in lines {
-            let Some(line) = summary else { continue };
-            write!(f, "  {name:<9} {:>11}", grouped(line.count))?;
-            for micros in
-                [line.mean, line.p50, line.p90, line.p99, line.p99_9, line.p99_99, line.max]
-            {
-                write!(f, " {micros:>11.1}")?;
-            }
-            writeln!(f)?;
-        }
-        writeln!(f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(rounded(1999.6), "2,000");
-        assert_eq!(rounded(f64::NAN), "0");
-        assert_eq!(count(1, "queue"), "1 queue");
-        assert_eq!(count(0, "queue"), "0 queues");
-    }
 }

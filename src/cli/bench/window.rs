@@ -95,6 +95,19 @@ impl Window {
         self.state = State::Done;
     }
 
+    /// The run is given up: what is still in flight does not count.
+    pub(super) fn cut(&mut self, mark: Mark) {
+        if matches!(self.state, State::Open | State::Closing) {
+            self.end = mark;
+            self.state = State::Done;
+        }
+    }
+
+    /// Whether there is something to be told: the window was open, and is closed.
+    pub(super) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
     /// A request is sent; whether it counts.
     #[inline]
     pub(super) fn admit(&mut self) -> bool {

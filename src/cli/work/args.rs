@@ -2,6 +2,7 @@
 
 use crate::cli::address::DoorAddress;
 use crate::cli::log::{Format, Level};
+use crate::cli::{number, processor, times};
 use crate::wire::url::{self, Url};
 use clap::Args;
 use std::ffi::{OsStr, OsString};
@@ -13,17 +14,18 @@ use std::time::Duration;
 /// The arguments of `work`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Work {
-    /// The master: where the server's HTTP door is, as an http URL.
-    #[arg(long, value_name = "URL", value_parser = parse_url)]
+    /// The master: where the server listens for HTTP (its --http), as an http URL.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:11480")]
+    #[arg(value_parser = parse_url)]
     url: Url,
 
-    /// What this worker is called: for people.
+    /// What this worker is called: for people [default: the name of this host].
     #[arg(long, value_name = "NAME")]
-    name: String,
+    name: Option<String>,
 
     /// How many commands run at a time [default: as many as there are processors].
-    #[arg(long, value_name = "N")]
-    max_jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = number::at_least_one)]
+    max_jobs: Option<usize>,
 
     /// The name of jobs that are taken; can be given several times [default: all jobs that were put
     /// through LightJQ].
@@ -46,7 +48,7 @@ pub(in crate::cli) struct Work {
     timeout: Option<Duration>,
 
     /// How long running commands may go on after SIGTERM or SIGINT.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_patience)]
     #[arg(default_value = "10s")]
     patience: Duration,
 
@@ -107,10 +109,11 @@ impl Work {
             return Err(format!("there is no program {}", Path::new(program).display()));
         }
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let name = self.name.unwrap_or_else(processor::host);
         Ok(Plan {
             url: self.url,
-            name: self.name,
-            max_jobs: self.max_jobs.map_or_else(cores, NonZeroUsize::get),
+            name,
+            max_jobs: self.max_jobs.unwrap_or_else(cores),
             jobs: self.job,
             listen: self.listen,
             advertise: self.advertise,
@@ -147,8 +150,34 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+const TIME_HELP: &str = "give a time such as 500ms or 5s";
+
+fn parse_patience(text: &str) -> Result<Duration, String> {
+    times::parse(text, TIME_HELP)
+}
+
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let help = "give a time such as 500ms or 5s";
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}: {help}"))?;
+    let help = TIME_HELP;
+    let time = times::parse(text, help)?;
     if time.is_zero() { Err(format!("that is no time at all: {help}")) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        work: Work,
+    }
+
+    #[test]
+    fn a_command_is_enough() {
+        let plan = Line::try_parse_from(["work", "--", "sh"]).unwrap().work.plan().unwrap();
+        assert_eq!(plan.url.authority, "127.0.0.1:11480");
+        assert_eq!(plan.name, processor::host());
+        assert!(plan.max_jobs >= 1 && plan.jobs.is_empty());
+    }
 }

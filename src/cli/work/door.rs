@@ -7,6 +7,7 @@ use super::Shop;
 use super::job::{Job, work};
 use super::line::{Broken, Line};
 use super::run::OUTPUT_MAX;
+use crate::cli::address::cannot_listen;
 use crate::model::id::JobId;
 use crate::protocol::http::lightjq::messages::{WorkerJob, job_id, write_error};
 use crate::wire::http::{
@@ -218,5 +219,5 @@ fn refuse(refusal: &Refusal, keep_alive: bool) -> Vec<u8> {
 
 /// Where the master's calls are awaited.
 pub(super) fn listen(at: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))
+    TcpListener::bind(at).map_err(|error| cannot_listen(at, "--listen", false, &error))
 }

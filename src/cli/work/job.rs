@@ -4,6 +4,7 @@
 use super::Shop;
 use super::desk::Place;
 use super::run::{End, OUTPUT_MAX, Ran, Task, run};
+use crate::cli::shown::last_of;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::work::WorkerId;
@@ -20,6 +21,9 @@ const HOPELESS: [i32; 2] = [64, 65];
 
 /// How much of stderr goes into a message.
 const MESSAGE_MAX: usize = 4 * 1024;
+
+/// How much of a message is logged.
+const LOGGED_MAX: usize = 400;
 
 /// Waits between the tries to deliver a report: the first, and the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
@@ -50,6 +54,8 @@ struct Failure {
     reason: Reason,
     should_retry: bool,
     message: String,
+    /// How the command ended, where the message is what it said.
+    end: Option<String>,
 }
 
 impl Verdict {
@@ -69,7 +75,19 @@ impl Verdict {
             None => push_nil(&mut value),
         }
         let reason = Reason::Other;
-        Self { value, failure: Some(Failure { reason, should_retry, message }) }
+        Self { value, failure: Some(Failure { reason, should_retry, message, end: None }) }
+    }
+
+    /// A failure of a command that ended so and said something, or nothing.
+    fn ended(should_retry: bool, end: String, said: String, detail: Option<(&str, i32)>) -> Self {
+        if said.is_empty() {
+            return Self::failure(should_retry, end, detail);
+        }
+        let mut verdict = Self::failure(should_retry, said, detail);
+        if let Some(failure) = &mut verdict.failure {
+            failure.end = Some(end);
+        }
+        verdict
     }
 
     fn timeout(message: String) -> Self {
@@ -84,7 +102,7 @@ impl Verdict {
         let value = Payload { encoding: Encoding::MsgPack, bytes: &self.value };
         let outcome = match &self.failure {
             None => Outcome::Success { result: value },
-            Some(Failure { reason, should_retry, message }) => Outcome::Failure {
+            Some(Failure { reason, should_retry, message, .. }) => Outcome::Failure {
                 reason: *reason,
                 should_retry: *should_retry,
                 error: value,
@@ -117,19 +135,33 @@ pub(super) fn work(shop: &Shop, job: Job) {
             return warn!(job = id.0, name, "killed: the worker stops; the job goes back");
         }
         Ok(ran) => judge(&ran, timeout, shop.plan.text),
-        Err(error) => {
-            warn!(job = id.0, name, %error, "the command cannot be run");
-            Verdict::failure(true, format!("the command cannot be run: {error}"), None)
-        }
+        Err(error) => Verdict::failure(true, format!("the command cannot be run: {error}"), None),
     };
     drop(input);
     if let Some(failure) = &verdict.failure {
-        info!(job = id.0, name, message = failure.message, "failed");
+        tell(id, name, failure);
     } else {
         debug!(job = id.0, name, "done");
     }
     deliver(shop, id, worker, &verdict);
     drop(place);
+}
+
+/// Logs a failure, in one line: the master gets the whole message.
+fn tell(id: JobId, name: &str, failure: &Failure) {
+    let said = last_of(&failure.message, LOGGED_MAX);
+    let why = match &failure.end {
+        Some(end) => format!("{end}: {said}"),
+        None => said.into_owned(),
+    };
+    if failure.should_retry {
+        info!(
+            job = id.0,
+            name, why, "failed: tried again after 1, 2, 4, ... s while it has tries left"
+        );
+    } else {
+        warn!(job = id.0, name, why, "failed for good: it is not tried again");
+    }
 }
 
 /// What the end of a command means.
@@ -142,7 +174,7 @@ fn judge(ran: &Ran, timeout: Option<Duration>, text: bool) -> Verdict {
         };
         let again = status.code().is_none_or(|code| !HOPELESS.contains(&code));
         let said = tail(&ran.errors);
-        Verdict::failure(again, if said.is_empty() { what } else { said }, detail)
+        Verdict::ended(again, what, said, detail)
     };
     match &ran.end {
         End::Exited(status) if !status.success() => failed(status),
@@ -231,11 +263,12 @@ fn deliver(shop: &Shop, id: JobId, worker: Option<WorkerId>, verdict: &Verdict) 
             },
             Err(why) => why,
         };
-        warn!(job = id.0, why, "a report was not delivered: it will be tried again");
+        let pause = humantime::format_duration(rest);
+        warn!(job = id.0, why, "a report was not delivered: trying again in {pause}");
         if !shop.desk.rest(rest) {
             return warn!(job = id.0, "a report is lost: the worker stops");
         }
         rest = (rest * 2).min(RETRY_MOST);
     }
-    warn!(job = id.0, "a report is given up");
+    warn!(job = id.0, "a report is given up: the server tries the job again after its timeout");
 }

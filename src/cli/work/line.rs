@@ -87,6 +87,11 @@ impl Line {
         }
     }
 
+    /// Whether what was received and not read yet begins so.
+    pub(super) fn begins_with(&self, bytes: &[u8]) -> bool {
+        self.unread.starts_with(bytes)
+    }
+
     /// Waits until something comes that may be a head.
     pub(super) fn begin(&mut self) -> Result<(), Broken> {
         if self.unread.is_empty() { Ok(self.more()?) } else { Ok(()) }

@@ -22,6 +22,12 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest answer that is read: there is no reason for a long one.
 const ANSWER_MAX: u64 = 64 * 1024;
 
+/// How every answer of the server begins where it speaks no HTTP but lines.
+const JSON_LINE: &[u8] = b"{\"status\":";
+
+const NOT_HTTP: &str = "this port is the server's for JSON lines (--listen); --url wants the one \
+                        for HTTP (--http, 127.0.0.1:11480 unless set)";
+
 /// Ids begin at 1.
 const NO_JOB: JobId = JobId(0);
 
@@ -79,7 +85,13 @@ impl Master {
         write_worker(worker, &mut body);
         let mut tie = self.tie().map_err(NotRegistered::Yet)?;
         let asked = Asked { what: ("POST", "/worker"), worker: None, body: Some(&body) };
-        let answer = self.exchange(&mut tie.0, asked, true).map_err(NotRegistered::Yet)?;
+        let answer = self.exchange(&mut tie.0, asked, true).map_err(|why| {
+            if tie.0.begins_with(JSON_LINE) {
+                NotRegistered::Ever(format!("{}: {NOT_HTTP}", self.url.authority))
+            } else {
+                NotRegistered::Yet(why)
+            }
+        })?;
         match answer.status {
             200..300 => match read_worker_accepted(&answer.body) {
                 Ok(id) => Ok((id, tie)),

@@ -8,6 +8,7 @@
 mod args;
 mod desk;
 mod door;
+mod guard;
 mod job;
 mod line;
 mod master;
@@ -19,6 +20,7 @@ use crate::model::work::{Worker, WorkerId};
 use args::Plan;
 pub(super) use args::Work;
 use desk::{Desk, Duty};
+pub(super) use guard::Guard;
 use master::{Master, NotRegistered, Tie};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -148,12 +150,14 @@ fn register(shop: &Shop) -> Result<Option<Tie>, String> {
     loop {
         match shop.master.register(&worker) {
             Ok((id, tie)) => {
-                info!(worker = id.0, "registered");
+                info!(worker = id.0, name, server = shop.plan.url.authority, "registered");
                 shop.desk.set_worker(Some(id));
                 return Ok(Some(tie));
             }
             Err(NotRegistered::Ever(why)) => {
-                return Err(format!("the master does not take this worker: {why}"));
+                return Err(format!(
+                    "the master does not take this worker: {why} (it makes no sense to try again)"
+                ));
             }
             Err(NotRegistered::Yet(why)) => {
                 warn!(why, "not registered: trying again in {}", humantime::format_duration(rest));

@@ -1,21 +1,25 @@
 //! One run of the command: its input, its output, its time.
 //!
-//! The command is the leader of a process group of its own. Invariants: the leader is not waited
-//! for before the group was killed for the last time, so the group's number cannot be another's;
-//! when a run is over, nothing of its group runs any more; no more than [`OUTPUT_MAX`] and
+//! The command runs behind a [`guard`], which is the leader of a process group of its own and ends
+//! as the command ends. Invariants: the leader is not waited for before the group was killed for
+//! the last time, so the group's number cannot be another's; when a run is over, or the worker is
+//! gone, all of its group is killed; no more than [`OUTPUT_MAX`] and
 //! [`ERRORS_MAX`] of what it prints is kept.
 
 use super::desk::Desk;
+use super::guard;
 use crate::base::time::Mono;
 use crate::reactor::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process_group, waitid, waitpgid,
+};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -68,11 +72,8 @@ pub(super) struct Ran {
 /// # Errors
 /// If it cannot be run.
 pub(super) fn run(task: &Task<'_>, desk: &Desk) -> io::Result<Ran> {
-    let Some((program, arguments)) = task.command.split_first() else {
-        return Err(ErrorKind::NotFound.into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env("JOB_ID", task.id).env("JOB_NAME", task.name).process_group(0);
+    let mut command = guard::command(task.command)?;
+    command.env("JOB_ID", task.id).env("JOB_NAME", task.name).process_group(0);
     match task.timeout {
         Some(time) => command.env("JOB_TIMEOUT", time.as_secs_f64().to_string()),
         None => command.env_remove("JOB_TIMEOUT"),
@@ -86,11 +87,13 @@ pub(super) fn run(task: &Task<'_>, desk: &Desk) -> io::Result<Ran> {
         Err(error) => {
             kill(group);
             child.wait()?;
+            adopted(group);
             return Err(error);
         }
     };
     kill(group);
     let status = child.wait()?;
+    adopted(group);
     let Run { output, errors, .. } = run;
     Ok(Ran { end: end?.unwrap_or(End::Exited(status)), output, errors })
 }
@@ -118,6 +121,14 @@ fn watch(child: &Child, group: Pid) -> io::Result<PipeReader> {
 fn kill(group: Pid) {
     // Nobody may be left.
     let _ = kill_process_group(group, Signal::KILL);
+}
+
+/// Waits for what is left of a killed group, if that is for this process to do: as process 1, so in
+/// many containers, it is the parent of all that have lost theirs.
+fn adopted(group: Pid) {
+    if getpid() == Pid::INIT {
+        while let Ok(Some(_)) | Err(Errno::INTR) = waitpgid(group, WaitOptions::empty()) {}
+    }
 }
 
 /// What is going on with a command.

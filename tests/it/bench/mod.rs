@@ -3,6 +3,7 @@
 
 mod http;
 mod pinpriq;
+mod screen;
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,6 +48,27 @@ fn serve(arguments: &str) -> (Process, SocketAddr) {
     // What it says later must not fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
     (process, address)
+}
+
+/// A server with the doors for lines and for HTTP.
+fn serve_both() -> (Process, SocketAddr, SocketAddr) {
+    let mut child = Command::new(PROGRAM)
+        .args(["serve", "--log-format", "json", "--listen", "127.0.0.1:0"])
+        .args(["--http", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let process = Process(child);
+    let mut next = || {
+        lines.find_map(|line| {
+            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            line["address"].as_str().map(|address| address.parse().unwrap())
+        })
+    };
+    let (first, second) = (next().unwrap(), next().unwrap());
+    std::thread::spawn(move || lines.for_each(drop));
+    (process, first, second)
 }
 
 fn bench(address: SocketAddr, arguments: &str) -> Output {

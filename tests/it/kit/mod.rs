@@ -1,10 +1,12 @@
 //! The worker kit, `jobcentre work`, as a process, against a master of the tests' own.
 
 mod ends;
+mod guard;
+mod logs;
 mod master;
 mod runs;
 
-use crate::support::Program;
+use crate::support::{Program, Server};
 use jobcentre::base::strings::StringList;
 use jobcentre::model::id::JobId;
 use jobcentre::protocol::http::lightjq::messages::{Done, read_worker};
@@ -82,6 +84,15 @@ fn a_master_that_does_not_want_a_worker_ends_it() {
     let mut worker = master.worker(&[], "true");
     assert_eq!(worker.process.wait().code(), Some(1));
     worker.process.wait_for_log("does not take this worker: 400: because");
+    worker.process.wait_for_log("it makes no sense to try again");
+}
+
+#[test]
+fn a_worker_that_is_given_the_port_for_lines_says_which_one_it_wants() {
+    let server = Server::start(&[]);
+    let mut worker = Worker::start(server.address, &[], &["true"]);
+    assert_eq!(worker.process.wait().code(), Some(1));
+    worker.process.wait_for_log("--url wants the one for HTTP");
 }
 
 #[test]
@@ -145,7 +156,12 @@ fn wrong_usage_is_explained() {
     wrong(&with(&["--", "no-such-program"]), "there is no program no-such-program");
     wrong(&with(&["--listen", "0.0.0.0:0", "--", "true"]), "--advertise");
     wrong(&with(&["--listen", "off", "--", "true"]), "HOST:PORT");
-    wrong(&with(&["--max-jobs", "0", "--", "true"]), "--max-jobs");
+    for (text, why) in [("0", "give at least 1"), ("x", "give a whole number"), ("", "whole")] {
+        wrong(&with(&["--max-jobs", text, "--", "true"]), "--max-jobs");
+        wrong(&with(&["--max-jobs", text, "--", "true"]), why);
+    }
+    wrong(&with(&["--patience", "5", "--", "true"]), "5 of what? A unit is missing");
+    wrong(&with(&["--timeout", "soon", "--", "true"]), "this is no time: give a time such as");
     wrong(&with(&["--timeout", "0s", "--", "true"]), "no time at all");
     wrong(&with(&["--advertise", "worker:1", "--", "true"]), "http://");
 }

@@ -10,6 +10,7 @@ mod logs;
 mod pinpriq;
 mod processor;
 mod readers;
+mod screens;
 mod settings;
 mod signals;
 mod workers;

@@ -174,6 +174,108 @@ fn a_wrong_value_names_its_line() {
     assert!(text.contains("no-such-file.toml"), "{text}");
 }
 
+/// Words of the program's makers, which tell a user nothing.
+const JARGON: [&str; 9] = [
+    "usize",
+    "u64",
+    "i64",
+    "non-zero type",
+    "invalid digit",
+    "expected number at",
+    "boolean",
+    "variant",
+    "path string",
+];
+
+fn assert_plain(text: &str) {
+    for word in JARGON {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn no_error_about_a_value_speaks_of_types() {
+    let values = ["'x'", "-1", "0", "1.5", "true", "[]", "{}", "99999999999999999999", "'5'"];
+    let more = ["data", "worker-ca", "query-timeout", "result-ttl"];
+    for name in WRONG.iter().map(|(name, _)| *name).chain(more) {
+        for value in values {
+            let file = File::new("jargon", &format!("listen = 'off'\n{name} = {value}\n"));
+            let output = Program::output(&["serve", "--config", file.path()], &[]);
+            assert_plain(&String::from_utf8(output.stderr).unwrap());
+            let flag = format!("--{name}={}", value.trim_matches('\''));
+            let output = Program::output(&["serve", "--listen", "off", &flag], &[]);
+            assert_plain(&String::from_utf8(output.stderr).unwrap());
+        }
+    }
+    for flag in [
+        "connections",
+        "depth",
+        "queues",
+        "priorities",
+        "backlog",
+        "waiters",
+        "idle",
+        "rate",
+        "requests",
+        "duration",
+        "warmup",
+        "patience",
+        "server-pid",
+        "seed",
+        "payload",
+    ] {
+        for value in ["x", "", "-1", "1.5", "99999999999999999999999"] {
+            let given = format!("--{flag}={value}");
+            let output = Program::output(&["bench", &given, "--address", "127.0.0.1:1"], &[]);
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_plain(&text);
+            assert!(!text.contains("JOBCENTRE_"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_setting_that_is_almost_right_is_suggested() {
+    for (wrong, right) in [("max_clients = 5", "`max-clients`"), ("lisen = ':0'", "`listen`")] {
+        let file = File::new("almost", &format!("log-format = 'json'\n{wrong}\n"));
+        let text = complaint(&["--config", file.path()], &[]);
+        assert!(text.contains(&format!("did you mean {right}?")), "{text}");
+        assert!(text.contains(wrong), "the line is shown: {text}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_warned_about() {
+    let start = |variables: &[(&str, &str)]| {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--listen", ":0", "--log-format", "json"]);
+        let server = Server::spawn({
+            command.envs(variables.iter().copied());
+            command
+        });
+        server.wait_for_log("serving");
+        server.log_lines().join("\n")
+    };
+    let log = start(&[("JOBCENTRE_MAXCLIENTS", "5")]);
+    assert!(log.contains("JOBCENTRE_MAXCLIENTS is no setting: did you mean"), "{log}");
+    assert!(log.contains("JOBCENTRE_MAX_CLIENTS?"), "{log}");
+    let log = start(&[("JOBCENTRE_COLOUR", "\u{1b}[31m")]);
+    assert!(log.contains("JOBCENTRE_COLOUR is no setting, and is ignored"), "{log}");
+    let log = start(&[("JOBCENTRE_MAX_CLIENTS", "5"), ("OTHER", "1")]);
+    assert!(!log.contains("is no setting"), "{log}");
+}
+
+#[test]
+fn an_error_about_what_was_typed_does_not_speak_of_variables() {
+    for arguments in [&["bench", "foo"][..], &["bench", "-c", "x"], &["work", "--max-jobs", "x"]] {
+        let variables = [("JOBCENTRE_WORKLOAD", "put"), ("JOBCENTRE_CONNECTIONS", "1")];
+        let output = Program::output(arguments, &variables);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(!text.contains("JOBCENTRE_"), "{text}");
+    }
+}
+
 #[test]
 fn a_server_without_doors_is_wrong_usage() {
     assert!(complaint(&["--listen", "off"], &[]).contains("every door is off"));
@@ -190,6 +292,14 @@ fn an_address_in_use_is_named() {
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains(&address) && text.contains("in use"), "{text}");
+        for word in ["--listen :PORT", "--listen off", "another jobcentre"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        let work = ["work", "--listen", &address, "--log-format", format, "--", "true"];
+        let output = Program::output(&work, &[]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("--listen :PORT") && !text.contains("listen off"), "{text}");
     }
 }
 

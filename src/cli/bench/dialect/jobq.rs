@@ -4,7 +4,7 @@
 //! and state that it was put with, and under the id that was asked for; fields are read in the
 //! order in which this project's server writes them.
 
-use super::{Answer, Job, Parsed, Request, place, unexpected};
+use super::{Answer, Dialect, Job, Parsed, Request, place, unexpected};
 use crate::cli::bench::content::{Content, take_number};
 use crate::cli::bench::ledger::shown;
 use crate::wire::json::push_number;
@@ -86,7 +86,9 @@ pub(super) fn greet(stream: &mut TcpStream, names: &[String]) -> Result<(), Stri
         let head = format!("POST /api/v0/queue{HOST}Content-Length: {length}\r\n\r\n");
         stream.write_all(format!("{head}{body}").as_bytes()).map_err(lost)?;
         let (used, status) = loop {
-            if let Some((used, status, _)) = take_answer(&received)? {
+            let answer = take_answer(&received);
+            let answer = answer.map_err(|why| Dialect::Jobq.explain(why, &received))?;
+            if let Some((used, status, _)) = answer {
                 break (used, status);
             }
             match stream.read(&mut scratch).map_err(lost)? {

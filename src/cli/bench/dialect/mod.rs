@@ -9,6 +9,7 @@ mod pinpriq;
 mod redis;
 
 use super::content::Content;
+use crate::model::core::Door;
 use clap::ValueEnum;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -45,6 +46,35 @@ impl Dialect {
     /// Whether a get takes the most urgent job of its queue, and finds none when all are taken.
     pub(super) fn takes(self) -> bool {
         !matches!(self, Self::Echo | Self::Health | Self::Jobq)
+    }
+
+    /// Where a server that speaks it listens if nothing else is said.
+    pub(super) fn usual_address(self) -> String {
+        let port = match self {
+            Self::JobCentre | Self::Echo => Door::JobCentre.default_port(),
+            Self::Pinpriq => Door::Pinpriq.default_port(),
+            Self::Health | Self::Jobq => Door::Http.default_port(),
+            Self::Beanstalkd => 11300,
+            Self::Redis => 6379,
+        };
+        format!("127.0.0.1:{port}")
+    }
+
+    /// What is wrong with what a server said, and why, if that was another protocol of this
+    /// program's.
+    #[cold]
+    pub(super) fn explain(self, why: String, said: &[u8]) -> String {
+        let http = matches!(self, Self::Health | Self::Jobq);
+        let hint = if !http && said.starts_with(b"HTTP/1.") {
+            "this port speaks HTTP (--dialect jobq); lines are at the server's --listen, \
+             127.0.0.1:11400 unless set"
+        } else if http && said.starts_with(b"{\"status\":") {
+            "this port speaks JSON lines (--dialect job-centre); HTTP is at the server's --http, \
+             127.0.0.1:11480 unless set"
+        } else {
+            return why;
+        };
+        format!("{hint} ({why})")
     }
 
     /// How many different priorities it has room for.

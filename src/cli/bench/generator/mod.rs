@@ -6,12 +6,14 @@
 //! that brought the reply.
 
 mod replies;
+mod stop;
 
 use super::args::{Extent, Plan, Workload};
 use super::clock::{Clock, float, nanos};
 use super::connection::{self, Connection, InFlight};
 use super::content::Content;
 use super::dialect::{Request, Wire};
+use super::interrupts::Interrupts;
 use super::ledger::Ledger;
 use super::phase::{Pace, Phase, Step, Way};
 use super::window::{Mark, Window};
@@ -66,11 +68,22 @@ pub(super) struct Generator<'a> {
     /// When the server last said something.
     heard: u64,
     progress: Progress,
+    interrupts: Interrupts,
+    /// The signal that has ended the measurement, or the run.
+    interrupted: Option<u8>,
+    /// What was put is taken away again.
+    cleans: bool,
+    /// The run has ended although there is something to be done.
+    gave_up: bool,
 }
 
 impl<'a> Generator<'a> {
     /// Opens all connections.
-    pub(super) fn connect(plan: &'a Plan, address: SocketAddr) -> Result<Self, String> {
+    pub(super) fn connect(
+        plan: &'a Plan,
+        address: SocketAddr,
+        interrupts: Interrupts,
+    ) -> Result<Self, String> {
         let clock = Clock::start();
         let content = Content::new(plan.payload, plan.priorities, plan.queues, plan.seed);
         let wire = Wire::new(plan.dialect, content, &plan.prefix);
@@ -98,6 +111,10 @@ impl<'a> Generator<'a> {
             replies: 0,
             heard: 0,
             progress: Progress::new(),
+            interrupts,
+            interrupted: None,
+            cleans: false,
+            gave_up: false,
         };
         generator.unconnected = generator.mark();
         for number in 0..plan.connections + plan.waiters {
@@ -118,11 +135,18 @@ impl<'a> Generator<'a> {
         self.window.mark(self.clock, self.replies, self.ledger.totals().put)
     }
 
-    /// The whole run: backlog, measurement, clean-up, checks.
+    /// The whole run: backlog, measurement, clean-up, checks; or as much of it as signals allow.
     pub(super) fn run(&mut self) -> Result<(), String> {
+        self.interrupts.set_fatal(false);
         let result = self.run_phases();
         self.progress.clear();
-        result
+        self.interrupts.set_fatal(true);
+        if self.gave_up { Ok(()) } else { result }
+    }
+
+    /// The signal that has ended the run before its time.
+    pub(super) fn interrupted(&self) -> Option<u8> {
+        self.interrupted
     }
 
     fn run_phases(&mut self) -> Result<(), String> {
@@ -130,9 +154,11 @@ impl<'a> Generator<'a> {
             let phase = Phase::new("backlog", Way::Puts, self.plan.backlog);
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
         }
-        self.measure()?;
+        if self.interrupted.is_none() {
+            self.measure()?;
+        }
         if !self.plan.keep {
-            let phase = Phase::takes("cleaning", &self.ledger);
+            let phase = self.cleaning();
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
             self.ledger.check_complete()?;
             if self.plan.dialect.takes() {
@@ -258,6 +284,7 @@ impl<'a> Generator<'a> {
 
     /// What depends on the time alone.
     fn turn(&mut self, now: u64) -> Result<(), String> {
+        self.heed_signals(now)?;
         if self.window.is_before() && now >= self.opens_at {
             let mut phase = std::mem::replace(&mut self.phase, Phase::new("", Way::Puts, 0));
             self.open(&mut phase);
@@ -299,7 +326,7 @@ impl<'a> Generator<'a> {
                 }
             };
             let replies = self.replies;
-            let word = format_args!("{replies:>12} replies");
+            let word = format_args!("{replies} replies");
             self.progress.show(now, self.phase.name, done, word);
         }
         Ok(())
@@ -389,7 +416,8 @@ impl<'a> Generator<'a> {
         }
         let mut input = std::mem::take(&mut self.connections[number].input);
         if input.is_empty() {
-            let used = self.take_replies(number, &scratch[..count], now)?;
+            let used = self.take_replies(number, &scratch[..count], now);
+            let used = used.map_err(|why| self.plan.dialect.explain(why, &scratch[..count]))?;
             input.extend_from_slice(&scratch[used..count]);
         } else {
             input.extend_from_slice(&scratch[..count]);

@@ -1,0 +1,56 @@
+//! Log lines on stderr, for people or for programs.
+
+mod lines;
+
+use super::terminal;
+use clap::ValueEnum;
+use lines::Lines;
+use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Format {
+    /// A line of text with the time in UTC; on a terminal without the day.
+    Human,
+    /// A JSON object a line.
+    Json,
+    /// A JSON object a line, as the services around the processor log: `log_level`, `created_at`
+    /// and `log_message`.
+    Processor,
+}
+
+/// How important a log line has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Level {
+    /// What the server cannot do.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// Start, doors, stop.
+    Info,
+    /// Connections that break.
+    Debug,
+}
+
+/// Starts logging. To be called once.
+pub(super) fn start(format: Format, level: Level) {
+    let level = match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+    };
+    let lines =
+        Lines { format, colours: terminal::has_colours(), terminal: terminal::is_terminal() };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        // By default a failed write is reported by another write, which panics: a log that nobody
+        // reads any more must not end the server.
+        .log_internal_errors(false)
+        .event_format(lines)
+        .init();
+}

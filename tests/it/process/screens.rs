@@ -1,0 +1,124 @@
+//! What people see: helps that fit, and what is written to a terminal.
+
+use crate::support::{Program, TempDir, plain_command};
+use std::process::{Command, Output, Stdio};
+
+/// Every command with a help.
+const COMMANDS: [&[&str]; 8] = [
+    &[],
+    &["serve"],
+    &["bench"],
+    &["work"],
+    &["journal"],
+    &["journal", "check"],
+    &["journal", "dump"],
+    &["journal", "salvage"],
+];
+
+#[test]
+fn every_help_is_as_wide_as_it_may_be() {
+    for command in COMMANDS {
+        for flag in ["-h", "--help"] {
+            // Of no terminal, and of a narrow one.
+            for (variables, most) in [(&[][..], 100), (&[("COLUMNS", "80")][..], 80)] {
+                let output = Program::output(&[command, &[flag][..]].concat(), variables);
+                assert_eq!(output.status.code(), Some(0), "{command:?}");
+                let text = String::from_utf8(output.stdout).unwrap();
+                assert!(text.contains("Usage:"), "{text}");
+                for line in text.lines() {
+                    assert!(line.chars().count() <= most, "{command:?} {flag}: {line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_command_of_guards_is_nobodys_business() {
+    let help = String::from_utf8(Program::output(&["--help"], &[]).stdout).unwrap();
+    assert!(!help.contains("guard"), "{help}");
+    // By hand it does nothing.
+    let output = Program::output(&["guard", "1", "--", "echo", "run"], &[]);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+}
+
+/// Runs a program with stderr on a terminal of 80 columns, and stops it by SIGTERM when the
+/// terminal shows `awaited`; prints what was shown.
+const SCRIPT: &str = r"
+import fcntl, os, pty, select, signal, struct, subprocess, sys, termios, time
+master, slave = pty.openpty()
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stderr=slave)
+os.close(slave)
+shown, end, told = b'', time.monotonic() + 60, False
+while time.monotonic() < end:
+    if select.select([master], [], [], 0.1)[0]:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    if sys.argv[1].encode() in shown and not told:
+        child.send_signal(signal.SIGTERM)
+        told = True
+child.kill()
+child.wait()
+sys.stdout.buffer.write(shown)
+";
+
+/// What a terminal shows of a program; nothing if this machine has no python3 to make one.
+fn shown(awaited: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<String> {
+    if Command::new("python3").args(["-c", "import pty"]).output().is_err() {
+        eprintln!("skipped: there is no python3 to make a terminal");
+        return None;
+    }
+    let mut python = plain_command("python3");
+    python.args(["-c", SCRIPT, awaited, Program::PATH]).args(arguments);
+    python.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
+    let output: Output = python.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Without colours, a line for each.
+fn plain(shown: &str) -> Vec<String> {
+    let mut text = String::new();
+    let mut pieces = shown.split('\x1b');
+    text.push_str(pieces.next().unwrap());
+    for piece in pieces {
+        text.push_str(piece.split_once(['m', 'K']).unwrap().1);
+    }
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_log_of_a_start_fits_a_terminal() {
+    let dir = TempDir::new("screen");
+    let serve = ["serve", "--listen", ":0", "--pinpriq", ":0", "--http", ":0"];
+    for more in [&[][..], &["--data", dir.text()][..]] {
+        let Some(shown) = shown("serving", &[&serve, more].concat(), &[]) else { return };
+        assert!(shown.contains("\x1b[32m INFO\x1b[0m"), "{shown:?}");
+        let lines = plain(&shown);
+        assert!(lines.len() >= 6, "{lines:?}");
+        let start = lines.iter().position(|line| line.contains("serving")).unwrap();
+        for line in &lines[..=start] {
+            // The name of the directory is as long as it is.
+            let width = line.replace(dir.text(), "jobs").chars().count();
+            assert!(width <= 80, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_wants_no_colours_gets_none() {
+    let serve = ["serve", "--listen", ":0", "--http", "off"];
+    for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let Some(shown) = shown("serving", &serve, &[variable]) else { return };
+        assert!(!shown.contains('\x1b'), "{variable:?}: {shown:?}");
+    }
+    // Set to nothing it is not set.
+    let Some(shown) = shown("serving", &serve, &[("NO_COLOR", "")]) else { return };
+    assert!(shown.contains('\x1b'), "{shown:?}");
+}
