@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 10;
 const ALIKE: f64 = 0.85;
 
 /// What readers of values call things, and what people do.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 10] = [
     ("expected path string", "expected a path in quotation marks"),
     ("expected a string", "expected a text in quotation marks"),
     ("expected a boolean", "expected true or false"),
@@ -26,6 +26,9 @@ const WORDS: [(&str, &str); 7] = [
     ("expected usize", "expected a whole number, without quotation marks"),
     ("unknown variant", "unknown value"),
     ("invalid type: ", "this is of the wrong kind: "),
+    (" boolean `", " `"),
+    (" integer `", " `"),
+    (" floating point `", " `"),
 ];
 
 /// Says what is wrong with a file of settings, and in which line, which is shown.
@@ -61,7 +64,10 @@ fn what(message: &str) -> String {
 
 /// The name that is so much like a wrong one that it was probably meant.
 fn nearest<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
-    let plain = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+    let plain = |name: &str| {
+        let name = name.strip_prefix(PREFIX).unwrap_or(name);
+        name.replace(['-', '_'], "").to_lowercase()
+    };
     let alike = |name: &str| jaro_winkler(&plain(wrong), &plain(name));
     let best = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
     (alike(best) >= ALIKE).then_some(*best)
@@ -74,9 +80,10 @@ pub(super) fn warn_of_variables() {
     let set = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let wrong = |name: &String| name.starts_with(PREFIX) && !known.contains(&&**name);
     for name in set.filter(wrong).take(NAMED_MAX) {
-        match nearest(&name, &known) {
-            Some(right) => warn!("the variable {name} is no setting: did you mean {right}?"),
-            None => warn!("the variable {name} is no setting, and is ignored"),
+        if let Some(right) = nearest(&name, &known) {
+            warn!("the variable {name} is no setting: did you mean {right}?");
+        } else {
+            warn!("the variable {name} is no setting, and is ignored");
         }
     }
 }
@@ -111,6 +118,9 @@ mod tests {
 
     #[test]
     fn a_name_that_is_almost_right_is_recognised() {
+        let variables = ["JOBCENTRE_LISTEN", "JOBCENTRE_MAX_CLIENTS"];
+        assert_eq!(nearest("JOBCENTRE_MAXCLIENT", &variables), Some(variables[1]));
+        assert_eq!(nearest("JOBCENTRE_COLOUR", &variables), None);
         let names = ["listen", "max-clients", "max-request", "http"];
         for (wrong, right) in [
             ("max_clients", Some("max-clients")),

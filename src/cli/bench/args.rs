@@ -5,7 +5,7 @@ use super::dialect::Dialect;
 use crate::cli::number::whole;
 use crate::cli::size::Size;
 use clap::{Args, ValueEnum};
-use rustix::fs::{Access, access};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -78,7 +78,8 @@ pub(in crate::cli) struct Bench {
     rate: Option<f64>,
 
     /// Measure this many requests, rounded up to whole jobs. A get that waits is not counted.
-    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration", value_parser = whole::<u64>)]
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
+    #[arg(value_parser = whole::<u64>)]
     requests: Option<u64>,
 
     /// Measure for so long: 10, 10s or 500ms [default: 10s; put and drain: 100000 requests].
@@ -306,24 +307,24 @@ impl Bench {
     }
 }
 
-/// Nothing is made: a run that fails leaves no file.
+/// Whether a file can be written, by trying; one that is not there is not left there.
 fn check_writable(flag: &str, path: &Path) -> Result<(), String> {
-    let wrong = |why: &str| Err(format!("{flag} {}: {why}", path.display()));
+    let wrong = |why: &str| format!("{flag} {}: {why}", path.display());
     if path.is_dir() {
-        return wrong("this is a directory: give the name of a file");
+        return Err(wrong("this is a directory: give the name of a file"));
     }
-    let place = match path.parent() {
-        _ if path.exists() => path,
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    if parent.is_some_and(|parent| !parent.is_dir()) {
+        return Err(wrong("there is no such directory"));
+    }
+    let tried = match File::options().write(true).create_new(true).open(path) {
+        Ok(_) => std::fs::remove_file(path),
+        // What is no file may wait for a reader, or take what is written to heart.
+        Err(_) if path.exists() && !path.is_file() => Ok(()),
+        Err(_) if path.is_file() => File::options().write(true).open(path).map(drop),
+        Err(error) => Err(error),
     };
-    if !place.exists() {
-        return wrong("there is no such directory");
-    }
-    match access(place, Access::WRITE_OK) {
-        Ok(()) => Ok(()),
-        Err(error) => wrong(&format!("it cannot be written: {}", std::io::Error::from(error))),
-    }
+    tried.map_err(|error| wrong(&format!("it cannot be written: {error}")))
 }
 
 fn is_plain(prefix: &str) -> bool {
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn defaults_depend_on_the_workload() {
-        let plan_of = |line| plan(line).unwrap();
+        let plan_of = |line: &str| plan(line).unwrap();
         assert_eq!(plan_of("").workload, Workload::Cycle);
         assert_eq!(plan_of("").extent, Extent::Time(DURATION));
         assert_eq!(plan_of("put").extent, Extent::Requests(100_000));

@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_command_is_enough() {
         let plan = Line::try_parse_from(["work", "--", "sh"]).unwrap().work.plan().unwrap();
-        assert_eq!(plan.url.authority, "127.0.0.1:11480");
+        assert_eq!(&*plan.url.authority, "127.0.0.1:11480");
         assert_eq!(plan.name, processor::host());
         assert!(plan.max_jobs >= 1 && plan.jobs.is_empty());
     }

@@ -121,7 +121,7 @@ fn files_that_cannot_be_written_are_named_before_anything_is_measured() {
         ("--plot /no/such/folder/x.svg", "there is no such directory"),
         ("--json /no/such/folder/x.json", "there is no such directory"),
         (&format!("--json {folder}"), "this is a directory"),
-        ("--json /proc/version", "--json /proc/version"),
+        ("--json /proc/x.json", "it cannot be written"),
     ] {
         let error = failure(lines, &format!("put --keep -n 10 -c 1 {arguments}"));
         assert!(error.contains(word), "{arguments}: {error}");

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn a_worker_that_is_killed_takes_its_commands_and_their_children_along() {
-    for signal in ["KILL", "HUP", "SEGV"] {
+    for signal in ["KILL", "ABRT"] {
         let dir = TempDir::new(&format!("kit-killed-{signal}"));
         std::fs::create_dir(dir.path()).unwrap();
         let there = |name: &str| dir.path().join(name);

@@ -177,7 +177,10 @@ impl Worker {
     pub(super) fn start(master: SocketAddr, flags: &[&str], command: &[&str]) -> Self {
         let mut program = plain_command(Program::PATH);
         program.args(["work", "--url", &format!("http://{master}"), "--name", "w"]);
-        program.args(["--log-format", "json", "--log-level", "debug"]);
+        program.args(["--log-level", "debug"]);
+        if !flags.contains(&"--log-format") {
+            program.args(["--log-format", "json"]);
+        }
         program.args(flags).arg("--").args(command);
         Self { process: Server::spawn(program) }
     }
