@@ -49,8 +49,8 @@ pub(super) fn open(
     Ok(Engine::durable(restored, Box::new(disk), now))
 }
 
-/// How large segments are to be: a small part of the space that there is for the directory. Warns if
-/// that is too little.
+/// How large segments are to be: a small part of the space that there is for the directory. Warns
+/// if that is too little.
 fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, Fault> {
     let free = match files.free_bytes() {
         Ok(free) => free,

@@ -1,8 +1,8 @@
 //! Space on the disk: what makes it less, and what the operator is told when there is none.
 //!
 //! A disk that is full is told at once, and so is the first put that is refused for it; that things
-//! are better is told once they have been so for [`SPACE_SETTLED`]. So there are three lines in that
-//! time at most.
+//! are better is told once they have been so for [`SPACE_SETTLED`]. So there are three lines in
+//! that time at most.
 
 use crate::base::limits::{JOURNAL_RESERVE, SPACE_SETTLED};
 use crate::base::time::Mono;

@@ -4,6 +4,7 @@ mod dump;
 
 use super::complain;
 use super::data::{Reading, explain};
+use super::shown::push_escaped;
 use crate::base::limits::JOURNAL_SEGMENT;
 use crate::engine::read_record;
 use crate::journal::{Origin, Progress, Report, Salvaged, read, salvage};
@@ -156,7 +157,10 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
         )?;
     }
     for name in &foreign {
-        writeln!(out, "foreign    {}: left alone", dir.join(name).display())?;
+        // Whoever has made it may have called it anything.
+        let mut path = String::new();
+        push_escaped(&dir.join(name).display().to_string(), &mut path);
+        writeln!(out, "foreign    {path}: left alone")?;
     }
     writeln!(out, "sound: everything that counts verifies")?;
     Ok(())

@@ -81,7 +81,7 @@ mod tests {
         file.try_lock().unwrap();
         let words = describe(&file, "a/lock");
         // Some file systems have other numbers in the table than they tell.
-        let pid = std::process::id();
+        let pid = rustix::process::getpid().as_raw_nonzero();
         assert!(words.contains(&format!("{pid} (")) || words.contains("fuser"), "{words}");
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }

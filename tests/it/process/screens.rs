@@ -42,6 +42,30 @@ fn the_command_of_guards_is_nobodys_business() {
     assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
 }
 
+#[test]
+fn the_recorder_of_flame_graphs_explains_itself() {
+    let record = |arguments: &[&str]| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/flamegraphs/record");
+        Command::new(path).args(arguments).stdin(Stdio::null()).output().unwrap()
+    };
+    for flag in ["-h", "--help"] {
+        let output = record(&[flag]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        for word in ["Usage:", "cycle-depth-16", "syscalls", "readme"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+    for wrong in [&["cycle-depth-2"][..], &["readme", "--colour"], &[]] {
+        let output = record(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains("Usage:"), "{text}");
+        assert!(wrong.is_empty() || text.contains("unknown argument"), "{text}");
+    }
+}
+
 /// Runs a program with stderr on a terminal of 80 columns, and stops it by SIGTERM when the
 /// terminal shows `awaited`; prints what was shown.
 const SCRIPT: &str = r"
