@@ -159,6 +159,7 @@ impl Durable {
     }
 
     pub(super) fn expire(&mut self, now: Now) {
+        self.store.begin_pass();
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
             self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);

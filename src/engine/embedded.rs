@@ -45,6 +45,7 @@ impl Embedded {
     }
 
     pub(super) fn expire(&mut self, now: Now) {
+        self.store.begin_pass();
         if self.next_deadline().is_some_and(|at| at <= now.mono) {
             self.effects.prepare();
             self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);

@@ -230,7 +230,8 @@ impl Engine {
     }
 
     /// Handles a bounded number of things whose time has come; [`Engine::poll_timeout`] tells
-    /// whether some are left.
+    /// whether some are left. To be called in each pass: what all its commands may do together
+    /// counts from here.
     pub fn expire(&mut self, now: Now) {
         match self {
             Self::Embedded(engine) => engine.expire(now),

@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Removes a ready job whose time to live is over.
-    fn drop_one(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn drop_one(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         self.withdraw(slot);
         drop(self.remove(slot, fx));
@@ -213,6 +213,12 @@ impl Store {
     /// A job that is not plain may have become ready: whoever waits for it gets it. O(log n), and
     /// for a refused job O(places of its refusers in the lines).
     pub(super) fn serve_with(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.is_pending() {
+            if self.jobs[slot].status == Status::Ready {
+                self.serve_later_for(slot);
+            }
+            return;
+        }
         let queue = self.jobs[slot].queue;
         if self.jobs[slot].refused_by().is_empty() {
             self.serve(queue, now, fx);
@@ -267,29 +273,6 @@ impl Store {
             self.withdraw(entry.slot);
             self.hand_out(entry.slot, ticket, now, fx);
             self.first_left(queue, now, fx);
-        }
-    }
-
-    /// Gives jobs on the shelves of a queue, and on those of all followed jobs, to those who wait
-    /// for one. O(shelves), and what it costs to hand jobs out, or to put a bounded number away: if
-    /// there are more, it goes on later.
-    pub(super) fn serve_shelved(&mut self, queue: u32, now: Now, fx: &mut Effects) {
-        let stint = self.constraints.begin();
-        loop {
-            let own = self.queues.get(queue).and_then(|queue| queue.shelves.as_deref());
-            let all = own.into_iter().chain([&self.anywhere.shelves]);
-            let tops = all.flat_map(Shelves::iter).filter_map(|shelf| shelf.ready.peek());
-            let tops: Vec<u32> = tops.map(|entry| entry.slot).collect();
-            let mut moved = false;
-            for slot in tops {
-                moved |= self.serve_refused(slot, now, fx);
-            }
-            if !moved {
-                return;
-            }
-            if !self.constraints.goes_on(stint) {
-                return self.serve_later(queue);
-            }
         }
     }
 
@@ -380,6 +363,7 @@ impl Store {
             self.give(entry.slot, waiter, now, fx);
             self.first_left(queue, now, fx);
         }
+        self.note_blocked(queue);
     }
 }
 

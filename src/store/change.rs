@@ -4,10 +4,9 @@ use super::census::deed;
 use super::jobs::{Job, NONE};
 use super::life::{Claim, Event, Step, step};
 use super::retry::backoff_ms;
-use super::{Change, Due, Effects, JobSlot, Outcome, RETURNED_KEPT, Store};
+use super::{Change, Due, Effects, JobSlot, Outcome, Store};
 use crate::base::deadlines::Timer;
 use crate::base::time::{Mono, Now};
-use crate::model::event::Happening;
 use crate::model::figures::Deed;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Lease, Payload, Status};
@@ -253,75 +252,6 @@ impl Store {
         self.arm(slot, now.mono.after(Duration::from_millis(wait_ms)).min(expires));
     }
 
-    /// Kicks the first `limit` buried jobs of a queue. O(limit log n).
-    pub(super) fn kick_queue(
-        &mut self,
-        ticket: Ticket,
-        queue: &[u8],
-        limit: u32,
-        now: Now,
-        fx: &mut Effects,
-    ) {
-        let mut kicked = std::mem::take(&mut self.returned);
-        if let Some(queue) = self.queues.find(queue) {
-            while kicked.len() < limit as usize
-                && let Some(slot) = self.queues[queue].buried.first()
-            {
-                self.withdraw(slot);
-                self.jobs[slot].set_retries(0);
-                self.note_state(slot, fx);
-                if self.jobs[slot].is_recorded() {
-                    self.happen(slot, Happening::Kicked, now, fx);
-                }
-                self.totals.note(Deed::Kicked);
-                kicked.push(slot);
-            }
-        }
-        let count = u32::try_from(kicked.len()).unwrap_or(limit);
-        fx.answer(ticket, Outcome::Kicked(count));
-        self.bring_back(kicked, now, fx);
-    }
-
-    /// Brings jobs that are nowhere back to their queues together: all are there before anybody
-    /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs. Keeps the
-    /// list's memory.
-    pub(super) fn bring_back(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
-        // Sorting pays without waiters too: the heap takes a rising sequence without moving
-        // anything.
-        let jobs = &self.jobs;
-        returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
-        let mut awaited = !self.anywhere.lines.is_empty();
-        for &slot in &returned {
-            let queue = self.jobs[slot].queue;
-            if !self.queues[queue].waiters.is_empty() {
-                awaited = true;
-                // Now, so that below each job that has come back can serve one waiter at most.
-                self.first_ready(queue, now, fx);
-            }
-        }
-        returned.retain(|&slot| {
-            if self.jobs[slot].is_over(now) {
-                drop(self.remove(slot, fx));
-                return false;
-            }
-            self.enqueue(slot, now);
-            true
-        });
-        if awaited {
-            for &slot in &returned {
-                // It may have gone with its key group; its place is nobody else's before the next
-                // command.
-                if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
-                    self.serve_for(slot, now, fx);
-                }
-            }
-        }
-        returned.clear();
-        if returned.capacity() <= RETURNED_KEPT {
-            self.returned = returned;
-        }
-    }
-
     /// A job that is nowhere becomes ready: the first who waits gets it, or else the heap.
     /// O(log n).
     #[inline(always)]
@@ -371,6 +301,15 @@ impl Store {
     pub(super) fn enqueue_rare(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
         let expires = job.is_mortal().then(|| job.enrich().expires);
+        self.stand(slot, now);
+        if let Some(expires) = expires {
+            self.arm(slot, expires);
+        }
+    }
+
+    /// Puts a job that is nowhere, and not plain, where it is found, or held back. O(log n).
+    pub(super) fn stand(&mut self, slot: u32, now: Now) {
+        let job = &mut self.jobs[slot];
         let packet = job.is_packet();
         if job.is_never_selected() {
             job.status = Status::Aside;
@@ -382,9 +321,6 @@ impl Store {
         }
         if packet {
             self.groups.join(slot, &mut self.jobs);
-        }
-        if let Some(expires) = expires {
-            self.arm(slot, expires);
         }
     }
 

@@ -43,6 +43,7 @@ mod records;
 mod retry;
 mod shelves;
 mod take;
+mod together;
 mod vigils;
 mod waiters;
 mod watch;
@@ -376,12 +377,18 @@ impl Store {
         self.work_off_and_tell(now, fx);
     }
 
+    /// A new pass begins: what is bounded for all commands of one together counts anew. O(1).
+    #[inline]
+    pub fn begin_pass(&mut self) {
+        self.constraints.begin_pass();
+    }
+
     /// Handles up to `limit` things that are due, the earliest first, and what a pass does for
     /// constraints. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         self.constraints.begin_pass();
         for _ in 0..limit {
-            let Some((_, due)) = self.deadlines.pop_due(now.mono) else { break };
+            let Some((at, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Wait(waiter) => {
@@ -394,6 +401,12 @@ impl Store {
                     let ticket = self.vigils.end(vigil).ticket;
                     fx.answer(ticket, Outcome::NotYet);
                 }
+            }
+            // What it has made room for comes before what is due later; tokens that come in one
+            // moment come together.
+            let more = matches!(due, Due::Bucket(_)) && self.deadlines.next() == Some(at);
+            if self.constraints.is_pending() && self.constraints.has_steps() && !more {
+                self.work_off(now, fx);
             }
         }
         self.rematch(now);

@@ -118,6 +118,9 @@ impl Store {
         for name in names {
             let queue = self.queues.find_or_add(name);
             self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
+            if kind == Kind::Pop && self.queues[queue].strands > 0 {
+                self.note_blocked(queue);
+            }
         }
         waiter
     }
@@ -265,7 +268,13 @@ impl Store {
     /// can have the first job.
     #[inline(never)]
     pub(super) fn serve(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.is_pending() {
+            return self.serve_later(queue);
+        }
         while self.serve_one(queue, now, fx) {}
+        if self.queues[queue].strands > 0 {
+            self.note_blocked(queue);
+        }
         if self.queues[queue].shelves.is_some() {
             self.serve_pops_from_shelves(queue, now, fx);
         }

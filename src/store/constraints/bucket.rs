@@ -29,6 +29,8 @@ pub(super) struct Bucket {
     pub(super) timer: Timer,
     /// Whether it is on the list of those that are to be looked at.
     pub(super) dirty: bool,
+    /// In which queue somebody may be waiting for the job that it has woken last.
+    pub(super) rests_for: Option<u32>,
     /// Whether it is on the list of those whose constraint is not settled.
     pub(super) unsettled: bool,
 }

@@ -34,8 +34,9 @@ impl Store {
         self.check_strands();
         self.check_groups();
         self.check_buckets();
-        let left = [&all.dirty, &all.unserved, &all.settling].iter().any(|list| !list.is_empty());
-        let left = left || !all.revised.is_empty();
+        let left = [&all.dirty, &all.settling].iter().any(|list| !list.is_empty());
+        let left = left || !all.revised.is_empty() || !all.unserved.is_empty();
+        let left = left || !all.unblocked.is_empty();
         assert!(all.pending || !left, "nobody looks after what is left");
         let asked = all.unanswered.iter();
         let mut asked = asked.filter(|&&(_, ticket)| self.is_waiting(ticket));
@@ -160,6 +161,11 @@ impl Store {
             let expected = strands.get(&number).copied().unwrap_or_default();
             assert_eq!(bucket.strands, expected, "a bucket's strands are miscounted");
             assert_eq!(bucket.dirty, all.dirty.contains(&number), "a list and its flag differ");
+            if let Some(queue) = bucket.rests_for {
+                assert!(all.resting.contains(&(queue, number)), "a bucket rests for nobody");
+                assert!(all.unserved.contains(queue), "a bucket rests for a queue without waiters");
+                assert!(!bucket.dirty, "a bucket rests that is to be looked at");
+            }
             let listed = all.unsettled.contains(&number) || all.settling.contains(&number);
             assert!(listed || !bucket.unsettled, "a bucket waits on no list");
             asleep += bucket.asleep.len();
@@ -178,6 +184,8 @@ impl Store {
                 assert!(obstacle, "somebody sleeps where there is room");
             }
         }
+        let resting = all.buckets.iter().filter(|(_, bucket)| bucket.rests_for.is_some()).count();
+        assert_eq!(resting, all.resting.len(), "a bucket rests without knowing it");
         let sleeping = all.groups.iter().filter(|(_, group)| group.asleep.is_some()).count();
         assert_eq!(sleeping, asleep, "somebody sleeps without knowing it");
     }

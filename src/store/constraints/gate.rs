@@ -31,14 +31,17 @@ impl Store {
     }
 
     /// The bucket of a strand that stands nowhere where more urgent jobs sleep although there is
-    /// room: they are about to be looked at, and go first. O(k).
-    fn more_urgent_sleeps(&self, number: u32) -> Option<u32> {
-        let strand = &self.constraints.strands[number];
+    /// room everywhere, perhaps since just now: they are looked at, and go first. O(k).
+    fn more_urgent_sleeps(&mut self, number: u32) -> Option<u32> {
+        let constraints = &mut self.constraints;
+        let strand = &constraints.strands[number];
         let own = Key::of(strand.head(&self.jobs)?, &self.jobs);
-        strand.buckets.iter().copied().find(|&bucket| {
-            let bucket = &self.constraints.buckets[bucket];
-            bucket.dirty && bucket.asleep.first().is_some_and(|(key, _)| *key < own)
-        })
+        let bucket = strand.buckets.iter().copied().find(|&bucket| {
+            let first = constraints.buckets[bucket].asleep.first();
+            first.is_some_and(|(key, _)| *key < own)
+        })?;
+        constraints.mark(bucket);
+        Some(bucket)
     }
 
     /// A job with buckets has been taken out of what its status had it in. O(log n).
@@ -56,12 +59,14 @@ impl Store {
             }
             Status::Ready => {
                 strand.shown = NONE;
-                self.constraints.groups[strand.group].shown = NONE;
+                let group = strand.group;
+                self.constraints.groups[group].shown = NONE;
+                self.constraints.rouse(group);
             }
             Status::Aside | Status::Delayed | Status::Kept | Status::Buried => return,
         }
         self.constraints.steps += 1;
-        let group = strand.group;
+        let group = self.constraints.strands[number].group;
         self.rehead(number);
         self.refresh(group);
     }
@@ -106,6 +111,7 @@ impl Store {
         for &bucket in &constraints.strands[self.jobs[slot].strand()].buckets {
             constraints.buckets[bucket].tokens.spend(now);
         }
+        constraints.unblock();
     }
 
     /// Whether the first job of a queue's heap may not run now; then it is no longer there.
@@ -225,7 +231,9 @@ impl Store {
         let strand = &mut self.constraints.strands[number];
         strand.parked.push(entry, &mut self.jobs);
         strand.shown = NONE;
-        self.constraints.groups[strand.group].shown = NONE;
+        let group = strand.group;
+        self.constraints.groups[group].shown = NONE;
+        self.constraints.rouse(group);
         self.constraints.steps += 1;
         // Those who wait for whatever is followed could have had what is behind it before; a pop
         // that waits for the queue could not.
@@ -246,32 +254,6 @@ impl Store {
         self.stand_ready(slot);
         self.constraints.steps += 1;
         self.serve_later_for(slot);
-    }
-
-    /// If somebody waits for the queue of a job, or for whatever is followed as it is, its queue is
-    /// served at the end of this command, or in the next pass.
-    pub(super) fn serve_later_for(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        let anywhere = job.is_followed() && !self.anywhere.lines.is_empty();
-        if anywhere || !self.queues[job.queue].waiters.is_empty() {
-            self.serve_later(job.queue);
-        }
-    }
-
-    /// Whoever looks through a queue stops, with more to look at: its line is served later, and a
-    /// take that finds nothing else is answered then.
-    pub(in crate::store) fn leave_unseen(&mut self, queue: u32) {
-        self.constraints.unseen = true;
-        self.serve_later(queue);
-    }
-
-    /// Serves a queue at the end of this command, or in the next pass; with `ANYWHERE` those who
-    /// wait for whatever is followed.
-    pub(in crate::store) fn serve_later(&mut self, queue: u32) {
-        if self.constraints.unserved.back() != Some(&queue) {
-            self.constraints.unserved.push_back(queue);
-            self.constraints.pending = true;
-        }
     }
 
     /// Lets a group wait until its bucket has room. O(log n).
@@ -337,40 +319,22 @@ impl Store {
     pub(in crate::store) fn work_off(&mut self, now: Now, fx: &mut Effects) {
         let stint = self.constraints.begin();
         while self.constraints.goes_on(stint) {
-            // Before anybody else is woken, who might be less urgent.
-            if let Some(queue) = self.constraints.unserved.pop_front() {
-                self.constraints.steps += 1;
-                self.serve_all(queue, now, fx);
-                continue;
-            }
-            if let Some(bucket) = self.constraints.settling.pop_front() {
-                self.constraints.steps += 1;
-                if let Some(record) = self.constraints.buckets.get_mut(bucket) {
-                    record.unsettled = false;
-                    self.constraints.mark(bucket);
-                }
-                continue;
-            }
-            let Some(&bucket) = self.constraints.dirty.front() else {
-                if self.constraints.look_at_revised() || self.answer_one(fx) {
-                    continue;
-                }
+            // Whatever may be woken is, before anybody is served: he might get something less
+            // urgent.
+            let went_on = self.settle_one()
+                || self.look_at_dirty(now)
+                || self.constraints.look_at_revised()
+                || self.constraints.unblock_one()
+                || self.serve_next(now, fx)
+                || self.answer_one(fx);
+            if !went_on {
                 break;
-            };
-            self.constraints.steps += 1;
-            let there = self.constraints.buckets.get(bucket).is_some_and(|bucket| bucket.dirty);
-            if there && self.wake_one(bucket, now) {
-                continue;
-            }
-            self.constraints.dirty.pop_front();
-            if there {
-                self.constraints.buckets[bucket].dirty = false;
-                self.look_after(bucket, now);
             }
         }
         let constraints = &mut self.constraints;
         constraints.unseen = false;
         constraints.pending = !constraints.unserved.is_empty()
+            || !constraints.unblocked.is_empty()
             || !constraints.unanswered.is_empty()
             || !constraints.revised.is_empty()
             || !constraints.dirty.is_empty()
@@ -390,26 +354,51 @@ impl Store {
         true
     }
 
-    /// Serves whoever may be meant by jobs of a queue, wherever he waits. O(shelves), and what is
-    /// handed out or put away.
-    fn serve_all(&mut self, queue: u32, now: Now, fx: &mut Effects) {
-        if self.queues.get(queue).is_some() {
-            self.serve(queue, now, fx);
+    /// A bucket whose rule may be settled by now is looked at.
+    fn settle_one(&mut self) -> bool {
+        let constraints = &mut self.constraints;
+        let Some(bucket) = constraints.settling.pop_front() else { return false };
+        constraints.steps += 1;
+        if let Some(record) = constraints.buckets.get_mut(bucket) {
+            record.unsettled = false;
+            constraints.mark(bucket);
         }
-        self.serve_anywhere(now, fx);
-        self.serve_shelved(queue, now, fx);
+        true
+    }
+
+    /// Wakes whoever is next at the first bucket where something has changed, or is done with it.
+    fn look_at_dirty(&mut self, now: Now) -> bool {
+        let Some(&bucket) = self.constraints.dirty.front() else { return false };
+        self.constraints.steps += 1;
+        let there = self.constraints.buckets.get(bucket).is_some_and(|bucket| bucket.dirty);
+        let woken = if there { self.wake_one(bucket, now) } else { None };
+        let awaited = woken.is_some_and(|slot| self.serve_later_for(slot));
+        if woken.is_some() && !awaited {
+            return true;
+        }
+        self.constraints.dirty.pop_front();
+        if there {
+            self.constraints.buckets[bucket].dirty = false;
+        }
+        match woken {
+            Some(slot) => self.constraints.rest(bucket, self.jobs[slot].queue),
+            None if there => self.look_after(bucket, now),
+            None => {}
+        }
+        true
     }
 
     /// Wakes the group with the most urgent job of those that sleep at a bucket, if it has room.
-    fn wake_one(&mut self, bucket: u32, now: Now) -> bool {
+    /// Tells which job it shows.
+    fn wake_one(&mut self, bucket: u32, now: Now) -> Option<u32> {
         let constraints = &mut self.constraints;
         if constraints.buckets[bucket].asleep.is_empty() || !constraints.has_room(bucket, now) {
-            return false;
+            return None;
         }
-        let Some((_, group)) = constraints.buckets[bucket].asleep.pop_first() else { return false };
+        let (_, group) = constraints.buckets[bucket].asleep.pop_first()?;
         constraints.groups[group].asleep = None;
         self.refresh(group);
-        true
+        Some(self.constraints.groups[group].shown)
     }
 
     /// Nobody sleeps any more at a bucket, or it has no room: it is looked at again in time, or

@@ -5,14 +5,16 @@
 //! than `max_running`, and a token by `rate`. Nothing is reserved for jobs that might run: room is
 //! taken when a job is handed out, so that a job in whose queue nobody is interested stands in
 //! nobody's way. Who may be seen in its queue's heap meanwhile is said in [`strand`], how that
-//! changes in [`gate`], and how constraints come and go in [`rules`].
+//! changes in [`gate`], who is served where there is room in [`served`], and how constraints come
+//! and go in [`rules`].
 //!
 //! Invariants, between two commands:
 //! - no bucket has more running jobs than it may, or had when a job was started, and no job started
 //!   without a token;
 //! - a bucket's count of running jobs is that of its jobs that are held;
 //! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
-//! - in a group that is awake exactly its first job is shown.
+//! - in a group that is awake exactly its first job is shown;
+//! - where nothing is left to be done, nobody waits for a job that may run.
 //!
 //! Costs: without constraints one test for each put. With them a put pays O(conditions + payload),
 //! for the conditions of all constraints: all that they ask for is found in one walk through the
@@ -48,6 +50,7 @@ mod check;
 mod gate;
 mod matcher;
 mod rules;
+mod served;
 mod strand;
 #[cfg(test)]
 mod tests;
@@ -60,7 +63,8 @@ use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
 use bucket::{Bucket, Tokens};
-use std::collections::{BTreeMap, VecDeque};
+use served::Unserved;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use strand::{Group, Strand, Takers};
 
@@ -81,6 +85,9 @@ struct Rule {
     since: Mono,
     /// Whether buckets were full then.
     began_full: bool,
+    /// Whether it holds no more because another one is in its place: its jobs do not start before
+    /// it is known what that one says of them.
+    replaced: bool,
 }
 
 impl Rule {
@@ -109,7 +116,13 @@ pub(super) struct Constraints {
     dirty: VecDeque<u32>,
     /// Queues with a job that somebody may wait for, where another one is first now; or all
     /// followed jobs.
-    unserved: VecDeque<u32>,
+    unserved: Unserved,
+    /// Buckets that have woken a job for which somebody may be waiting, by its queue.
+    resting: BTreeSet<(u32, u32)>,
+    /// Queues where pops may wait behind a job that is too large for them and could run; and those
+    /// where it may not be able to run any more.
+    blocked: BTreeSet<u32>,
+    unblocked: BTreeSet<u32>,
     /// Buckets that wait for their rule to be settled.
     unsettled: VecDeque<u32>,
     /// The same whose rules may be settled by now.
@@ -211,6 +224,11 @@ impl Constraints {
         done < each + (pass - stint.spent)
     }
 
+    /// Whether anything is left of the pass's steps.
+    pub(super) fn has_steps(&self) -> bool {
+        self.spent < self.allowance.pass
+    }
+
     /// Whether a take that has found nothing may have missed something.
     #[inline(always)]
     pub(super) fn left_unseen(&self) -> bool {
@@ -221,7 +239,7 @@ impl Constraints {
     /// about to be woken, it may have missed one.
     pub(super) fn miss_the_sleeping(&mut self) {
         let asleep = [&self.dirty, &self.settling].iter().any(|list| !list.is_empty());
-        self.unseen |= asleep || !self.revised.is_empty();
+        self.unseen |= asleep || !self.revised.is_empty() || !self.resting.is_empty();
     }
 
     /// This waiter stands for a take that does not wait.
@@ -244,16 +262,6 @@ impl Constraints {
         &self.rules[rule].constraint
     }
 
-    /// Something has changed at a bucket.
-    fn mark(&mut self, bucket: u32) {
-        let record = &mut self.buckets[bucket];
-        if !record.dirty {
-            record.dirty = true;
-            self.dirty.push_back(bucket);
-            self.pending = true;
-        }
-    }
-
     /// The limits of a rule are others: its buckets are looked at, one after the other.
     fn revise(&mut self, rule: u32) {
         match self.revised.iter_mut().find(|(revised, _)| *revised == rule) {
@@ -261,6 +269,7 @@ impl Constraints {
             None => self.revised.push_back((rule, None)),
         }
         self.pending = true;
+        self.unblock();
     }
 
     /// Marks the next bucket of a rule with other limits, if somebody sleeps there. O(log b)
@@ -268,7 +277,7 @@ impl Constraints {
     fn look_at_revised(&mut self) -> bool {
         let Some((rule, from)) = self.revised.front_mut() else { return false };
         self.steps += 1;
-        let record = self.rules.get(*rule).filter(|rule| rule.holds());
+        let record = self.rules.get(*rule);
         let begin = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let values = record.map(|rule| rule.values.range::<[u8], _>((begin, Bound::Unbounded)));
         let Some((value, &bucket)) = values.and_then(|mut values| values.next()) else {
@@ -287,7 +296,7 @@ impl Constraints {
         let record = &mut self.buckets[bucket];
         let rule = &self.rules[record.rule];
         if !rule.holds() {
-            return true;
+            return !rule.replaced;
         }
         if self.sweep < rule.settled {
             return false;
@@ -334,9 +343,10 @@ impl Constraints {
             strands: 0,
             running: 0,
             tokens,
-            asleep: std::collections::BTreeSet::new(),
+            asleep: BTreeSet::new(),
             timer: crate::base::deadlines::Timer::NONE,
             dirty: false,
+            rests_for: None,
             unsettled: false,
         });
         record.values.insert(value, bucket);
@@ -379,7 +389,7 @@ impl Constraints {
         if let Some(&group) = self.by_place.get(&place) {
             return group;
         }
-        let (takers, strands) = (takers.clone(), std::collections::BTreeSet::new());
+        let (takers, strands) = (takers.clone(), BTreeSet::new());
         let group = Group { bucket, queue, takers, strands, shown: NONE, asleep: None };
         let group = self.groups.insert(group);
         self.by_place.insert(place, group);

@@ -7,6 +7,11 @@
 //! constraint change, its buckets and what they have counted stay, and so does what they have saved
 //! up: no job is looked at, but the buckets where some wait, one after the other. After a restart,
 //! buckets begin empty: what was spent before is not known.
+//!
+//! A constraint that is removed holds nobody back from then on: those that sleep at its buckets are
+//! woken, the most urgent first, whether the sweep has come to them or not. One in whose place
+//! another is set lets nothing start any more: its jobs wait until the sweep has told what the new
+//! one says of them.
 
 use super::matcher::{self, Looked};
 use super::strand::Takers;
@@ -115,6 +120,7 @@ impl Store {
             settled,
             since: now.mono,
             began_full,
+            replaced: false,
         });
         self.constraints.paths = None;
         self.constraints.by_name.insert(new.name.clone(), rule);
@@ -136,6 +142,7 @@ impl Store {
         }
         let slot = record.slot;
         let id = JobId(self.jobs[slot].id);
+        self.constraints.rules[rule].replaced = true;
         self.retire(rule);
         self.add_rule(id, slot, new, began_full, now);
     }
@@ -156,6 +163,9 @@ impl Store {
     fn remove_rule(&mut self, rule: u32) -> JobId {
         let slot = self.constraints.rules[rule].slot;
         self.retire(rule);
+        // Those whom only this constraint has held back go at once, the most urgent first, before
+        // the sweep has come to all of them.
+        self.constraints.revise(rule);
         self.begin_sweep();
         JobId(self.jobs.remove(slot).id)
     }
@@ -324,8 +334,16 @@ impl Store {
             return;
         }
         let waits = matches!(status, Status::Ready | Status::Parked);
+        // What is due at the same moment keeps its order.
+        let timer = self.jobs[slot].extra_mut().filter(|_| waits);
+        let timer = timer.map(|extra| std::mem::take(&mut extra.timer)).unwrap_or_default();
         if waits {
             self.withdraw(slot);
+            let queue = self.jobs[slot].queue;
+            if !self.queues[queue].waiters.pops().is_empty() {
+                // It may have been too large for them.
+                self.serve_later(queue);
+            }
         } else if strand != NONE && status == Status::Held {
             self.depart(slot);
         }
@@ -334,8 +352,13 @@ impl Store {
         }
         self.seat(slot, &buckets);
         if waits {
-            self.enqueue_rare(slot, now);
-            self.serve_later_for(slot);
+            self.stand(slot, now);
+            if !timer.is_none() {
+                self.jobs[slot].enrich().timer = timer;
+            }
+            if self.jobs[slot].status == Status::Ready {
+                self.serve_later_for(slot);
+            }
         } else if status == Status::Held {
             for &bucket in &buckets {
                 self.constraints.buckets[bucket].running += 1;

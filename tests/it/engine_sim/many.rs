@@ -1,6 +1,7 @@
 //! What is too large or too slow for random runs: a key group that does not fit an answer, and
 //! more that is due than one batch ends.
 
+use super::law::Law;
 use jobcentre::base::slab::Key;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now};
@@ -9,6 +10,7 @@ use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::Ticket;
 use jobcentre::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use jobcentre::model::reply::Reply;
+use jobcentre::model::work::Work;
 
 const PACKETS: u32 = 65_540;
 
@@ -90,6 +92,48 @@ fn many_pops_are_served_at_once() {
     let answers = submit(u32::MAX, &Command::Take { queues, wait: Wait::No });
     assert_eq!(answers, POPS as usize + 1);
     assert_eq!((engine.counts().jobs, engine.counts().waiters), (1, 0));
+}
+
+/// What one pass may look at because of constraints was shared by all passes in which nothing was
+/// due, so that a change reached some of the jobs only, and the wrong one was handed out.
+#[test]
+fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
+    let mut engine = Engine::in_memory(7);
+    let now = Now::default();
+    let mut serial = 0;
+    let mut submit = |engine: &mut Engine, command: &Command<'_>| {
+        serial += 1;
+        engine.submit(Ticket { client: CLIENT, serial }, command, now);
+        let mut jobs = Vec::new();
+        while let Some(completion) = engine.poll_completion() {
+            if let Reply::Job(job) = completion.reply {
+                jobs.push(job.id.0);
+            }
+        }
+        jobs
+    };
+    for number in 1..=700 {
+        let command = Command::Put {
+            queue: if number % 2 == 0 { b"q0" } else { b"q1" },
+            urgency: Urgency::Number(number),
+            turn: Turn::OldestFirst,
+            payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
+            terms: None,
+        };
+        submit(&mut engine, &command);
+    }
+    let law = |shape, most| Law { name: 0, shape, most, each: false }.constraint();
+    submit(&mut engine, &Command::Work(&Work::Constrain(&law(0, 0))));
+    let mut names = StringList::default();
+    names.push(b"q0");
+    names.push(b"q1");
+    let take = Command::Take { queues: names.from(0), wait: Wait::Forever };
+    assert!(submit(&mut engine, &take).is_empty());
+    engine.expire(now);
+    let told = submit(&mut engine, &Command::Work(&Work::Constrain(&law(2, 0))));
+    assert_eq!(told, [700]);
+    assert_eq!(engine.poll_timeout(), None, "something is left to be done");
+    engine.check_invariants();
 }
 
 #[test]

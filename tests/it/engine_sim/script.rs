@@ -4,7 +4,6 @@ use super::labour::{labour, law};
 use super::model::{Job, Model};
 use super::watch::{Question, STATES};
 use super::words::{Ask, Load, QUEUES, Queue, Text, URGENCIES};
-use super::work::Labour;
 use crate::dice::Dice;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
@@ -100,33 +99,11 @@ impl Profile {
         profile
     }
 
-    /// What a client asks for. Where several wait, and one command makes room for several jobs of
-    /// different queues, who gets which is left to the engine: where there are constraints nobody
-    /// waits beside another one, or while several jobs come back.
+    /// What a client asks for.
     pub(super) fn ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
-        let lawful = self.is_lawful();
-        if lawful && model.waiters.is_empty() && dice.percent(5) {
+        if self.lawful && self.working > 0 && dice.percent(5) {
             return Ask::Work(law(dice));
         }
-        let mut ask = self.some_ask(dice, client, model);
-        if lawful && !model.waiters.is_empty() {
-            match &mut ask {
-                Ask::Take { wait, .. } | Ask::Pop { wait, .. } => *wait = Wait::No,
-                Ask::Work(Labour::TakeAny | Labour::Dismiss(_)) => {
-                    return Ask::Look(an_id(dice, client, model));
-                }
-                _ => {}
-            }
-        }
-        ask
-    }
-
-    /// Whether there are constraints.
-    pub(super) fn is_lawful(&self) -> bool {
-        self.lawful && self.working > 0
-    }
-
-    fn some_ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
         let live = |job: &&Job| !matches!(job.status, Status::Kept | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
         if dice.percent(self.watching) {
@@ -137,7 +114,7 @@ impl Profile {
         }
         if dice.percent(self.putting) {
             return match dice.below(3) {
-                _ if !crowded => self.put(dice),
+                _ if !crowded => self.put(dice, model),
                 0 => Ask::Delete(an_id(dice, client, model)),
                 1 => Ask::Take { queues: self.some_queues(dice), wait: Wait::No },
                 _ => Ask::Pop { queues: self.some_queues(dice), wait: Wait::No },
@@ -190,18 +167,22 @@ impl Profile {
         }
     }
 
-    fn put(&self, dice: &mut Dice) -> Ask {
+    fn put(&self, dice: &mut Dice, model: &Model) -> Ask {
         let queue = self.a_queue(dice);
         let urgency = *dice.pick(&self.urgencies);
         let turn = if dice.percent(50) { Turn::OldestFirst } else { Turn::NewestFirst };
+        // Where there are constraints a change must come to all jobs in one pass.
+        let many = self.lawful && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
+        let large_percent = if many { 0 } else { self.large };
         let load = if dice.percent(self.packets) {
             let key = *dice.pick(&KEYS[..self.keys]);
-            let filler = if dice.percent(self.large) { 66_000 } else { dice.below(20) };
+            let filler = if dice.percent(large_percent) { 66_000 } else { dice.below(20) };
             let key_len = u16::try_from(key.len()).unwrap();
             load(dice, Encoding::Packet { key_len }, key, filler)
         } else {
             let large = [65_514, 65_515, 65_516, 65_517, 70_000];
-            let filler = if dice.percent(self.large) { *dice.pick(&large) } else { dice.below(20) };
+            let filler =
+                if dice.percent(large_percent) { *dice.pick(&large) } else { dice.below(20) };
             let json = *dice.pick(&[Encoding::Json, Encoding::JsonLine]);
             load(dice, json, b"", filler)
         };

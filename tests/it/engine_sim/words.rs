@@ -95,6 +95,11 @@ impl Load {
     pub(super) fn is_too_large(&self) -> bool {
         self.key().is_none() && self.text.len() > 65_535
     }
+
+    /// Whether a dozen of its kind is about all that is matched anew in one pass.
+    pub(super) fn is_large(&self) -> bool {
+        self.text.len() > 60_000
+    }
 }
 
 /// A command.

@@ -301,10 +301,9 @@ impl Model {
             self.refuse(id.0);
         }
         self.happen(id.0, Happening::Aborted);
+        let queue = self.job(id.0).queue;
         self.go_back(id.0);
-        if let Some(queue) = self.find(id.0).map(|job| job.queue) {
-            self.serve(&[queue]);
-        }
+        self.serve_after(id.0, queue, false);
     }
 
     /// The worker that holds a job is not offered it again.

@@ -23,6 +23,12 @@ pub(super) enum Step {
     Expire,
 }
 
+impl Step {
+    fn changes_constraints(&self) -> bool {
+        matches!(self, Self::Submit(_, Ask::Work(Labour::Constrain(_) | Labour::Free(_))))
+    }
+}
+
 /// Whom the replies go to that only the judge wants.
 const JUDGE: ClientId = Key { index: 100, generation: 0 };
 
@@ -73,7 +79,10 @@ impl World {
             (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
         } else {
             let watches = matches!(step, Step::Submit(_, Ask::Watch(_)));
-            if (watches || self.model.is_watching()) && self.model.has_over() {
+            let watches = (watches || self.model.is_watching()) && self.model.has_over();
+            // What is due ends when a changed constraint begins a pass of its own: more changes of
+            // one pass might not come to all jobs in it.
+            if watches || step.changes_constraints() {
                 self.carry_out(&Step::Expire);
             }
             self.carry_out(step);
@@ -101,8 +110,7 @@ impl World {
         }
         let more = said.len() > before;
         let mut expected = self.judge(step, &said);
-        let constrained = !self.model.laws.is_empty()
-            || matches!(step, Step::Submit(_, Ask::Work(Labour::Free(_))));
+        let constrained = !self.model.laws.is_empty() || step.changes_constraints();
         if constrained {
             self.model.note_held_back();
         }
@@ -181,15 +189,7 @@ impl World {
             Step::Forget(client) => self.engine.forget(*client, now),
             Step::Expire => return self.expire(),
         }
-        let mut said = self.completions();
-        // What a changed constraint means for large jobs takes several passes.
-        if let Step::Submit(_, Ask::Work(Labour::Constrain(_) | Labour::Free(_))) = step {
-            while self.engine.poll_timeout() == Some(Mono(0)) {
-                self.engine.expire(now);
-                said.append(&mut self.completions());
-            }
-        }
-        said
+        self.completions()
     }
 
     fn completions(&mut self) -> Replies {

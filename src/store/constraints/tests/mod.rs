@@ -1,6 +1,7 @@
 //! What constraints hold back, and what that costs.
 
 mod bounds;
+mod first;
 mod judge;
 mod law;
 mod life;
