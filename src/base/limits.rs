@@ -57,6 +57,14 @@ pub const REFUSED_MAX: usize = 128;
 /// How long a client that is sent away has to read the last that it was sent.
 pub const FAREWELL_LINGER: Duration = Duration::from_secs(1);
 
+/// How long a connection that is to be closed is kept for a peer that sends nothing ..
+pub const LINGER_QUIET: Duration = Duration::from_secs(1);
+/// .. and for one that goes on sending: so it gets what it was sent, instead of a reset.
+pub const LINGER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connections that are kept so at one time, except in a stop.
+pub const LINGERING_MAX: usize = 256;
+
 /// File descriptors kept for everything that is no client: listeners, epoll, logs, libraries.
 pub const RESERVED_FILES: u64 = 64;
 
@@ -91,6 +99,12 @@ pub const NOTICES_PER_WINDOW: u32 = 8;
 
 /// See [`NOTICES_PER_WINDOW`].
 pub const NOTICE_WINDOW: Duration = Duration::from_mins(1);
+
+/// How often it is logged that clients beyond `--max-clients` were refused, at most.
+pub const REFUSAL_NOTICES: Duration = Duration::from_secs(1);
+
+/// How often it is logged that a signal was ignored, at most, for each signal.
+pub const SIGNAL_NOTICES: Duration = Duration::from_secs(1);
 
 /// Readiness events taken from the system in one pass.
 pub const EVENTS_PER_PASS: usize = 1024;
@@ -220,6 +234,9 @@ pub const WORKER_IDLE: Duration = Duration::from_secs(15);
 /// Bytes of a worker's answer that are passed over for the sake of its connection.
 pub const WORKER_ANSWER_MAX: u64 = 64 * 1024;
 
+/// Bytes of interim answers (100 to 199) and empty lines that may come before a worker's answer.
+pub const WORKER_INTERIM_MAX: usize = 64 * 1024;
+
 /// How long a worker rests after its first failure; twice as long after each further one in a row.
 pub const WORKER_REST: Duration = Duration::from_secs(1);
 
@@ -299,6 +316,11 @@ pub const JOURNAL_SPARE_PART: u64 = 16;
 
 /// How long there must be space again before the operator is told so.
 pub const SPACE_SETTLED: Duration = Duration::from_secs(1);
+
+/// Descriptors that are kept for the journal in case there are no others ..
+pub const DESCRIPTORS_KEPT: usize = 4;
+/// .. and how often it tries again if these are gone, too.
+pub const DESCRIPTOR_RETRY: Duration = Duration::from_millis(100);
 
 /// How long after a preparation found no space it is tried again.
 pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);
@@ -441,6 +463,7 @@ const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_DEFAULT);
 const _: () = assert!(QUERY_VALUE_DEFAULT >= 2 * MAX_REQUEST_DEFAULT, "what is put can be found");
 const _: () = assert!(QUERY_VALUE_DEFAULT <= QUERY_VALUE_MAX);
 const _: () = assert!(QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
+const _: () = assert!(LINGER_QUIET.as_nanos() <= LINGER_PATIENCE.as_nanos());
 const _: () = assert!(OUTGOING_MAX <= NAMES_MAX, "each can have its name looked up");
 const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
 const _: () =

@@ -9,6 +9,7 @@ pub mod heap;
 pub mod histogram;
 pub mod limits;
 pub mod paged;
+pub mod rarely;
 pub mod rng;
 pub mod slab;
 pub mod strings;

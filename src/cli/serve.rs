@@ -7,10 +7,11 @@ use crate::engine::Engine;
 use crate::model::core::Door;
 use crate::query::value_max;
 use crate::reactor::query::QueryThread;
-use crate::reactor::{CannotListen, Clock, Ending, Reactor, Trust, Wake};
-use crate::server::{Server, Settings};
+use crate::reactor::{CannotListen, Clock, Cut, Ending, Reactor, Trust, Wake, ignore_signals};
+use crate::server::{Room, Server, Settings};
 use clap::Args;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing::{error, info, warn};
@@ -51,6 +52,9 @@ impl Serve {
         }
         log::start(config.log_format, config.log_level);
         mistakes::warn_of_variables();
+        if let Err(error) = ignore_signals() {
+            warn!(%error, "SIGHUP, SIGUSR1, SIGUSR2 and SIGALRM would end this server");
+        }
         match serve(&config) {
             Ok((ending, whole)) => {
                 if whole {
@@ -71,7 +75,8 @@ impl Serve {
 /// Returns how it has ended, and whether stdin and stdout could be used all the time.
 fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
-    let max_clients = files::make_room(config.max_clients);
+    let shares = files::make_room(config.max_clients);
+    let max_clients = shares.clients;
     let processor = processor::settings(config.tick, |name| std::env::var(name));
     let processor = processor.map_err(io::Error::other)?;
     let settings = Settings { max_request: config.max_request, max_clients };
@@ -88,8 +93,11 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
     let server =
         Server::new(settings, engine).with_result_ttl(config.result_ttl).with_processor(processor);
+    let server = server.with_room(Room { calls: shares.calls, refused: shares.refused });
     let mut reactor =
         Reactor::bind(server, &config.doors, clock, &wake).map_err(|error| advise(&error))?;
+    reactor.set_lingering_max(shares.lingering);
+    reactor.addresses().into_iter().for_each(warn_of_strangers);
     if config.processor {
         reactor.add_stdio(Door::Processor)?;
     }
@@ -127,6 +135,17 @@ fn advise(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), text)
 }
 
+/// Says what it means to listen where others than this machine's users can connect.
+fn warn_of_strangers(address: SocketAddr) {
+    if !address.ip().to_canonical().is_loopback() {
+        warn!(
+            %address,
+            "open to other machines, and there is no authentication: whoever can connect can \
+             take and delete every job. Let a firewall choose them, or listen on 127.0.0.1"
+        );
+    }
+}
+
 /// Trust in the authorities of `--worker-ca`.
 fn read_trust(path: &Path) -> io::Result<Trust> {
     let wrong =
@@ -138,10 +157,29 @@ fn read_trust(path: &Path) -> io::Result<Trust> {
 
 fn report(ending: Ending) {
     match ending {
-        Ending::Orderly => info!("stopped: everything received was answered"),
-        Ending::Cut(connections) => {
-            warn!(connections, "stopped: some clients did not take their answers in time");
-        }
+        Ending::Orderly { unread: 0 } => info!("stopped: everything received was answered"),
+        Ending::Orderly { unread } => info!(
+            unread,
+            "stopped: everything received was answered, and bytes that clients sent after that \
+             were not read"
+        ),
+        Ending::Cut(Cut { clients: 0, unsent: 0, sending: 0, calls }) => warn!(
+            calls,
+            "stopped: every client was answered; workers did not answer their calls in time"
+        ),
+        Ending::Cut(Cut { clients: 0, unsent: 0, sending, calls }) => warn!(
+            sending,
+            calls,
+            "stopped: every client was answered; some went on sending, and may not have received \
+             the end of it"
+        ),
+        Ending::Cut(Cut { clients, unsent, sending, calls }) => warn!(
+            clients,
+            unsent_bytes = unsent,
+            sending,
+            calls,
+            "stopped: some clients did not take their answers in time"
+        ),
         Ending::Forced => warn!("stopped at once"),
     }
 }

@@ -80,6 +80,8 @@ pub struct Target {
 pub enum ConnectError {
     /// Very many names are being looked up.
     Busy,
+    /// This system has no descriptor, port or memory left for another connection.
+    NoRoom(Box<str>),
     /// Its name leads to no address.
     Name(Box<str>),
     /// None of its addresses answers; this is about the last of them.
@@ -88,10 +90,19 @@ pub enum ConnectError {
     Tls(Box<str>),
 }
 
+impl ConnectError {
+    /// Whether the cause is here, and nothing is known of the other server.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Busy | Self::NoRoom(_))
+    }
+}
+
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Busy => f.write_str("too many names are being looked up at the moment"),
+            Self::NoRoom(why) => write!(f, "there is no room here for another connection: {why}"),
             Self::Name(why) => write!(f, "the name cannot be resolved: {why}"),
             Self::Unreachable(why) => write!(f, "no connection: {why}"),
             Self::Tls(why) => write!(f, "no secure connection: {why}"),
@@ -123,6 +134,8 @@ pub enum Trouble {
     /// A client has sent a byte that begins no request, so nothing behind it makes sense. It is
     /// sent away.
     UnknownRequest(u8),
+    /// So many clients came while as many were served as may be, and were refused.
+    ClientsRefused(u64),
     /// A worker could not be made to take jobs, again and again. It was dropped.
     WorkerDropped(WorkerId),
     /// What a protocol says in its log instead of an answer.
@@ -251,4 +264,9 @@ pub trait Core {
 
     /// How many connections there are.
     fn connections(&self) -> usize;
+
+    /// How many of them are no clients, but calls to other servers and whoever makes them.
+    fn calls(&self) -> usize {
+        0
+    }
 }

@@ -7,6 +7,7 @@
 
 use super::listener::watch_for_death;
 use super::resolve::{self, Claim, Found, Resolver};
+use super::shortage;
 use super::socket::{self, Socket, Stream};
 use super::tls::{Tls, Trust};
 use super::wake::Wake;
@@ -216,6 +217,10 @@ fn try_next(
     match connect(client, address, registry) {
         // The system tells when it has an answer.
         Ok(stream) => Turn::Waits(State::Connecting(stream, address, addresses)),
+        // Another address would need as much.
+        Err(error) if shortage::of_connections(&error) => {
+            Turn::Ends(Err(ConnectError::NoRoom(error.to_string().into())))
+        }
         Err(error) => Turn::Next(State::Trying(addresses, unreachable(address, &error))),
     }
 }

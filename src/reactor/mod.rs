@@ -9,7 +9,7 @@
 //! 3. sample the clock once
 //! 4. note what is ready: facts to remember, not commands to act on
 //! 5. accept; outgoing connections go on towards being connected; then every runnable connection:
-//!    one read of at most [`READ_BUDGET`] bytes
+//!    one read of at most [`READ_BUDGET`] bytes, and of what only lingers until it can be closed
 //! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
 //! 7. one write for every connection that has output
 //! 8. log what the operator should know; close what is to be closed, and begin what is to be
@@ -22,6 +22,7 @@
 mod clock;
 mod dial;
 pub mod disk;
+mod linger;
 mod listener;
 mod memory;
 mod notices;
@@ -29,6 +30,8 @@ mod outgoing;
 mod priority;
 pub mod query;
 mod resolve;
+mod shortage;
+mod signals;
 mod socket;
 mod stdio;
 mod stop;
@@ -41,19 +44,20 @@ use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
 pub use clock::Clock;
 use dial::Dials;
+use linger::Lingering;
 pub use listener::CannotListen;
 use listener::{Accepted, Listener};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook_mio::v1_0::Signals;
+use signals::Signals;
+pub use signals::ignore_signals;
 use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-pub use stop::Ending;
 use stop::Stop;
+pub use stop::{Cut, Ending};
 pub use tls::Trust;
 use tracing::{debug, info, warn};
 pub use wake::Wake;
@@ -74,6 +78,7 @@ pub struct Reactor<C> {
     listeners: Vec<Listener>,
     sockets: Sockets,
     dials: Dials,
+    lingering: Lingering,
     stdio: stdio::State,
     /// Connections that have something to read and are wanted to be read.
     runnable: Vec<ClientId>,
@@ -88,7 +93,7 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of SIGTERM and SIGINT. Time goes on as `clock` has begun,
+    /// Binds every door and takes charge of signals ([`signals`]). Time goes on as `clock` has begun,
     /// and `wake` ends the loop's sleep.
     ///
     /// # Errors
@@ -101,8 +106,7 @@ impl<C: Core> Reactor<C> {
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         wake.register(poll.registry(), WAKE)?;
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
+        let signals = Signals::register(poll.registry(), SIGNALS)?;
         let mut listeners = Vec::new();
         for (number, &(door, address)) in doors.iter().enumerate() {
             let mut listener = Listener::bind(door, address)?;
@@ -118,6 +122,7 @@ impl<C: Core> Reactor<C> {
             listeners,
             sockets: Sockets::default(),
             dials: Dials::new(wake.clone()),
+            lingering: Lingering::default(),
             stdio: stdio::State::default(),
             runnable: Vec::new(),
             flushable: Vec::new(),
@@ -168,6 +173,7 @@ impl<C: Core> Reactor<C> {
             self.accept();
             self.dial();
             self.read();
+            self.linger();
             self.core.finish_pass(self.now);
             self.write();
             self.tell();
@@ -202,12 +208,13 @@ impl<C: Core> Reactor<C> {
     fn timeout(&self) -> Option<Duration> {
         let ready = self.listeners.iter().any(Listener::is_ready);
         let left = !self.runnable.is_empty() || !self.flushable.is_empty();
-        if left || ready || self.dials.are_ready() {
+        if left || ready || self.dials.are_ready() || self.lingering.are_ready() {
             return Some(Duration::ZERO);
         }
         let resting = self.listeners.iter().filter_map(Listener::rests_until).min();
-        let stop = self.stop.map(|stop| stop.deadline);
-        let next = [self.core.poll_timeout(self.now), resting, stop].into_iter().flatten().min()?;
+        let stop = self.stop.map(|stop| stop.next(self.now.mono));
+        let next = [self.core.poll_timeout(self.now), resting, stop, self.lingering.next()];
+        let next = next.into_iter().flatten().min()?;
         // mio rounds up to the milliseconds of epoll, so this never wakes early and spins.
         Some(next.until(self.now.mono))
     }
@@ -230,7 +237,10 @@ impl<C: Core> Reactor<C> {
         }
         let client = socket::client(token);
         let Some(socket) = self.sockets.get_mut(client) else {
-            return self.dials.note(client, event);
+            if !self.lingering.note(client) {
+                self.dials.note(client, event);
+            }
+            return;
         };
         if socket.ended && event.is_error() {
             // Nobody reads here any more, so no read would say that the peer is gone for good.
@@ -288,7 +298,7 @@ impl<C: Core> Reactor<C> {
             warn!(%error, "cannot watch a new connection: closed");
             return self.core.handle_reset(client, self.now);
         }
-        self.sockets.insert(client, Socket::new(stream));
+        self.sockets.insert(client, Socket::new(stream, self.now.mono));
     }
 
     /// One read for each runnable connection.
@@ -316,8 +326,10 @@ impl<C: Core> Reactor<C> {
                     let may_drain = !socket.hung_up && socket.stream.is_plain();
                     let short = count < self.scratch.len() && may_drain;
                     socket.readable = !short;
+                    socket.heard = self.now.mono;
+                    let more = socket.stream.is_stdio();
                     self.core.handle_input(client, &self.scratch[..count], self.now);
-                    if short && self.stop.is_some() && !self.core.outlasts_stop(client) {
+                    if !more && self.stop.is_some() && !self.core.outlasts_stop(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
@@ -401,7 +413,7 @@ impl<C: Core> Reactor<C> {
                 Action::Close(client) => {
                     self.hang_up(client);
                     self.release_stdio(client);
-                    self.sockets.remove(client);
+                    self.let_go(client);
                     for listener in &mut self.listeners {
                         listener.wake();
                     }

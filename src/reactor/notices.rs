@@ -33,6 +33,12 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "a client has sent a byte that begins no request: it gets what it asked for before, \
              then it is closed"
         ),
+        Trouble::ClientsRefused(refused) => warn!(
+            refused,
+            total,
+            "clients were refused: as many are connected as --max-clients allows. Raise it if all \
+             of them are wanted"
+        ),
         Trouble::WorkerDropped(worker) => warn!(
             worker = worker.0,
             total,

@@ -4,6 +4,7 @@
 //! nobody waits for any more, and wake the loop after each answer. There are a few of them, because
 //! one dead name server would otherwise hold up every other name.
 
+use super::shortage;
 use super::wake::Wake;
 use crate::base::limits::{ADDRESSES_MAX, NAMES_MAX, RESOLVERS};
 use crate::model::core::{ConnectError, Target};
@@ -67,7 +68,7 @@ impl Resolver {
         let lanes = match &mut self.lanes {
             Some(lanes) => lanes,
             none => none.insert(start(&self.wake).map_err(|error| {
-                ConnectError::Name(format!("no thread to ask with: {error}").into())
+                ConnectError::NoRoom(format!("no thread to look up names with: {error}").into())
             })?),
         };
         match lanes.requests.try_send(request) {
@@ -114,7 +115,10 @@ fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, w
 
 fn look_up(target: &Target) -> Found {
     let host = &*target.host;
-    let unknown = |why: String| ConnectError::Name(format!("{host}: {why}").into());
+    let unknown = |why: String| match shortage::now() {
+        Some(shortage) => ConnectError::NoRoom(format!("{host}: {why}: {shortage}").into()),
+        None => ConnectError::Name(format!("{host}: {why}").into()),
+    };
     let found =
         (host, target.port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
     let addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();

@@ -2,6 +2,7 @@
 
 use super::stdio::Stdio;
 use super::tls::Tls;
+use crate::base::time::Mono;
 use crate::model::id::ClientId;
 use mio::Token;
 use mio::net::TcpStream;
@@ -62,13 +63,18 @@ impl Stream {
         match self {
             Self::Plain(stream) => {
                 // If it fails the connection is gone, and the next read says so.
-                let _ = stream.shutdown(Shutdown::Write);
+                let _ = shut_down(stream);
             }
             Self::Tls(tls) => tls.say_farewell(),
             // It goes with the process.
             Self::Stdio(_) => {}
         }
     }
+}
+
+/// Tells the peer that nothing more will be sent.
+pub(super) fn shut_down(stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)
 }
 
 /// One socket, and what is known of its readiness.
@@ -89,11 +95,15 @@ pub(super) struct Socket {
     pub(super) ended: bool,
     /// It is on the run list.
     pub(super) queued: bool,
+    /// When something was read last.
+    pub(super) heard: Mono,
+    /// It was not accepted.
+    pub(super) outgoing: bool,
 }
 
 impl Socket {
     /// A fresh connection: it can surely be written, and reading will be announced.
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream, now: Mono) -> Self {
         let stream = Stream::Plain(stream);
         Self {
             stream,
@@ -102,13 +112,24 @@ impl Socket {
             hung_up: false,
             ended: false,
             queued: false,
+            heard: now,
+            outgoing: false,
         }
     }
 
     /// A connection whose events went to a dial before: whatever there is to read has been
     /// announced already.
     pub(super) fn connected(stream: Stream, hung_up: bool) -> Self {
-        Self { stream, readable: true, writable: true, hung_up, ended: false, queued: false }
+        Self {
+            stream,
+            readable: true,
+            writable: true,
+            hung_up,
+            ended: false,
+            queued: false,
+            heard: Mono::default(),
+            outgoing: true,
+        }
     }
 }
 
@@ -142,9 +163,13 @@ impl Sockets {
 
     /// Closes a socket.
     pub(super) fn remove(&mut self, client: ClientId) {
-        if self.get_mut(client).is_some() {
-            self.places[client.index as usize] = None;
-        }
+        drop(self.take(client));
+    }
+
+    /// A socket, to be closed otherwise.
+    pub(super) fn take(&mut self, client: ClientId) -> Option<Socket> {
+        self.get_mut(client)?;
+        Some(self.places[client.index as usize].take()?.1)
     }
 
     /// All clients that have a socket.

@@ -1,7 +1,13 @@
 //! The end of a run: asked for by a signal, or because stdin or stdout have come to theirs.
 //!
-//! What was received is answered and flushed, for a time; then what must last is made to last. A
-//! disk that is merely slow is waited for longer than a client, as both ends depend on it.
+//! Of each connection what has arrived is read once, up to [`READ_BUDGET`] bytes (of stdin more:
+//! what is left there is lost), and then nothing any more: so what is to be done has an end. It is
+//! answered and flushed, the sending side is shut down, and the connection lingers
+//! ([`super::linger`]) until its peer ends too. All that has [`SHUTDOWN_PATIENCE`], not counting
+//! the time in which answers wait for the disk: a disk that is merely slow is waited for longer
+//! than a client, as both ends depend on it. Then what must last is made to last.
+//!
+//! [`READ_BUDGET`]: crate::base::limits::READ_BUDGET
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
@@ -9,19 +15,34 @@ use crate::base::limits::{DISK_PATIENCE, SHUTDOWN_PATIENCE};
 use crate::base::time::Mono;
 use crate::model::core::Core;
 use mio::Events;
-use signal_hook::consts::SIGTERM;
 use std::io::{self, ErrorKind};
 use tracing::{info, warn};
 
 /// How a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All that was received is answered.
-    Orderly,
-    /// So many connections did not take their answers in time and were cut.
-    Cut(usize),
+    /// All that was read is answered.
+    Orderly {
+        /// Bytes that came after the stop had begun, and were thrown away.
+        unread: u64,
+    },
+    /// Time was over.
+    Cut(Cut),
     /// A second signal: at once.
     Forced,
+}
+
+/// Connections that an orderly stop has cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Clients that did not take their answers in time ..
+    pub clients: usize,
+    /// .. and bytes of answers that were made for them and not sent.
+    pub unsent: usize,
+    /// Clients that were sent everything and went on sending: the end of it may not have arrived.
+    pub sending: usize,
+    /// Calls to other servers that were under way.
+    pub calls: usize,
 }
 
 /// An orderly stop under way.
@@ -31,47 +52,65 @@ pub(super) struct Stop {
     pub(super) deadline: Mono,
     /// Until then the disk may take what answers wait for.
     disk_deadline: Mono,
+    /// When it was last looked at, and whether answers waited for the disk then.
+    seen: (Mono, bool),
+    /// What had been thrown away of other connections before.
+    discarded: u64,
     forced: bool,
 }
 
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    GoesOn,
+    Done,
+    TimeOver,
+    Forced,
+}
+
 impl Stop {
-    fn begin(now: Mono) -> Self {
-        let disk_deadline = now.after(DISK_PATIENCE);
-        Self { deadline: now.after(SHUTDOWN_PATIENCE), disk_deadline, forced: false }
+    fn begin(now: Mono, discarded: u64) -> Self {
+        let (deadline, disk_deadline) = (now.after(SHUTDOWN_PATIENCE), now.after(DISK_PATIENCE));
+        Self { deadline, disk_deadline, seen: (now, false), discarded, forced: false }
     }
 
-    /// Whether the run is over, and how, with so many connections.
-    fn ending(&mut self, connections: usize, awaits_disk: bool, now: Mono) -> Option<Ending> {
+    /// Whether the run is over, with so many connections.
+    fn judge(&mut self, connections: usize, awaits_disk: bool, now: Mono) -> Verdict {
         if self.forced {
-            return Some(Ending::Forced);
+            return Verdict::Forced;
         }
         if connections == 0 {
-            return Some(Ending::Orderly);
+            return Verdict::Done;
         }
-        if awaits_disk && now < self.disk_deadline {
-            // The clients' time begins when there is something to take.
-            self.deadline = now.after(SHUTDOWN_PATIENCE).min(self.disk_deadline);
+        let (since, waited) = std::mem::replace(&mut self.seen, (now, awaits_disk));
+        if waited {
+            // The time of the clients goes on while there is something that they could take.
+            let later = self.deadline.after(now.until(since));
+            self.deadline = later.min(self.disk_deadline);
         }
-        (now >= self.deadline).then_some(Ending::Cut(connections))
+        if now >= self.deadline && !(awaits_disk && now < self.disk_deadline) {
+            return Verdict::TimeOver;
+        }
+        Verdict::GoesOn
+    }
+
+    /// When it is to be looked at again at the latest.
+    pub(super) fn next(&self, now: Mono) -> Mono {
+        if self.deadline > now { self.deadline } else { self.disk_deadline }
     }
 }
 
 impl<C: Core> Reactor<C> {
-    pub(super) fn handle_signals(&mut self) {
-        for signal in self.signals.pending() {
-            let signal = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
-            if let Some(stop) = &mut self.stop {
-                warn!(signal, "second signal: stopping at once");
-                stop.forced = true;
-                continue;
-            }
-            info!(
-                signal,
-                connections = self.core.connections(),
-                "stopping: answering and flushing"
-            );
-            self.begin_stop();
+    /// A signal asks for the end: orderly the first time, at once the second time.
+    pub(super) fn stop_by_signal(&mut self, signal: &str) {
+        if let Some(stop) = &mut self.stop {
+            warn!(signal, "second signal: stopping at once");
+            stop.forced = true;
+            return;
         }
+        let connections = self.core.connections();
+        info!(signal, connections, "stopping: answering and flushing");
+        self.begin_stop();
     }
 
     /// Begins an orderly stop, if there is none yet.
@@ -79,16 +118,18 @@ impl<C: Core> Reactor<C> {
         if self.stop.is_some() {
             return;
         }
-        self.stop = Some(Stop::begin(self.now.mono));
+        self.stop = Some(Stop::begin(self.now.mono, self.lingering.discarded()));
         self.listeners.clear();
         self.core.handle_stop(self.now);
         // Whatever has arrived is read once more, and then counts as the last.
         for client in self.sockets.clients() {
-            if let Some(socket) = self.sockets.get_mut(client) {
-                socket.readable = true;
-                if let Socket { stream: Stream::Stdio(stdio), .. } = socket {
-                    stdio.hear_out();
-                }
+            let Some(socket) = self.sockets.get_mut(client) else { continue };
+            socket.readable = true;
+            if let Socket { stream: Stream::Stdio(stdio), .. } = socket {
+                stdio.hear_out();
+            } else if !self.core.wants_input(client) && !self.core.outlasts_stop(client) {
+                // It has enough to do with what was read before.
+                self.core.handle_eof(client, self.now);
             }
             self.enqueue(client);
         }
@@ -97,7 +138,26 @@ impl<C: Core> Reactor<C> {
     /// Whether the run is over, and how.
     pub(super) fn ending(&mut self) -> Option<Ending> {
         let stop = self.stop.as_mut()?;
-        stop.ending(self.core.connections(), self.core.awaits_disk(), self.now.mono)
+        let connections = self.core.connections() + self.lingering.len();
+        let unread = self.lingering.discarded() - stop.discarded;
+        match stop.judge(connections, self.core.awaits_disk(), self.now.mono) {
+            Verdict::GoesOn => None,
+            Verdict::Done => Some(Ending::Orderly { unread }),
+            Verdict::TimeOver => Some(Ending::Cut(self.cut())),
+            Verdict::Forced => Some(Ending::Forced),
+        }
+    }
+
+    /// Who is left. O(connections).
+    fn cut(&self) -> Cut {
+        let clients = self.sockets.clients().into_iter();
+        let calls = self.core.calls();
+        Cut {
+            clients: self.core.connections().saturating_sub(calls),
+            unsent: clients.map(|client| self.core.output(client).len()).sum(),
+            sending: self.lingering.len(),
+            calls,
+        }
     }
 
     /// Passes until everything that must last does. Nobody is connected any more, or is heard.
@@ -140,29 +200,51 @@ mod tests {
         Mono(seconds * 1_000_000_000)
     }
 
-    #[test]
-    fn clients_have_their_time_and_no_more() {
-        let mut stop = Stop::begin(at(0));
-        assert_eq!(stop.ending(2, false, at(4)), None);
-        assert_eq!(stop.ending(2, false, at(5)), Some(Ending::Cut(2)));
-        assert_eq!(stop.ending(0, false, at(5)), Some(Ending::Orderly));
+    fn begin() -> Stop {
+        Stop::begin(at(0), 0)
     }
 
     #[test]
-    fn a_slow_disk_is_waited_for_and_then_its_clients() {
-        let mut stop = Stop::begin(at(0));
-        assert_eq!(stop.ending(1, true, at(20)), None);
-        assert_eq!(stop.ending(1, false, at(24)), None);
-        assert_eq!(stop.ending(1, false, at(25)), Some(Ending::Cut(1)));
+    fn clients_have_their_time_and_no_more() {
+        let mut stop = begin();
+        assert_eq!(stop.judge(2, false, at(4)), Verdict::GoesOn);
+        assert_eq!(stop.judge(2, false, at(5)), Verdict::TimeOver);
+        assert_eq!(stop.judge(0, false, at(5)), Verdict::Done);
+    }
+
+    #[test]
+    fn a_slow_disk_is_waited_for_and_its_time_is_not_that_of_the_clients() {
+        let mut stop = begin();
+        assert_eq!(stop.judge(1, true, at(1)), Verdict::GoesOn);
+        assert_eq!(stop.next(at(1)), at(5));
+        assert_eq!(stop.judge(1, true, at(20)), Verdict::GoesOn);
+        assert_eq!(stop.judge(1, false, at(24)), Verdict::GoesOn);
+        assert_eq!(stop.next(at(24)), at(28), "one second was over before, and 23 were the disk's");
+        assert_eq!(stop.judge(1, false, at(27)), Verdict::GoesOn);
+        assert_eq!(stop.judge(1, false, at(28)), Verdict::TimeOver);
+    }
+
+    #[test]
+    fn a_client_that_gives_the_disk_work_again_and_again_gets_no_more_time_than_that_takes() {
+        let mut stop = begin();
+        let milli = |millis: u64| Mono(millis * 1_000_000);
+        let mut now = 0;
+        // A sync of 1 ms in every 10 ms.
+        while stop.judge(1, false, milli(now)) == Verdict::GoesOn {
+            assert_eq!(stop.judge(1, true, milli(now + 9)), Verdict::GoesOn);
+            now += 10;
+        }
+        assert!((5_500..5_600).contains(&now), "{now}");
     }
 
     #[test]
     fn a_disk_that_hangs_is_not_waited_for_for_ever() {
-        let mut stop = Stop::begin(at(0));
-        assert_eq!(stop.ending(1, true, at(59)), None);
-        assert_eq!(stop.deadline, at(60));
-        assert_eq!(stop.ending(1, true, at(60)), Some(Ending::Cut(1)));
+        let mut stop = begin();
+        assert_eq!(stop.judge(1, true, at(0)), Verdict::GoesOn);
+        assert_eq!(stop.judge(1, true, at(59)), Verdict::GoesOn);
+        assert_eq!(stop.next(at(59)), at(60));
+        assert_eq!(stop.judge(1, true, at(60)), Verdict::TimeOver);
         stop.forced = true;
-        assert_eq!(stop.ending(1, true, at(1)), Some(Ending::Forced));
+        assert_eq!(stop.judge(1, true, at(1)), Verdict::Forced);
     }
 }

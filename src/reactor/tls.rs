@@ -86,6 +86,11 @@ impl Tls {
         &self.stream
     }
 
+    /// What it runs over, once nothing more is to be said.
+    pub(super) fn into_tcp(self) -> TcpStream {
+        self.stream
+    }
+
     /// Goes on with the handshake as far as it goes without waiting. Whether it is over; the error
     /// is a sentence.
     pub(super) fn shake_hands(&mut self) -> Result<bool, String> {

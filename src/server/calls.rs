@@ -16,6 +16,13 @@ impl Server {
         }
     }
 
+    /// There is no room here for the connection of a call.
+    pub(super) fn hinder_call(&mut self, line: ClientId) {
+        if let Some(call) = self.call_mut(line) {
+            call.hinder();
+        }
+    }
+
     /// Sends a worker's agent on an errand, by a connection that is there or a new one.
     pub(super) fn call_worker(&mut self, client: ClientId, errand: Errand, now: Now) {
         if !errand.fresh

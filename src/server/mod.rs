@@ -41,6 +41,7 @@ use connection::{Connection, Way};
 use figures::Counters;
 use lists::Lists;
 use notices::Notices;
+pub use outgoing::Room;
 use std::time::Duration;
 
 /// What the operator decides.
@@ -62,6 +63,8 @@ pub struct Server {
     refused: usize,
     /// Connections to other servers, answered or not.
     outgoing: usize,
+    /// How many of these, and of clients that are refused politely, there may be.
+    room: Room,
     agents: Agents,
     stopping: bool,
     /// The connection of the processor.
@@ -123,6 +126,7 @@ impl Server {
             connections: Slab::default(),
             refused: 0,
             outgoing: 0,
+            room: Room::default(),
             agents: Agents::default(),
             stopping: false,
             processor: None,

@@ -1,21 +1,31 @@
 //! What the operator is told: some of each kind of trouble and its count, so that whoever makes
 //! trouble cannot fill the log.
 
-use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW};
+use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REFUSAL_NOTICES};
+use crate::base::rarely::Rarely;
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Notice, Trouble};
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
 
 /// Notices that are to be told, and how much there was of each kind of trouble.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Notices {
     untold: VecDeque<Notice>,
     kinds: [Kind; KINDS],
+    /// Clients that were refused.
+    refusals: Rarely,
+}
+
+impl Default for Notices {
+    fn default() -> Self {
+        let refusals = Rarely::new(REFUSAL_NOTICES);
+        Self { untold: VecDeque::new(), kinds: <[Kind; KINDS]>::default(), refusals }
+    }
 }
 
 /// How many kinds of trouble there are.
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -34,6 +44,7 @@ fn kind(trouble: &Trouble) -> usize {
         Trouble::UnknownRequest(_) => 3,
         Trouble::WorkerDropped(_) => 4,
         Trouble::Remark(_) => 5,
+        Trouble::ClientsRefused(_) => 6,
     }
 }
 
@@ -57,6 +68,27 @@ impl Notices {
         if kind.told < NOTICES_PER_WINDOW {
             kind.told += 1;
             self.untold.push_back(Notice { client: Some(client), trouble, total: kind.total });
+        }
+    }
+
+    /// A client was refused: that is told now and then, with how many there were.
+    #[cold]
+    pub(super) fn note_refusal(&mut self) {
+        self.kinds[kind(&Trouble::ClientsRefused(0))].total += 1;
+        self.refusals.note();
+    }
+
+    /// When refusals are to be told.
+    pub(super) fn next_refusals(&self) -> Option<Mono> {
+        self.refusals.next()
+    }
+
+    /// Tells of refusals, if it is time.
+    pub(super) fn tell_refusals(&mut self, now: Now) {
+        if let Some(count) = self.refusals.take(now.mono) {
+            let trouble = Trouble::ClientsRefused(count);
+            let total = self.kinds[kind(&trouble)].total;
+            self.untold.push_back(Notice { client: None, trouble, total });
         }
     }
 

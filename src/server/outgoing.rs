@@ -3,19 +3,42 @@
 
 use super::Server;
 use super::connection::{Connection, Way};
-use crate::base::limits::{CONNECT_PATIENCE, OUTGOING_MAX};
+use crate::base::limits::{CONNECT_PATIENCE, OUTGOING_MAX, REFUSED_MAX};
 use crate::base::time::Now;
 use crate::model::core::{Action, Door, Target};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 use std::sync::Arc;
 
+/// How many connections there may be besides those of clients: as many as the system has
+/// descriptors for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// To other servers.
+    pub calls: usize,
+    /// Of clients that are being told that there is no place for them.
+    pub refused: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { calls: OUTGOING_MAX, refused: REFUSED_MAX }
+    }
+}
+
 impl Server {
+    /// The same server, with as much room for what is no client.
+    #[must_use]
+    pub fn with_room(mut self, room: Room) -> Self {
+        self.room = room;
+        self
+    }
+
     /// Calls another server for `session`, which may have output before there is an answer. Without
     /// an answer within [`CONNECT_PATIENCE`] the connection ends. `None`: the server stops, or has
-    /// [`OUTGOING_MAX`] such connections.
+    /// as many such connections as it may.
     pub fn connect(&mut self, target: Arc<Target>, session: Session, now: Now) -> Option<ClientId> {
-        if self.stopping || self.outgoing >= OUTGOING_MAX {
+        if self.stopping || self.outgoing >= self.room.calls {
             return None;
         }
         let connection =
@@ -32,7 +55,7 @@ impl Server {
 
     /// Whether another server can be called.
     pub(super) fn has_room_outside(&self) -> bool {
-        self.outgoing < OUTGOING_MAX
+        self.outgoing < self.room.calls
     }
 
     /// The other server has answered.
@@ -151,6 +174,23 @@ mod tests {
         assert!(!server.output(refused).is_empty(), "there is a place for one client only");
         server.handle_connect_failed(called[0], &ConnectError::Busy, now);
         assert!(server.connect(target(), session(), now).is_some());
+        server.check_invariants();
+    }
+
+    #[test]
+    fn with_less_room_there_are_fewer_of_them() {
+        let room = Room { calls: 2, refused: 1 };
+        let (mut server, now) = (server().with_room(room), Now::default());
+        for _ in 0..2 {
+            assert!(server.has_room_outside());
+            assert!(server.connect(target(), session(), now).is_some());
+        }
+        assert!(!server.has_room_outside());
+        assert_eq!(server.connect(target(), session(), now), None);
+        // One is served, one is told that there is no place, and no more.
+        let open: Vec<bool> =
+            (0..3).map(|_| server.handle_open(Door::JobCentre, now).is_some()).collect();
+        assert_eq!(open, [true, true, false]);
         server.check_invariants();
     }
 }

@@ -3,7 +3,7 @@
 use super::Server;
 use super::connection::{Connection, Way};
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{OUTPUT_HIGH_WATER, REFUSED_MAX, STALLED_INPUT_MAX};
+use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, ConnectError, Core, Door, Notice, Trouble};
 use crate::model::id::ClientId;
@@ -16,7 +16,10 @@ impl Core for Server {
         let full = clients >= self.settings.max_clients;
         let counters = &mut self.counters.doors[door.number()];
         let second = door == Door::Processor && (full || self.processor.is_some());
-        if self.stopping || second || (full && self.refused >= REFUSED_MAX) {
+        if full && !second {
+            self.notices.note_refusal();
+        }
+        if self.stopping || second || (full && self.refused >= self.room.refused) {
             counters.refused += 1;
             return None;
         }
@@ -140,7 +143,10 @@ impl Core for Server {
         self.begin_call(client, now);
     }
 
-    fn handle_connect_failed(&mut self, client: ClientId, _why: &ConnectError, now: Now) {
+    fn handle_connect_failed(&mut self, client: ClientId, why: &ConnectError, now: Now) {
+        if why.is_ours() {
+            self.hinder_call(client);
+        }
         self.end(client, now, false);
     }
 
@@ -173,6 +179,7 @@ impl Core for Server {
         self.deliver(None, now);
         self.run_agents(now);
         self.run_resumed(now);
+        self.notices.tell_refusals(now);
         while let Some(client) = self.lists.unsettled.pop() {
             self.settle(client, now);
         }
@@ -217,7 +224,8 @@ impl Core for Server {
         if due || self.lists.resumed.iter().any(lives) {
             return Some(now.mono);
         }
-        [self.deadlines.next(), self.engine.poll_timeout()].into_iter().flatten().min()
+        let refusals = self.notices.next_refusals();
+        [self.deadlines.next(), self.engine.poll_timeout(), refusals].into_iter().flatten().min()
     }
 
     fn note_pass(&mut self, from: Mono, to: Mono) {
@@ -247,6 +255,10 @@ impl Core for Server {
     fn connections(&self) -> usize {
         // The shell waits for those that have to say something before the end.
         self.connections.len() - if self.stopping { 0 } else { self.agents.len() }
+    }
+
+    fn calls(&self) -> usize {
+        self.outgoing + if self.stopping { self.agents.len() } else { 0 }
     }
 
     fn outlasts_stop(&self, client: ClientId) -> bool {

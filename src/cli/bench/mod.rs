@@ -61,7 +61,7 @@ impl Bench {
 fn run(plan: &Plan) -> Result<Option<u8>, String> {
     let address = resolve(&plan.address)?;
     let needed = plan.connections + plan.waiters + plan.idle;
-    let room = super::files::make_room(needed);
+    let room = super::files::make_room_for(needed);
     if room < needed {
         return Err(format!(
             "{needed} connections are too many: the system allows this program about {room} \

@@ -28,6 +28,9 @@ const JSON_LINE: &[u8] = b"{\"status\":";
 const NOT_HTTP: &str = "this port is the server's for JSON lines (--listen); --url wants the one \
                         for HTTP (--http, 127.0.0.1:11480 unless set)";
 
+/// Interim answers (100 to 199) that are passed over before an answer.
+const INTERIM_MAX: usize = 64;
+
 /// Ids begin at 1.
 const NO_JOB: JobId = JobId(0);
 
@@ -169,13 +172,17 @@ impl Master {
         line.within(ANSWER_PATIENCE);
         // A server may answer before it has read all, and then read no more: hear it first.
         let sent = line.send(&message);
+        let mut interim = 0..INTERIM_MAX;
         let head = loop {
             let head = line.head(|input| {
                 let head = next_response(input, false)?;
                 Ok(head.map(|ResponseHead { status, framing, .. }| (status, framing)))
             });
             match (head, sent.as_ref()) {
-                (Ok((100..200, _)), _) => {}
+                (Ok((100..200, _)), _) if interim.next().is_some() => {}
+                (Ok((100..200, _)), _) => {
+                    return Err(at(&"it sends interim answers (1xx) and no final one"));
+                }
                 (Ok(head), _) => break head,
                 (Err(_), Err(error)) => return Err(at(error)),
                 (Err(broken), Ok(())) => return Err(at(&broken)),

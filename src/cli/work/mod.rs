@@ -22,7 +22,7 @@ pub(super) use args::Work;
 use desk::{Desk, Duty};
 pub(super) use guard::Guard;
 use master::{Master, NotRegistered, Tie};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -99,11 +99,14 @@ fn work(plan: Plan) -> Result<(), String> {
     kept
 }
 
-/// The first signal stops the worker, the second one kills its commands.
+/// The first signal stops the worker, the second one kills its commands. SIGHUP is one of them: the
+/// terminal of a worker is gone.
 fn hear_signals(desk: &Arc<Desk>) -> io::Result<()> {
     let (mut heard, signal) = UnixStream::pair()?;
-    pipe::register(SIGTERM, signal.try_clone()?)?;
-    pipe::register(SIGINT, signal)?;
+    for each in [SIGTERM, SIGINT, SIGHUP] {
+        pipe::register(each, signal.try_clone()?)?;
+    }
+    ignore_signals()?;
     let desk = Arc::clone(desk);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         while heard.read_exact(&mut [0]).is_ok() && !desk.stop() {}
@@ -114,6 +117,21 @@ fn hear_signals(desk: &Arc<Desk>) -> io::Result<()> {
         let _ = heard.set_read_timeout(Some(2 * HALT_PATIENCE));
         let _ = heard.read(&mut [0]);
         std::process::exit(1);
+    })?;
+    Ok(())
+}
+
+/// Signals that mean nothing to a worker are logged, once a second at most, and do not end it.
+fn ignore_signals() -> io::Result<()> {
+    let (mut heard, signal) = UnixStream::pair()?;
+    for each in [SIGUSR1, SIGUSR2, SIGALRM] {
+        pipe::register(each, signal.try_clone()?)?;
+    }
+    thread::Builder::new().name("ignored".to_owned()).spawn(move || {
+        while heard.read(&mut [0; 1024]).is_ok_and(|count| count > 0) {
+            info!("SIGUSR1, SIGUSR2 and SIGALRM are ignored: SIGTERM stops the worker");
+            thread::sleep(Duration::from_secs(1));
+        }
     })?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::holder;
 use crate::journal::LOCK;
 use crate::journal::disk::{Entry, Fault, Files};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -28,19 +28,24 @@ pub struct Directory {
 }
 
 /// A fault with its words.
-pub(super) fn fault(operation: &'static str, file: &Path, error: &std::io::Error) -> Fault {
+pub(super) fn fault(operation: &'static str, file: &Path, error: &io::Error) -> Fault {
     Fault { operation, file: file.display().to_string(), error: error.to_string() }
 }
 
 /// How many bytes are free where `path` is.
-pub(super) fn free_bytes(path: &Path) -> std::io::Result<u64> {
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Makes the names in a directory durable.
 pub(super) fn sync_names(path: &Path) -> Result<(), Fault> {
-    File::open(path)
+    sync_names_of(File::open(path), path)
+}
+
+/// The same of a directory that was opened already.
+pub(super) fn sync_names_of(directory: io::Result<File>, path: &Path) -> Result<(), Fault> {
+    directory
         .and_then(|directory| directory.sync_all())
         .map_err(|error| fault("sync the directory", path, &error))
 }

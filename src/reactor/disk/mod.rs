@@ -8,6 +8,7 @@ mod direct;
 mod directory;
 mod holder;
 mod real;
+mod reserve;
 mod room;
 mod segments;
 

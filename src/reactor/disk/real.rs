@@ -2,11 +2,13 @@
 //!
 //! One thread syncs, and writes what is to be synced at once: whatever has come during one sync is
 //! written together and synced together. The other thread prepares, frees and discards. Writes that
-//! are not synced at once go to the page cache right where they are submitted. After completions of
-//! a thread `wake` is called. What is synced at once is written past the page cache where the file
+//! are not synced at once go to the page cache right where they are submitted, unless there is no
+//! descriptor to do that with: the thread waits for one. After completions of a thread `wake` is
+//! called. What is synced at once is written past the page cache where the file
 //! system can do that.
 
 use super::directory::{Directory, fault};
+use super::reserve::Reserve;
 use super::room::{Haste, Room};
 use super::segments::Segments;
 use crate::journal::SyncMode;
@@ -34,6 +36,9 @@ pub struct RealDisk {
     /// Writes that were done where they were submitted.
     written: VecDeque<Done>,
     haste: Arc<Haste>,
+    reserve: Arc<Reserve>,
+    /// Writes that the thread has and has not told to be done.
+    handed_on: usize,
     threads: Vec<JoinHandle<()>>,
     /// Held locked.
     _lock: Option<File>,
@@ -48,16 +53,18 @@ impl RealDisk {
     pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, Fault> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
-        let haste = Arc::new(Haste::new());
+        let (haste, reserve) = (Arc::new(Haste::new()), Arc::new(Reserve::new()));
+        let segments = || Segments::new(path.clone(), Arc::clone(&reserve));
         let mut threads = Vec::new();
 
         let (syncs, operations) = channel();
         let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
-        let mut lane = Lane { segments: Segments::new(path.clone()), answer };
+        let mut lane = Lane { segments: segments(), answer };
         threads.push(spawn("journal-sync", &path, move || lane.serve(&operations))?);
 
         let past_cache = sync == SyncMode::Always;
-        let mut room = Room::new(path.clone(), past_cache, Arc::clone(&haste));
+        let (for_room, hurried) = (Arc::clone(&reserve), Arc::clone(&haste));
+        let mut room = Room::new(path.clone(), past_cache, hurried, for_room);
         let (space, operations) = channel();
         let answer = Answer { done, wake };
         threads.push(spawn("journal-space", &path, move || {
@@ -70,12 +77,14 @@ impl RealDisk {
         })?);
 
         Ok(Self {
-            writer: Segments::new(path),
+            writer: segments(),
             syncs: Some(syncs),
             space: Some(space),
             done: completions,
             written: VecDeque::new(),
             haste,
+            reserve,
+            handed_on: 0,
             threads,
             _lock: lock,
         })
@@ -85,11 +94,18 @@ impl RealDisk {
 impl Disk for RealDisk {
     fn submit(&mut self, op: Op) {
         let lane = match &op {
-            Op::Write { sync: false, .. } => {
+            // In their order: so none is done here while the thread has others.
+            Op::Write { sync: false, epoch, .. }
+                if self.handed_on == 0 && self.writer.can_open(*epoch) =>
+            {
                 self.written.push_back(carry_out(&mut self.writer, op));
                 return;
             }
-            Op::Write { .. } | Op::Sync { .. } => &self.syncs,
+            Op::Write { .. } => {
+                self.handed_on += 1;
+                &self.syncs
+            }
+            Op::Sync { .. } => &self.syncs,
             Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => &self.space,
         };
         let sent = lane.as_ref().map(|lane| lane.send(op));
@@ -103,7 +119,14 @@ impl Disk for RealDisk {
     }
 
     fn poll(&mut self) -> Option<Done> {
-        self.written.pop_front().or_else(|| self.done.try_recv().ok())
+        if let Some(done) = self.written.pop_front() {
+            return Some(done);
+        }
+        let done = self.done.try_recv().ok()?;
+        if matches!(done.kind, Kind::Written | Kind::Joined) {
+            self.handed_on -= 1;
+        }
+        Some(done)
     }
 }
 
@@ -116,6 +139,7 @@ impl RealDisk {
 impl Drop for RealDisk {
     fn drop(&mut self) {
         self.haste.stop();
+        self.reserve.stop();
         (self.syncs, self.space) = (None, None);
         self.interrupt_pauses();
         for thread in self.threads.drain(..) {

@@ -11,7 +11,8 @@
 //! to be read before a part of it can be written.
 
 use super::direct;
-use super::directory::{fault, free_bytes, sync_names};
+use super::directory::{fault, free_bytes, sync_names_of};
+use super::reserve::Reserve;
 use crate::journal::disk::{Done, Failed, Fault, Kind, Need, Op};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
@@ -115,13 +116,20 @@ pub(super) struct Room {
     /// Whether segments are going to be written past the page cache.
     past_cache: bool,
     haste: Arc<Haste>,
+    /// Descriptors for what is to be opened.
+    reserve: Arc<Reserve>,
     /// What went wrong: nothing more is done.
     fault: Option<Fault>,
 }
 
 impl Room {
-    pub(super) fn new(path: PathBuf, past_cache: bool, haste: Arc<Haste>) -> Self {
-        Self { path, past_cache, haste, fault: None }
+    pub(super) fn new(
+        path: PathBuf,
+        past_cache: bool,
+        haste: Arc<Haste>,
+        reserve: Arc<Reserve>,
+    ) -> Self {
+        Self { path, past_cache, haste, reserve, fault: None }
     }
 
     pub(super) fn carry_out(&mut self, op: Op) -> Done {
@@ -154,7 +162,7 @@ impl Room {
         let spare = self.path.join(spare_name(reuse.unwrap_or(FRESH)));
         let target = self.path.join(segment_name(epoch));
         let made = match reuse {
-            Some(_) => OpenOptions::new().write(true).open(&spare),
+            Some(_) => self.reserve.open(|| OpenOptions::new().write(true).open(&spare)),
             None => self.fill(&spare, epoch, size),
         };
         let made = made.and_then(|file| {
@@ -174,13 +182,19 @@ impl Room {
                 _ => Failed::Fault(fault),
             });
         }
-        sync_names(&self.path).map_err(Failed::Fault)
+        self.sync_names().map_err(Failed::Fault)
+    }
+
+    fn sync_names(&self) -> Result<(), Fault> {
+        let directory = self.reserve.open(|| File::open(&self.path));
+        sync_names_of(directory, &self.path)
     }
 
     /// A new file of zeros, for segment `epoch`.
     fn fill(&self, path: &Path, epoch: u64, size: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = self.reserve.open(|| options.open(path))?;
         if self.past_cache && size.is_multiple_of(direct::BLOCK as u64) {
             match self.fill_directly(&file, path, epoch, size) {
                 Err(error) if direct::is_refusal(&error) => {
@@ -203,7 +217,7 @@ impl Room {
 
     /// The same past the page cache, in whole blocks.
     fn fill_directly(&self, file: &File, path: &Path, epoch: u64, size: u64) -> io::Result<()> {
-        let past_cache = direct::open(path, false)?;
+        let past_cache = self.reserve.open(|| direct::open(path, false))?;
         direct::reserve(file, size)?;
         let zeros = vec![0; PIECE + direct::BLOCK];
         let zeros = &zeros[zeros.as_ptr().align_offset(direct::BLOCK)..][..PIECE];
@@ -254,13 +268,13 @@ impl Room {
         fs::rename(&path, self.path.join(spare_name(spare)))
             .map_err(|error| fault("put aside", &path, &error))?;
         // Before it gets another header, which under its old name would be damage.
-        sync_names(&self.path)
+        self.sync_names()
     }
 
     fn remove(&self, name: &str) -> Result<(), Fault> {
         let path = self.path.join(name);
         fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
-        sync_names(&self.path)
+        self.sync_names()
     }
 }
 
@@ -284,7 +298,7 @@ mod tests {
                     epoch += 1;
                     let haste = Arc::new(Haste::new());
                     assert!(!waited_for || haste.note(epoch, Need::Now));
-                    let mut room = Room::new(place.clone(), past_cache, haste);
+                    let mut room = Room::new(place.clone(), past_cache, haste, Arc::default());
                     assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
                     let found = fs::read(place.join(segment_name(epoch))).unwrap();
                     assert_eq!(found.len() as u64, size);
@@ -322,7 +336,7 @@ mod tests {
         let place = place("stop");
         let haste = Arc::new(Haste::new());
         haste.stop();
-        let mut room = Room::new(place.clone(), true, haste);
+        let mut room = Room::new(place.clone(), true, haste, Arc::default());
         assert!(matches!(room.carry_out(prepare(1, 4096)).result, Err(Failed::Fault(_))));
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
         fs::remove_dir_all(&place).unwrap();

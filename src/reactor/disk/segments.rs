@@ -5,12 +5,15 @@
 
 use super::direct::{self, Gathered};
 use super::directory::fault;
+use super::reserve::Reserve;
 use crate::journal::disk::Fault;
 use crate::journal::segment_name;
+use crate::reactor::shortage;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tracing::debug;
 
 /// Segments whose files stay open: the head and the one before it.
@@ -37,18 +40,21 @@ pub(super) struct Segments {
     gathered: Gathered,
     /// Whether this file system has refused such writes.
     refuses_direct: bool,
+    /// Descriptors for what is to be opened.
+    reserve: Arc<Reserve>,
     /// What went wrong: nothing more is written or synced.
     fault: Option<Fault>,
 }
 
 impl Segments {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf, reserve: Arc<Reserve>) -> Self {
         Self {
             path,
             open: Vec::new(),
             tail: None,
             gathered: Gathered::default(),
             refuses_direct: false,
+            reserve,
             fault: None,
         }
     }
@@ -111,9 +117,11 @@ impl Segments {
         writes: &[(u64, Vec<u8>)],
     ) -> io::Result<bool> {
         let Open { epoch, file, direct, size } = &mut self.open[at];
-        let direct = match direct {
-            Some(direct) => direct,
-            None => direct.insert(direct::open(&self.path.join(segment_name(*epoch)), true)?),
+        let direct = if let Some(direct) = direct {
+            direct
+        } else {
+            let path = self.path.join(segment_name(*epoch));
+            direct.insert(self.reserve.open(|| direct::open(&path, true))?)
         };
         if self.tail.replace(*epoch) != Some(*epoch) || !self.gathered.reaches(first) {
             self.gathered.begin(file, first)?;
@@ -148,23 +156,42 @@ impl Segments {
         self.fault.insert(fault).clone()
     }
 
-    /// The place of a segment's files among those that are open.
+    /// The place of a segment's files among those that are open. Waits for a descriptor if there is
+    /// none.
     fn open(&mut self, epoch: u64) -> Result<usize, Fault> {
+        let reserve = Arc::clone(&self.reserve);
+        self.open_by(epoch, |open| reserve.open(open))
+            .map_err(|error| self.fail("open", epoch, &error))?
+    }
+
+    /// Opens a segment unless there is no descriptor for it: then this is false. Another error is
+    /// left to whoever uses the segment.
+    pub(super) fn can_open(&mut self, epoch: u64) -> bool {
+        let reserve = Arc::clone(&self.reserve);
+        let opened = self.open_by(epoch, |open| reserve.try_open(open));
+        !opened.is_err_and(|error| shortage::of_descriptors(&error))
+    }
+
+    fn open_by(
+        &mut self,
+        epoch: u64,
+        by: impl FnOnce(&dyn Fn() -> io::Result<File>) -> io::Result<File>,
+    ) -> io::Result<Result<usize, Fault>> {
         if let Some(fault) = &self.fault {
-            return Err(fault.clone());
+            return Ok(Err(fault.clone()));
         }
         if let Some(at) = self.open.iter().position(|open| open.epoch == epoch) {
-            return Ok(at);
+            return Ok(Ok(at));
         }
-        let path = self.path.join(segment_name(epoch));
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
-        let opened = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (size, file) = opened.map_err(|error| self.fail("open", epoch, &error))?;
         if self.open.len() == OPEN_FILES {
+            // Its descriptors are those of the next one.
             self.open.remove(0);
         }
+        let path = self.path.join(segment_name(epoch));
+        let file = by(&|| OpenOptions::new().read(true).write(true).open(&path))?;
+        let size = file.metadata()?.len();
         self.open.push(Open { epoch, file, direct: None, size });
-        Ok(self.open.len() - 1)
+        Ok(Ok(self.open.len() - 1))
     }
 }
 
@@ -219,7 +246,8 @@ mod tests {
             // The second one does not end where a block does.
             let mut expected = [(1, SIZE), (2, SIZE - 100)]
                 .map(|(epoch, size)| Expected { bytes: make(&place, epoch, size), end: 64 });
-            let new = || Segments { refuses_direct, ..Segments::new(place.clone()) };
+            let new =
+                || Segments { refuses_direct, ..Segments::new(place.clone(), Arc::default()) };
             let mut segments = new();
             for round in 0..400 {
                 if round % 50 == 49 {
@@ -246,7 +274,7 @@ mod tests {
         let place = place("gone");
         make(&place, 1, SIZE);
         make(&place, 2, SIZE);
-        let mut segments = Segments::new(place.clone());
+        let mut segments = Segments::new(place.clone(), Arc::default());
         segments.write_durably(1, &[(64, vec![1; 100])]).unwrap();
         fs::remove_file(place.join(segment_name(1))).unwrap();
         let fault = segments.write_durably(1, &[(164, vec![1; 100])]).unwrap_err();

@@ -261,8 +261,14 @@ impl World {
             Event::Reports { peer, id, good } => self.report(peer, id, good),
             Event::Connect(line, works) => {
                 if !works && self.lines.remove(&line).is_some() {
-                    self.note("a worker could not be reached");
-                    self.server.handle_connect_failed(line, &ConnectError::Busy, self.now);
+                    let why = if line.generation.is_multiple_of(4) {
+                        self.note("there was no room for a call");
+                        ConnectError::NoRoom("no file descriptor".into())
+                    } else {
+                        self.note("a worker could not be reached");
+                        ConnectError::Unreachable("nobody listens".into())
+                    };
+                    self.server.handle_connect_failed(line, &why, self.now);
                 } else if let Some(state) = self.lines.get_mut(&line) {
                     state.open = true;
                     self.server.handle_connected(line, self.now);

@@ -5,7 +5,7 @@ use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, ConnectError, Core, Door, Target};
 use jobcentre::model::id::ClientId;
 use jobcentre::reactor::{Clock, Reactor, Trust, Wake};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_default;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -122,7 +122,7 @@ impl Calls {
 fn keep_signals_deadly() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM] {
             register_conditional_default(signal, Arc::new(AtomicBool::new(true))).unwrap();
         }
     });

@@ -1,10 +1,11 @@
 //! Clients that end in every way there is: their jobs come back, and nobody else is harmed.
 
-use crate::support::{Client, NO_JOB, Server, get, number, put, wait};
+use crate::support::{Client, NO_JOB, Server, get, number, put, until, wait};
 use jobcentre::base::limits::STALLED_INPUT_MAX;
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const JOBS: usize = 10_000;
 
@@ -144,5 +145,56 @@ fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
         producer.settle();
         producer.ask(&put("q", 1, "{}"));
         assert_eq!(number(&staying.receive(), "id"), 1);
+    }
+}
+
+#[test]
+fn clients_beyond_the_limit_are_counted_and_logged_now_and_then() {
+    const REFUSED: u64 = 60;
+    let server = Server::start(&["--max-clients", "1"]);
+    let mut first = server.connect();
+    first.settle();
+    for _ in 0..REFUSED {
+        assert!(server.connect().receive().contains("error"));
+    }
+    let told = || -> Vec<u64> {
+        let lines = server.log_lines();
+        let told = lines.iter().filter(|line| line.contains("--max-clients allows"));
+        told.map(|line| number(line, "refused")).collect()
+    };
+    // The last of them are told although nothing more happens.
+    until("all of them", || told().iter().sum::<u64>() == REFUSED);
+    assert!(told().len() < 60, "one line for each client: {:?}", told());
+    first.settle();
+}
+
+/// Goes on sending for longer than the server waits for those that it has sent away, and reads only
+/// then.
+fn send_slowly(client: &mut Client) -> String {
+    for _ in 0..20 {
+        client.send_bytes(&[b'x'; 1_000]);
+        std::thread::sleep(Duration::from_millis(80));
+    }
+    client.receive()
+}
+
+#[test]
+fn a_client_that_is_sent_away_while_it_sends_is_told_why() {
+    let server = Server::start(&["--max-clients", "1", "--http", ":0", "--max-request", "1KiB"]);
+    let http = server.address_of("http");
+    let mut upload = Client::connect(http);
+    // It has its place before the others come.
+    upload.send_bytes(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    while upload.receive() != "\r" {}
+    upload.send_bytes(b"POST /job HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n");
+    let (other, line) = (Client::connect(http), server.connect());
+    let senders = [(upload, "413"), (other, "503"), (line, "error")].map(|(mut client, word)| {
+        std::thread::spawn(move || {
+            let told = send_slowly(&mut client);
+            assert!(told.contains(word), "{told}");
+        })
+    });
+    for sender in senders {
+        sender.join().unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod data;
+mod descriptors;
 mod endings;
 mod files;
 mod huge;

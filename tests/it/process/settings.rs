@@ -339,3 +339,16 @@ fn help_and_version_tell_what_there_is() {
     assert!(String::from_utf8(output.stdout).unwrap().contains(env!("CARGO_PKG_VERSION")));
     assert_eq!(Program::output(&[], &[]).status.code(), Some(2));
 }
+
+#[test]
+fn a_listener_that_other_machines_can_reach_is_warned_about() {
+    for (at, warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let mut server = Server::start(&["--pinpriq", at]);
+        server.wait_for_log("serving");
+        let lines = server.log_lines();
+        let warnings: Vec<_> = lines.iter().filter(|line| line.contains("WARN")).collect();
+        assert_eq!(warnings.len(), usize::from(warned), "{warnings:?}");
+        assert!(warnings.iter().all(|line| line.contains("no authentication")), "{warnings:?}");
+        assert!(server.is_alive());
+    }
+}

@@ -1,8 +1,13 @@
-//! Stopping: what was received is answered, and a second signal ends it at once.
+//! Stopping: what was received is answered, and a second signal ends it at once. Other signals end
+//! nothing.
 
 use super::readers::slow_reader;
-use crate::support::{NO_JOB, Server, get, number, put, until, wait};
+use crate::support::{Client, NO_JOB, Server, TempDir, get, number, put, until, wait};
+use socket2::SockRef;
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
 
 #[test]
 fn a_signal_ends_the_server_after_it_has_answered_what_was_received() {
@@ -80,4 +85,107 @@ fn a_client_that_never_reads_does_not_hold_the_server_up_forever() {
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
     server.wait_for_log("did not take their answers in time");
+}
+
+/// Sends `words` again and again until the connection ends; whether that was by a reset.
+fn send_without_end(mut stream: TcpStream, words: &[u8]) -> bool {
+    loop {
+        match stream.write_all(words) {
+            Ok(()) => {}
+            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+/// Signals a server whose client goes on sending `words` and reads what it gets: all that it got
+/// until the connection ended.
+fn stop_while_sending(server: &mut Server, mut client: Client, words: &str) -> String {
+    let sending = client.stream().try_clone().unwrap();
+    let words = words.repeat(200).into_bytes();
+    let sender = thread::spawn(move || send_without_end(sending, &words));
+    let mut answers = client.receive_count(100_000);
+    server.signal("TERM");
+    answers.extend_from_slice(client.receive_all().as_bytes());
+    assert_eq!(server.wait().code(), Some(0));
+    sender.join().unwrap();
+    server.wait_for_log("stopped: every");
+    String::from_utf8(answers).unwrap()
+}
+
+#[test]
+fn a_client_that_goes_on_sending_at_a_stop_gets_the_answers_to_all_that_was_carried_out() {
+    let dir = TempDir::new("stop-sending");
+    for round in 0..3 {
+        let mut server = Server::start(&["--data", dir.text(), "--fsync", "10ms"]);
+        let client = server.connect();
+        let words = put(&format!("q{round}"), 1, "{}") + "\n";
+        let answers = stop_while_sending(&mut server, client, &words);
+        assert!(answers.ends_with("}\n"), "half an answer");
+        let answers = answers.lines().count();
+        let server = Server::start(&["--data", dir.text()]);
+        let (mut client, mut jobs) = (server.connect(), 0);
+        let gets = format!("{}\n", get(&format!("q{round}"))).repeat(answers + 1);
+        for reply in client.exchange(gets.as_bytes(), answers + 1) {
+            jobs += usize::from(reply != NO_JOB);
+        }
+        assert_eq!(jobs, answers, "answers for other puts than were carried out");
+    }
+}
+
+#[test]
+fn an_http_client_that_goes_on_sending_at_a_stop_gets_whole_answers() {
+    let mut server = Server::start(&["--http", ":0"]);
+    let client = Client::connect(server.address_of("http"));
+    let words = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    let answers = stop_while_sending(&mut server, client, words);
+    let mut pieces = answers.split("HTTP/1.1 200 OK\r\n").skip(1);
+    // But for the date all are like the first one.
+    let body = |piece: &str| piece.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    let first = pieces.next().and_then(body).unwrap();
+    assert!(pieces.all(|piece| body(piece).as_ref() == Some(&first)), "half an answer");
+}
+
+#[test]
+fn a_slow_reader_that_goes_on_sending_is_not_served_on_after_a_stop() {
+    let dir = TempDir::new("stop-slow");
+    let mut server = Server::start(&["--data", dir.text()]);
+    let mut client = server.connect();
+    SockRef::from(client.stream()).set_recv_buffer_size(65_536).unwrap();
+    let sending = client.stream().try_clone().unwrap();
+    let words = format!("{}\n{}\n", put("q", 1, "{}"), get("none")).repeat(200);
+    thread::spawn(move || send_without_end(sending, words.as_bytes()));
+    for _ in 0..1_000 {
+        client.receive();
+    }
+    server.signal("TERM");
+    server.wait_for_log("stopping");
+    let mut answers = 0_usize;
+    while client.try_receive().is_some() {
+        answers += 1;
+        if answers.is_multiple_of(1_000) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert_eq!(server.wait().code(), Some(0));
+    // And not because its time was over.
+    server.wait_for_log("stopped: every");
+}
+
+#[test]
+fn signals_that_mean_nothing_to_a_server_are_logged_now_and_then_and_end_nothing() {
+    let mut server = Server::start(&[]);
+    for signal in ["HUP", "USR1", "USR2", "ALRM"] {
+        for _ in 0..10 {
+            server.signal(signal);
+        }
+        server.wait_for_log(&format!("SIG{signal}"));
+        let told = |line: &&String| line.contains(&format!("SIG{signal}"));
+        let lines = server.log_lines();
+        assert!(lines.iter().filter(told).count() < 10, "{lines:?}");
+    }
+    server.wait_for_log("nothing to reload");
+    server.connect().settle();
+    assert!(server.is_alive());
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
 }

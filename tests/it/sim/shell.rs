@@ -271,11 +271,15 @@ impl Shell {
             Trouble::PutLost
             | Trouble::TooManySubscriptions
             | Trouble::WorkerDropped(_)
+            | Trouble::ClientsRefused(_)
             | Trouble::Remark(_) => {
                 panic!("{trouble:?}")
             }
         };
         while let Some(notice) = self.server.poll_notice() {
+            if matches!(notice.trouble, Trouble::ClientsRefused(_)) {
+                continue;
+            }
             let what = known(notice.trouble.clone());
             self.told.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();

@@ -13,7 +13,7 @@
 
 use super::Address;
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{WORKER_ANSWER_MAX, WORKER_IDLE, WORKER_PATIENCE};
+use crate::base::limits::{WORKER_ANSWER_MAX, WORKER_IDLE, WORKER_INTERIM_MAX, WORKER_PATIENCE};
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId};
@@ -22,7 +22,7 @@ use crate::model::reply::{Reply, Sight};
 use crate::protocol::http::lightjq::messages::WorkerJob;
 use crate::protocol::{Late, Shared, Step};
 use crate::wire::http::{
-    Body, Piece, next_response, push_field, push_field_number, push_request_line,
+    Body, Piece, ResponseHead, next_response, push_field, push_field_number, push_request_line,
 };
 
 /// A job that a worker is to be told of.
@@ -82,6 +82,8 @@ pub struct Call {
     kept: bool,
     /// Something has come since the errand began.
     heard: bool,
+    /// Bytes that came before the head of the answer: interim answers, empty lines.
+    interim: usize,
     /// The worker lets it be used again.
     keep_alive: bool,
     /// Its agent knows that it is idle.
@@ -109,6 +111,7 @@ impl Call {
             body: Vec::new(),
             kept: false,
             heard: false,
+            interim: 0,
             keep_alive: false,
             pooled: false,
             serial: 0,
@@ -140,7 +143,7 @@ impl Call {
     pub fn begin(&mut self, now: Now) -> (u32, Command<'static>) {
         let errand = self.errand.expect("a call is made for an errand");
         self.serial = self.serial.wrapping_add(1);
-        self.heard = false;
+        (self.heard, self.interim) = (false, 0);
         self.queue.clear();
         self.deadline = Some(now.mono.after(WORKER_PATIENCE));
         (self.serial, Command::Look { id: errand.id })
@@ -209,11 +212,15 @@ impl Call {
     }
 
     fn read_head<'s>(&mut self, input: &mut Input<'_>) -> Step<'s> {
-        let head = match next_response(input, false) {
-            Ok(None) => return Step::Hungry,
-            Ok(Some(head)) => head,
-            Err(_) => return self.give_up(),
-        };
+        let before = input.unread().len();
+        let Ok(head) = next_response(input, false) else { return self.give_up() };
+        if !matches!(head, Some(ResponseHead { status: 200.., .. })) {
+            self.interim += before - input.unread().len();
+            if self.interim > WORKER_INTERIM_MAX {
+                return self.give_up();
+            }
+        }
+        let Some(head) = head else { return Step::Hungry };
         match head.status {
             // There is nothing else that could be spoken here.
             101 => return self.give_up(),
@@ -298,6 +305,11 @@ impl Call {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.errand.is_some()
+    }
+
+    /// There is no room here for its connection: that says nothing about its worker.
+    pub fn hinder(&mut self) {
+        self.verdict = Some(Verdict::NoRoom);
     }
 
     /// The connection has ended, with `told` all that was to be sent. The errand, if nothing is

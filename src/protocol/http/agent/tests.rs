@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{WORKER_IDLE, WORKER_PATIENCE};
+use crate::base::limits::{WORKER_IDLE, WORKER_INTERIM_MAX, WORKER_PATIENCE};
 use crate::model::job::{Status, Urgency};
 use crate::model::reply::{JobView, Sight};
 use crate::protocol::{Late, Shared, Step};
@@ -157,6 +157,38 @@ fn what_is_no_answer_is_a_failure() {
 }
 
 #[test]
+fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_does_not() {
+    let answer: &[u8] = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
+    let kinds: [&[u8]; 3] =
+        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\nLink: </x>\r\n\r\n", b"\r\n"];
+    for interim in kinds {
+        let times = WORKER_INTERIM_MAX / interim.len();
+        for (times, ends) in [(times, false), (times + 1, true)] {
+            let (mut call, _) = begun();
+            let all = interim.repeat(times);
+            // In pieces that end anywhere, as they come from a socket.
+            let pieces: Vec<&[u8]> = all.chunks(1_009).collect();
+            hear(&mut call, &OutBuf::default(), &pieces);
+            assert_eq!(call.is_over(), ends, "{times} times {}", interim.escape_ascii());
+            if ends {
+                let failed = Some(Verdict::Failed { in_doubt: true });
+                assert_eq!(call.handle_end(true), Some((errand(7), failed)));
+                continue;
+            }
+            hear(&mut call, &OutBuf::default(), &[answer]);
+            assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Accepted)));
+            // The next call on this connection begins anew.
+            assert!(call.take_idle());
+            call.take_on(errand(8));
+            call.begin(NOW);
+            call.handle_reply(&seen(Status::Held, 0), &mut OutBuf::default());
+            hear(&mut call, &OutBuf::default(), &[&all, answer]);
+            assert_eq!(call.take_verdict(), Some((errand(8), Verdict::Accepted)));
+        }
+    }
+}
+
+#[test]
 fn a_second_answer_costs_the_connection_and_nothing_else() {
     let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let (mut call, _) = begun();
@@ -195,6 +227,25 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
         let (_, ended) = call.handle_end(true).unwrap();
         let failed = Some(Verdict::Failed { in_doubt: true });
         assert_eq!(ended, if late || heard { failed } else { None });
+    }
+}
+
+#[test]
+fn a_call_that_this_side_has_no_room_for_is_no_failure_of_its_worker() {
+    let mut agent = agent(1, &[]);
+    for _ in 0..2 * WORKER_FAILURES_MAX {
+        let mut call = Call::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
+        call.hinder();
+        assert_eq!(call.handle_end(false), Some((errand(7), Some(Verdict::NoRoom))));
+        let wishes = wishes(&mut agent);
+        let Some(&Wish::Take(serial)) = wishes.last() else { panic!("{wishes:?}") };
+        agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
+        let Some(Wish::Ask(minds, _)) = agent.poll() else { panic!("it does not mind the job") };
+        assert_eq!(agent.poll(), Some(Wish::Call(errand(7))));
+        agent.handle_verdict(errand(7), Verdict::NoRoom, b"", NOW);
+        agent.handle_reply(minds, &Reply::Done);
+        assert!(agent.deadline().is_some(), "it rests");
+        agent.handle_timeout();
     }
 }
 

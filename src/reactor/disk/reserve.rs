@@ -1,0 +1,147 @@
+//! Descriptors for the journal when there are none: a few are kept in reserve and given up for what
+//! has to be opened, and once they are gone that is waited for like space on a full disk.
+//!
+//! Connections are bounded so that this never happens by ourselves. It happens all the same if the
+//! whole system is short of descriptors, or somebody lowers the limit of a running server.
+
+use crate::base::limits::{DESCRIPTOR_RETRY, DESCRIPTORS_KEPT};
+use crate::reactor::clock::Stopwatch;
+use crate::reactor::shortage;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// Kept descriptors, for all threads of a journal.
+#[derive(Debug, Default)]
+pub(super) struct Reserve {
+    kept: Mutex<Vec<OwnedFd>>,
+    /// Nobody waits any more.
+    stop: AtomicBool,
+}
+
+impl Reserve {
+    /// With as many as can be had.
+    pub(super) fn new() -> Self {
+        let reserve = Self::default();
+        reserve.refill();
+        reserve
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refill(&self) {
+        let mut kept = self.lock();
+        while kept.len() < DESCRIPTORS_KEPT {
+            let Ok(null) = File::open("/dev/null") else { return };
+            kept.push(null.into());
+        }
+    }
+
+    /// Opens something, if need be in the place of what is kept. The error may still be that there
+    /// are no descriptors.
+    pub(super) fn try_open<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut given_up = false;
+        loop {
+            match open() {
+                Err(error) if shortage::of_descriptors(&error) => {
+                    // One is closed here.
+                    if self.lock().pop().is_none() {
+                        return Err(error);
+                    }
+                    given_up = true;
+                }
+                opened => {
+                    if !given_up {
+                        self.refill();
+                    }
+                    return opened;
+                }
+            }
+        }
+    }
+
+    /// The same, waiting until there are descriptors: not on the loop's thread.
+    pub(super) fn open<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut since: Option<Stopwatch> = None;
+        loop {
+            match self.try_open(&mut open) {
+                Err(error)
+                    if shortage::of_descriptors(&error) && !self.stop.load(Ordering::Relaxed) =>
+                {
+                    if since.is_none() {
+                        warn!(
+                            %error,
+                            "there is no file descriptor for the journal: changes wait until there \
+                             is one (ulimit -n, fs.file-max)"
+                        );
+                        since = Some(Stopwatch::start());
+                    }
+                    thread::park_timeout(DESCRIPTOR_RETRY);
+                }
+                opened => {
+                    if let (Some(watch), Ok(_)) = (since, &opened) {
+                        let waited = Duration::from_nanos(watch.nanos());
+                        info!(?waited, "there are file descriptors for the journal again");
+                    }
+                    return opened;
+                }
+            }
+        }
+    }
+
+    /// Whoever waits gives up.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    fn kept(reserve: &Reserve) -> usize {
+        reserve.lock().len()
+    }
+
+    /// Fails so often for want of descriptors.
+    fn scarce(mut times: usize) -> impl FnMut() -> io::Result<&'static str> {
+        move || {
+            if times == 0 {
+                return Ok("open");
+            }
+            times -= 1;
+            Err(Errno::MFILE.into())
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_given_up_and_kept_again() {
+        let reserve = Reserve::new();
+        assert_eq!(kept(&reserve), DESCRIPTORS_KEPT);
+        assert_eq!(reserve.try_open(scarce(DESCRIPTORS_KEPT)).unwrap(), "open");
+        assert_eq!(kept(&reserve), 0);
+        let error = reserve.try_open(scarce(1)).unwrap_err();
+        assert!(shortage::of_descriptors(&error));
+        assert_eq!(reserve.try_open(scarce(0)).unwrap(), "open");
+        assert_eq!(kept(&reserve), DESCRIPTORS_KEPT);
+    }
+
+    #[test]
+    fn without_any_it_is_waited_for_until_the_end() {
+        let reserve = Reserve::new();
+        assert_eq!(reserve.open(scarce(DESCRIPTORS_KEPT + 3)).unwrap(), "open");
+        reserve.stop();
+        let error = reserve.open(scarce(usize::MAX)).unwrap_err();
+        assert!(shortage::of_descriptors(&error));
+        let other = reserve.open(|| Err::<(), _>(Errno::NOENT.into())).unwrap_err();
+        assert_eq!(other.kind(), io::ErrorKind::NotFound, "anything else is told at once");
+    }
+}
