@@ -5,6 +5,7 @@
 use super::address::DoorAddress;
 use super::constraints;
 use super::fsync::Fsync;
+use super::http_name::{self, HttpName};
 use super::log::{Format, Level};
 use super::mistakes;
 use super::number;
@@ -45,6 +46,14 @@ pub(super) struct Options {
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     #[serde(default, deserialize_with = "text::read")]
     http: Option<DoorAddress>,
+
+    /// A name by which HTTP clients know this server, besides localhost and addresses in numbers:
+    /// requests for other hosts are refused, because web pages could send them. Give it once for
+    /// each name, or names with commas between them [default: none].
+    #[arg(long = "http-name", value_name = "NAME", env = "JOBCENTRE_HTTP_NAME")]
+    #[arg(value_delimiter = ',')]
+    #[serde(rename = "http-name", default, deserialize_with = "http_name::read")]
+    http_names: Option<Vec<HttpName>>,
 
     /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
     /// objects on stderr. No other door is open then unless it is given an address, and the end of
@@ -120,6 +129,7 @@ pub(super) struct Options {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) http_names: Vec<Box<str>>,
     pub(super) processor: bool,
     pub(super) tick: Duration,
     pub(super) data: Option<PathBuf>,
@@ -152,6 +162,7 @@ impl Options {
             listen: self.listen.or(fallback.listen),
             pinpriq: self.pinpriq.or(fallback.pinpriq),
             http: self.http.or(fallback.http),
+            http_names: self.http_names.or(fallback.http_names),
             processor: self.processor.or(fallback.processor),
             tick: self.tick.or(fallback.tick),
             data: self.data.or(fallback.data),
@@ -185,9 +196,11 @@ impl Options {
                 doors.push((door, address));
             }
         }
+        let names = self.http_names.unwrap_or_default();
         let usual_format = if processor { Format::Processor } else { Format::Human };
         Config {
             doors,
+            http_names: names.into_iter().map(|name| name.0).collect(),
             processor,
             tick: self.tick.unwrap_or_default().0,
             data: self.data,
@@ -249,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_file_sets_everything_that_flags_set() {
-        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\ndata = 'd'\n\
+        let toml = "listen = ':7'\npinpriq = '[::1]:8'\nhttp = ':9'\nhttp-name = 'h'\ndata = 'd'\n\
                     fsync = '50ms'\nmax-request = '64KiB'\nmax-clients = 9\n\
                     query-timeout = '2s'\nresult-ttl = '30s'\n\
                     worker-ca = 'ca.pem'\nprocessor = true\ntick = 500\n\
@@ -260,6 +273,9 @@ mod tests {
             ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
         let doors = [(Door::JobCentre, lines), (Door::Pinpriq, packets), (Door::Http, http)];
         assert_eq!(config.doors, doors);
+        assert_eq!(config.http_names, [Box::from("h")]);
+        let names = options("http-name = ['a', 'b.example']").unwrap().complete().http_names;
+        assert_eq!(names, [Box::from("a"), Box::from("b.example")]);
         assert_eq!((config.max_request, config.max_clients), (65_536, 9));
         assert_eq!(config.query_timeout, Duration::from_secs(2));
         assert_eq!(config.result_ttl, Duration::from_secs(30));
@@ -283,6 +299,9 @@ mod tests {
             "\nlisten = '11400'",
             "\npinpriq = true",
             "\nhttp = '11480'",
+            "\nhttp-name = 7",
+            "\nhttp-name = 'h:80'",
+            "\nhttp-name = ['h', 'http://h']",
             "\nfsync = 'sometimes'",
             "\nquery-timeout = 5",
             "\nresult-ttl = 5",

@@ -8,6 +8,7 @@ mod data;
 mod entropy;
 mod files;
 mod fsync;
+mod http_name;
 mod journal;
 mod log;
 mod mistakes;

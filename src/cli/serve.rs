@@ -91,9 +91,11 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
     let mut engine = engine.with_queries(Box::new(queries));
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
-    let server =
-        Server::new(settings, engine).with_result_ttl(config.result_ttl).with_processor(processor);
-    let server = server.with_room(Room { calls: shares.calls, refused: shares.refused });
+    let server = Server::new(settings, engine)
+        .with_result_ttl(config.result_ttl)
+        .with_http_names(config.http_names.clone())
+        .with_processor(processor)
+        .with_room(Room { calls: shares.calls, refused: shares.refused });
     let mut reactor =
         Reactor::bind(server, &config.doors, clock, &wake).map_err(|error| advise(&error))?;
     reactor.set_lingering_max(shares.lingering);

@@ -136,6 +136,9 @@ pub enum Trouble {
     UnknownRequest(u8),
     /// So many clients came while as many were served as may be, and were refused.
     ClientsRefused(u64),
+    /// A client speaks another protocol than its listener, HTTP perhaps: a web page may be behind
+    /// it. It is sent away, and nothing of what it sent is carried out.
+    OtherProtocol,
     /// A worker could not be made to take jobs, again and again. It was dropped.
     WorkerDropped(WorkerId),
     /// What a protocol says in its log instead of an answer.

@@ -35,6 +35,8 @@ pub use inventory::Members;
 pub struct Shared {
     /// The longest request, in bytes.
     pub max_request: usize,
+    /// Names by which clients may know the HTTP listener, besides `localhost` and addresses.
+    pub http_names: Vec<Box<str>>,
     /// How long results and errors of jobs are kept for whoever follows them, in milliseconds.
     pub result_ttl_ms: u64,
     /// The JSON parser.
@@ -67,6 +69,7 @@ impl Shared {
     pub fn new(max_request: usize) -> Self {
         Self {
             max_request,
+            http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
             memo: job_centre::Memo::default(),

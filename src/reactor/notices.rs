@@ -39,6 +39,12 @@ pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
             "clients were refused: as many are connected as --max-clients allows. Raise it if all \
              of them are wanted"
         ),
+        Trouble::OtherProtocol => warn!(
+            client,
+            total,
+            "a client speaks another protocol than this listener (HTTP from a browser?): nothing \
+             was carried out, closing it"
+        ),
         Trouble::WorkerDropped(worker) => warn!(
             worker = worker.0,
             total,

@@ -144,6 +144,13 @@ impl Server {
         self
     }
 
+    /// The same server, known to its HTTP clients by these names as well.
+    #[must_use]
+    pub fn with_http_names(mut self, names: Vec<Box<str>>) -> Self {
+        self.shared.http_names = names;
+        self
+    }
+
     /// The same server, whose processor speaks like this.
     #[must_use]
     pub fn with_processor(mut self, settings: processor::Settings) -> Self {

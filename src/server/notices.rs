@@ -25,7 +25,7 @@ impl Default for Notices {
 }
 
 /// How many kinds of trouble there are.
-const KINDS: usize = 7;
+const KINDS: usize = 8;
 
 #[derive(Debug, Default)]
 struct Kind {
@@ -45,6 +45,7 @@ fn kind(trouble: &Trouble) -> usize {
         Trouble::WorkerDropped(_) => 4,
         Trouble::Remark(_) => 5,
         Trouble::ClientsRefused(_) => 6,
+        Trouble::OtherProtocol => 7,
     }
 }
 

@@ -1,6 +1,7 @@
 //! F1: codecs without meaning. Bytes to values and back; what the values are for is `protocol`'s
 //! affair.
 
+pub mod host;
 pub mod http;
 pub mod json;
 mod leaf;

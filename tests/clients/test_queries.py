@@ -141,7 +141,7 @@ def test_what_takes_too_long_is_stopped(binary):
             assert "100" in answer.json()["error"] and "query-timeout" in answer.json()["error"]
         # Nobody waits for those who ask and are gone.
         text = json.dumps(slow).encode()
-        head = b"POST /api/v0/job/poll HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+        head = b"POST /api/v0/job/poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         for _ in range(5):
             with server.socket() as sock:
                 sock.sendall(head % len(text) + text)

@@ -17,7 +17,7 @@ impl Client {
     /// Posts JSON; gives status and body.
     pub(super) fn post(&mut self, path: &str, body: &str) -> Result<(u16, String), String> {
         let length = body.len();
-        let fields = format!("Host: jobcentre\r\nContent-Length: {length}\r\n\r\n");
+        let fields = format!("Host: localhost\r\nContent-Length: {length}\r\n\r\n");
         let request = format!("POST {path} HTTP/1.1\r\n{fields}{body}");
         self.stream.send(&request)?;
         self.answer()

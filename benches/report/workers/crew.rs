@@ -115,7 +115,7 @@ impl Crew {
             let worker = Worker { name: &name, url: &url, max_jobs: places, queues: None };
             write_worker(&worker, &mut body);
             let Some((line, _)) = &mut self.lines[PUSHERS + number] else { unreachable!() };
-            line.say("POST /worker HTTP/1.1\r\nHost: master\r\n", &body);
+            line.say("POST /worker HTTP/1.1\r\nHost: localhost\r\n", &body);
             line.flush()?;
             let deadline = Instant::now() + Duration::from_secs(10);
             let id = loop {
@@ -129,7 +129,8 @@ impl Crew {
                 }
                 std::thread::sleep(Duration::from_micros(100));
             };
-            let head = "POST /done HTTP/1.1\r\nHost: master\r\nContent-Type: application/msgpack";
+            let head =
+                "POST /done HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/msgpack";
             self.reports.push(format!("{head}\r\nWorker-Id: {}\r\n", id.0));
         }
         Ok(())
@@ -206,7 +207,7 @@ impl Crew {
         NewJob::new("bench", payload).write(&mut body);
         let place = number % PUSHERS;
         if let Some((line, _)) = &mut self.lines[place] {
-            line.say("POST /job HTTP/1.1\r\nHost: master\r\n", &body);
+            line.say("POST /job HTTP/1.1\r\nHost: localhost\r\n", &body);
         }
         self.dirty.push(place);
         self.jobs.push(Job { pushed: self.now(), called: false });

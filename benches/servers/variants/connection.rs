@@ -103,6 +103,8 @@ pub(super) struct Connection<D> {
     eof: bool,
     /// Nothing can be sent any more: output is dropped.
     broken: bool,
+    /// The session is done with its client: what comes in is passed over.
+    over: bool,
     /// The connection is lost, or the peer took nothing for too long.
     lost: bool,
 }
@@ -120,6 +122,7 @@ impl<D: Desk> Connection<D> {
             peer_closed: false,
             eof: false,
             broken: false,
+            over: false,
             lost: false,
         }
     }
@@ -198,6 +201,7 @@ impl<D: Desk> Connection<D> {
                 Step::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
+                Step::Failed(_) => self.over = true,
                 Step::Enough
                 | Step::Figures
                 | Step::Watch(..)
@@ -205,8 +209,7 @@ impl<D: Desk> Connection<D> {
                 | Step::CallOff(_)
                 | Step::Members(..)
                 | Step::Tell(_)
-                | Step::Finished
-                | Step::Failed(_) => {
+                | Step::Finished => {
                     unreachable!("lines are answered, one by one")
                 }
             }
@@ -306,6 +309,7 @@ impl<D: Desk> Connection<D> {
     /// Whether the peer has got all that it will get.
     pub(super) fn is_over(&self) -> bool {
         let settled = self.seat.session.as_ref().is_some_and(Session::is_settled);
-        self.lost || (self.eof && !self.stalled && settled && self.backlog() == 0)
+        let ends = self.over || (self.eof && !self.stalled);
+        self.lost || (ends && settled && self.backlog() == 0)
     }
 }

@@ -38,6 +38,8 @@ struct Head {
     keep_alive: bool,
     expect: Expect,
     coded: bool,
+    /// A browser sends it, for a web page.
+    of_page: bool,
 }
 
 /// An answer that is no acceptance.
@@ -134,6 +136,7 @@ fn read(line: &mut Line) -> Result<(Head, Vec<u8>), Broken> {
             keep_alive: head.keep_alive,
             expect: head.expect,
             coded: head.coded,
+            of_page: head.origin.is_some() || head.fetch_site.is_some(),
         }))
     })?;
     if head.expect == Expect::Continue {
@@ -153,6 +156,9 @@ fn accept(head: &Head, body: &[u8], shop: &Arc<Shop>) -> Result<Sender<()>, Refu
     }
     if head.method != "POST" {
         return Err(Refusal(405, "only POST is possible".to_owned()));
+    }
+    if head.of_page {
+        return Err(Refusal(403, "a web page has made a browser send this".to_owned()));
     }
     if head.coded {
         return Err(Refusal(415, "the body is compressed".to_owned()));

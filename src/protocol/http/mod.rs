@@ -21,10 +21,12 @@
 
 pub mod agent;
 mod answer;
+mod guard;
 mod health;
 mod inquiry;
 mod jobq;
 pub mod lightjq;
+mod media;
 mod metrics;
 mod openapi;
 mod request;

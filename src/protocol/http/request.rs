@@ -2,6 +2,7 @@
 //! on its way.
 
 use super::answer::{JSON, MSGPACK, Problem};
+use super::guard;
 use super::lightjq;
 use super::route::{self, Call, Miss, Operation, ROUTES};
 use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
@@ -35,25 +36,28 @@ impl Collecting {
 /// What is to be done, as far as the head tells, and the media type of the answer.
 pub(super) fn judge(
     head: &RequestHead<'_>,
+    names: &[Box<str>],
     queue: &mut Vec<u8>,
 ) -> (Result<Call, Problem>, &'static str) {
-    match route::find(head.method, head.target, queue) {
-        Ok(call) => {
-            let kind = match call.operation {
-                Operation::LightJq(operation) => lightjq::kind(operation, head),
-                _ => JSON,
-            };
-            (heed(head, call), kind)
+    let found = route::find(head.method, head.target, queue);
+    let kind = match &found {
+        Ok(Call { operation: Operation::LightJq(operation), .. }) => {
+            lightjq::kind(*operation, head)
         }
-        Err(miss) => {
-            let kind = if route::is_of_lightjq(head.target) { MSGPACK } else { JSON };
-            (Err(explain(miss)), kind)
-        }
-    }
+        Err(_) if route::is_of_lightjq(head.target) => MSGPACK,
+        _ => JSON,
+    };
+    let takes = found.as_ref().is_ok_and(|call| route::takes(call.operation));
+    let verdict = guard::admit(head, names, takes).and_then(|()| match found {
+        Ok(call) => heed(head, call),
+        Err(miss) => Err(explain(miss)),
+    });
+    (verdict, kind)
 }
 
 /// What else the head says about it.
 fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
+    guard::check_type(head, &call)?;
     if head.expect == Expect::Unknown {
         return Err(Problem::new(417, "the only expectation known is 100-continue"));
     }

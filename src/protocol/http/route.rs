@@ -232,8 +232,13 @@ pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Ca
 
 /// Whether HEAD goes with this row: not where a look takes what it shows along.
 fn answers_head(route: &Route) -> bool {
-    let takes = [lightjq::Operation::Follow, lightjq::Operation::Await].map(Operation::LightJq);
-    route.method == Method::Get && !takes.contains(&route.operation)
+    route.method == Method::Get && !takes(route.operation)
+}
+
+/// Whether a look takes what it shows along: results are fetched once.
+pub(super) fn takes(operation: Operation) -> bool {
+    use lightjq::Operation::{Await, Follow};
+    matches!(operation, Operation::LightJq(Await | Follow))
 }
 
 /// Whether a path that leads nowhere begins as those of LightJQ do.
@@ -246,17 +251,25 @@ pub(super) fn is_of_lightjq(target: &str) -> bool {
     ROUTES.iter().filter(of_lightjq).any(|route| leads_to(&route.path[..1], &[first]))
 }
 
-/// The path of a target, without its first slash and its query.
-fn path(target: &str) -> Result<&str, Miss> {
-    let lower = |prefix: &str| {
+/// What is behind the scheme of a target that has one, as proxies send it.
+fn behind_scheme(target: &str) -> Option<&str> {
+    let begins = |prefix: &&str| {
         target.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    let rest = match ["http://", "https://"].into_iter().find(|prefix| lower(prefix)) {
-        // A target with an authority, as proxies send it: this server has but one.
-        Some(prefix) => {
-            let rest = &target[prefix.len()..];
-            rest.find(['/', '?']).map_or("/", |at| &rest[at..])
-        }
+    let prefix = ["http://", "https://"].into_iter().find(begins)?;
+    Some(&target[prefix.len()..])
+}
+
+/// The authority of a target that has one.
+pub(super) fn authority(target: &str) -> Option<&str> {
+    let rest = behind_scheme(target)?;
+    Some(rest.find(['/', '?', '#']).map_or(rest, |at| &rest[..at]))
+}
+
+/// The path of a target, without its first slash and its query.
+fn path(target: &str) -> Result<&str, Miss> {
+    let rest = match behind_scheme(target) {
+        Some(rest) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
         None => target,
     };
     if rest.contains('#') {

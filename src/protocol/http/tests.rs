@@ -83,7 +83,9 @@ fn words(watch: &Watch<'_>) -> String {
 
 fn request(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
-    format!("{method} /api/v0/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+    format!(
+        "{method} /api/v0/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
 }
 
 #[test]

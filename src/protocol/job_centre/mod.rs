@@ -3,14 +3,19 @@
 //! ```text
 //!            line                          reply
 //!   Open ------------> submit -> Open  ------------> write it in its turn
-//!     |  get that may wait
-//!     +--------------> submit -> Waiting --- job ---> write it; Open
-//!                                   |
-//!                                   +---- cancelled -> Ended: what follows is passed over
+//!    ^ |  get that may wait
+//!    | +--------------> submit -> Waiting --- job ---> write it; Open
+//!    |                              |
+//!    |                              +---- cancelled -> Ended: what follows is passed over
+//!  Fresh --- first line of another protocol ------------^
 //! ```
 //!
 //! While it waits, a session takes no further request, so that later ones are executed afterwards.
 //! An ill-formed line is answered at its place in the order, and the next line is served normally.
+//!
+//! Except for a first line that is the beginning of another protocol: a web page can make a browser
+//! connect to any port, and has a say in what the browser sends behind that line (the body of an
+//! HTTP request, a ticket in a TLS handshake). Nothing of it is carried out.
 
 mod memo;
 mod reply;
@@ -21,8 +26,11 @@ use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
+use crate::model::core::Trouble;
 use crate::model::reply::Reply;
+use crate::wire::http::is_request_line;
 use crate::wire::lines::{Framed, LineReader};
+use memchr::memchr;
 pub(super) use memo::Memo;
 pub(super) use reply::write_full;
 use request::Problem;
@@ -30,8 +38,10 @@ use request::Problem;
 /// Whether further requests are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// They are.
+    /// They are, if the first line is not of another protocol.
     #[default]
+    Fresh,
+    /// They are.
     Open,
     /// Not until the take with this serial is answered.
     Waiting(u32),
@@ -58,6 +68,11 @@ impl Session {
         match self.state {
             State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
             State::Open | State::Waiting(_) => return Step::Blocked,
+            State::Fresh => {
+                if let Some(step) = self.begin(input, shared.max_request, out) {
+                    return step;
+                }
+            }
             State::Ended => {
                 input.consume(input.unread().len());
                 return Step::Hungry;
@@ -89,6 +104,43 @@ impl Session {
         }
     }
 
+    /// Looks at the first bytes of a connection. `None`: the line can be read as any other.
+    #[cold]
+    fn begin(
+        &mut self,
+        input: &mut Input<'_>,
+        max: usize,
+        out: &mut OutBuf,
+    ) -> Option<Step<'static>> {
+        let start = input.unread();
+        let first = *start.first()?;
+        if !b"{ \t\r\n".contains(&first) {
+            let end = memchr(b'\n', &start[input.scanned()..]).map(|at| input.scanned() + at);
+            let line = &start[..end.unwrap_or(start.len())];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if first < b' ' {
+                return Some(self.send_away(&Problem::Foreign, out));
+            } else if end.is_some() && is_request_line(line) {
+                return Some(self.send_away(&Problem::Http, out));
+            } else if end.is_none() && line.len() > max {
+                // What it is stands at its end, which is not kept.
+                return Some(self.send_away(&Problem::NoRequest { max }, out));
+            } else if end.is_none() {
+                input.set_scanned(start.len());
+                return Some(Step::Hungry);
+            }
+        }
+        self.state = State::Open;
+        None
+    }
+
+    #[cold]
+    fn send_away(&mut self, problem: &Problem, out: &mut OutBuf) -> Step<'static> {
+        self.reject(problem, out);
+        self.state = State::Ended;
+        Step::Failed(Trouble::OtherProtocol)
+    }
+
     #[cold]
     fn reject(&mut self, problem: &Problem, out: &mut OutBuf) {
         let serial = self.replies.open();
@@ -111,13 +163,14 @@ impl Session {
     pub(super) fn waits_for(&self) -> Option<u32> {
         match self.state {
             State::Waiting(serial) => Some(serial),
-            State::Open | State::Ended => None,
+            State::Fresh | State::Open | State::Ended => None,
         }
     }
 
     #[inline]
     pub(super) fn wants_input(&self) -> bool {
         self.state == State::Ended
+            || self.state == State::Fresh
             || (self.state == State::Open && self.replies.len() < IN_FLIGHT_MAX)
     }
 

@@ -51,10 +51,16 @@ impl Fields<COUNT> for RequestFields {
 pub(super) enum Problem {
     /// A string holds half a surrogate pair.
     Broken { field: &'static str },
+    /// A first line begins with a control character.
+    Foreign,
+    /// A first line is one of HTTP.
+    Http,
     /// A field that the request cannot do without is not there.
     Missing { field: &'static str, wanted: &'static str },
     /// It is no JSON object.
     NotAnObject(JsonError),
+    /// A first line is longer than this many bytes, and begins as no request does.
+    NoRequest { max: usize },
     /// It is longer than the limit, which is this many bytes.
     TooLong { max: usize },
     /// There is no such request.
@@ -72,6 +78,19 @@ impl fmt::Display for Problem {
             Self::Missing { field, wanted } => {
                 write!(f, "field '{field}' is missing: it must be {wanted}")
             }
+            Self::Foreign => f.write_str(
+                "the first line begins with a control character, so this is another protocol (TLS? \
+                 There is no encryption here): the connection is closed, nothing was carried out",
+            ),
+            Self::Http => f.write_str(
+                "this is a request of HTTP, and here JSON lines are spoken: the connection is \
+                 closed, nothing was carried out (HTTP has an address of its own: --http)",
+            ),
+            Self::NoRequest { max } => write!(
+                f,
+                "the first line is longer than {max} bytes (--max-request) and begins as no \
+                 request does: the connection is closed, nothing was carried out"
+            ),
             Self::NotAnObject(error) => write!(f, "the line {error}"),
             Self::TooLong { max } => {
                 write!(f, "the line is longer than {max} bytes (--max-request) and was skipped")

@@ -11,6 +11,11 @@
 //!     +------------------> Failed: what follows is passed over
 //! ```
 //!
+//! A web page can make a browser send an HTTP request here, with a body of the page's choice, and
+//! `POST` begins like a pop from a queue whose name is 20,307 bytes long. So a connection whose
+//! first request can be read as the beginning of one of HTTP, too, has failed: that is one about a
+//! queue whose name is 8 KB long or longer.
+//!
 //! Invariants:
 //! - at most one take stands at a time, and only with a credit; a further one that is owed is
 //!   submitted before the next request is taken, so packets that come one by one are delivered in
@@ -39,6 +44,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::core::Trouble;
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::reply::Reply;
+use crate::wire::http::may_begin_request;
 use crate::wire::packets::{self, Framed, Request};
 
 /// What a standing take costs besides its queues, in the same measure.
@@ -70,6 +76,8 @@ pub struct Session {
     /// other request is taken.
     change: Option<u32>,
     state: State,
+    /// Something else than credits has been asked for.
+    known: bool,
 }
 
 impl Session {
@@ -92,8 +100,17 @@ impl Session {
         if self.owes_command() {
             return self.stand(shared, out);
         }
+        let start = input.unread();
         match packets::next(input) {
             Framed::Incomplete => Step::Hungry,
+            Framed::Request(request) if !self.known && request != Request::Ready => {
+                let whole = &start[..start.len() - input.unread().len()];
+                if may_begin_request(whole) {
+                    return self.fail(Trouble::OtherProtocol);
+                }
+                self.known = true;
+                self.handle_request(request, shared, out)
+            }
             Framed::Request(request) => self.handle_request(request, shared, out),
             Framed::Unknown(byte) => self.fail(Trouble::UnknownRequest(byte)),
         }

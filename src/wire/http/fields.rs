@@ -17,7 +17,9 @@ pub(super) struct Fields<'a> {
     pub(super) close: bool,
     /// `Connection: keep-alive`
     pub(super) keep_alive: bool,
-    pub(super) host: bool,
+    pub(super) host: Option<&'a [u8]>,
+    pub(super) origin: Option<&'a [u8]>,
+    pub(super) fetch_site: Option<&'a [u8]>,
     pub(super) expect: Expect,
     pub(super) content_type: Option<&'a [u8]>,
     pub(super) accept: Option<&'a [u8]>,
@@ -42,18 +44,24 @@ impl<'a> Fields<'a> {
         // Most names are told apart by their lengths.
         match name.len() {
             4 if is(name, "host") => {
-                if std::mem::replace(&mut self.host, true) {
-                    return Err(Fault::bad("there are two Host fields"));
-                }
+                once(&mut self.host, value, "there are two Host fields")?;
                 if !value.iter().all(u8::is_ascii_graphic) {
                     return Err(Fault::bad("the Host field names no host"));
                 }
             }
+            6 if is(name, "origin") => {
+                return once(&mut self.origin, value, "there are two Origin fields");
+            }
             6 if is(name, "expect") => self.note_expectation(value),
             6 if is(name, "accept") => self.accept = Some(value),
-            9 if is(name, "worker-id") => return self.note_worker(value),
+            9 if is(name, "worker-id") => {
+                return once(&mut self.worker_id, value, "there are two Worker-Id fields");
+            }
             10 if is(name, "connection") => self.note_options(value),
             12 if is(name, "content-type") => self.content_type = Some(value),
+            14 if is(name, "sec-fetch-site") => {
+                return once(&mut self.fetch_site, value, "there are two Sec-Fetch-Site fields");
+            }
             14 if is(name, "content-length") => return self.note_length(value),
             16 if is(name, "content-encoding") => {
                 self.coded |= !value.eq_ignore_ascii_case(b"identity") && !value.is_empty();
@@ -62,13 +70,6 @@ impl<'a> Fields<'a> {
             _ => {}
         }
         Ok(())
-    }
-
-    fn note_worker(&mut self, value: &'a [u8]) -> Result<(), Fault> {
-        match self.worker_id.replace(value) {
-            None => Ok(()),
-            Some(_) => Err(Fault::bad("there are two Worker-Id fields")),
-        }
     }
 
     fn note_expectation(&mut self, value: &[u8]) {
@@ -110,6 +111,18 @@ impl<'a> Fields<'a> {
     /// How the body is framed, if anything says so.
     pub(super) fn framing(&self) -> Option<Framing> {
         if self.chunked { Some(Framing::Chunked) } else { self.length.map(Framing::Length) }
+    }
+}
+
+/// Notes the value of a field that there is only one of.
+fn once<'a>(
+    place: &mut Option<&'a [u8]>,
+    value: &'a [u8],
+    twice: &'static str,
+) -> Result<(), Fault> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Fault::bad(twice)),
     }
 }
 

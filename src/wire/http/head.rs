@@ -44,6 +44,12 @@ pub struct RequestHead<'a> {
     pub keep_alive: bool,
     /// What the client waits for.
     pub expect: Expect,
+    /// Which server the client means, as it was written: printable ASCII.
+    pub host: Option<&'a [u8]>,
+    /// On whose behalf a browser asks.
+    pub origin: Option<&'a [u8]>,
+    /// How a browser says that the one who asks is related to this server.
+    pub fetch_site: Option<&'a [u8]>,
     /// What the body is said to be.
     pub content_type: Option<&'a [u8]>,
     /// What the client would like to get.
@@ -96,7 +102,7 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
     }
     let version = version(request.version);
     let fields = Fields::read(request.headers)?;
-    if version == Version::Http11 && !fields.host {
+    if version == Version::Http11 && fields.host.is_none() {
         return Err(Fault::bad("there is no Host field"));
     }
     if version == Version::Http10 && fields.chunked {
@@ -109,6 +115,9 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
         framing: fields.framing(),
         keep_alive: stays(version, &fields),
         expect: if version == Version::Http11 { fields.expect } else { Expect::Nothing },
+        host: fields.host,
+        origin: fields.origin,
+        fetch_site: fields.fetch_site,
         content_type: fields.content_type,
         accept: fields.accept,
         worker_id: fields.worker_id,

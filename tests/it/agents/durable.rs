@@ -163,7 +163,7 @@ impl World {
             from_json(body.to_string().as_bytes(), &mut packed).unwrap();
         }
         let mut head =
-            format!("{what} HTTP/1.1\r\nHost: m\r\nContent-Length: {}\r\n", packed.len());
+            format!("{what} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n", packed.len());
         if let Some(worker) = worker {
             write!(head, "Worker-Id: {worker}\r\n").unwrap();
         }

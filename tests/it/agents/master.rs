@@ -29,7 +29,7 @@ pub(crate) fn try_ask(
     if !body.is_null() {
         from_json(body.to_string().as_bytes(), &mut packed).unwrap();
     }
-    let mut head = format!("{what} HTTP/1.1\r\nHost: m\r\nConnection: close\r\n");
+    let mut head = format!("{what} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     write!(head, "Content-Length: {}\r\n", packed.len()).unwrap();
     if let Some(worker) = worker {
         write!(head, "Worker-Id: {worker}\r\n").unwrap();

@@ -117,7 +117,7 @@ impl Form {
         if self.method == "GET" && dice.percent(10) {
             (self.method, manner.to_head) = ("HEAD", true);
         }
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: door\r\n", self.method, self.path);
+        let mut head = format!("{} {} HTTP/1.1\r\nHost: localhost\r\n", self.method, self.path);
         if dice.percent(20) {
             head.push_str("User-Agent: a client, of this door\r\naccept: */*\r\n");
         }
@@ -171,10 +171,10 @@ const WRONG: [Wrong; 10] = [
 
 /// Heads behind which nothing can be understood.
 const FATAL: [(&str, u16); 3] = [
-    ("POST /api/v0/job/create HTTP/1.1\r\nHost: h\r\nContent-Length: 900000\r\n\r\n", 413),
-    ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+    ("POST /api/v0/job/create HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n", 413),
+    ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
     (
-        "POST /api/v0/job/create HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\
+        "POST /api/v0/job/create HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\
          Transfer-Encoding: chunked\r\n\r\n",
         400,
     ),
@@ -203,7 +203,7 @@ impl Form {
             Some(body) => format!("Content-Length: {}\r\n", body.len()),
             None => String::new(),
         };
-        let first = format!("{} {} HTTP/1.1\r\nHost: door\r\n", self.method, self.path);
+        let first = format!("{} {} HTTP/1.1\r\nHost: localhost\r\n", self.method, self.path);
         let head = format!("{first}{close}{length}\r\n");
         let (head_len, close) = (head.len(), !close.is_empty());
         let manner = Manner { head: head_len, close, ..Manner::default() };

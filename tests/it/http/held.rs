@@ -77,13 +77,14 @@ fn a_poll_is_answered_though_its_client_has_stopped_sending() {
     let job = "\u{82}\u{a4}name\u{a1}a\u{a8}argument\u{1}";
     let bytes: Vec<u8> = job.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
     let pusher = shop.server.handle_open(Door::Http, NOW).unwrap();
-    let head = format!("POST /job HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", bytes.len());
+    let head =
+        format!("POST /job HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", bytes.len());
     shop.server.handle_input(pusher, &[head.as_bytes(), &bytes].concat(), NOW);
     shop.pass();
     assert!(shop.heard(pusher).starts_with("HTTP/1.1 201 "), "{}", shop.heard(pusher));
-    let poll = "GET /job/1/polling?timeout=5 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let poll = "GET /job/1/polling?timeout=5 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let poller = shop.say(Door::Http, poll);
-    shop.say(Door::Http, "DELETE /job/1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    shop.say(Door::Http, "DELETE /job/1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     shop.end_of_input(poller);
     let answer = shop.take(poller);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\u{fffd}"), "{answer}");

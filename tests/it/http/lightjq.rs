@@ -26,7 +26,7 @@ impl Peer {
         }
         let length = bytes.len();
         let head = format!(
-            "{line} HTTP/1.1\r\nHost: x\r\n{fields}Content-Type: application/msgpack\r\n\
+            "{line} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Type: application/msgpack\r\n\
              Content-Length: {length}\r\n\r\n"
         );
         self.0.send_bytes(&[head.as_bytes(), &bytes].concat());

@@ -91,10 +91,10 @@ fn ids(body: &[u8]) -> Vec<u64> {
 fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
     let mut world = World::full();
     let reader = world.open(Door::Http);
-    let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: x\r\n\r\n";
+    let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n";
     world.ask(reader, list);
     // Behind it another request, which waits.
-    world.ask(reader, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    world.ask(reader, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut answer = Vec::new();
     while answer.is_empty() {
         answer.extend(world.pass(reader, 10_000));
@@ -125,7 +125,8 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
 fn all_about_many_jobs_comes_in_pieces_too() {
     let mut world = World::with(FOUND_AT_ONCE, 1000);
     let reader = world.open(Door::Http);
-    let query = "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n";
+    let query =
+        "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
     world.ask(reader, &format!("{query}{{}}"));
     let mut answer = Vec::new();
     loop {
@@ -145,7 +146,7 @@ fn all_about_many_jobs_comes_in_pieces_too() {
 fn who_reads_nothing_of_a_long_answer_is_cut_off() {
     let mut world = World::full();
     let reader = world.open(Door::Http);
-    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: x\r\n\r\n");
+    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for _ in 0..1000 {
         world.pass(reader, 0);
     }

@@ -188,7 +188,7 @@ impl Worker {
     pub(super) fn connect(&self) -> Caller {
         let stream = TcpStream::connect(self.process.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Caller(stream)
+        Caller { stream, fields: "" }
     }
 
     /// Hands it a job, with its argument as JSON; the status and what it says is wrong.
@@ -203,7 +203,11 @@ impl Worker {
 }
 
 /// A connection to a worker.
-pub(super) struct Caller(TcpStream);
+pub(super) struct Caller {
+    stream: TcpStream,
+    /// What else stands in the heads of requests.
+    pub(super) fields: &'static str,
+}
 
 impl Caller {
     pub(super) fn hand(
@@ -224,11 +228,13 @@ impl Caller {
     /// Sends a request and takes the answer.
     pub(super) fn ask(&mut self, what: &str, body: &[u8]) -> (u16, String) {
         let length = body.len();
-        let head = format!("{what} HTTP/1.1\r\nHost: w\r\nContent-Length: {length}\r\n\r\n");
-        self.0.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let fields = self.fields;
+        let head =
+            format!("{what} HTTP/1.1\r\nHost: w\r\n{fields}Content-Length: {length}\r\n\r\n");
+        self.stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
         let mut bytes = Vec::new();
         loop {
-            assert!(read_on(&mut self.0, &mut bytes), "the worker closes");
+            assert!(read_on(&mut self.stream, &mut bytes), "the worker closes");
             let mut input = Input::new(&bytes);
             let Some(head) = next_response(&mut input, false).unwrap() else { continue };
             let Some(body) = whole(head.framing, input) else { continue };

@@ -60,6 +60,22 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn a_web_page_has_no_command_run() {
+    let master = Master::start();
+    let worker = master.worker(&[], "cat");
+    master.hear("POST /worker");
+    let mut caller = worker.connect();
+    for field in ["Origin: http://localhost:1\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
+        caller.fields = field;
+        let (status, why) = caller.hand(1, "shout", "1", None);
+        assert_eq!((status, &*why), (403, "a web page has made a browser send this"));
+    }
+    caller.fields = "";
+    assert_eq!(caller.hand(2, "shout", "2", None).0, 202);
+    assert_eq!(master.report().job, 2, "only what the master has sent was begun");
+}
+
+#[test]
 fn a_worker_waits_for_its_master() {
     // Whoever has the port does not listen yet.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

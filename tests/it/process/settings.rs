@@ -1,6 +1,6 @@
 //! Flags, then `JOBCENTRE_*` variables, then the file; what is wrong is named where it stands.
 
-use crate::support::{Program, Server, plain_command};
+use crate::support::{Client, Program, Server, plain_command};
 use std::path::PathBuf;
 
 /// A configuration file that is gone at the end of the test.
@@ -107,6 +107,32 @@ fn every_door_has_its_own_setting() {
     assert_eq!(server.address, server.address_of("pinpriq"));
 }
 
+#[test]
+fn a_name_of_the_host_may_come_from_every_source() {
+    let file = "listen = ':0'\nlog-format = 'json'\nhttp-name = ['a.example', 'b.example']\n";
+    let file = File::new("http-name", file);
+    let statuses = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = plain_command(Program::PATH);
+        command.args(["serve", "--http", ":0", "--config", file.path()]).args(flags);
+        let server = Server::spawn({
+            command.envs(variables.iter().copied());
+            command
+        });
+        ["a.example:80", "B.example", "c.example", "d.example", "localhost"].map(|host| {
+            let mut client = Client::connect(server.address_of("http"));
+            let head = format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close");
+            client.send_bytes(format!("{head}\r\n\r\n").as_bytes());
+            let answer = client.receive_all();
+            answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+        })
+    };
+    assert_eq!(statuses(&[], &[]), [200, 200, 421, 421, 200]);
+    let variable = [("JOBCENTRE_HTTP_NAME", "c.example,d.example")];
+    assert_eq!(statuses(&[], &variable), [421, 421, 200, 200, 200]);
+    let flags = ["--http-name", "a.example", "--http-name", "d.example"];
+    assert_eq!(statuses(&flags, &variable), [200, 421, 421, 200, 200]);
+}
+
 /// Runs `serve`, which must fail as wrong usage; returns what it says.
 fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     let arguments = [&["serve"], flags].concat();
@@ -116,10 +142,11 @@ fn complaint(flags: &[&str], variables: &[(&str, &str)]) -> String {
     text
 }
 
-const WRONG: [(&str, &[&str]); 10] = [
+const WRONG: [(&str, &[&str]); 11] = [
     ("listen", &["11400", "", "nowhere", "127.0.0.1:99999", ":x"]),
     ("pinpriq", &["11401", "", "on", ":70000"]),
     ("http", &["11480", "", "on", ":70000"]),
+    ("http-name", &["http://h", "h:80", "[::1]", "*.h", "a,b:c", ""]),
     ("fsync", &["sometimes", "50", "", "0ms", "2h"]),
     ("max-request", &["63", "0", "-1", "1MB", "x", "", "2GiB"]),
     ("max-clients", &["0", "-1", "1.5", "many", "", "10000001"]),

@@ -179,14 +179,15 @@ impl Author {
                 (BAD[bad].0.to_vec(), Request::Bad(self.bad[bad].clone()))
             }
             _ => {
-                // Around the limit; a line that is not too long is then still not JSON.
+                // Around the limit; a line that is not too long is then still not JSON, and not the
+                // beginning of another protocol either.
                 let max = profile.settings.max_request;
                 let length = dice.between(max - 2, max + 3).max(1);
-                let line = vec![b'x'; if dice.percent(10) { 70_000 } else { length }];
-                (line, Request::Bad(error_of(b"x", profile.settings)))
+                let line = vec![b']'; if dice.percent(10) { 70_000 } else { length }];
+                (line, Request::Bad(error_of(b"]", profile.settings)))
             }
         };
-        let crlf = dice.percent(if line.starts_with(b"x") { 60 } else { 10 });
+        let crlf = dice.percent(if line.starts_with(b"]") { 60 } else { 10 });
         line.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
         (line, request)
     }

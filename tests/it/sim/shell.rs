@@ -270,6 +270,7 @@ impl Shell {
             Trouble::UnknownRequest(_) => "a byte began no request",
             Trouble::PutLost
             | Trouble::TooManySubscriptions
+            | Trouble::OtherProtocol
             | Trouble::WorkerDropped(_)
             | Trouble::ClientsRefused(_)
             | Trouble::Remark(_) => {

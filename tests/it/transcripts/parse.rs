@@ -146,7 +146,7 @@ fn packed_request(text: &str) -> Option<What> {
         Some(rest) => rest.split_once(' ').unwrap_or((rest, "")),
         None => ("", rest),
     };
-    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     if !worker.is_empty() {
         head.extend(["Worker-Id: ", worker, "\r\n"]);
     }
@@ -165,7 +165,7 @@ fn step_in_requests(text: &str) -> Option<What> {
     if let Some(request) = text.strip_prefix("? ") {
         let mut words = request.splitn(3, ' ');
         let (method, target) = (words.next()?, words.next()?);
-        let head = format!("{method} {target} HTTP/1.1\r\nHost: x\r\n");
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
         let bytes = match words.next() {
             Some(body) => format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
             None => format!("{head}\r\n"),
@@ -360,19 +360,19 @@ fn a_client_speaks_in_requests() {
         other => panic!("{other:?}"),
     };
     assert_eq!([sent(0), sent(1)], ["a\r\n", "b"]);
-    assert_eq!(sent(2), "PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{} {}");
-    assert_eq!(sent(3), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(sent(2), "PUT /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n{} {}");
+    assert_eq!(sent(3), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let received = |number: usize| format!("{:?}", steps[number].what);
     assert_eq!(received(4), format!("Receive(Bytes({:?}))", b"c\r\n"));
     assert_eq!(received(5), "Receive(Answer(200, \"d e\"))");
     assert_eq!(received(6), "Receive(Answer(204, \"\"))");
     let steps = parse("! door http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
     let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
-    let head = "POST /x HTTP/1.1\r\nHost: x\r\nWorker-Id: 7\r\nContent-Type: \
+    let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nWorker-Id: 7\r\nContent-Type: \
                 application/msgpack\r\nContent-Length: 2\r\n\r\n";
     assert_eq!(*bytes, [head.as_bytes(), b"\x91\x01"].concat());
     let What::Send { bytes, last: false } = &steps[1].what else { panic!("it is sent") };
-    assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(format!("{:?}", steps[2].what), "Receive(Packed(201, \"{}\"))");
     for wrong in ["H? GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
         parse(&format!("! door http H\n{wrong}")).unwrap_err();

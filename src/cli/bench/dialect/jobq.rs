@@ -11,8 +11,8 @@ use crate::wire::json::push_number;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-const HOST: &str = " HTTP/1.1\r\nHost: jobcentre\r\n";
-const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: jobcentre\r\n\r\n";
+const HOST: &str = " HTTP/1.1\r\nHost: localhost\r\n";
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The body of a put is this, the job's text and that. All jobs have the same state.
 const BEFORE_PAYLOAD: &[u8] = b"{\"payload\":";

@@ -16,6 +16,7 @@ pub(super) use ask::{Ask, Request, Scratch, ask};
 pub(super) use schema::{describe, error, parameters, webhook};
 
 use super::answer::{JSON, MSGPACK, Problem};
+use super::media::{essence, is_json, is_packed};
 use crate::base::limits::POLLING_DEFAULT;
 use crate::model::work::WorkerId;
 use crate::wire::http::RequestHead;
@@ -68,26 +69,6 @@ pub(super) const WORKER_FIELD: &str = "worker-id";
 /// The parameter of the target that says how long to wait.
 pub(super) const WAIT_PARAMETER: &str = "timeout";
 
-/// Media types that bodies in MessagePack may have: it has been called by all these names, and the
-/// last two are what clients say that were not told.
-const PACKED: [&str; 5] = [
-    MSGPACK,
-    "application/x-msgpack",
-    "application/vnd.msgpack",
-    "application/octet-stream",
-    "application/x-www-form-urlencoded",
-];
-
-/// A media type without its parameters.
-fn essence(field: &[u8]) -> &[u8] {
-    field.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
-}
-
-fn is_json(essence: &[u8]) -> bool {
-    let suffix = essence.len().checked_sub(5).map_or(essence, |start| &essence[start..]);
-    essence.eq_ignore_ascii_case(JSON.as_bytes()) || suffix.eq_ignore_ascii_case(b"+json")
-}
-
 /// The media type of the answer: MessagePack, unless a constraint is spoken of in JSON or asked for
 /// as such.
 pub(super) fn kind(operation: Operation, head: &RequestHead<'_>) -> &'static str {
@@ -98,10 +79,6 @@ pub(super) fn kind(operation: Operation, head: &RequestHead<'_>) -> &'static str
         kinds.find(|kind| is_json(kind) || is_packed(kind)).is_some_and(is_json)
     });
     if operation.speaks_json() && (said || wanted) { JSON } else { MSGPACK }
-}
-
-fn is_packed(essence: &[u8]) -> bool {
-    PACKED.iter().any(|known| essence.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// Reads what the head of a request says to an operation.

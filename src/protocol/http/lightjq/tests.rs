@@ -21,7 +21,8 @@ struct Client {
 
 fn request(line: &str, fields: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let head = format!("{line} HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: {length}\r\n\r\n");
+    let head =
+        format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {length}\r\n\r\n");
     [head.as_bytes(), body].concat()
 }
 

@@ -80,7 +80,7 @@ fn request(route: &Route, more: &str, body: &[u8]) -> Vec<u8> {
     let (verb, target, own) = (verb(route).to_uppercase(), target(route), fields(route));
     let length = body.len();
     let mut bytes = format!(
-        "{verb} {target} HTTP/1.1\r\nHost: h\r\n{own}{more}Content-Length: {length}\r\n\r\n"
+        "{verb} {target} HTTP/1.1\r\nHost: localhost\r\n{own}{more}Content-Length: {length}\r\n\r\n"
     )
     .into_bytes();
     bytes.extend_from_slice(body);
@@ -113,8 +113,9 @@ pub(super) fn requests(route: &Route) -> Vec<Vec<u8>> {
 pub(super) fn faults(route: &Route) -> Vec<String> {
     let Some(operation) = of(route) else { return Vec::new() };
     let (verb, target) = (verb(route).to_uppercase(), target(route));
-    let with =
-        |target: &str, fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+    let with = |target: &str, fields: &str| {
+        format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
+    };
     let mut faults = Vec::new();
     if operation.names_worker() {
         faults.push(with(&target, "Content-Length: 0\r\n"));

@@ -182,7 +182,7 @@ fn request(route: &Route, body: &str) -> String {
         String::new()
     };
     let body = if route.method == Method::Post { body } else { "" };
-    format!("{verb} {} HTTP/1.1\r\nHost: h\r\n{framing}\r\n{body}", target(route))
+    format!("{verb} {} HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n{body}", target(route))
 }
 
 /// A conversation: what a session writes about `bytes` if the engine gives reply number `choice`.
@@ -240,16 +240,17 @@ fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
 fn faults(route: &Route) -> Vec<Vec<u8>> {
     let (verb, target) = (verb(route).to_uppercase(), target(route));
     let own = packed::fields(route);
-    let with = |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: h\r\n{own}{fields}\r\n");
+    let with =
+        |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n{own}{fields}\r\n");
     let mut bytes = vec![
         with("Transfer-Encoding: chunked\r\n") + "zz\r\n",
         with("Transfer-Encoding: gzip\r\n"),
         with("Content-Length: 5\r\n") + "{",
         with("Content-Length: 99999999\r\n"),
-        format!("{verb} {target}?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(9_000)),
+        format!("{verb} {target}?{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(9_000)),
         with("Expect: more\r\nContent-Length: 0\r\n"),
         with(&"A: b\r\n".repeat(100)),
-        format!("{verb} {target} HTTP/2.0\r\nHost: h\r\n\r\n"),
+        format!("{verb} {target} HTTP/2.0\r\nHost: localhost\r\n\r\n"),
         format!("{verb} {target} HTTP/1.1\r\n"),
         format!("{verb} {target} HTTP/1.1\r\n\r\n"),
     ];

@@ -144,7 +144,7 @@ impl Session {
                 return self.give_up(fault, shared, out);
             }
         };
-        let (verdict, kind) = judge(&head, &mut shared.http.queue);
+        let (verdict, kind) = judge(&head, &shared.http_names, &mut shared.http.queue);
         self.manner = Manner {
             close: !head.keep_alive,
             version: head.version,

@@ -1,0 +1,262 @@
+//! Who may ask. A browser carries out what any web page tells it to, so a page of another site can
+//! send requests to a server that only this machine can reach. Rules, for every path, in this
+//! order:
+//!
+//! 1. the host that the client means is an address in numbers, `localhost`, or a name that the
+//!    operator has given (`--http-name`): a page whose name leads to this server all of a sudden
+//!    (DNS rebinding) is not served;
+//! 2. what changes something, or takes something along, is not done for a page of another origin:
+//!    browsers say so in `Sec-Fetch-Site`, or in `Origin`;
+//! 3. a page says in `Content-Type` what its body is (see [`media`](super::media)), so that no page
+//!    gets around asking first.
+//!
+//! Programs send none of these fields, and notice nothing.
+
+use super::answer::{JSON, MSGPACK, Problem};
+use super::media::{self, Said};
+use super::request::reads_body;
+use super::route::{self, Call, Operation};
+use crate::wire::host::{Host, host, is_same};
+use crate::wire::http::{Framing, RequestHead};
+
+/// Whether the request may be answered at all; `takes` says that it takes something along, whatever
+/// its method is.
+///
+/// # Errors
+/// Which rule it breaks.
+pub(super) fn admit(
+    head: &RequestHead<'_>,
+    names: &[Box<str>],
+    takes: bool,
+) -> Result<(), Problem> {
+    // The codec has seen to it that it is ASCII.
+    let said = head.host.map(|host| std::str::from_utf8(host).unwrap_or_default());
+    let meant = route::authority(head.target);
+    for authority in [said, meant].into_iter().flatten() {
+        check_host(authority, names)?;
+    }
+    if takes || !matches!(head.method, "GET" | "HEAD" | "OPTIONS") {
+        check_origin(head, meant.or(said))?;
+    }
+    Ok(())
+}
+
+fn check_host(authority: &str, names: &[Box<str>]) -> Result<(), Problem> {
+    match host(authority) {
+        Some(Host::Address) => Ok(()),
+        Some(Host::Name(name)) if name.eq_ignore_ascii_case("localhost") => Ok(()),
+        Some(Host::Name(name)) if names.iter().any(|known| known.eq_ignore_ascii_case(name)) => {
+            Ok(())
+        }
+        Some(Host::Name(name)) => Err(misdirected(name)),
+        None => Err(no_host(authority)),
+    }
+}
+
+#[cold]
+fn misdirected(name: &str) -> Problem {
+    let why = format!(
+        "the request is for the host '{name}', and this server answers only to addresses in \
+         numbers, to localhost, and to names that it was started with: --http-name {name}"
+    );
+    Problem::new(421, why)
+}
+
+#[cold]
+fn no_host(authority: &str) -> Problem {
+    let shown: String = authority.chars().take(80).collect();
+    let why = format!(
+        "the request is for '{shown}', which is no HOST or HOST:PORT: the host must be an address \
+         in numbers, localhost, or a name given by --http-name"
+    );
+    Problem::new(421, why)
+}
+
+fn check_origin(head: &RequestHead<'_>, authority: Option<&str>) -> Result<(), Problem> {
+    if let Some(site) = head.fetch_site {
+        return match site {
+            b"same-origin" | b"none" => Ok(()),
+            other => Err(foreign("Sec-Fetch-Site", other)),
+        };
+    }
+    match head.origin {
+        Some(origin) if !authority.is_some_and(|own| is_own(origin, own)) => {
+            Err(foreign("Origin", origin))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether this is the origin of what this server serves itself.
+fn is_own(origin: &[u8], authority: &str) -> bool {
+    let origin = std::str::from_utf8(origin).ok();
+    origin.and_then(|origin| origin.split_once("://")).is_some_and(|(scheme, own)| {
+        is_same(own, authority, if scheme == "https" { "443" } else { "80" })
+    })
+}
+
+/// Whether a page says what the body is that it sends for this.
+///
+/// # Errors
+/// What it has to say.
+pub(super) fn check_type(head: &RequestHead<'_>, call: &Call) -> Result<(), Problem> {
+    let empty = matches!(head.framing, None | Some(Framing::Length(0)));
+    if head.origin.is_none() || empty || !reads_body(call) {
+        return Ok(());
+    }
+    let packed = matches!(call.operation, Operation::LightJq(_));
+    match media::said(head.content_type) {
+        Said::Json => Ok(()),
+        Said::Packed if packed => Ok(()),
+        _ => Err(untold(packed)),
+    }
+}
+
+#[cold]
+fn untold(packed: bool) -> Problem {
+    let or_packed = if packed { format!(" or {MSGPACK}") } else { String::new() };
+    let why = format!(
+        "the request comes from a web page (it has an Origin), so it must say what its body is: \
+         Content-Type {JSON}{or_packed}"
+    );
+    Problem::new(415, why)
+}
+
+#[cold]
+fn foreign(field: &str, value: &[u8]) -> Problem {
+    let value = String::from_utf8_lossy(value);
+    let shown: String = value.chars().take(80).collect();
+    let why = format!(
+        "a web page of another origin has made a browser send this ({field}: {shown}): nothing was \
+         done, and its answers are for pages of this server and for programs"
+    );
+    Problem::new(403, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::buf::Input;
+    use crate::wire::http::next_request;
+
+    fn status(line: &str, fields: &str, takes: bool) -> u16 {
+        let text = format!("{line}\r\n{fields}\r\n\r\n");
+        let mut input = Input::new(text.as_bytes());
+        let head = match next_request(&mut input) {
+            Ok(head) => head.expect("a whole head"),
+            Err(fault) => return fault.status,
+        };
+        admit(&head, &["Jobs.example".into(), "h".into()], takes).map_or_else(|p| p.status, |()| 0)
+    }
+
+    fn get(host: &str) -> u16 {
+        status("GET / HTTP/1.1", &format!("Host: {host}"), false)
+    }
+
+    #[test]
+    fn a_host_is_an_address_localhost_or_a_name_that_was_given() {
+        for host in [
+            "127.0.0.1:11480",
+            "192.168.1.7",
+            "[::1]:11480",
+            "localhost",
+            "LOCALHOST:7",
+            "jobs.EXAMPLE:80",
+            "h",
+        ] {
+            assert_eq!(get(host), 0, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.",
+            "x.localhost",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.1.",
+            "0x7f.1",
+            "2130706433",
+            "127.1",
+            "u@localhost",
+            "localhost:x",
+            "localhost:65536",
+            "jobs.example.",
+            "x.jobs.example",
+            "",
+        ] {
+            assert_eq!(get(host), 421, "{host}");
+        }
+        assert_eq!(get("localhost\r\nHost: localhost"), 400);
+        assert_eq!(status("GET / HTTP/1.1", "X: y", false), 400);
+    }
+
+    #[test]
+    fn http_1_0_may_name_no_host_and_no_foreign_one() {
+        assert_eq!(status("GET / HTTP/1.0", "X: y", false), 0);
+        assert_eq!(status("POST / HTTP/1.0", "X: y", false), 0);
+        assert_eq!(status("POST / HTTP/1.0", "Origin: http://localhost", false), 403);
+        assert_eq!(status("GET / HTTP/1.0", "Host: evil.example", false), 421);
+    }
+
+    #[test]
+    fn a_target_with_a_host_is_for_that_host() {
+        let get = |target: &str| {
+            let line = format!("GET {target} HTTP/1.1");
+            status(&line, "Host: localhost", false)
+        };
+        assert_eq!(get("http://127.0.0.1:1/x"), 0);
+        assert_eq!(get("HTTP://h?x"), 0);
+        for target in
+            ["http://evil.example/", "https://u@localhost/", "http://", "http:///x", "http://a:x"]
+        {
+            assert_eq!(get(target), 421, "{target}");
+        }
+        let post = |target: &str, origin: &str| {
+            let fields = format!("Host: localhost:1\r\nOrigin: {origin}");
+            status(&format!("POST {target} HTTP/1.1"), &fields, false)
+        };
+        assert_eq!(post("http://localhost:2/", "http://localhost:2"), 0);
+        assert_eq!(post("http://localhost:2/", "http://localhost:1"), 403);
+    }
+
+    #[test]
+    fn pages_of_other_origins_change_nothing() {
+        let ask = |method: &str, fields: &str, takes: bool| {
+            let fields = format!("Host: localhost:11480\r\n{fields}");
+            status(&format!("{method} / HTTP/1.1"), &fields, takes)
+        };
+        for (fields, expected) in [
+            ("X: y", 0),
+            ("Sec-Fetch-Site: none", 0),
+            ("Sec-Fetch-Site: same-origin", 0),
+            ("Sec-Fetch-Site: same-origin\r\nOrigin: null", 0),
+            ("Sec-Fetch-Site: same-site", 403),
+            ("sec-fetch-site: cross-site", 403),
+            ("Sec-Fetch-Site: cross-site\r\nOrigin: http://localhost:11480", 403),
+            ("Sec-Fetch-Site:", 403),
+            ("Sec-Fetch-Site: x", 403),
+            ("Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: none", 400),
+            ("Origin: http://localhost:11480", 0),
+            ("Origin: http://LocalHost:11480", 0),
+            ("Origin: http://localhost", 403),
+            ("Origin: http://localhost:80", 403),
+            ("Origin: http://127.0.0.1:11480", 403),
+            ("Origin: http://evil.example", 403),
+            ("Origin: null", 403),
+            ("Origin:", 403),
+            ("Origin: localhost:11480", 403),
+            ("Origin: http://localhost:11480\r\nOrigin: http://localhost:11480", 400),
+        ] {
+            for method in ["POST", "PUT", "DELETE", "PATCH", "get"] {
+                assert_eq!(ask(method, fields, false), expected, "{method} {fields}");
+            }
+            assert_eq!(ask("GET", fields, true), expected, "{fields}");
+            if expected != 400 {
+                for method in ["GET", "HEAD", "OPTIONS"] {
+                    assert_eq!(ask(method, fields, false), 0, "{method} {fields}");
+                }
+            }
+        }
+        let fields = "Host: h\r\nOrigin: https://h:443";
+        assert_eq!(status("POST / HTTP/1.1", fields, false), 0);
+    }
+}
