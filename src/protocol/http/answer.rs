@@ -1,6 +1,7 @@
 //! Writing answers: heads with what every answer has, and errors.
 
 use super::Date;
+use super::index::{FIELDS, HTML};
 use super::lightjq::messages;
 use crate::base::time::Wall;
 use crate::wire::http::{push_field, push_field_number, push_status_line};
@@ -69,6 +70,11 @@ pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut 
     }
     if head.extent != Extent::None {
         push_field(out, "Content-Type", head.kind.as_bytes());
+    }
+    if head.kind == HTML {
+        for (name, value) in FIELDS {
+            push_field(out, name, value.as_bytes());
+        }
     }
     match head.extent {
         Extent::None | Extent::Close => {}

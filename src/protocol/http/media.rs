@@ -36,20 +36,94 @@ pub(super) fn said(content_type: Option<&[u8]>) -> Said {
     }
 }
 
+/// Which of JSON and MessagePack an `Accept` names, the one that it likes better; of two that it
+/// likes the same, the first. Nothing if it names neither.
+pub(super) fn wanted(accept: &[u8]) -> Option<&'static str> {
+    let mut best: Option<(u16, &'static str)> = None;
+    for range in accept.split(|&byte| byte == b',') {
+        let kind = match said(Some(range)) {
+            Said::Json => JSON,
+            Said::Packed => MSGPACK,
+            Said::Nothing | Said::Other => continue,
+        };
+        let quality = quality(range);
+        if quality > 0 && best.is_none_or(|(other, _)| quality > other) {
+            best = Some((quality, kind));
+        }
+    }
+    best.map(|(_, kind)| kind)
+}
+
+/// The `q` of a range, in thousandths; what is none is as good as the whole.
+fn quality(range: &[u8]) -> u16 {
+    const WHOLE: u16 = 1000;
+    let mut parameters = range.split(|&byte| byte == b';').skip(1).map(<[u8]>::trim_ascii);
+    let value = parameters.find_map(|text| match text {
+        [b'q' | b'Q', b'=', value @ ..] => std::str::from_utf8(value).ok(),
+        _ => None,
+    });
+    let Some((ones, rest)) = value.map(|value| value.split_once('.').unwrap_or((value, ""))) else {
+        return WHOLE;
+    };
+    let plain = ones == "0" && rest.len() <= 3 && rest.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { format!("{rest:0<3}").parse().unwrap_or(WHOLE) } else { WHOLE }
+}
+
 /// A media type without its parameters.
-pub(super) fn essence(field: &[u8]) -> &[u8] {
+fn essence(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-pub(super) fn is_json(essence: &[u8]) -> bool {
+fn is_json(essence: &[u8]) -> bool {
     let suffix = essence.len().checked_sub(5).map_or(essence, |start| &essence[start..]);
     is(essence, JSON) || is(suffix, "+json")
 }
 
-pub(super) fn is_packed(essence: &[u8]) -> bool {
-    PACKED.iter().chain(&VAGUE).any(|known| is(essence, known))
-}
-
 fn is(essence: &[u8], name: &str) -> bool {
     essence.eq_ignore_ascii_case(name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_type_says_what_a_body_is() {
+        for (text, expected) in [
+            ("application/json", Said::Json),
+            ("Application/JSON ; charset=utf-8", Said::Json),
+            ("application/problem+json", Said::Json),
+            ("application/msgpack", Said::Packed),
+            ("application/x-msgpack;v=5", Said::Packed),
+            ("application/vnd.msgpack", Said::Packed),
+            ("application/x-www-form-urlencoded", Said::Nothing),
+            ("application/octet-stream", Said::Nothing),
+            ("", Said::Nothing),
+            ("text/plain", Said::Other),
+            ("json", Said::Other),
+        ] {
+            assert_eq!(said(Some(text.as_bytes())), expected, "{text}");
+        }
+        assert_eq!(said(None), Said::Nothing);
+    }
+
+    #[test]
+    fn an_accept_names_what_is_wanted() {
+        for (text, expected) in [
+            ("application/json", Some(JSON)),
+            ("application/msgpack", Some(MSGPACK)),
+            ("application/msgpack, application/json", Some(MSGPACK)),
+            ("application/msgpack;q=0.5, application/json", Some(JSON)),
+            ("application/json; q=0.9, application/x-msgpack;q=0.91", Some(MSGPACK)),
+            ("application/json;q=0, */*", None),
+            ("application/json;q=0.000", None),
+            ("application/json;q=x", Some(JSON)),
+            ("text/html, application/json;q=0.1, */*;q=0.9", Some(JSON)),
+            ("*/*", None),
+            ("application/*", None),
+            ("", None),
+        ] {
+            assert_eq!(wanted(text.as_bytes()), expected, "{text}");
+        }
+    }
 }

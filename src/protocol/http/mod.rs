@@ -23,6 +23,7 @@ pub mod agent;
 mod answer;
 mod guard;
 mod health;
+mod index;
 mod inquiry;
 mod jobq;
 pub mod lightjq;

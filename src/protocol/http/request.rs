@@ -1,8 +1,9 @@
 //! A request before it is carried out: what its head says is to be done, and its body while that is
 //! on its way.
 
-use super::answer::{JSON, MSGPACK, Problem};
+use super::answer::{JSON, Problem};
 use super::guard;
+use super::index::{self, HTML};
 use super::lightjq;
 use super::route::{self, Call, Miss, Operation, ROUTES};
 use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
@@ -41,10 +42,9 @@ pub(super) fn judge(
 ) -> (Result<Call, Problem>, &'static str) {
     let found = route::find(head.method, head.target, queue);
     let kind = match &found {
-        Ok(Call { operation: Operation::LightJq(operation), .. }) => {
-            lightjq::kind(*operation, head)
-        }
-        Err(_) if route::is_of_lightjq(head.target) => MSGPACK,
+        Ok(Call { operation: Operation::LightJq(_), .. }) => lightjq::kind(head),
+        Err(_) if route::is_of_lightjq(head.target) => lightjq::kind(head),
+        Ok(Call { operation: Operation::Index, .. }) if index::is_for_page(head.accept) => HTML,
         _ => JSON,
     };
     let takes = found.as_ref().is_ok_and(|call| route::takes(call.operation));
@@ -78,6 +78,10 @@ fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
 fn explain(miss: Miss) -> Problem {
     match miss {
         Miss::Bad(why) => Problem::new(400, why),
+        Miss::Slash => {
+            let why = "there is nothing at this path: leave out the slash at its end";
+            Problem::new(404, why)
+        }
         Miss::NotFound => Problem::new(404, "there is nothing at this path"),
         Miss::Method(methods) => {
             let why = format!("this path answers to {methods}");

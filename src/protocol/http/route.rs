@@ -35,6 +35,7 @@ impl Method {
 /// What an operation does is the affair of whoever has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
+    Index,
     Health,
     Metrics,
     OpenApi,
@@ -121,11 +122,12 @@ const WORKER: &[Segment] = &[Is("worker")];
 const CONSTRAINT: &[Segment] = &[Is("constraint"), Constraint];
 
 /// Everything that can be asked. No two rows have method and path in common.
-pub(super) static ROUTES: [Route; 33] = {
+pub(super) static ROUTES: [Route; 34] = {
     use Method::{Delete, Get, Post, Put};
     use jobq::Operation as Jobq;
     use lightjq::Operation as Light;
     [
+        route(Get, &[Is("")], Operation::Index, "index"),
         route(Get, &[Is("health")], Operation::Health, "health"),
         route(Get, &[Is("metrics")], Operation::Metrics, "metrics"),
         route(Get, &[Is("openapi.json")], Operation::OpenApi, "openapi"),
@@ -184,6 +186,8 @@ pub(super) enum Miss {
     Bad(&'static str),
     /// There is nothing at this path.
     NotFound,
+    /// There is nothing at this path, but without the slash at its end there is.
+    Slash,
     /// The path answers to other methods, these.
     Method(String),
     /// The methods that the path answers to were asked for: these.
@@ -222,12 +226,19 @@ pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Ca
             let job = capture(route.path, parts, queue)?;
             Ok(Call { operation: route.operation, job, to_head, details: Details::NONE })
         }
+        None if has_slash_too_many(parts) => Err(Miss::Slash),
         None if !ROUTES.iter().any(|route| fits(&route)) => Err(Miss::NotFound),
         None => {
             let methods = allow(ROUTES.iter().filter(fits));
             Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::Method(methods) })
         }
     }
+}
+
+/// Whether there is something at this path if the slash at its end is left out.
+fn has_slash_too_many(parts: &[&str]) -> bool {
+    let [rest @ .., ""] = parts else { return false };
+    !rest.is_empty() && ROUTES.iter().any(|route| leads_to(route.path, rest))
 }
 
 /// Whether HEAD goes with this row: not where a look takes what it shows along.
@@ -300,7 +311,8 @@ fn leads_to(path: &[Segment], parts: &[&str]) -> bool {
         Is(text) => {
             text == part || (part.contains('%') && percent_decode_str(part).eq(text.bytes()))
         }
-        Queue | Id | Constraint => true,
+        Queue | Constraint => true,
+        Id => !part.is_empty(),
         Job => !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()),
     };
     path.len() == parts.len() && path.iter().zip(parts).all(fits)
@@ -395,11 +407,16 @@ mod tests {
         {
             assert!(matches!(queue(target), Err(Miss::Bad(_))), "{target}");
         }
-        for target in
-            ["/", "/api/v0/queue/q/", "//api/v0/queue/q", "/a/b/c/d/e/f/g/h/i", "*", "http://h"]
-        {
+        for target in ["//api/v0/queue/q", "/a/b/c/d/e/f/g/h/i", "*", "http://h/x"] {
             assert_eq!(queue(target), Err(Miss::NotFound), "{target}");
         }
+        for target in ["/api/v0/queue/q/", "/health/", "//", "/worker/?x", "/api/v0/job/7/"] {
+            assert_eq!(queue(target), Err(Miss::Slash), "{target}");
+        }
+        assert_eq!(found("GET", "/api/v0/queue/"), Err(Miss::Slash));
+        assert_eq!(found("POST", "/job/"), Err(Miss::Slash));
+        assert_eq!(found("GET", "/job//"), Err(Miss::NotFound));
+        assert_eq!(found("GET", "/").map(|(name, ..)| name), Ok("index"));
         assert_eq!(found("HEAD", "/health?"), Ok(("health", "default".to_owned(), 0)));
     }
 
@@ -411,7 +428,8 @@ mod tests {
         for none in ["0", "007", "18446744073709551616", "99999999999999999999999"] {
             assert_eq!(job(none), Ok(0), "{none}");
         }
-        for name in ["", "x", "-1", "1.0", "1e3", "%31", "+1"] {
+        assert_eq!(job(""), Err(Miss::Slash));
+        for name in ["x", "-1", "1.0", "1e3", "%31", "+1"] {
             assert_eq!(job(name), Err(Miss::NotFound), "{name}");
         }
     }

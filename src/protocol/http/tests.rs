@@ -83,9 +83,8 @@ fn words(watch: &Watch<'_>) -> String {
 
 fn request(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
-    format!(
-        "{method} /api/v0/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
+    let fields = format!("Host: localhost\r\nContent-Length: {length}\r\n");
+    format!("{method} /api/v0/{path} HTTP/1.1\r\n{fields}\r\n{body}")
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
 use crate::model::core::Trouble;
 use crate::model::reply::Reply;
-use crate::wire::http::is_request_line;
+use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
 pub(super) use memo::Memo;
@@ -122,10 +122,10 @@ impl Session {
                 return Some(self.send_away(&Problem::Foreign, out));
             } else if end.is_some() && is_request_line(line) {
                 return Some(self.send_away(&Problem::Http, out));
-            } else if end.is_none() && line.len() > max {
+            } else if end.is_none() && line.len() > max && may_begin_request(line) {
                 // What it is stands at its end, which is not kept.
                 return Some(self.send_away(&Problem::NoRequest { max }, out));
-            } else if end.is_none() {
+            } else if end.is_none() && line.len() <= max {
                 input.set_scanned(start.len());
                 return Some(Step::Hungry);
             }

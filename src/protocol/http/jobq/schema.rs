@@ -143,7 +143,8 @@ struct Poll {
     /// Terms that must all hold.
     #[serde(default)]
     query: Vec<Term>,
-    /// `null` if it is missing.
+    /// `null` if it is missing. A query that still matches the job with this state gives it to the
+    /// next poll as well.
     #[serde(default)]
     state: Value,
 }

@@ -1,13 +1,12 @@
 //! What is made of the store's replies.
 
 use super::messages::{
-    Status, write_constraint, write_gone, write_job_accepted, write_worker_accepted,
+    Status, write_constraint, write_gone, write_job_accepted, write_json, write_worker_accepted,
 };
 use super::{Operation, Problem};
 use crate::model::id::JobId;
 use crate::model::reply::{Refusal, Reply};
-use crate::model::work::Constraint;
-use crate::wire::msgpack::{push_json, push_map};
+use crate::wire::msgpack::push_map;
 
 /// An answer that is not an error.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,17 +17,22 @@ pub(in crate::protocol::http) struct Told {
 }
 
 impl Told {
-    fn new(status: u16, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+    /// `write` writes MessagePack.
+    fn new(status: u16, is_json: bool, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut body = Vec::new();
-        write(&mut body);
+        if is_json {
+            write_json(&mut body, write);
+        } else {
+            write(&mut body);
+        }
         Self { status, body }
     }
 
     const NOTHING: Self = Self { status: 204, body: Vec::new() };
 }
 
-/// Writes what is to be answered to a request about `job`, if it names one; about a constraint in
-/// JSON if that is wanted. O(reply).
+/// Writes what is to be answered to a request about `job`, if it names one; in JSON if that is
+/// wanted. O(reply).
 ///
 /// # Errors
 /// What is to be answered as an error.
@@ -39,31 +43,24 @@ pub(in crate::protocol::http) fn told(
     reply: &Reply<'_>,
 ) -> Result<Told, Problem> {
     Ok(match reply {
-        Reply::Put(id) => Told::new(201, |out| write_job_accepted(*id, out)),
-        Reply::Worker(id) => Told::new(201, |out| write_worker_accepted(*id, out)),
-        Reply::Progress(progress) => Told::new(200, |out| Status::of(progress).write(out)),
-        Reply::Gone if operation != Operation::Cancel => Told::new(200, write_gone),
+        Reply::Put(id) => Told::new(201, is_json, |out| write_job_accepted(*id, out)),
+        Reply::Worker(id) => Told::new(201, is_json, |out| write_worker_accepted(*id, out)),
+        Reply::Progress(progress) if is_json => {
+            let mut body = Vec::new();
+            Status::of(progress).write_json(&mut body);
+            Told { status: 200, body }
+        }
+        Reply::Progress(progress) => Told::new(200, false, |out| Status::of(progress).write(out)),
+        Reply::Gone if operation != Operation::Cancel => Told::new(200, is_json, write_gone),
         Reply::Done => Told::NOTHING,
         Reply::Constrained { new } => {
-            let done = |out: &mut Vec<u8>| {
-                if is_json { out.extend_from_slice(b"{}") } else { push_map(out, 0) }
-            };
-            Told::new(if *new { 201 } else { 200 }, done)
+            Told::new(if *new { 201 } else { 200 }, is_json, |out| push_map(out, 0))
         }
         Reply::Constraint(constraint) => {
-            Told::new(200, |out| show_constraint(constraint, is_json, out))
+            Told::new(200, is_json, |out| write_constraint(constraint, out))
         }
         _ => return Err(problem(operation, job, reply)),
     })
-}
-
-fn show_constraint(constraint: &Constraint, is_json: bool, out: &mut Vec<u8>) {
-    if !is_json {
-        return write_constraint(constraint, out);
-    }
-    let mut packed = Vec::new();
-    write_constraint(constraint, &mut packed);
-    push_json(out, &packed);
 }
 
 #[cold]

@@ -1,7 +1,9 @@
 //! Requests in the words of the store.
 
-use super::messages::read_worker;
-use super::messages::{Done, NewJob, Problem as Wrong, read_constraint, read_constraint_json};
+use super::messages::{
+    Done, NewJob, Problem as Wrong, read_constraint, read_constraint_json, read_worker,
+    read_worker_json,
+};
 use super::{Details, Operation, Problem};
 use crate::base::strings::StringList;
 use crate::model::command::Command;
@@ -19,8 +21,6 @@ pub(in crate::protocol::http) struct Request<'a> {
     /// The name of the constraint in the path: UTF-8, if there is one.
     pub(in crate::protocol::http) name: &'a [u8],
     pub(in crate::protocol::http) body: &'a [u8],
-    /// The body is JSON.
-    pub(in crate::protocol::http) is_json: bool,
 }
 
 /// Memory for what is read, and the one setting that matters here.
@@ -31,12 +31,20 @@ pub(in crate::protocol::http) struct Scratch {
     terms: Terms,
     names: StringList,
     constraint: Option<Constraint>,
+    /// The translation of a body in JSON.
+    packed: Vec<u8>,
 }
+
+/// A translation of this size is kept for the next one.
+const KEPT: usize = 64 * 1024;
 
 impl Scratch {
     /// Gives large memory back.
     pub(in crate::protocol::http) fn shrink(&mut self) {
         self.constraint = None;
+        if self.packed.capacity() > KEPT {
+            self.packed = Vec::new();
+        }
     }
 }
 
@@ -55,26 +63,41 @@ pub(in crate::protocol::http) fn ask<'a>(
     request: Request<'a>,
     scratch: &'a mut Scratch,
 ) -> Result<Ask<'a>, Problem> {
-    let Request { operation, job: id, details, name, body, is_json } = request;
+    let Request { operation, job: id, details, name, body } = request;
     // Proof: the path of a constraint is refused if its name is not UTF-8; nobody else has one.
     let name = || std::str::from_utf8(name).expect("the name of a constraint is UTF-8");
     Ok(Ask::Work(match operation {
-        Operation::Put => return put(body, scratch).map(Ask::Command),
+        Operation::Put => {
+            let Scratch { result_ttl_ms, terms, packed, .. } = scratch;
+            let job =
+                if details.is_json { NewJob::read_json(body, packed) } else { NewJob::read(body) };
+            let job = job.map_err(|wrong| bad(&wrong, body))?;
+            return Ok(Ask::Command(put(&job, *result_ttl_ms, terms)));
+        }
         Operation::Follow => Work::Follow { id },
         Operation::Await => Work::Await { id, wait_ms: details.wait_ms },
         Operation::Cancel => Work::Cancel { id },
         Operation::Enlist => {
-            Work::Enlist(read_worker(body, &mut scratch.names).map_err(|wrong| bad(&wrong))?)
+            let Scratch { names, packed, .. } = scratch;
+            let worker = if details.is_json {
+                read_worker_json(body, packed, names)
+            } else {
+                read_worker(body, names)
+            };
+            Work::Enlist(worker.map_err(|wrong| bad(&wrong, body))?)
         }
         Operation::Dismiss => Work::Dismiss { worker: details.worker },
         Operation::Report => {
-            let done = Done::read(body).map_err(|wrong| bad(&wrong))?;
+            let packed = &mut scratch.packed;
+            let done =
+                if details.is_json { Done::read_json(body, packed) } else { Done::read(body) };
+            let done = done.map_err(|wrong| bad(&wrong, body))?;
             Work::Report { worker: details.worker, id: done.job_id, report: done.report() }
         }
         Operation::Show => Work::Constraint { name: name() },
         Operation::Constrain => {
-            let read = if is_json { read_constraint_json } else { read_constraint };
-            let constraint = read(name(), body).map_err(|wrong| bad(&wrong))?;
+            let read = if details.is_json { read_constraint_json } else { read_constraint };
+            let constraint = read(name(), body).map_err(|wrong| bad(&wrong, body))?;
             Work::Constrain(scratch.constraint.insert(constraint))
         }
         Operation::Free => Work::Free { name: name() },
@@ -82,14 +105,18 @@ pub(in crate::protocol::http) fn ask<'a>(
 }
 
 #[cold]
-fn bad(wrong: &Wrong) -> Problem {
+fn bad(wrong: &Wrong, body: &[u8]) -> Problem {
+    let untold = matches!(wrong, Wrong::Body(_)) && body.trim_ascii_start().starts_with(b"{");
+    if untold {
+        let why = "the body looks like JSON and is read as MessagePack: send Content-Type: \
+            application/json with it";
+        return Problem::new(400, why);
+    }
     Problem::new(400, wrong.to_string())
 }
 
-fn put<'a>(body: &'a [u8], scratch: &'a mut Scratch) -> Result<Command<'a>, Problem> {
-    let job = NewJob::read(body).map_err(|wrong| bad(&wrong))?;
-    let ttl = scratch.result_ttl_ms;
-    scratch.terms = Terms {
+fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut Terms) -> Command<'a> {
+    *terms = Terms {
         lease_ms: job.timeout_ms,
         retry: Some(Retry {
             limit: job.max_retry,
@@ -104,11 +131,11 @@ fn put<'a>(body: &'a [u8], scratch: &'a mut Scratch) -> Result<Command<'a>, Prob
         fetch_once: true,
         ..Terms::default()
     };
-    Ok(Command::Put {
+    Command::Put {
         queue: job.name.as_bytes(),
         urgency: Urgency::Number(-i64::from(job.priority)),
         turn: Turn::OldestFirst,
         payload: job.argument,
-        terms: Some(&scratch.terms),
-    })
+        terms: Some(terms),
+    }
 }

@@ -16,7 +16,7 @@ pub(super) use ask::{Ask, Request, Scratch, ask};
 pub(super) use schema::{describe, error, parameters, webhook};
 
 use super::answer::{JSON, MSGPACK, Problem};
-use super::media::{essence, is_json, is_packed};
+use super::media::{self, Said};
 use crate::base::limits::POLLING_DEFAULT;
 use crate::model::work::WorkerId;
 use crate::wire::http::RequestHead;
@@ -42,11 +42,6 @@ impl Operation {
     pub(super) fn names_worker(self) -> bool {
         matches!(self, Self::Dismiss | Self::Report)
     }
-
-    /// Whether it may be spoken of in JSON.
-    pub(super) fn speaks_json(self) -> bool {
-        matches!(self, Self::Show | Self::Constrain | Self::Free)
-    }
 }
 
 /// What the head of a request says to an operation.
@@ -56,11 +51,13 @@ pub(super) struct Details {
     pub(super) worker: WorkerId,
     /// How long an answer may take, in milliseconds.
     pub(super) wait_ms: u64,
+    /// The body is JSON, and not MessagePack.
+    pub(super) is_json: bool,
 }
 
 impl Details {
     /// Ids begin at 1, so that this is nobody's.
-    pub(super) const NONE: Self = Self { worker: WorkerId(0), wait_ms: 0 };
+    pub(super) const NONE: Self = Self { worker: WorkerId(0), wait_ms: 0, is_json: false };
 }
 
 /// The field of the head that names a worker.
@@ -69,16 +66,14 @@ pub(super) const WORKER_FIELD: &str = "worker-id";
 /// The parameter of the target that says how long to wait.
 pub(super) const WAIT_PARAMETER: &str = "timeout";
 
-/// The media type of the answer: MessagePack, unless a constraint is spoken of in JSON or asked for
-/// as such.
-pub(super) fn kind(operation: Operation, head: &RequestHead<'_>) -> &'static str {
-    let said = head.content_type.map(essence).is_some_and(is_json);
-    // Only what is shown can be wanted in another way than it is asked for.
-    let wanted = head.accept.filter(|_| operation == Operation::Show).is_some_and(|accept| {
-        let mut kinds = accept.split(|&byte| byte == b',').map(essence);
-        kinds.find(|kind| is_json(kind) || is_packed(kind)).is_some_and(is_json)
-    });
-    if operation.speaks_json() && (said || wanted) { JSON } else { MSGPACK }
+/// The media type of the answer: what is wanted of JSON and MessagePack; if nothing is said about
+/// that, what the body is said to be; MessagePack otherwise.
+pub(super) fn kind(head: &RequestHead<'_>) -> &'static str {
+    let asked_in = match media::said(head.content_type) {
+        Said::Json => JSON,
+        _ => MSGPACK,
+    };
+    head.accept.and_then(media::wanted).unwrap_or(asked_in)
 }
 
 /// Reads what the head of a request says to an operation.
@@ -87,16 +82,12 @@ pub(super) fn details(operation: Operation, head: &RequestHead<'_>) -> Result<De
         operation,
         Operation::Put | Operation::Enlist | Operation::Report | Operation::Constrain
     );
-    if let Some(essence) = head.content_type.map(essence).filter(|_| has_body)
-        && !essence.is_empty()
-        && !is_packed(essence)
-        && !(operation.speaks_json() && is_json(essence))
-    {
-        let or_json = if operation.speaks_json() { " or application/json" } else { "" };
-        let why = format!("the body has another Content-Type than {MSGPACK}{or_json}");
+    let said = media::said(head.content_type);
+    if has_body && said == Said::Other {
+        let why = format!("the body has another Content-Type than {MSGPACK} or {JSON}");
         return Err(Problem::new(415, why));
     }
-    let mut details = Details::NONE;
+    let mut details = Details { is_json: said == Said::Json, ..Details::NONE };
     if operation.names_worker() {
         let Some(id) = head.worker_id else {
             let why = format!("field '{WORKER_FIELD}' of the head is missing: say which worker");

@@ -189,9 +189,7 @@ pub(in crate::protocol::http) fn describe(
             described.push(Answer { status, when, content: Content::Nothing });
             continue;
         };
-        if operation.speaks_json() {
-            described.push(Answer { status, when, content: Content::Json(schema.clone()) });
-        }
+        described.push(Answer { status, when, content: Content::Json(schema.clone()) });
         described.push(Answer { status, when, content: Content::Packed(schema) });
     }
     Description { summary, body, answers: described }

@@ -5,7 +5,7 @@ use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::job::{Retry, Terms, Turn, Urgency};
+use crate::model::job::{Encoding, Retry, Terms, Turn, Urgency};
 use crate::model::reply::{Refusal, Reply};
 use crate::protocol::http::Session;
 use crate::protocol::{Shared, Step};
@@ -86,7 +86,10 @@ fn words(command: &Command<'_>) -> String {
     let Urgency::Number(urgency) = urgency else { panic!("{urgency:?}") };
     assert_eq!(*turn, Turn::OldestFirst);
     let mut json = Vec::new();
-    to_json(payload.bytes, &mut json).unwrap();
+    match payload.encoding {
+        Encoding::Json => json.extend_from_slice(payload.bytes),
+        _ => to_json(payload.bytes, &mut json).unwrap(),
+    }
     let Terms { delay_ms: 0, ttl_ms: 0, retry, followed: true, fetch_once: true, .. } = terms
     else {
         panic!("{terms:?}")
@@ -231,9 +234,13 @@ fn heads_are_read_before_bodies() {
     }
     let job = packed(&json!({"name": "n", "argument": 1}));
     let kind = |kind: &str| format!("Content-Type: {kind}\r\n");
-    for other in ["application/json", "text/plain", "application/problem+json", "image/png;q=1"] {
+    for other in ["text/json", "text/plain", "application/xml", "image/png;q=1"] {
         let (status, why) = refused("POST /job", &kind(other), &job);
-        assert_eq!((status, why.contains("application/msgpack")), (415, true), "{why}");
+        assert_eq!(
+            (status, why.contains("application/msgpack or application/json")),
+            (415, true),
+            "{why}"
+        );
     }
     for fine in ["", "Application/MsgPack; x=y", "application/x-msgpack", "application/vnd.msgpack"]
     {
@@ -241,6 +248,10 @@ fn heads_are_read_before_bodies() {
     }
     let (status, why) = refused("PUT /constraint/c", &kind("text/plain"), b"{}");
     assert_eq!((status, why.contains("or application/json")), (415, true), "{why}");
+    let text = br#"{"name": "n", "argument": 1}"#;
+    for json in ["application/json", "Application/problem+JSON; charset=utf-8"] {
+        assert!(Client::new().turn(&request("POST /job", &kind(json), text)).starts_with("n 1"));
+    }
     for name in ["", "%ff"] {
         assert_eq!(refused(&format!("GET /constraint/{name}"), "", b"").0, 400);
     }

@@ -2,26 +2,33 @@
 
 use super::{Answer, Content, Shapes};
 use crate::protocol::http::lightjq;
-use crate::protocol::http::route::{Operation, Route, Segment};
+use crate::protocol::http::route::{Method, Operation, Route, Segment, takes};
 
 /// Statuses of all operations, with when they come. Each is there for the sake of what may be wrong
 /// with the message, and of a server that is full.
-const ALL: [(u16, &str); 9] = [
+const ALL: [(u16, &str); 10] = [
     (400, "The message is no proper HTTP"),
     (408, "The request took too long to come"),
     (413, "The body is longer than the server takes (--max-request, and 64 KiB)"),
     (414, "The target is longer than 8 KiB"),
     (417, "Something else is expected than 100-continue"),
+    (421, "It is for a host by whose name this server is not known (--http-name)"),
     (431, "There are too many fields, or they are too long"),
     (501, "A Transfer-Encoding other than chunked"),
     (503, "The server already serves as many clients as it may"),
     (505, "The version is neither HTTP/1.1 nor HTTP/1.0"),
 ];
 
+/// The status of operations that change something or take something along.
+const ACTS: (u16, &str) = (403, "A browser asks on behalf of a page of another origin");
+
 /// Statuses of operations that read a body.
 const POSTS: [(u16, &str); 2] = [
     (411, "There is no body: neither Content-Length nor chunks"),
-    (415, "The body has a Content-Encoding, or a Content-Type that is not known here"),
+    (
+        415,
+        "The body has a Content-Encoding or another Content-Type, or a page does not say its type",
+    ),
 ];
 
 const BAD_BODY: &str = "The body is not what it has to be";
@@ -35,7 +42,8 @@ pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item 
         (false, true) => BAD_NAME,
         (false, false) => ALL[0].1,
     };
-    let all = ALL.iter().chain(if posts { &POSTS[..] } else { &[] });
+    let acts = route.method != Method::Get || takes(route.operation);
+    let all = ALL.iter().chain(if posts { &POSTS[..] } else { &[] }).chain(acts.then_some(&ACTS));
     let mut answers = Vec::new();
     for &(status, when) in all {
         let when = if status == 400 { bad } else { when };
@@ -54,8 +62,7 @@ pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item 
 /// Whether an error with this status may be JSON, and whether MessagePack: that depends on what was
 /// known of the request when it was found wrong.
 fn kinds(route: &Route, status: u16) -> (bool, bool) {
-    let Operation::LightJq(operation) = route.operation else { return (true, false) };
-    let before = matches!(status, 400 | 408 | 414 | 431 | 501 | 503 | 505);
-    let after = matches!(status, 400 | 408 | 411 | 413 | 415 | 417);
-    (before || operation.speaks_json(), after)
+    let Operation::LightJq(_) = route.operation else { return (true, false) };
+    let after = matches!(status, 400 | 403 | 408 | 411 | 413 | 415 | 417 | 421);
+    (true, after)
 }

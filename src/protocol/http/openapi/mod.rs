@@ -13,7 +13,7 @@ mod tests;
 
 use super::answer::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, inquiry, jobq, lightjq, metrics};
+use super::{health, index, inquiry, jobq, lightjq, metrics};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
@@ -124,11 +124,11 @@ fn make() -> OpenApi {
         .build()
 }
 
-const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0, LightJQ with MessagePack \
-    below /job, /worker, /done and /constraint; what the processor has at /processor. HEAD goes \
-    wherever GET does but below /job, where a look may take a result along; OPTIONS goes \
-    everywhere; any other method that a path does not \
-    have is answered by 405 with Allow, and a path that is not here by 404.";
+const ABOUT: &str = "Job queues over HTTP: Jobq with JSON below /api/v0; LightJQ below /job, \
+    /worker, /done and /constraint with MessagePack, or with JSON where Content-Type and Accept \
+    say so; what the processor has at /processor. HEAD goes wherever GET does but below /job, \
+    where a look may take a result along; OPTIONS goes everywhere; any other method that a path \
+    does not have is answered by 405 with Allow, and a path that is not here by 404.";
 
 fn method(method: Method) -> HttpMethod {
     match method {
@@ -153,6 +153,7 @@ fn template(path: &[Segment]) -> String {
 
 fn describe(route: &Route, shapes: &mut Shapes) -> Description {
     match route.operation {
+        Operation::Index => index::describe(shapes),
         Operation::Health => health::describe(shapes),
         Operation::Metrics => metrics::describe(),
         Operation::Processor => inquiry::describe(shapes),
@@ -211,8 +212,7 @@ fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
 /// The media types of the bodies that a route reads.
 fn body_kinds(route: &Route) -> &'static [&'static str] {
     match route.operation {
-        Operation::LightJq(operation) if operation.speaks_json() => &[MSGPACK, JSON],
-        Operation::LightJq(_) => &[MSGPACK],
+        Operation::LightJq(_) => &[MSGPACK, JSON],
         _ => &[JSON],
     }
 }

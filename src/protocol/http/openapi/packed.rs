@@ -101,10 +101,8 @@ pub(super) fn requests(route: &Route) -> Vec<Vec<u8>> {
     for body in bodies {
         let bytes = if is_bare { Vec::new() } else { packed(&body) };
         requests.push(request(route, "", &bytes));
-        if operation.speaks_json() {
-            let text = if is_bare { String::new() } else { body.to_string() };
-            requests.push(request(route, AS_JSON, text.as_bytes()));
-        }
+        let text = if is_bare { String::new() } else { body.to_string() };
+        requests.push(request(route, AS_JSON, text.as_bytes()));
     }
     requests
 }
@@ -127,18 +125,34 @@ pub(super) fn faults(route: &Route) -> Vec<String> {
         faults.push(with(&target, "worker-id: 3\r\nContent-Length: 1\r\n") + "{");
         faults.push(with(&target, "Content-Type: text/plain\r\nContent-Length: 1\r\n") + "x");
     }
-    if operation.speaks_json() {
-        let typed = |fields: &str| with(&target, &format!("{AS_JSON}{fields}"));
-        faults.extend([
-            typed("Transfer-Encoding: chunked\r\n") + "zz\r\n",
-            typed("Content-Length: 5\r\n") + "{",
-            typed("Content-Length: 99999999\r\n"),
-            typed("Expect: more\r\nContent-Length: 0\r\n"),
-        ]);
-        if route.method.has_body() {
-            faults.push(typed(""));
-            faults.push(typed("Content-Length: 2\r\nContent-Encoding: gzip\r\n") + "{}");
-        }
+    let typed = |fields: &str| with(&target, &format!("{AS_JSON}{fields}"));
+    let own = fields(route);
+    faults.extend([
+        typed(&format!("{own}Transfer-Encoding: chunked\r\n")) + "zz\r\n",
+        typed(&format!("{own}Content-Length: 5\r\n")) + "{",
+        typed(&format!("{own}Content-Length: 99999999\r\n")),
+        typed(&format!("{own}Expect: more\r\nContent-Length: 0\r\n")),
+        typed("Sec-Fetch-Site: cross-site\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\nHost: evil.example\r\n{AS_JSON}\r\n"),
+    ]);
+    if operation.names_worker() {
+        faults.push(typed("Content-Length: 0\r\n"));
+    }
+    if operation == lightjq::Operation::Await {
+        faults.push(with(&format!("{target}?timeout=x"), AS_JSON));
+    }
+    if route.method.has_body() {
+        faults.push(typed(&format!("{own}Content-Length: 1\r\n")) + "[");
+        faults.push(typed(own));
+        let coded = format!("{own}Content-Length: 2\r\nContent-Encoding: gzip\r\n");
+        faults.push(typed(&coded) + "{}");
+        faults.push(
+            with(
+                &target,
+                "Accept: application/json\r\nContent-Type: text/plain\r\n\
+            Content-Length: 1\r\n",
+            ) + "x",
+        );
     }
     faults
 }
@@ -219,9 +233,14 @@ fn is_read(operation: lightjq::Operation, body: &Value) -> bool {
         details: lightjq::Details::NONE,
         name: b"c",
         body: &packed(body),
-        is_json: false,
     };
-    lightjq::ask(request, &mut lightjq::Scratch::default()).is_ok()
+    let text = body.to_string();
+    let details = lightjq::Details { is_json: true, ..request.details };
+    let in_json = lightjq::Request { details, body: text.as_bytes(), ..request };
+    let [packed, json] = [request, in_json]
+        .map(|request| lightjq::ask(request, &mut lightjq::Scratch::default()).is_ok());
+    assert_eq!(packed, json, "{body}");
+    packed
 }
 
 #[test]

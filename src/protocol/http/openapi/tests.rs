@@ -170,6 +170,11 @@ const BODY: &str =
 fn requests(route: &Route) -> Vec<Vec<u8>> {
     match route.operation {
         Operation::LightJq(_) => packed::requests(route),
+        Operation::Index => {
+            let plain = request(route, "");
+            let page = plain.replace("\r\n\r\n", "\r\nAccept: text/html,*/*;q=0.8\r\n\r\n");
+            vec![plain.into_bytes(), page.into_bytes()]
+        }
         _ => vec![request(route, BODY).into_bytes()],
     }
 }
@@ -253,9 +258,12 @@ fn faults(route: &Route) -> Vec<Vec<u8>> {
         format!("{verb} {target} HTTP/2.0\r\nHost: localhost\r\n\r\n"),
         format!("{verb} {target} HTTP/1.1\r\n"),
         format!("{verb} {target} HTTP/1.1\r\n\r\n"),
+        format!("{verb} {target} HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+        with("Sec-Fetch-Site: cross-site\r\n"),
     ];
     if route.method.has_body() {
         bytes.push(with(""));
+        bytes.push(with("Origin: http://localhost\r\nContent-Length: 2\r\n") + "{}");
         bytes.push(with("Content-Length: 2\r\nContent-Encoding: gzip\r\n") + "{}");
     }
     bytes.extend(packed::faults(route));

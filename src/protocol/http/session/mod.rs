@@ -4,6 +4,7 @@ mod write;
 
 use super::answer::{JSON, Problem};
 use super::health::HEALTHY;
+use super::index::{self, HTML};
 use super::inquiry::Inquiry;
 use super::jobq::{self, Outcome, Question};
 use super::lightjq::{self, Ask, Told};
@@ -278,6 +279,10 @@ impl Session {
     ) -> Option<Step<'static>> {
         self.call = Some(call);
         let operation = match call.operation {
+            Operation::Index => {
+                let text = if self.manner.kind == HTML { index::PAGE } else { index::LINKS };
+                return Some(self.answer_at_once(text, shared, out));
+            }
             Operation::Health => return Some(self.answer_at_once(HEALTHY, shared, out)),
             Operation::OpenApi => {
                 return Some(self.answer_at_once(openapi::document(), shared, out));
@@ -320,7 +325,11 @@ impl Session {
                 Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
             }
             Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
-            Operation::Health | Operation::Metrics | Operation::OpenApi | Operation::Processor => {
+            Operation::Index
+            | Operation::Health
+            | Operation::Metrics
+            | Operation::OpenApi
+            | Operation::Processor => {
                 unreachable!("everything else is answered at once, or asks by itself")
             }
         }
@@ -333,7 +342,6 @@ impl Session {
         body: Option<&'s [u8]>,
         shared: &'s mut Shared,
     ) -> Step<'s> {
-        let is_json = self.manner.kind == JSON;
         let Workspace { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
         scratch.result_ttl_ms = shared.result_ttl_ms;
         let request = lightjq::Request {
@@ -342,7 +350,6 @@ impl Session {
             details: call.details,
             name: queue,
             body: body.unwrap_or(collected),
-            is_json,
         };
         match lightjq::ask(request, scratch) {
             Ok(Ask::Command(command)) => Step::Submit(self.serial, command),

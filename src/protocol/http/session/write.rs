@@ -2,11 +2,12 @@
 
 use super::{Manner, Phase, Session};
 use crate::base::buf::OutBuf;
-use crate::base::limits::{HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE};
+use crate::base::limits::{HTTP_BODY_EXTRA, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE};
 use crate::model::command::Command;
 use crate::model::reply::Reply;
 use crate::model::work::Work;
-use crate::protocol::http::answer::{Extent, Head, Problem, write_error, write_head};
+use crate::protocol::http::answer::{Extent, Head, JSON, Problem, write_error, write_head};
+use crate::protocol::http::index::HTML;
 use crate::protocol::http::inquiry::Inquiry;
 use crate::protocol::http::jobq::{self, Outcome, Part};
 use crate::protocol::http::lightjq::Told;
@@ -15,6 +16,17 @@ use crate::protocol::http::route::Operation;
 use crate::protocol::inventory::Need;
 use crate::protocol::{Shared, Step};
 use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
+
+/// A body is longer than the operator allows.
+#[cold]
+fn too_long(max_request: usize) -> Problem {
+    let (max, extra) = (max_request + HTTP_BODY_EXTRA, HTTP_BODY_EXTRA / 1024);
+    let why = format!(
+        "the body is longer than {max} bytes, which are {max_request} (--max-request) and {extra} \
+         KiB: send less, or start the server with a larger --max-request"
+    );
+    Problem::new(413, why)
+}
 
 impl Session {
     pub(super) fn write_answer(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
@@ -194,6 +206,9 @@ impl Session {
         out: &mut OutBuf,
     ) -> Step<'static> {
         let allow = problem.allow.as_deref();
+        if self.manner.kind == HTML {
+            self.manner.kind = JSON;
+        }
         shared.http.answer.clear();
         if problem.status == 204 {
             self.write_head(204, Extent::None, allow, shared, out);
@@ -212,7 +227,11 @@ impl Session {
         out: &mut OutBuf,
     ) -> Step<'static> {
         self.manner.close = true;
-        self.refuse(&Problem::new(fault.status, fault.why), shared, out)
+        let problem = match fault.status {
+            413 => too_long(shared.max_request),
+            _ => Problem::new(fault.status, fault.why),
+        };
+        self.refuse(&problem, shared, out)
     }
 
     /// Writes an answer whose body is made.

@@ -2,11 +2,12 @@
 
 use super::fields::{Field, Kind, Map, Problem, integer, text, word};
 use super::job::COUNT;
-use super::{job_id, push_payload, worker_id};
+use super::{job_id, push_payload, push_payload_json, worker_id};
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Status as Doing};
 use crate::model::work::{Progress, WorkerId};
-use crate::wire::msgpack::{Raw, push_integer, push_map, push_nil, push_text};
+use crate::wire::json::{push_number, push_string};
+use crate::wire::msgpack::{Raw, push_integer, push_json, push_map, push_nil, push_text};
 use std::fmt::Display;
 
 /// The values of `status`.
@@ -111,6 +112,37 @@ impl<'a> Status<'a> {
         push_text(out, "retry_count");
         push_integer(out, self.retry_count);
     }
+
+    /// Writes an answer in JSON, in which what came as JSON is as it came. O(bytes).
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"status\":");
+        push_string(out, self.status.as_bytes());
+        if let Some(worker) = self.worker {
+            out.extend_from_slice(b",\"worker_id\":\"");
+            push_number(out, worker.0);
+            out.push(b'"');
+        }
+        for (name, payload) in [("result", self.result), ("error", self.error)] {
+            if let Some(payload) = payload {
+                out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+                push_payload_json(out, payload);
+            }
+        }
+        if let Some(message) = self.message {
+            out.extend_from_slice(b",\"message\":");
+            push_string(out, message.as_bytes());
+        }
+        out.extend_from_slice(b",\"retry_count\":");
+        push_number(out, self.retry_count);
+        out.push(b'}');
+    }
+}
+
+/// Writes what is said in MessagePack as JSON.
+pub fn write_json(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut packed = Vec::new();
+    write(&mut packed);
+    push_json(out, &packed);
 }
 
 /// Writes the answer about a job that is over and whose result is gone.

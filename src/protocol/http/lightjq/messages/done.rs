@@ -1,6 +1,6 @@
 //! What came of a run (`POST /done`).
 
-use super::fields::{Field, Kind, Map, Problem, at, flag, text, word};
+use super::fields::{Field, Kind, Map, Message, Problem, at, flag, text, word};
 use super::{job_id, moment, push_payload};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
@@ -82,14 +82,26 @@ impl<'a> Done<'a> {
     /// # Errors
     /// What is wrong with it.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
-        let map = Map::read(bytes, &DONE)?;
+        Self::of(Message::packed(bytes))
+    }
+
+    /// Reads a body in JSON, with memory for its translation. O(text).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
+        Self::of(Message::json(text, packed)?)
+    }
+
+    fn of(message: Message<'a>) -> Result<Self, Problem> {
+        let map = Map::of(message, &DONE)?;
         let id = map.must("job_id", text)?;
         let kind = map.must("type", word)?;
         let finished_at = map.may("finished_at", at)?;
         let outcome = if kind == TYPES[0] {
             Outcome::Success { result: map.may_any("result").unwrap_or(NIL) }
         } else {
-            failure(bytes)?
+            failure(message)?
         };
         Ok(Self { job_id: job_id(id.as_bytes()), finished_at, outcome })
     }
@@ -140,8 +152,8 @@ impl<'a> Done<'a> {
     }
 }
 
-fn failure(bytes: &[u8]) -> Result<Outcome<'_>, Problem> {
-    let map = Map::read(bytes, &FAILURE)?;
+fn failure(message: Message<'_>) -> Result<Outcome<'_>, Problem> {
+    let map = Map::of(message, &FAILURE)?;
     let reason =
         if map.must("reason", word)? == REASONS[1] { Reason::Timeout } else { Reason::Other };
     Ok(Outcome::Failure {

@@ -2,8 +2,8 @@
 
 use super::moment;
 use crate::model::job::{Encoding, Payload};
-use crate::wire::json::JsonError;
-use crate::wire::msgpack::{Error, Raw, Token, push_float, push_integer, read_map};
+use crate::wire::json::{self, JsonError};
+use crate::wire::msgpack::{Error, Raw, Token, from_json, push_float, push_integer, read_map};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -180,7 +180,44 @@ impl std::error::Error for Problem {}
 pub(super) struct Map<'a, const N: usize> {
     fields: &'static [Field; N],
     values: [Option<Raw<'a>>; N],
+    texts: Texts<'a>,
     within: Option<&'static str>,
+}
+
+/// The body of a request, in MessagePack or in JSON.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message<'a> {
+    /// It, or its translation.
+    packed: &'a [u8],
+    texts: Texts<'a>,
+}
+
+/// What the fields of [`WHATEVER`] hold, as JSON, if the message is JSON.
+type Texts<'a> = Option<[Option<&'a str>; WHATEVER.len()]>;
+
+impl<'a> Message<'a> {
+    pub(super) fn packed(bytes: &'a [u8]) -> Self {
+        Self { packed: bytes, texts: None }
+    }
+
+    /// With memory for its translation. O(text).
+    pub(super) fn json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
+        let texts = json::members::<Whatever, _>(text).map_err(Problem::Json)?;
+        packed.clear();
+        from_json(text, packed).map_err(Problem::Json)?;
+        Ok(Self { packed, texts: Some(texts) })
+    }
+}
+
+/// The fields that hold any value: of a message in JSON they keep their text.
+const WHATEVER: [&str; 3] = ["argument", "result", "error"];
+
+struct Whatever;
+
+impl json::Fields<{ WHATEVER.len() }> for Whatever {
+    fn number(name: &[u8]) -> Option<usize> {
+        WHATEVER.iter().position(|known| known.as_bytes() == name)
+    }
 }
 
 impl<'a, const N: usize> Map<'a, N> {
@@ -189,7 +226,12 @@ impl<'a, const N: usize> Map<'a, N> {
         let mut values = [None; N];
         let number = |name: &[u8]| fields.iter().position(|field| field.name.as_bytes() == name);
         read_map(bytes, number, &mut values).map_err(Problem::Body)?;
-        Ok(Self { fields, values, within: None })
+        Ok(Self { fields, values, texts: None, within: None })
+    }
+
+    /// O(bytes).
+    pub(super) fn of(message: Message<'a>, fields: &'static [Field; N]) -> Result<Self, Problem> {
+        Ok(Self { texts: message.texts, ..Self::read(message.packed, fields)? })
     }
 
     /// A map that is a field of another one.
@@ -248,8 +290,13 @@ impl<'a, const N: usize> Map<'a, N> {
 
     /// Whatever a field holds, if it is there.
     pub(super) fn may_any(&self, name: &'static str) -> Option<Payload<'a>> {
-        let payload = |raw: Raw<'a>| Payload { encoding: Encoding::MsgPack, bytes: raw.bytes() };
-        self.get(name).map(payload)
+        let raw = self.get(name)?;
+        let number = WHATEVER.iter().position(|known| *known == name);
+        let text = self.texts.zip(number).and_then(|(texts, number)| texts[number]);
+        Some(match text {
+            Some(text) => Payload { encoding: Encoding::Json, bytes: text.as_bytes() },
+            None => Payload { encoding: Encoding::MsgPack, bytes: raw.bytes() },
+        })
     }
 
     /// What a field holds, if it is there.

@@ -1,6 +1,8 @@
 //! Jobs on their way in (`POST /job`) and on their way to a worker (`POST {url}/worker-job`).
 
-use super::fields::{Field, Kind, Map, Problem, flag, integer, push_seconds, seconds, text};
+use super::fields::{
+    Field, Kind, Map, Message, Problem, flag, integer, push_seconds, seconds, text,
+};
 use super::push_payload;
 use crate::model::job::Payload;
 use crate::wire::msgpack::{push_bool, push_integer, push_map, push_text};
@@ -58,7 +60,19 @@ impl<'a> NewJob<'a> {
     /// # Errors
     /// What is wrong with it.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
-        let map = Map::read(bytes, &JOB)?;
+        Self::of(Message::packed(bytes))
+    }
+
+    /// Reads a body in JSON, with memory for its translation. O(text).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
+        Self::of(Message::json(text, packed)?)
+    }
+
+    fn of(message: Message<'a>) -> Result<Self, Problem> {
+        let map = Map::of(message, &JOB)?;
         let plain = Self::new(map.must("name", text)?, map.must_any("argument")?);
         Ok(Self {
             priority: map.may("priority", integer)?.unwrap_or(plain.priority),

@@ -14,6 +14,8 @@ mod constraint;
 mod done;
 mod fields;
 mod job;
+#[cfg(test)]
+mod json_tests;
 mod moment;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,8 @@ mod worker;
 
 pub use answer::{
     ERROR, JOB_ACCEPTED, STATUS, STATUSES, Status, WORKER_ACCEPTED, read_error, read_job_accepted,
-    read_worker_accepted, write_error, write_gone, write_job_accepted, write_worker_accepted,
+    read_worker_accepted, write_error, write_gone, write_job_accepted, write_json,
+    write_worker_accepted,
 };
 pub use constraint::{
     CONDITIONS_MAX, CONSTRAINT, KEYS_MAX, OPERATORS, RATE, VALUES_MAX, read_constraint,
@@ -30,12 +33,13 @@ pub use constraint::{
 pub use done::{DONE, Done, FAILURE, Outcome, REASONS, Reason, TYPES};
 pub use fields::{Field, Kind, Need, Problem};
 pub use job::{JOB, NewJob, WORKER_JOB, WorkerJob};
-pub use worker::{WORKER, read_worker, write_worker};
+pub use worker::{WORKER, read_worker, read_worker_json, write_worker};
 
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::work::WorkerId;
-use crate::wire::msgpack::{push_binary, push_from_json, push_map, push_text};
+use crate::wire::json::push_packet;
+use crate::wire::msgpack::{push_binary, push_from_json, push_json, push_map, push_text};
 
 /// The job that a text names; [`JobId::NEVER`] if it cannot name one.
 #[must_use]
@@ -53,6 +57,16 @@ pub fn worker_id(text: &[u8]) -> Option<WorkerId> {
 fn decimal(text: &[u8]) -> Option<u64> {
     let plain = text.iter().all(u8::is_ascii_digit) && (text == b"0" || !text.starts_with(b"0"));
     std::str::from_utf8(text).ok().filter(|_| plain)?.parse().ok()
+}
+
+/// Writes a payload of whatever encoding as JSON: MessagePack is translated, a packet of the
+/// networked priority queue is `{"key": base64, "payload": base64}`. O(payload).
+fn push_payload_json(out: &mut Vec<u8>, payload: Payload<'_>) {
+    match payload.encoding {
+        Encoding::Json | Encoding::JsonLine => out.extend_from_slice(payload.bytes),
+        Encoding::MsgPack => push_json(out, payload.bytes),
+        Encoding::Packet { key_len } => push_packet(out, key_len, payload.bytes),
+    }
 }
 
 /// Writes a payload of whatever encoding as one value: JSON is translated, a packet of the

@@ -1,6 +1,6 @@
 //! Workers that present themselves (`POST /worker`).
 
-use super::fields::{Field, Kind, Map, Problem, integer, text};
+use super::fields::{Field, Kind, Map, Message, Problem, integer, text};
 use crate::base::strings::StringList;
 use crate::model::work::Worker;
 use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
@@ -16,12 +16,28 @@ pub static WORKER: [Field; 4] = [
     Field::may("jobs", Kind::Texts, "The names of the jobs that it takes; absent: all."),
 ];
 
+/// Reads a body in JSON, with memory for its translation. O(text).
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_worker_json<'a>(
+    text: &'a [u8],
+    packed: &'a mut Vec<u8>,
+    names: &'a mut StringList,
+) -> Result<Worker<'a>, Problem> {
+    worker_of(Message::json(text, packed)?, names)
+}
+
 /// Reads a body. The names of the jobs go to `names`. O(bytes).
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
-    let map = Map::read(bytes, &WORKER)?;
+    worker_of(Message::packed(bytes), names)
+}
+
+fn worker_of<'a>(message: Message<'a>, names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
+    let map = Map::of(message, &WORKER)?;
     let name = map.must("name", text)?;
     let max_jobs = map.must("max_jobs", integer)?;
     let url = map.must("url", text)?;

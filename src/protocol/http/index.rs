@@ -1,0 +1,88 @@
+//! `GET /`: where everything is, for who has nothing but the address.
+
+use super::openapi::{Answer, Content, Description, Shapes};
+use utoipa::ToSchema;
+
+/// The media type of the page.
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+
+/// What a browser is told about it besides: it shows text and links, and does nothing.
+pub(super) const FIELDS: [(&str, &str); 3] = [
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'none'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+];
+
+/// For browsers.
+pub(super) const PAGE: &str = concat!(
+    r#"<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>jobcentre</title>
+<h1>jobcentre "#,
+    env!("CARGO_PKG_VERSION"),
+    r#"</h1>
+<p>A job queue server. Over HTTP there are:
+<ul>
+<li><a href="/health">/health</a>: whether the server answers
+<li><a href="/metrics">/metrics</a>: what it counts, for Prometheus
+<li><a href="/openapi.json">/openapi.json</a>: everything that can be asked, as OpenAPI
+<li><a href="/api/v0/queue">/api/v0/queue</a>: the queues
+</ul>
+<p>Its protocols, each with a section in README.md:
+<ul>
+<li>Job Centre: JSON lines over TCP (--listen)
+<li>The networked priority queue: binary packets over TCP (--pinpriq)
+<li>Jobq: recording jobs, JSON over HTTP (--http, below /api/v0)
+<li>LightJQ: workers that are called, MessagePack or JSON over HTTP (--http)
+<li>The processor: JSON lines on standard input and output (--processor)
+</ul>
+"#
+);
+
+/// For programs.
+pub(super) const LINKS: &str = concat!(
+    r#"{"version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","health":"/health","metrics":"/metrics","openapi":"/openapi.json","#,
+    r#""queues":"/api/v0/queue"}"#
+);
+
+/// Whether the one who asks shows pages.
+pub(super) fn is_for_page(accept: Option<&[u8]>) -> bool {
+    let ranges = accept.unwrap_or_default().split(|&byte| byte == b',');
+    let essence = |range: &[u8]| {
+        let end = range.iter().position(|&byte| byte == b';').unwrap_or(range.len());
+        range[..end].trim_ascii().eq_ignore_ascii_case(b"text/html")
+    };
+    ranges.into_iter().any(essence)
+}
+
+/// Where everything is.
+#[derive(serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "it is a shape")]
+struct Index {
+    /// The version of the server.
+    version: String,
+    health: String,
+    metrics: String,
+    openapi: String,
+    queues: String,
+}
+
+pub(super) fn describe(shapes: &mut Shapes) -> Description {
+    let when = "The paths of the rest";
+    let page = Answer { status: 200, when, content: Content::Text(HTML) };
+    Description {
+        summary: "Where everything is; a page if text/html is wanted",
+        body: None,
+        answers: vec![shapes.answer::<Index>(200, when), page],
+    }
+}
