@@ -412,8 +412,31 @@ pub const QUERY_HEAP_MAX: usize = 512 * 1024 * 1024;
 /// Queries that are kept ready to be run again.
 pub const QUERY_STATEMENTS: usize = 16;
 
-/// Queries that wait for their turn; further ones are refused.
+/// Queries that are to be answered; beyond that the one is refused whose client has had most.
 pub const QUERIES_WAITING_MAX: usize = 1024;
+
+/// Queries that wait for a further turn and keep what they have found and the snapshot in which
+/// they search. Beyond that the one whose client has had most begins anew when it is its turn.
+pub const QUERIES_BEGUN_MAX: usize = 16;
+
+/// Threads of the lowest class that evaluate queries: one, unless it is held up by something that
+/// cannot be interrupted.
+pub const QUERY_LANES: usize = 4;
+
+/// Steps of the shortest turn of a query, each some microseconds or less: about a millisecond. The
+/// turns of a client become longer the more it has had.
+pub const QUERY_TURN_STEPS: u64 = 512;
+
+/// Steps of the only turn of a query whose client sends nothing more.
+pub const QUERY_LAST_STEPS: u64 = 16 * 1024;
+
+/// How long a turn may take while others wait, until it is told to end; and how long after that it
+/// may take it to end with a row, and then in the middle of one.
+pub const QUERY_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Clients whose first turn is served in the order of their coming; if there are more, every second
+/// turn goes to the one with the fewest rows.
+pub const QUERY_CROWD: usize = 16;
 
 /// Queries that are begun or ended in one pass.
 pub const QUERIES_PER_PASS: usize = 16;
@@ -422,7 +445,7 @@ pub const QUERIES_PER_PASS: usize = 16;
 pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// Shortest `--query-timeout`.
 pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
-/// Longest `--query-timeout`: other queries wait meanwhile.
+/// Longest `--query-timeout`.
 pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Default for how long results are kept (`--result-ttl`).

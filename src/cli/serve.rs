@@ -6,7 +6,7 @@ use super::{complain, constraints, data, entropy, files, log, mistakes, processo
 use crate::engine::Engine;
 use crate::model::core::Door;
 use crate::query::value_max;
-use crate::reactor::query::QueryThread;
+use crate::reactor::query::QueryThreads;
 use crate::reactor::{CannotListen, Clock, Cut, Ending, Reactor, Trust, Wake, ignore_signals};
 use crate::server::{Room, Server, Settings};
 use clap::Args;
@@ -88,8 +88,8 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
         info!("jobs live in memory only (--data DIR keeps them)");
         Engine::in_memory(seed)
     };
-    let queries = QueryThread::new(config.query_timeout, value_max(config.max_request), &wake);
-    let mut engine = engine.with_queries(Box::new(queries));
+    let queries = QueryThreads::new(value_max(config.max_request), &wake);
+    let mut engine = engine.with_queries(Box::new(queries), config.query_timeout);
     constraints::set(&mut engine, &config.constraints, clock.sample())?;
     let server = Server::new(settings, engine)
         .with_result_ttl(config.result_ttl)

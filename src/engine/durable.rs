@@ -29,7 +29,6 @@ use crate::model::owned::{OwnedJob, OwnedProgress};
 use crate::model::reply::{Completion, Refusal, Reply};
 use crate::model::snapshot::Record;
 use crate::model::work::{self, Work};
-use crate::query::Helper;
 use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
@@ -122,7 +121,7 @@ impl Durable {
         }
         self.store.apply(ticket, command, now, &mut self.effects);
         if !self.effects.searches.is_empty() {
-            self.queries.take(&mut self.effects);
+            self.queries.take(now, &mut self.effects);
         }
         let names_job = !matches!(
             command,
@@ -154,7 +153,7 @@ impl Durable {
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
-        self.queries.forget(client);
+        self.queries.forget(client, now);
         self.record(false, now);
     }
 
@@ -167,8 +166,8 @@ impl Durable {
         }
     }
 
-    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
-        self.queries.set_helper(helper);
+    pub(super) fn queries(&mut self) -> &mut Queries {
+        &mut self.queries
     }
 
     /// Ends a pass: moves a little of what is old, hands everything to the disk, and takes in what
@@ -387,6 +386,7 @@ impl Durable {
     pub(super) fn check_invariants(&self) {
         self.effects.assert_drained();
         self.store.check_invariants();
+        self.queries.check_invariants();
         self.journal.check_invariants();
         let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, constraints, .. } = self.store.counts();

@@ -8,7 +8,6 @@ use crate::model::command::Command;
 use crate::model::figures::Figures;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
-use crate::query::Helper;
 use crate::store::{Counts, Effects, Store};
 
 /// The embedded engine.
@@ -29,7 +28,7 @@ impl Embedded {
         self.effects.prepare();
         self.store.apply(ticket, command, now, &mut self.effects);
         if !self.effects.searches.is_empty() {
-            self.queries.take(&mut self.effects);
+            self.queries.take(now, &mut self.effects);
         }
     }
 
@@ -41,7 +40,7 @@ impl Embedded {
     pub(super) fn forget(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
-        self.queries.forget(client);
+        self.queries.forget(client, now);
     }
 
     pub(super) fn expire(&mut self, now: Now) {
@@ -60,8 +59,8 @@ impl Embedded {
         }
     }
 
-    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>) {
-        self.queries.set_helper(helper);
+    pub(super) fn queries(&mut self) -> &mut Queries {
+        &mut self.queries
     }
 
     #[inline]
@@ -97,5 +96,6 @@ impl Embedded {
     pub(super) fn check_invariants(&self) {
         self.effects.assert_drained();
         self.store.check_invariants();
+        self.queries.check_invariants();
     }
 }

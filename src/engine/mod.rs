@@ -19,6 +19,7 @@ mod embedded;
 mod queries;
 mod record;
 mod space;
+mod turns;
 
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
@@ -35,6 +36,8 @@ use crate::query::Helper;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
+use queries::Queries;
+use std::time::Duration;
 
 /// A store that was brought back, and what its journal needs to go on.
 pub struct Restored {
@@ -139,15 +142,12 @@ impl Engine {
         Self::Durable(Box::new(Durable::new(restored.store, journal)))
     }
 
-    /// The same engine with somebody who evaluates queries, and makes the shell call
-    /// [`Engine::commit`] when one has ended. Without, each query is answered by
-    /// `Reply::BadQuery`.
+    /// The same engine with somebody who evaluates queries, each of which may take so long from its
+    /// arrival, and makes the shell call [`Engine::commit`] when a turn has ended. Without, each
+    /// query is answered by `Reply::BadQuery`.
     #[must_use]
-    pub fn with_queries(mut self, helper: Box<dyn Helper>) -> Self {
-        match &mut self {
-            Self::Embedded(engine) => engine.set_helper(helper),
-            Self::Durable(engine) => engine.set_helper(helper),
-        }
+    pub fn with_queries(mut self, helper: Box<dyn Helper>, timeout: Duration) -> Self {
+        self.queries().set_helper(helper, timeout);
         self
     }
 
@@ -227,6 +227,12 @@ impl Engine {
             Self::Embedded(engine) => engine.forget(client, now),
             Self::Durable(engine) => engine.forget(client, now),
         }
+    }
+
+    /// A client sends nothing more, though it may still read: it may be gone, and what would take
+    /// long to find out for it is not.
+    pub fn leave(&mut self, client: ClientId) {
+        self.queries().leave(client);
     }
 
     /// Handles a bounded number of things whose time has come; [`Engine::poll_timeout`] tells
@@ -318,6 +324,13 @@ impl Engine {
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         self.store().is_waiting(ticket)
+    }
+
+    fn queries(&mut self) -> &mut Queries {
+        match self {
+            Self::Embedded(engine) => engine.queries(),
+            Self::Durable(engine) => engine.queries(),
+        }
     }
 
     fn store(&self) -> &Store {

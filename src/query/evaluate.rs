@@ -3,7 +3,7 @@
 use super::check::{Checker, allow, explain, open};
 use super::rows::COLUMNS;
 use super::sought::{Sought, sought};
-use super::table::{self, Place, Shared};
+use super::table::{self, Place, Shared, Stops};
 use super::{Fault, Progress, Stop, Work, allowed, like, texts};
 use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
 use crate::model::query::Query;
@@ -62,17 +62,27 @@ impl Evaluator {
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
     pub fn with_value_max(stop: Stop, value_max: usize) -> Result<Self, String> {
-        Self::set_up(stop, value_max).map_err(|error| format!("cannot set up SQLite: {error}"))
+        Self::with_turns(stop, Arc::new(|| false), value_max)
     }
 
-    fn set_up(stop: Stop, value_max: usize) -> Result<Self, Error> {
+    /// The same; it asks `leave` before each row but the first whether it is to stop there.
+    ///
+    /// # Errors
+    /// If SQLite cannot be set up, in a sentence.
+    pub fn with_turns(stop: Stop, leave: Stop, value_max: usize) -> Result<Self, String> {
+        Self::set_up(stop, leave, value_max)
+            .map_err(|error| format!("cannot set up SQLite: {error}"))
+    }
+
+    fn set_up(stop: Stop, leave: Stop, value_max: usize) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
         let limit = i64::try_from(QUERY_HEAP_MAX).unwrap_or(i64::MAX);
         // Of the process; nobody else uses SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
         let scan = Shared::new();
-        table::register(&connection, &scan, &stop, value_max)?;
+        let stops = Stops { stop: Arc::clone(&stop), leave };
+        table::register(&connection, &scan, stops, value_max)?;
         like::register(&connection, &stop)?;
         texts::register(&connection, &stop, value_max)?;
         let asked = Arc::clone(&stop);
@@ -165,7 +175,7 @@ impl Evaluator {
                 progress.from = if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
             }
         }
-        Err(bad(&error))
+        Err(if scan.left { Fault::Stopped } else { bad(&error) })
     }
 }
 

@@ -14,6 +14,7 @@
 //!   then whether to stop. SQLite itself asks only between rows; so whatever makes a long text asks
 //!   too (a long column, `texts`), and what may be called between two questions is bounded
 //!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is to, if not at once.
+//! - A query can be left between two rows and gone on with later ([`Progress`]), at no cost.
 //! - A column that a query does not use is not made.
 //! - The result is that of SQLite's looking at every row. It is shown fewer: not those that a
 //!   comparison rules out, of a column (`narrow`) or of what a path leads to in one (`sought`),
@@ -38,12 +39,12 @@ mod table;
 mod texts;
 
 use crate::base::limits::{QUERY_VALUE_DEFAULT, QUERY_VALUE_MAX};
-use crate::base::time::Mono;
 use crate::model::query::Query;
 use crate::model::row::{Row, RowKey, Rows};
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use evaluate::Evaluator;
 
@@ -80,6 +81,14 @@ pub struct Progress {
     from: Bound<RowKey>,
 }
 
+impl Progress {
+    /// Where it goes on.
+    #[must_use]
+    pub fn place(&self) -> Bound<RowKey> {
+        self.from
+    }
+}
+
 impl Default for Progress {
     fn default() -> Self {
         Self { found: Vec::new(), from: Bound::Unbounded }
@@ -95,32 +104,91 @@ pub enum Fault {
     Stopped,
 }
 
-/// Somebody who evaluates queries while the engine goes on, one at a time. It is told what time it
-/// is, and answers in time whatever becomes of the evaluation; which may take some time to end
-/// then, and so may one that was stopped: see [`Helper::is_free`].
+/// A query with how far it has got. Whoever evaluates it frees it, so that the loop never frees a
+/// snapshot that has grown old.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// What is to be answered.
+    pub work: Arc<Work>,
+    /// What was found so far.
+    pub progress: Progress,
+}
+
+impl Task {
+    /// A query from its beginning.
+    #[must_use]
+    pub fn new(work: Work) -> Self {
+        Self { work: Arc::new(work), progress: Progress::default() }
+    }
+}
+
+/// What a lane is told about the turn of its query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pace {
+    /// Nobody else waits: go on to the end of the query.
+    #[default]
+    GoOn,
+    /// Others wait: the turn ends with the next row after so many steps.
+    Share,
+    /// The turn ends with the next row.
+    Leave,
+    /// The turn ends at once: the row that it is at will be looked at again.
+    GiveBack,
+    /// Nobody waits for the query any more.
+    Drop,
+}
+
+/// What came of a turn.
+#[derive(Debug)]
+pub enum Done {
+    /// The query has ended.
+    Found(Found),
+    /// It goes on in its next turn.
+    Left(Task),
+    /// It was let go of.
+    Dropped,
+}
+
+/// The end of a turn.
+#[derive(Debug)]
+pub struct Ended {
+    /// Where it was.
+    pub lane: usize,
+    /// How long the processor has worked for it.
+    pub spent: Duration,
+    /// What came of it.
+    pub done: Done,
+}
+
+/// A lane in which a turn can begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Its number.
+    pub lane: usize,
+    /// Whether it has a share of the processor of its own, and not what others leave.
+    pub has_share: bool,
+}
+
+/// Somebody who evaluates queries by turns while the engine goes on, in a few lanes. A lane has one
+/// query at a time, and is free again when [`Helper::poll`] has told the end of its turn. There is
+/// no clock here: the engine says when a turn is to end, and a lane that does not heed it for a
+/// while stays in use.
 pub trait Helper: Debug + Send {
-    /// Begins with this query. Nothing else may be under way, and the helper has to be free.
-    fn start(&mut self, work: Work, now: Mono);
+    /// A free lane; one with a share of its own if there is one and `share` says so.
+    fn find(&mut self, share: bool) -> Option<Spot>;
 
-    /// What came of the query that was started, once; `None` while it is under way.
-    fn poll(&mut self, now: Mono) -> Option<Found>;
+    /// Begins a turn of so many steps in a free lane, at the pace [`Pace::GoOn`].
+    ///
+    /// # Errors
+    /// If the lane cannot be used, in a sentence.
+    fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String>;
 
-    /// Nobody waits for the query under way any more: nothing will be heard of it.
-    fn stop(&mut self);
+    /// Changes the pace of the turn in a lane.
+    fn say(&mut self, lane: usize, pace: Pace);
 
-    /// Whether a query can be started. Whoever has said no wakes the loop when it is another's
-    /// turn.
-    fn is_free(&mut self) -> bool {
-        true
-    }
+    /// The end of a turn, once. What ends while nobody polls wakes the loop.
+    fn poll(&mut self) -> Option<Ended>;
 
-    /// When to poll next although nothing has ended; `None` if only an end matters.
-    fn poll_timeout(&self) -> Option<Mono> {
-        None
-    }
-
-    /// How many queries have taken too long.
-    fn timed_out(&self) -> u64 {
-        0
-    }
+    /// Frees what a lane has given back and nobody waits for.
+    fn discard(&mut self, task: Task);
 }

@@ -45,6 +45,17 @@ pub(super) struct Scan {
     pub(super) found: Vec<Arc<Row>>,
     /// Where the cursor stood when it was closed.
     pub(super) place: Place,
+    /// It was told to leave before this row.
+    pub(super) left: bool,
+}
+
+/// What a cursor asks.
+#[derive(Clone)]
+pub(super) struct Stops {
+    /// Whether to stop, at once.
+    pub(super) stop: Stop,
+    /// Whether to stop before the next row. At least one row is looked at in any case.
+    pub(super) leave: Stop,
 }
 
 /// Where a cursor stood.
@@ -87,7 +98,7 @@ impl Shared {
 impl Scan {
     fn none() -> Self {
         let (rows, from, sought) = (Rows::new(), Bound::Unbounded, Arc::from([]));
-        Self { rows, from, sought, found: Vec::new(), place: Place::Nowhere }
+        Self { rows, from, sought, found: Vec::new(), place: Place::Nowhere, left: false }
     }
 }
 
@@ -96,11 +107,11 @@ impl Scan {
 pub(super) fn register(
     connection: &Connection,
     shared: &Shared,
-    stop: &Stop,
+    stops: Stops,
     value_max: usize,
 ) -> Result<()> {
     const MODULE: &Module<'static, Table> = &Module::eponymous_only_module();
-    let aux = (shared.clone(), Arc::clone(stop), value_max);
+    let aux = (shared.clone(), stops, value_max);
     connection.create_module(c"snapshot", MODULE, Some(aux))?;
     // The table is made now, before anything is forbidden.
     connection.prepare(&format!("SELECT 1 FROM {COLUMNS}")).map(drop)
@@ -110,13 +121,13 @@ pub(super) fn register(
 struct Table {
     base: sqlite3_vtab,
     shared: Shared,
-    stop: Stop,
+    stops: Stops,
     value_max: usize,
 }
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTab<'_> for Table {
-    type Aux = (Shared, Stop, usize);
+    type Aux = (Shared, Stops, usize);
     type Cursor = Cursor;
 
     fn connect(
@@ -127,8 +138,8 @@ unsafe impl VTab<'_> for Table {
         _: &[u8],
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
-        let Some((shared, stop, value_max)) = aux.cloned() else { return Err(stopped()) };
-        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stop, value_max }))
+        let Some((shared, stops, value_max)) = aux.cloned() else { return Err(stopped()) };
+        Ok((DECLARATION.into(), Self { base: sqlite3_vtab::default(), shared, stops, value_max }))
     }
 
     /// There is one way to go: over all rows, of which some are left out on the way.
@@ -143,12 +154,13 @@ unsafe impl VTab<'_> for Table {
         Ok(Cursor {
             base: sqlite3_vtab_cursor::default(),
             shared: self.shared.clone(),
-            stop: Arc::clone(&self.stop),
+            stops: self.stops.clone(),
             value_max: self.value_max,
             walk: None,
             narrowing: Narrowing::default(),
             ordinal: 0,
             asked: Cell::new(0),
+            left: false,
             made: RefCell::default(),
             found: RefCell::default(),
         })
@@ -159,13 +171,15 @@ unsafe impl VTab<'_> for Table {
 struct Cursor {
     base: sqlite3_vtab_cursor,
     shared: Shared,
-    stop: Stop,
+    stops: Stops,
     value_max: usize,
     walk: Option<Walk>,
     narrowing: Narrowing,
     ordinal: i64,
     /// Bits of the columns that this row was asked for.
     asked: Cell<u32>,
+    /// It was told to leave before this row.
+    left: bool,
     /// The text that was made last, in memory that is used again.
     made: RefCell<Vec<u8>>,
     found: RefCell<Vec<Arc<Row>>>,
@@ -190,6 +204,10 @@ unsafe impl VTabCursor for Cursor {
         if let Some(walk) = &mut self.walk {
             walk.leave(asked);
         }
+        if (self.stops.leave)() {
+            self.left = true;
+            return Err(stopped());
+        }
         self.pass_over()
     }
 
@@ -205,7 +223,7 @@ unsafe impl VTabCursor for Cursor {
             return Ok(());
         }
         let mut made = self.made.borrow_mut();
-        let value = shown(row, column, &mut made, self.value_max, &self.stop)?;
+        let value = shown(row, column, &mut made, self.value_max, &self.stops.stop)?;
         context.set_result(ToSqlOutput::Borrowed(value))
     }
 
@@ -251,16 +269,19 @@ impl Cursor {
                 let Some(row) = walk.here() else { return Ok(()) };
                 let value = |column, see: &mut dyn FnMut(ValueRef<'_>) -> Result<bool>| {
                     walk.note_use(1_u32 << column);
-                    see(shown(row, column, made, self.value_max, &self.stop)?)
+                    see(shown(row, column, made, self.value_max, &self.stops.stop)?)
                 };
-                let Some(column) = self.narrowing.rules_out(value, &self.stop)? else {
+                let Some(column) = self.narrowing.rules_out(value, &self.stops.stop)? else {
                     return Ok(());
                 };
                 walk.note_ruled_out(column);
             }
             walk.advance();
-            if walk.at == 0 && (self.stop)() {
-                return Err(stopped());
+            if walk.at == 0 {
+                self.left = (self.stops.leave)();
+                if self.left || (self.stops.stop)() {
+                    return Err(stopped());
+                }
             }
         }
     }
@@ -279,7 +300,7 @@ impl Drop for Cursor {
             (Some(_), Some(row)) => Place::At(row.key(), self.asked.get() & !(1 << HERE) != 0),
         };
         let mut scan = self.shared.lock();
-        scan.place = place;
+        (scan.place, scan.left) = (place, self.left);
         scan.found = take(&mut *self.found.borrow_mut());
     }
 }

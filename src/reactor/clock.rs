@@ -1,9 +1,11 @@
 //! The one place that reads clocks.
 //!
-//! [`Clock`] tells the time of a pass, [`Stopwatch`] how long something took that is not of one.
+//! [`Clock`] tells the time of a pass, [`Stopwatch`] how long something took that is not of one,
+//! [`worked`] what a thread has had of the processor.
 
 use crate::base::time::{Mono, Now, Wall};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Samples both clocks and never lets the monotonic one run back.
 #[derive(Debug)]
@@ -25,6 +27,11 @@ impl Stopwatch {
     pub(super) fn nanos(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// How long the processor has worked for this thread.
+pub(super) fn worked() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 impl Default for Clock {

@@ -29,7 +29,7 @@ use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::core::{Action, Trouble};
+use crate::model::core::{Action, Door, Trouble};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::model::watch::Watch;
@@ -386,6 +386,10 @@ impl Server {
             }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
+        // In a stop it is the server that closes.
+        if connection.peer_closed && connection.door == Door::Http && !self.stopping {
+            self.engine.leave(client);
+        }
         if connection.timed && connection.is_leaving() {
             self.disarm(client);
         }

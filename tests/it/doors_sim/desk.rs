@@ -150,11 +150,18 @@ impl Desk {
         }
     }
 
+    /// The first of those whose clients may send more, or else the first.
+    fn next_search(&mut self) -> Option<(ClientId, Question)> {
+        let stays = |(id, _): &(ClientId, Question)| !self.clients[id].peer_closed;
+        let at = self.searches.iter().position(stays).unwrap_or(0);
+        self.searches.remove(at)
+    }
+
     /// Searches go on at the end of the pass, one at a time.
     fn search(&mut self) {
         for _ in 0..QUERIES_PER_PASS {
             while self.searching.is_none()
-                && let Some((id, question)) = self.searches.pop_front()
+                && let Some((id, question)) = self.next_search()
             {
                 match self.shop.begin_search(&question) {
                     None => self.tell_found(id, Page::error(404)),

@@ -7,17 +7,18 @@ use crate::dice::Dice;
 use crate::query::Prompt;
 use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET;
-use jobcentre::base::time::{Mono, Now};
+use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::query::{Found, Helper, Work};
+use jobcentre::query::{Ended, Helper, Pace, Spot, Task};
 use jobcentre::server::Server;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// What else is known of a peer, and of what the server has for it.
 #[derive(Default)]
@@ -40,16 +41,25 @@ struct Slow {
 }
 
 impl Helper for Slow {
-    fn start(&mut self, work: Work, now: Mono) {
-        self.prompt.start(work, now);
+    fn find(&mut self, share: bool) -> Option<Spot> {
+        self.prompt.find(share)
     }
 
-    fn poll(&mut self, now: Mono) -> Option<Found> {
-        if self.found.load(Relaxed) { self.prompt.poll(now) } else { None }
+    fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
+        self.prompt.begin(lane, task, steps)
     }
 
-    fn stop(&mut self) {
-        drop(self.prompt.poll(Mono(0)));
+    fn say(&mut self, lane: usize, pace: Pace) {
+        self.prompt.say(lane, pace);
+    }
+
+    fn poll(&mut self) -> Option<Ended> {
+        let ends = self.found.load(Relaxed) || self.prompt.has_dropped();
+        if ends { self.prompt.poll() } else { None }
+    }
+
+    fn discard(&mut self, task: Task) {
+        self.prompt.discard(task);
     }
 }
 
@@ -70,7 +80,7 @@ impl Shell {
     pub(super) fn new(seed: u64) -> Self {
         let found = Arc::new(AtomicBool::new(false));
         let helper = Slow { prompt: Prompt::new(), found: Arc::clone(&found) };
-        let engine = Engine::in_memory(seed).with_queries(Box::new(helper));
+        let engine = Engine::in_memory(seed).with_queries(Box::new(helper), Duration::MAX);
         Self {
             server: Server::new(SETTINGS, engine),
             found,

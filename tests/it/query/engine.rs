@@ -1,5 +1,5 @@
-//! Searches through an engine: in their order, one at a time, and what becomes of those whose jobs,
-//! queues or clients change while they are evaluated. The helper ends one when the test says so.
+//! Searches through an engine: whose turn it is, and what becomes of those whose jobs, queues or
+//! clients change while they are evaluated. What the helper does the test says.
 
 use super::{evaluator, query, text};
 use crate::journal::disk::SimDisk;
@@ -11,21 +11,47 @@ use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::reply::Reply;
 use jobcentre::model::watch::Watch;
-use jobcentre::query::{Evaluator, Fault, Found, Helper, Work};
+use jobcentre::query::{Done, Ended, Evaluator, Fault, Helper, Pace, Spot, Task};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What turns do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// They end their queries.
+    #[default]
+    End,
+    /// They end when others wait for them, and get nowhere; but those of queries with one term end
+    /// these.
+    Share,
+    /// They end in the middle of a row and not before.
+    GiveBack,
+    /// They do not end, unless nobody waits for the query.
+    Hold,
+    /// They do not end.
+    Stick,
+}
+
+/// The last lane has a share of its own.
+const LANES: usize = 5;
 
 /// What the helper has to do, and what it was told.
 #[derive(Debug, Default)]
-struct Desk {
-    work: Option<Work>,
-    /// It may end it.
-    ready: bool,
-    stopped: usize,
-    started: usize,
-    /// When it gives up on what has begun.
-    over: Option<Mono>,
-    /// What it has given up on, or was told to stop, is still in its way.
-    stuck: bool,
+pub(super) struct Desk {
+    mode: Mode,
+    pub(super) lanes: [Option<(Task, Pace)>; LANES],
+    /// Turns by their lanes and steps.
+    pub(super) begun: Vec<(usize, u64)>,
+    pub(super) said: Vec<(usize, Pace)>,
+    pub(super) discarded: usize,
+    /// How long a turn takes.
+    pub(super) spent: Duration,
+}
+
+impl Desk {
+    pub(super) fn under_way(&self) -> usize {
+        self.lanes.iter().flatten().count()
+    }
 }
 
 #[derive(Debug)]
@@ -35,63 +61,88 @@ struct Clerk {
 }
 
 impl Helper for Clerk {
-    fn start(&mut self, work: Work, _: Mono) {
+    fn find(&mut self, share: bool) -> Option<Spot> {
+        let desk = self.desk.lock().unwrap();
+        let free = |&lane: &usize| desk.lanes[lane].is_none();
+        let last = Some(LANES - 1).filter(|_| share).filter(free);
+        let lane = last.or_else(|| (0..LANES - 1).find(free))?;
+        Some(Spot { lane, has_share: lane == LANES - 1 })
+    }
+
+    fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
         let mut desk = self.desk.lock().unwrap();
-        assert!(desk.work.is_none() && !desk.stuck, "one at a time");
-        (desk.work, desk.started) = (Some(work), desk.started + 1);
+        desk.begun.push((lane, steps));
+        assert!(desk.lanes[lane].replace((task, Pace::GoOn)).is_none(), "one at a time");
+        Ok(())
     }
 
-    fn poll(&mut self, now: Mono) -> Option<Found> {
+    fn say(&mut self, lane: usize, pace: Pace) {
         let mut desk = self.desk.lock().unwrap();
-        if !desk.ready {
-            let over = desk.over.is_some_and(|over| now >= over);
-            desk.stuck |= over;
-            return over.then(|| Err(format!("{} took too long", desk.work.take().is_some())));
-        }
-        let work = desk.work.take().expect("only who has started something asks");
-        Some(self.evaluator.run(&work).map(Arc::from).map_err(|fault| match fault {
-            Fault::Bad(why) => why,
-            Fault::Stopped => unreachable!("nobody stops it"),
-        }))
+        desk.said.push((lane, pace));
+        desk.lanes[lane].as_mut().expect("only who is busy is told").1 = pace;
     }
 
-    fn stop(&mut self) {
+    fn poll(&mut self) -> Option<Ended> {
         let mut desk = self.desk.lock().unwrap();
-        desk.stopped += 1;
-        desk.work = None;
+        let (mode, spent) = (desk.mode, desk.spent);
+        let short = |task: &Task| mode == Mode::Share && task.work.query.terms.len() == 1;
+        let ends = |(task, pace): &(Task, Pace)| match mode {
+            Mode::End => true,
+            Mode::Share => *pace >= Pace::Share || short(task),
+            Mode::GiveBack => *pace >= Pace::GiveBack,
+            Mode::Hold => *pace == Pace::Drop,
+            Mode::Stick => false,
+        };
+        let lane = desk.lanes.iter().position(|lane| lane.as_ref().is_some_and(ends))?;
+        let (task, pace) = desk.lanes[lane].take()?;
+        let spent = if short(&task) { Duration::ZERO } else { spent };
+        let done = if pace == Pace::Drop {
+            Done::Dropped
+        } else if mode == Mode::End || short(&task) {
+            let found = self.evaluator.run(&task.work);
+            Done::Found(found.map(Arc::from).map_err(|fault| match fault {
+                Fault::Bad(why) => why,
+                Fault::Stopped => unreachable!("nobody stops it"),
+            }))
+        } else {
+            Done::Left(task)
+        };
+        Some(Ended { lane, spent, done })
     }
 
-    fn is_free(&mut self) -> bool {
-        !self.desk.lock().unwrap().stuck
+    fn discard(&mut self, _: Task) {
+        self.desk.lock().unwrap().discarded += 1;
     }
+}
 
-    fn poll_timeout(&self) -> Option<Mono> {
-        self.desk.lock().unwrap().over
-    }
+pub(super) const TIMEOUT: Duration = Duration::from_secs(4);
+
+pub(super) fn second(second: f64) -> Mono {
+    Mono(0).after(Duration::from_secs_f64(second))
 }
 
 const Q: &[u8] = b"q";
-const NOW: Now = Now { mono: Mono(7), wall: Wall(1_700_000_000_000) };
+const NOW: Now = Now { mono: Mono(0), wall: Wall(1_700_000_000_000) };
 
-fn client(index: u32) -> ClientId {
+pub(super) fn client(index: u32) -> ClientId {
     ClientId { index, generation: 1 }
 }
 
-struct Shop {
-    engine: Engine,
-    desk: Arc<Mutex<Desk>>,
+pub(super) struct Shop {
+    pub(super) engine: Engine,
+    pub(super) desk: Arc<Mutex<Desk>>,
     serial: u32,
     disk: Option<SimDisk>,
-    now: Now,
+    pub(super) now: Now,
     /// What was answered, in words.
-    told: Vec<(u32, String)>,
+    pub(super) told: Vec<(u32, String)>,
 }
 
 impl Shop {
     fn new(engine: Engine, disk: Option<SimDisk>) -> Self {
-        let shared = Arc::new(Mutex::new(Desk { ready: true, ..Desk::default() }));
+        let shared = Arc::new(Mutex::new(Desk::default()));
         let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
-        let engine = engine.with_queries(Box::new(clerk));
+        let engine = engine.with_queries(Box::new(clerk), TIMEOUT);
         let mut shop = Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
         shop.ask(0, &Watch::Declare { queue: Some(Q) });
         for number in 0..4 {
@@ -104,18 +155,18 @@ impl Shop {
         shop
     }
 
-    fn in_memory() -> Self {
+    pub(super) fn in_memory() -> Self {
         Self::new(Engine::in_memory(5), None)
     }
 
-    fn durable() -> Self {
+    pub(super) fn durable() -> Self {
         let disk = SimDisk::new(3);
         let options = Options { segment_bytes: 1 << 16, sync: SyncMode::Always, salt: 1 };
         let restored = Engine::restore(&mut disk.clone(), &options, 5, NOW, &mut |_| {}).unwrap().0;
         Self::new(Engine::durable(restored, Box::new(disk.clone()), NOW), Some(disk))
     }
 
-    fn ask(&mut self, who: u32, watch: &Watch<'_>) -> u32 {
+    pub(super) fn ask(&mut self, who: u32, watch: &Watch<'_>) -> u32 {
         self.serial += 1;
         let ticket = Ticket { client: client(who), serial: self.serial };
         self.engine.submit(ticket, &Command::Watch(watch), self.now);
@@ -123,15 +174,15 @@ impl Shop {
         self.serial
     }
 
-    fn find(&mut self, who: u32, query: &Arc<Query>) -> u32 {
+    pub(super) fn find(&mut self, who: u32, query: &Arc<Query>) -> u32 {
         self.ask(who, &Watch::Find { queue: Q, query, limit: None })
     }
 
-    fn poll(&mut self, who: u32, query: &Arc<Query>) -> u32 {
+    pub(super) fn poll(&mut self, who: u32, query: &Arc<Query>) -> u32 {
         self.ask(who, &Watch::Poll { queue: Q, query, state: b"\"TAKEN\"" })
     }
 
-    fn listen(&mut self) {
+    pub(super) fn listen(&mut self) {
         while let Some(completion) = self.engine.poll_completion() {
             let words = match completion.reply {
                 Reply::Found(rows) => {
@@ -148,7 +199,7 @@ impl Shop {
     }
 
     /// As many passes as the engine wants.
-    fn pass(&mut self) {
+    pub(super) fn pass(&mut self) {
         for _ in 0..100 {
             self.engine.commit(self.now);
             self.listen();
@@ -162,18 +213,32 @@ impl Shop {
         panic!("there is no end to it");
     }
 
-    fn told(&mut self) -> Vec<(u32, String)> {
+    pub(super) fn mode(&self, mode: Mode) {
+        self.desk.lock().unwrap().mode = mode;
+    }
+
+    pub(super) fn begun(&self) -> usize {
+        self.desk.lock().unwrap().begun.len()
+    }
+
+    /// The serials of what is told at this moment.
+    pub(super) fn told_at(&mut self, at: Mono) -> Vec<u32> {
+        self.now.mono = at;
+        self.told().into_iter().map(|(serial, _)| serial).collect()
+    }
+
+    pub(super) fn told(&mut self) -> Vec<(u32, String)> {
         self.pass();
         std::mem::take(&mut self.told)
     }
 }
 
 /// Jobs that nobody has, by a search.
-fn free() -> Arc<Query> {
+pub(super) fn free() -> Arc<Query> {
     query([(text("j.state"), Op::Is, Expr::Null), (text("payload ->> 'n'"), Op::Less, text("9"))])
 }
 
-fn told(serial: u32, words: &str) -> (u32, String) {
+pub(super) fn told(serial: u32, words: &str) -> (u32, String) {
     (serial, words.to_owned())
 }
 
@@ -184,7 +249,6 @@ fn searches_are_answered_in_their_order() {
         let wrong = shop.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
         let odd = shop.find(1, &query([(text("payload ->> 'n' % 2"), Op::Is, text("1"))]));
         assert_eq!(shop.told, [], "no search is answered at once");
-        let ids = |shop: &Shop| shop.desk.lock().unwrap().started;
         let said = shop.told();
         assert_eq!(said.len(), 3);
         assert_eq!((said[0].0, said[1].0, said[2].0), (all, wrong, odd));
@@ -192,7 +256,7 @@ fn searches_are_answered_in_their_order() {
         let first: Vec<u64> = said[0].1.split_whitespace().map(|id| id.parse().unwrap()).collect();
         assert_eq!(first.len(), 4);
         assert_eq!(said[2].1, format!("{} {} ", first[1], first[3]));
-        assert_eq!(ids(&shop), 3);
+        assert_eq!(shop.begun(), 3);
     }
 }
 
@@ -208,7 +272,7 @@ fn polls_at_once_never_get_the_same_job() {
         jobs.dedup();
         assert_eq!(jobs.len(), 4);
         // Each had a snapshot of its own moment: none was in vain.
-        assert_eq!(shop.desk.lock().unwrap().started, 5);
+        assert_eq!(shop.begun(), 5);
     }
 }
 
@@ -220,24 +284,24 @@ fn a_poll_that_is_overtaken_searches_again() {
         let ids: Vec<JobId> =
             said[0].1.split_whitespace().map(|id| JobId(id.parse().unwrap())).collect();
         assert_eq!((said[0].0, ids.len()), (first, 4));
-        shop.desk.lock().unwrap().ready = false;
+        shop.mode(Mode::Hold);
         let poll = shop.poll(1, &free());
         assert_eq!(shop.told(), []);
         // The first of the candidates goes, another one changes.
         shop.ask(2, &Watch::Delete { queue: Q, id: ids[0] });
         shop.ask(2, &Watch::Note { queue: Q, id: ids[1], event: b"1" });
         shop.told();
-        shop.desk.lock().unwrap().ready = true;
+        shop.mode(Mode::End);
         assert_eq!(shop.told(), [told(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
         // All of them change.
-        shop.desk.lock().unwrap().ready = false;
+        shop.mode(Mode::Hold);
         let (poll, behind) = (shop.poll(1, &free()), shop.find(2, &free()));
         shop.told();
         for id in [ids[1], ids[3]] {
             shop.ask(2, &Watch::Note { queue: Q, id, event: b"2" });
         }
         shop.told();
-        shop.desk.lock().unwrap().ready = true;
+        shop.mode(Mode::End);
         let said = shop.told();
         assert_eq!(said[0], told(poll, &format!("{} is \"TAKEN\"", ids[1].0)), "{said:?}");
         assert_eq!(said[1], told(behind, &format!("{} ", ids[3].0)), "it has kept its turn");
@@ -247,82 +311,29 @@ fn a_poll_that_is_overtaken_searches_again() {
 #[test]
 fn a_client_that_ends_is_not_searched_for() {
     for mut shop in [Shop::in_memory(), Shop::durable()] {
-        shop.desk.lock().unwrap().ready = false;
+        shop.mode(Mode::Hold);
         shop.find(1, &free());
         shop.poll(1, &free());
         let other = shop.find(2, &query([(text("id + 0"), Op::Is, Expr::Null)]));
         assert_eq!(shop.told(), []);
         shop.engine.forget(client(1), NOW);
         shop.listen();
-        assert_eq!(shop.desk.lock().unwrap().stopped, 1);
-        shop.desk.lock().unwrap().ready = true;
+        assert_eq!(shop.desk.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
+        shop.mode(Mode::End);
         assert_eq!(shop.told(), [told(other, "")]);
-        assert_eq!(shop.desk.lock().unwrap().started, 2, "the poll has not begun");
+        assert_eq!(shop.begun(), 2, "the poll has not begun");
     }
-}
-
-#[test]
-fn a_search_is_answered_in_time_by_a_helper_that_is_stuck() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
-        let over = Mono(1000);
-        {
-            let mut desk = shop.desk.lock().unwrap();
-            (desk.ready, desk.over) = (false, Some(over));
-        }
-        let (first, next) = (shop.find(1, &free()), shop.find(2, &free()));
-        assert_eq!(shop.told(), []);
-        assert_eq!(shop.engine.poll_timeout(), Some(over), "the loop wakes in time");
-        shop.now.mono = Mono(999);
-        assert_eq!(shop.told(), []);
-        shop.now.mono = over;
-        assert_eq!(shop.told(), [told(first, "true took too long")]);
-        // The evaluation goes on and on: the loop sleeps, and nothing else is begun.
-        assert_eq!(shop.engine.poll_timeout(), None);
-        shop.now.mono = Mono(5000);
-        let later = shop.find(3, &free());
-        shop.engine.forget(client(1), shop.now);
-        shop.listen();
-        assert_eq!(shop.told(), []);
-        assert_eq!(shop.desk.lock().unwrap().started, 1);
-        {
-            let mut desk = shop.desk.lock().unwrap();
-            (desk.ready, desk.over, desk.stuck) = (true, None, false);
-        }
-        let said = shop.told();
-        assert_eq!(said.iter().map(|said| said.0).collect::<Vec<_>>(), [next, later]);
-        assert!(said.iter().all(|said| said.1.split_whitespace().count() == 4), "{said:?}");
-        assert_eq!(shop.desk.lock().unwrap().stopped, 0, "nobody has waited for it");
-    }
-}
-
-#[test]
-fn what_was_stopped_holds_up_the_next_until_it_has_ended() {
-    let mut shop = Shop::in_memory();
-    shop.desk.lock().unwrap().ready = false;
-    shop.find(1, &free());
-    let next = shop.find(2, &free());
-    shop.told();
-    shop.desk.lock().unwrap().stuck = true;
-    shop.engine.forget(client(1), NOW);
-    shop.listen();
-    assert_eq!(shop.told(), []);
-    assert_eq!(shop.engine.poll_timeout(), None);
-    let mut desk = shop.desk.lock().unwrap();
-    assert_eq!((desk.started, desk.stopped), (1, 1));
-    (desk.ready, desk.stuck) = (true, false);
-    drop(desk);
-    assert_eq!(shop.told().first().map(|said| said.0), Some(next));
 }
 
 #[test]
 fn a_queue_that_goes_meanwhile_is_no_queue() {
     for mut shop in [Shop::in_memory(), Shop::durable()] {
-        shop.desk.lock().unwrap().ready = false;
+        shop.mode(Mode::Hold);
         let (first, second) = (shop.poll(1, &free()), shop.find(1, &free()));
         assert_eq!(shop.told(), []);
         shop.ask(2, &Watch::Drop { queue: Q });
         shop.told();
-        shop.desk.lock().unwrap().ready = true;
+        shop.mode(Mode::End);
         assert_eq!(shop.told(), [told(first, "NoQueue"), told(second, "NoQueue")]);
     }
 }
@@ -330,7 +341,7 @@ fn a_queue_that_goes_meanwhile_is_no_queue() {
 #[test]
 fn too_many_are_refused_and_so_are_all_without_a_helper() {
     let mut shop = Shop::in_memory();
-    shop.desk.lock().unwrap().ready = false;
+    shop.mode(Mode::Hold);
     for who in 0..1024 {
         shop.find(who, &free());
     }
@@ -339,7 +350,7 @@ fn too_many_are_refused_and_so_are_all_without_a_helper() {
     let why = "too many queries wait for their turn: try again later";
     assert_eq!(shop.told, [told(refused, why)]);
     shop.told.clear();
-    shop.desk.lock().unwrap().ready = true;
+    shop.mode(Mode::End);
     assert_eq!(shop.told().len(), 1024);
 
     let mut engine = Engine::in_memory(1);

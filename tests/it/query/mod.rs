@@ -7,43 +7,64 @@ mod paths;
 mod plain;
 mod random;
 mod thread;
+mod turns;
 
-use jobcentre::base::time::Mono;
 use jobcentre::model::event::{Event, EventLog, Happening};
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
-use jobcentre::query::{Evaluator, Fault, Found, Helper, Work};
+use jobcentre::query::{Done, Ended, Evaluator, Fault, Helper, Pace, Spot, Task, Work};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A helper that has each query evaluated as soon as it is asked about.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    work: Option<Work>,
+    task: Option<Task>,
+    /// Its query was let go of, and that was not told yet.
+    dropped: bool,
     evaluator: Evaluator,
 }
 
 impl Prompt {
     pub(crate) fn new() -> Self {
-        Self { work: None, evaluator: evaluator() }
+        Self { task: None, dropped: false, evaluator: evaluator() }
+    }
+
+    pub(crate) fn has_dropped(&self) -> bool {
+        self.dropped
     }
 }
 
 impl Helper for Prompt {
-    fn start(&mut self, work: Work, _: Mono) {
-        assert!(self.work.replace(work).is_none(), "one at a time");
+    fn find(&mut self, _: bool) -> Option<Spot> {
+        let free = self.task.is_none() && !self.dropped;
+        free.then_some(Spot { lane: 0, has_share: true })
     }
 
-    fn poll(&mut self, _: Mono) -> Option<Found> {
-        let found = self.evaluator.run(&self.work.take()?);
-        Some(found.map(Arc::from).map_err(|fault| match fault {
+    fn begin(&mut self, _: usize, task: Task, _: u64) -> Result<(), String> {
+        assert!(self.task.replace(task).is_none(), "one at a time");
+        Ok(())
+    }
+
+    fn say(&mut self, _: usize, pace: Pace) {
+        self.dropped |= pace == Pace::Drop && self.task.take().is_some();
+    }
+
+    fn poll(&mut self) -> Option<Ended> {
+        if std::mem::take(&mut self.dropped) {
+            return Some(Ended { lane: 0, spent: Duration::ZERO, done: Done::Dropped });
+        }
+        let found = self.evaluator.run(&self.task.take()?.work);
+        let found = found.map(Arc::from).map_err(|fault| match fault {
             Fault::Bad(why) => why,
             Fault::Stopped => unreachable!("nobody stops it"),
-        }))
+        });
+        Some(Ended { lane: 0, spent: Duration::ZERO, done: Done::Found(found) })
     }
 
-    fn stop(&mut self) {}
+    fn discard(&mut self, _: Task) {}
 }
 
 /// A row with these texts of JSON.

@@ -1,13 +1,11 @@
-//! The real threads: they answer, stop in time, and end. The clock is the test's.
+//! The real threads: they answer, give back in time what they are told to, and end.
 
 use super::{query, row, snapshot, text};
-use jobcentre::base::time::Mono;
 use jobcentre::model::query::{Expr, Op, Query};
-use jobcentre::query::{Found, Helper, Work, value_max};
+use jobcentre::query::{Done, Ended, Found, Helper, Pace, Spot, Task, Work, value_max};
 use jobcentre::reactor::Wake;
-use jobcentre::reactor::query::QueryThread;
+use jobcentre::reactor::query::QueryThreads;
 use std::sync::Arc;
-use std::time::Duration;
 
 fn work(query: Arc<Query>) -> Work {
     let rows = snapshot((0..20_000).map(|id| row(id, "{\"a\":1}", "null")));
@@ -20,124 +18,123 @@ fn slow() -> Work {
     work(query([(text(long), Op::Is, text("2"))]))
 }
 
-const MINUTE: Duration = Duration::from_mins(1);
-
-/// The moment at which so much of a minute is over. What begins, begins at 0.
-fn at(part: f64) -> Mono {
-    Mono(0).after(MINUTE.mul_f64(part))
+fn even() -> Work {
+    work(query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]))
 }
 
-fn thread() -> QueryThread {
-    QueryThread::new(MINUTE, value_max(0), &Wake::default())
+fn threads() -> QueryThreads {
+    QueryThreads::new(value_max(0), &Wake::default())
 }
 
-/// What comes of it at this moment, if something does.
-fn wait(thread: &mut QueryThread, now: Mono) -> Found {
+fn begin(threads: &mut QueryThreads, task: Task, steps: u64) -> usize {
+    let Spot { lane, has_share } = threads.find(false).expect("one is free");
+    assert!(!has_share);
+    threads.begin(lane, task, steps).unwrap();
+    lane
+}
+
+fn wait(threads: &mut QueryThreads) -> Ended {
     loop {
-        if let Some(found) = thread.poll(now) {
-            return found;
+        if let Some(ended) = threads.poll() {
+            return ended;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
-fn wait_until_free(thread: &mut QueryThread) {
-    while !thread.is_free() {
-        std::thread::sleep(Duration::from_millis(1));
+fn found(ended: Ended) -> Found {
+    match ended.done {
+        Done::Found(found) => found,
+        other => panic!("{other:?}"),
     }
 }
 
-fn even() -> Arc<Query> {
-    query([(text("id % 2"), Op::Is, Expr::Number("0".into()))])
-}
-
-/// It can be asked again, and answers.
-fn assert_well(thread: &mut QueryThread) {
-    wait_until_free(thread);
-    assert_eq!((thread.poll(at(9.0)), thread.poll_timeout()), (None, None));
-    thread.start(work(even()), at(0.0));
-    assert_eq!(wait(thread, at(0.1)).map(|found| found.len()), Ok(10_000));
+fn left(ended: Ended) -> Task {
+    match ended.done {
+        Done::Left(task) => task,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn it_answers() {
-    let mut thread = thread();
+fn they_answer() {
+    let mut threads = threads();
     for limit in [3, 5] {
-        thread.start(Work { limit: Some(limit), ..work(even()) }, at(0.0));
-        assert_eq!(wait(&mut thread, at(0.1)).map(|found| found.len() as u64), Ok(limit));
-        assert!(thread.is_free());
+        begin(&mut threads, Task::new(Work { limit: Some(limit), ..even() }), 1);
+        assert_eq!(found(wait(&mut threads)).map(|found| found.len() as u64), Ok(limit));
     }
-    assert_eq!(thread.poll(at(9.0)), None);
-    assert_eq!(thread.timed_out(), 0);
+    assert!(threads.poll().is_none());
+    let spot = threads.find(true).unwrap();
+    assert!(spot.has_share);
+    threads.begin(spot.lane, Task::new(even()), 1).unwrap();
+    assert_eq!(threads.find(true).map(|spot| spot.has_share), Some(false), "it is in use");
+    assert_eq!(found(wait(&mut threads)).map(|found| found.len()), Ok(10_000));
 }
 
 #[test]
-fn what_takes_too_long_is_answered_in_time_wherever_it_is() {
-    let why = "the query took longer than 1m (--query-timeout) and was stopped";
-    // Each list has the moments at which the loop looks: the first thread may have noticed nothing.
-    let moments: [&[f64]; 5] = [&[], &[0.1], &[0.25], &[0.25, 0.5], &[0.3, 0.9]];
-    for looks in moments {
-        let mut thread = thread();
-        thread.start(slow(), at(0.0));
-        assert_eq!(thread.poll_timeout(), Some(at(0.25)));
-        for &look in looks {
-            assert_eq!(thread.poll(at(look)), None);
-            let next = thread.poll_timeout().unwrap();
-            assert!(next > at(look) && next <= at(1.0), "{next:?}");
-        }
-        assert_eq!(thread.poll(at(1.0)), Some(Err(why.to_owned())), "at once");
-        assert_eq!(thread.timed_out(), 1);
-        // The next does not wait for the first thread, if that is held up.
-        assert_well(&mut thread);
-        assert_well(&mut thread);
+fn a_query_that_gives_up_its_turns_is_answered_in_full() {
+    for pace in [Pace::Share, Pace::Leave, Pace::GiveBack] {
+        let mut threads = threads();
+        let mut task = Task::new(even());
+        let mut turns = 0;
+        let rows = loop {
+            let lane = begin(&mut threads, task, 1 << turns.min(12));
+            // What is given back in the middle of a row may have got nowhere.
+            threads.say(lane, if turns % 2 == 0 { pace } else { Pace::Share });
+            turns += 1;
+            match wait(&mut threads).done {
+                Done::Left(left) => task = left,
+                Done::Found(found) => break found.unwrap(),
+                Done::Dropped => panic!("nobody has said so"),
+            }
+        };
+        let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq((0..20_000).step_by(2)), "{pace:?}");
+        assert!(turns > 1, "{pace:?} {turns}");
     }
 }
 
 #[test]
-fn a_query_is_answered_in_full_wherever_it_ends() {
-    let mut thread = thread();
-    for round in 0..40 {
-        thread.start(work(even()), at(0.0));
-        // Some end in the first thread, some go on in the second, some begin anew there.
-        let found = (0..round).find_map(|_| thread.poll(at(0.1)));
-        let found = found.or_else(|| thread.poll(at(0.25)));
-        let found = found.or_else(|| thread.poll(at(0.5)));
-        let found = found.unwrap_or_else(|| wait(&mut thread, at(0.6)));
-        assert_eq!(found.map(|found| found.len()), Ok(10_000));
-        wait_until_free(&mut thread);
+fn each_turn_that_ends_between_rows_has_come_further() {
+    let mut threads = threads();
+    let mut task = Task::new(even());
+    for _ in 0..50 {
+        let place = task.progress.place();
+        let lane = begin(&mut threads, task, 1);
+        threads.say(lane, Pace::Leave);
+        task = left(wait(&mut threads));
+        assert_ne!(task.progress.place(), place);
     }
-    assert_eq!(thread.timed_out(), 0);
 }
 
 #[test]
-fn it_goes_on_in_the_second_thread() {
-    let mut thread = thread();
-    thread.start(slow(), at(0.0));
-    assert_eq!(thread.poll(at(0.25)), None);
-    // It was told to give it back, and does.
-    while thread.poll_timeout() != Some(at(1.0)) {
-        assert_eq!(thread.poll(at(0.26)), None);
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(thread.poll(at(0.99)), None);
-    assert!(thread.poll(at(1.0)).is_some_and(|found| found.is_err()));
-    assert_well(&mut thread);
+fn a_turn_that_is_told_to_end_in_a_long_row_ends_there_and_others_have_other_lanes() {
+    let mut threads = threads();
+    let first = begin(&mut threads, Task::new(slow()), 1);
+    threads.say(first, Pace::Leave);
+    // It goes on with its row.
+    let second = begin(&mut threads, Task::new(even()), 1);
+    assert_ne!(first, second);
+    let ended = wait(&mut threads);
+    assert_eq!(ended.lane, second);
+    assert_eq!(found(ended).map(|found| found.len()), Ok(10_000));
+    threads.say(first, Pace::GiveBack);
+    let ended = wait(&mut threads);
+    assert_eq!(ended.lane, first);
+    let task = left(ended);
+    threads.discard(task);
+    assert_eq!(begin(&mut threads, Task::new(even()), 1), first, "it is free again");
+    assert_eq!(found(wait(&mut threads)).map(|found| found.len()), Ok(10_000));
 }
 
 #[test]
-fn it_stops_what_nobody_waits_for() {
-    let mut thread = thread();
-    for looks in [&[][..], &[0.25], &[0.25, 0.5]] {
-        thread.start(slow(), at(0.0));
-        for &look in looks {
-            assert_eq!(thread.poll(at(look)), None);
-        }
-        thread.stop();
-        assert_eq!((thread.poll(at(9.0)), thread.poll_timeout()), (None, None));
-        assert_well(&mut thread);
-    }
-    assert_eq!(thread.timed_out(), 0);
-    thread.start(slow(), at(0.0));
+fn what_nobody_waits_for_is_dropped() {
+    let mut threads = threads();
+    let lane = begin(&mut threads, Task::new(slow()), 1);
+    threads.say(lane, Pace::Drop);
+    assert!(matches!(wait(&mut threads).done, Done::Dropped));
+    begin(&mut threads, Task::new(slow()), 1);
     // Its end ends the query.
-    drop(thread);
+    drop(threads);
 }

@@ -57,7 +57,7 @@ impl Pure {
         Self {
             server: Server::new(
                 settings,
-                Engine::in_memory(1).with_queries(Box::new(Prompt::new())),
+                Engine::in_memory(1).with_queries(Box::new(Prompt::new()), Duration::MAX),
             ),
             now: Now::default(),
             piece: if byte_by_byte { 1 } else { READ_BUDGET },
