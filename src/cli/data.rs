@@ -171,6 +171,13 @@ pub(super) fn explain(dir: &Path, refused: &Refused) -> String {
         Refused::Missing { file } => {
             format!("the journal is damaged: {} is missing. {salvage}", path(file))
         }
+        Refused::Gone => format!(
+            "the journal is gone: {} has held segments (files with .seg), and holds none. Nothing \
+             was changed. Put them back, from a backup if need be. To begin anew without the jobs \
+             that were in them, remove {}",
+            dir.display(),
+            path(&journal::LOCK.to_owned())
+        ),
         Refused::Newer { file, format } => format!(
             "{} has format {format}, which is newer than this program (version {}): start the \
              version that wrote it, or a later one. Nothing was changed",

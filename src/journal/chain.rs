@@ -19,6 +19,8 @@ pub(super) struct Listing {
     pub(super) segments: Vec<(u64, u64)>,
     pub(super) spares: Vec<String>,
     pub(super) foreign: Vec<String>,
+    /// Whether there has been a segment.
+    pub(super) was_used: bool,
 }
 
 impl Listing {
@@ -29,7 +31,9 @@ impl Listing {
                 listing.segments.push((epoch, entry.size));
             } else if format::spare_of(&entry.name).is_some() {
                 listing.spares.push(entry.name);
-            } else if entry.name != format::LOCK {
+            } else if entry.name == format::LOCK {
+                listing.was_used = entry.size > 0;
+            } else {
                 listing.foreign.push(entry.name);
             }
         }
@@ -224,7 +228,9 @@ pub(super) fn read<'w>(
     let run = listing.run();
     let mut chain = Chain { remove: listing.spares.clone(), ..Chain::default() };
     chain.report.foreign.clone_from(&listing.foreign);
-    let Some(&(first, _)) = listing.segments.get(run) else { return Ok(chain) };
+    let Some(&(first, _)) = listing.segments.get(run) else {
+        return if listing.was_used { Err(Refused::Gone) } else { Ok(chain) };
+    };
     let old = listing.segments[..run].iter().map(|&(epoch, _)| format::segment_name(epoch));
     chain.remove.extend(old);
 

@@ -1,7 +1,8 @@
 //! How segments and batches lie on the disk, byte by byte. All numbers are little endian.
 //!
 //! A directory holds
-//! - `lock`, which the one process that uses the directory has locked;
+//! - `lock`, which the one process that uses the directory has locked. It is not empty once there
+//!   has been a segment: without one the directory is damaged then;
 //! - segments, `<epoch as 16 hexadecimal digits>.seg`, their epochs without gaps;
 //! - spares, `spare-<number>.seg`: being prepared, or kept to become a segment. Their content means
 //!   nothing.
@@ -114,6 +115,12 @@ pub fn segment_name(epoch: u64) -> String {
 #[must_use]
 pub fn spare_name(number: u32) -> String {
     format!("spare-{number}.seg")
+}
+
+/// Whether this is the name of a segment.
+#[must_use]
+pub fn is_segment(name: &str) -> bool {
+    epoch_of(name).is_some()
 }
 
 /// The epoch of the segment that has this name, if it is a segment's.

@@ -3,8 +3,9 @@
 //!
 //! A pure state machine over an injected [`disk::Disk`]: no clock, no chance, no file. `format`
 //! says how everything lies on the disk, `machine` is the running journal, `ledger` knows which
-//! base record lives where, `chain` and `recover` read what an earlier run left, `salvage` what
-//! damage left. [`disk`] is the disk as the journal sees it; the shell owns the real one.
+//! base record lives where, `chain` and `recover` read what an earlier run left, `salvage`, with
+//! `survey` and `keys`, what damage left. [`disk`] is the disk as the journal sees it; the shell
+//! owns the real one.
 //!
 //! The promise: after a crash at any moment every batch is there whole or not at all, all those are
 //! there that [`Journal::durable`] had named, nothing comes twice, and the order is kept. What a
@@ -13,16 +14,18 @@
 mod chain;
 pub mod disk;
 mod format;
+mod keys;
 mod ledger;
 mod machine;
 mod reader;
 mod recover;
 mod salvage;
+mod survey;
 
-pub use format::{LOCK, segment_name, spare_name};
+pub use format::{LOCK, is_segment, segment_name, spare_name};
 pub use machine::{Journal, SYNC_BOUNDS_NS, Status};
 pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
-pub use salvage::{Salvaged, Skipped, salvage};
+pub use salvage::{Doubtful, Salvaged, Skipped, salvage};
 
 use crate::base::limits::{JOURNAL_SEGMENT, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
 use std::time::Duration;

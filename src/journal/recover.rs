@@ -94,6 +94,8 @@ pub enum Refused {
         /// The file.
         file: String,
     },
+    /// There have been segments, and there is none.
+    Gone,
     /// A newer program wrote it.
     Newer {
         /// The file.
@@ -125,6 +127,7 @@ impl fmt::Display for Refused {
             Self::Missing { file } => {
                 write!(f, "the journal is damaged: {file} is missing. {SALVAGE}")
             }
+            Self::Gone => write!(f, "the journal is gone: all its segments are missing. {SALVAGE}"),
             Self::Newer { file, format } => write!(
                 f,
                 "{file} has format {format}, and this program knows formats up to {}: use the \

@@ -1,10 +1,24 @@
-//! Salvage: every batch that verifies is copied into a new directory, whatever is between.
+//! Salvage: every batch that verifies and is in force is copied into a new directory, in the order
+//! of the numbers, wherever it lies: in a file of another name, behind a header that is damaged, at
+//! another place than where it was written, twice.
+//!
+//! Not in force is
+//! - what an earlier recovery has cut off: a later segment goes on with the same number, or a lower
+//!   one;
+//! - what belongs to a segment that has been given up: the batches in force need only later ones,
+//!   and no file is that segment any more. That is what stands behind the last batch of a segment
+//!   that was recycled, and in spares.
 
 use super::chain::Listing;
 use super::disk::{Fault, Files};
-use super::format::{self, ALIGN, FRAME_HEAD, HEADER, Head, Header};
-use super::reader::{FIRST, Reader, Source};
+use super::format::{self, ALIGN, HEADER, Head, Header};
+use super::reader::{FIRST, Reader};
 use super::recover::Refused;
+use super::survey::{Place, Rest, Run, Says, Survey, Tolerant};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// Segments that are missing, of which the first are named one by one.
+const MISSING_NAMED: usize = 1_000;
 
 /// A stretch that was not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +33,15 @@ pub struct Skipped {
     pub what: String,
 }
 
+/// Something to know about a file that does not mean that anything was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubtful {
+    /// The file.
+    pub file: String,
+    /// What about it.
+    pub what: String,
+}
+
 /// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
@@ -30,8 +53,12 @@ pub struct Salvaged {
     pub lost_batches: u64,
     /// Segments that are not there.
     pub missing: Vec<String>,
-    /// Stretches that do not verify.
+    /// Stretches that do not verify, or cannot be read.
     pub skipped: Vec<Skipped>,
+    /// What else is not as it should be.
+    pub doubtful: Vec<Doubtful>,
+    /// Batches that verify and are not in force any more: they were left out.
+    pub superseded: u64,
 }
 
 /// Segments in the making.
@@ -55,7 +82,6 @@ impl Writer<'_> {
             self.bytes.resize(HEADER, 0);
         }
         self.sequence += 1;
-        self.mark = self.mark.max(head.mark);
         let mut frame = frame.to_vec();
         let (sequence, mark, count) = (self.sequence, self.mark, head.count);
         let head = Head { length: 0, sequence, synced: sequence - 1, oldest: 1, mark, count };
@@ -79,74 +105,136 @@ impl Writer<'_> {
     }
 }
 
-/// The segments whose frames can be verified; a header that is damaged is no obstacle as long as
-/// that of another segment is not.
-fn sources(
-    reader: &mut Reader<'_>,
-    listing: &Listing,
-    salvaged: &mut Salvaged,
-) -> Result<(Vec<Source>, Option<u64>), Refused> {
-    let mut salt = None;
-    let mut found = Vec::new();
-    for &(epoch, size) in &listing.segments {
-        let name = format::segment_name(epoch);
-        match Header::decode(reader.bytes(&name, size, 0, HEADER)?) {
-            Err(format::BadHeader::Newer(format)) => {
-                return Err(Refused::Newer { file: name, format });
-            }
-            Ok(header) if header.epoch == epoch => {
-                salt.get_or_insert(header.salt);
-            }
-            Ok(_) | Err(_) => {
-                let what = "the header is not that of this segment".to_owned();
-                let bytes = size.min(HEADER as u64);
-                salvaged.skipped.push(Skipped { file: name.clone(), offset: 0, bytes, what });
-            }
-        }
-        found.push(Source { name, epoch, size, key: 0 });
+/// Up to which number the batches of each segment are in force, not included: from there on a later
+/// segment goes on.
+fn limits(runs: &[Run]) -> BTreeMap<u64, u64> {
+    let mut firsts: BTreeMap<u64, u64> = BTreeMap::new();
+    for run in runs {
+        let first = firsts.entry(run.epoch).or_insert(run.first);
+        *first = run.first.min(*first);
     }
-    if let Some(salt) = salt {
-        for source in &mut found {
-            source.key = format::key(salt, source.epoch);
-        }
-    }
-    Ok((found, salt))
+    let mut limit = u64::MAX;
+    let limits = firsts.into_iter().rev().map(|(epoch, first)| {
+        let own = limit;
+        limit = limit.min(first);
+        (epoch, own)
+    });
+    limits.collect()
 }
 
-/// What the first look at all segments has shown.
-struct Survey {
-    /// The number of the first batch in each segment.
-    firsts: Vec<u64>,
+/// Batches that are in force, in one place. The better one of two comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    epoch: u64,
+    /// Whether the file is where they should be.
+    in_place: bool,
+    last: u64,
+    run: usize,
+}
+
+/// What is to be copied.
+struct Plan {
+    /// Parts with their first numbers, by these.
+    parts: Vec<(u64, Part)>,
     /// Segments before this epoch have been given up.
     start: u64,
+    superseded: u64,
 }
 
-fn survey(
-    reader: &mut Reader<'_>,
-    sources: &[Source],
-    run_start: u64,
-    salvaged: &mut Salvaged,
-) -> Result<Survey, Refused> {
-    let (mut firsts, mut oldest) = (Vec::new(), 0);
-    for source in sources {
-        let (mut offset, mut first, mut filled) = (FIRST, u64::MAX, 0);
-        while let Some((at, head)) = reader.search(source, offset, &mut filled)? {
-            first = first.min(head.sequence);
-            oldest = oldest.max(head.oldest);
-            offset = at + u64::from(head.length);
+fn plan(survey: &Survey) -> Plan {
+    let limits = limits(&survey.runs);
+    let in_force = |run: &Run| run.first < limits[&run.epoch];
+    let needed = survey.runs.iter().filter(|run| in_force(run)).map(|run| run.oldest).max();
+    let start = survey.run_start().min(needed.unwrap_or(u64::MAX));
+    let mut plan = Plan { parts: Vec::new(), start, superseded: 0 };
+    for (number, run) in survey.runs.iter().enumerate() {
+        let batches = run.last + 1 - run.first;
+        if run.epoch < start || !in_force(run) {
+            plan.superseded += batches;
+            continue;
         }
-        firsts.push(first);
+        let last = run.last.min(limits[&run.epoch] - 1);
+        plan.superseded += run.last - last;
+        let in_place = survey.places[run.place].named == Some(run.epoch);
+        plan.parts.push((run.first, Part { epoch: run.epoch, in_place, last, run: number }));
     }
-    let start = if oldest == 0 { run_start } else { run_start.min(oldest) };
-    let last = sources.last().map_or(start, |source| source.epoch);
-    let there = |epoch: &u64| sources.iter().all(|source| source.epoch != *epoch);
-    salvaged.missing.extend((start..last).filter(there).map(format::segment_name));
-    Ok(Survey { firsts, start })
+    plan.parts.sort_unstable();
+    plan
 }
 
-/// Copies every batch that verifies from one directory into another, which must not hold a journal.
-/// What was lost in between is lost: a deleted job may be back if its deletion was there. O(bytes),
-/// and memory for one segment.
+/// What is to be said of the files.
+fn report(survey: &Survey, plan: &Plan, salvaged: &mut Salvaged) {
+    for (number, place) in survey.places.iter().enumerate() {
+        let runs = || survey.runs.iter().filter(|run| run.place == number);
+        let epochs: BTreeSet<u64> =
+            runs().map(|run| run.epoch).filter(|&epoch| epoch >= plan.start).collect();
+        if place.named.is_none() && epochs.is_empty() {
+            continue;
+        }
+        let mut tell = |what: String| {
+            let file = place.name.clone();
+            salvaged.doubtful.push(Doubtful { file, what });
+        };
+        match place.says {
+            Says::Foreign => tell("it comes from another directory".to_owned()),
+            Says::Nothing => tell("its header is damaged".to_owned()),
+            Says::Mended(_) => tell("a bit or two of its header are wrong".to_owned()),
+            Says::Header(header) if header.size != place.size => {
+                tell(format!("it has {} bytes, and should have {}", place.size, header.size));
+            }
+            Says::Header(_) => {}
+        }
+        let other: Vec<_> = epochs.iter().filter(|&&epoch| place.named != Some(epoch)).collect();
+        if !other.is_empty() {
+            let names: Vec<_> =
+                other.iter().take(3).map(|&&epoch| format::segment_name(epoch)).collect();
+            let more = if other.len() > 3 { ", .." } else { "" };
+            tell(format!("it holds batches of {}{more}", names.join(", ")));
+        }
+    }
+    for rest in &survey.rests {
+        salvaged.skipped.extend(skipped(survey, plan, rest));
+    }
+    let seeming = survey.places.iter().filter_map(Place::epoch);
+    let there: BTreeSet<u64> = seeming.chain(survey.runs.iter().map(|run| run.epoch)).collect();
+    let last = there.last().copied().unwrap_or_default();
+    let missing = (plan.start..last).filter(|epoch| !there.contains(epoch)).take(MISSING_NAMED);
+    salvaged.missing.extend(missing.map(format::segment_name));
+}
+
+/// What is to be said of bytes between batches: nothing if they stand where nothing counts.
+fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<Skipped> {
+    let place = &survey.places[rest.place];
+    let at = survey.runs.partition_point(|run| (run.place, run.offset) < (rest.place, rest.offset));
+    let counts = |run: &&Run| run.place == rest.place && run.epoch >= plan.start;
+    let before = at.checked_sub(1).and_then(|at| survey.runs.get(at)).filter(counts);
+    let behind = survey.runs.get(at).filter(counts);
+    let is_segment = place.named.is_some_and(|epoch| epoch >= plan.start);
+    let begins = rest.offset <= FIRST
+        && is_segment
+        && place.says.header().is_none_or(|header| header.epoch >= plan.start);
+    let what = match (before, behind) {
+        (_, Some(_)) => "it does not verify",
+        (Some(_), None) if !rest.ends => {
+            "it does not verify: batches that are damaged, or were never written to their end"
+        }
+        (None, None) if begins && !rest.ends => "it does not verify",
+        _ => return None,
+    };
+    let end = behind.map_or(rest.filled, |run| run.offset);
+    // The header is told of by itself.
+    let offset = rest.offset.max(FIRST);
+    (offset < end).then(|| Skipped {
+        file: place.name.clone(),
+        offset,
+        bytes: end - offset,
+        what: what.to_owned(),
+    })
+}
+
+/// Copies every batch that verifies and is in force from one directory into another, which must not
+/// hold a journal. What was lost in between is lost: a deleted job may be back if its deletion was
+/// there. O(bytes); memory for one segment, and for what is between stretches that are whole.
 ///
 /// # Errors
 /// If a directory cannot be read or written, if `to` holds a journal, or if the journal has a newer
@@ -163,56 +251,95 @@ pub fn salvage(
             error: "choose an empty directory".to_owned(),
         }));
     }
-    let listing = Listing::of(from)?;
-    let mut reader = Reader::new(from);
+    let entries = from.list()?;
+    let mut from = Tolerant::new(from);
+    let mut reader = Reader::new(&mut from);
     let mut salvaged = Salvaged::default();
-    let (sources, salt) = sources(&mut reader, &listing, &mut salvaged)?;
-    let Some(salt) = salt else { return Ok(salvaged) };
-    let run_start = listing.segments.get(listing.run()).map_or(0, |&(epoch, _)| epoch);
-    let survey = survey(&mut reader, &sources, run_start, &mut salvaged)?;
-    let bytes = Vec::new();
-    let mut writer =
-        Writer { files: to, segment_bytes, salt, epoch: 1, bytes, sequence: 0, mark: 0 };
-    let mut last = None;
-    for (index, source) in sources.iter().enumerate() {
-        if source.epoch < survey.start {
-            continue;
-        }
-        // Batches that an earlier recovery has cut off are superseded by those of later segments.
-        let limit = survey.firsts[index + 1..].iter().copied().min().unwrap_or(u64::MAX);
-        copy(&mut reader, source, limit, &mut last, &mut writer, &mut salvaged)?;
+    if let Some(survey) = Survey::of(&mut reader, entries)? {
+        let plan = plan(&survey);
+        report(&survey, &plan, &mut salvaged);
+        salvaged.superseded = plan.superseded;
+        let (salt, mark) = (survey.salt, survey.mark);
+        let bytes = Vec::new();
+        let mut writer =
+            Writer { files: to, segment_bytes, salt, epoch: 1, bytes, sequence: 0, mark };
+        copy_all(&mut reader, &survey, &plan, &mut writer, &mut salvaged)?;
+        writer.flush()?;
     }
-    writer.flush()?;
+    for (file, offset, bytes) in from.unreadable {
+        let what = "the disk cannot read it".to_owned();
+        salvaged.skipped.push(Skipped { file, offset, bytes, what });
+    }
     Ok(salvaged)
 }
 
-fn copy(
+/// Copies the parts, in the order of their numbers; of each number that is there twice one.
+fn copy_all(
     reader: &mut Reader<'_>,
-    source: &Source,
-    limit: u64,
-    last: &mut Option<u64>,
+    survey: &Survey,
+    plan: &Plan,
     writer: &mut Writer<'_>,
     salvaged: &mut Salvaged,
 ) -> Result<(), Refused> {
-    let (mut offset, mut filled) = (FIRST, FIRST);
-    while let Some((at, head)) = reader.search(source, offset, &mut filled)? {
-        if head.sequence >= limit || last.is_some_and(|last| head.sequence <= last) {
-            offset = at + u64::from(head.length);
-            continue;
+    let mut parts = plan.parts.iter().peekable();
+    let Some(&&(first, _)) = parts.peek() else { return Ok(()) };
+    // The first segment begins with the first batch.
+    let mut done = if plan.start == 1 { 0 } else { first - 1 };
+    let mut ready = BinaryHeap::new();
+    loop {
+        while let Some((_, part)) = parts.next_if(|(first, _)| *first <= done + 1) {
+            ready.push(*part);
         }
-        if at > offset {
-            let what = "it does not verify".to_owned();
-            let file = source.name.clone();
-            salvaged.skipped.push(Skipped { file, offset, bytes: at - offset, what });
+        if let Some(part) = ready.pop() {
+            if part.last > done {
+                copy(reader, survey, &part, done, writer, salvaged)?;
+                done = part.last;
+            }
+        } else if let Some((first, _)) = parts.peek() {
+            salvaged.lost_batches += first - 1 - done;
+            done = first - 1;
+        } else {
+            return Ok(());
         }
-        salvaged.lost_batches += last.map_or(0, |last| head.sequence - last - 1);
-        *last = Some(head.sequence);
-        let frame = reader.frame(source, at, &head)?;
-        assert!(frame.len() >= FRAME_HEAD, "a frame that was found is whole");
-        writer.push(frame, &head)?;
-        salvaged.batches += 1;
-        salvaged.records += u64::from(head.count);
-        offset = at + u64::from(head.length);
+    }
+}
+
+/// Copies the batches of one part behind number `done`.
+fn copy(
+    reader: &mut Reader<'_>,
+    survey: &Survey,
+    part: &Part,
+    done: u64,
+    writer: &mut Writer<'_>,
+    salvaged: &mut Salvaged,
+) -> Result<(), Refused> {
+    let run = &survey.runs[part.run];
+    let place = &survey.places[run.place];
+    let mut offset = run.offset;
+    for sequence in run.first..=part.last {
+        let room = place.size - offset;
+        let bytes = reader.bytes(&place.name, place.size, offset, format::FRAME_HEAD)?;
+        let head = format::head(bytes, room, run.key).ok_or_else(|| changed(&place.name))?;
+        if sequence > done {
+            let frame = reader.bytes(&place.name, place.size, offset, head.length as usize)?;
+            if head.sequence != sequence || !format::is_whole(frame, &head, run.key) {
+                return Err(changed(&place.name));
+            }
+            writer.push(frame, &head)?;
+            salvaged.batches += 1;
+            salvaged.records += u64::from(head.count);
+        }
+        offset += u64::from(head.length);
     }
     Ok(())
+}
+
+/// What was read before reads otherwise now.
+fn changed(name: &str) -> Refused {
+    Refused::Fault(Fault {
+        operation: "read",
+        file: name.to_owned(),
+        error: "it has changed meanwhile: copy the directory to another disk, and try again there"
+            .to_owned(),
+    })
 }

@@ -29,8 +29,9 @@ enum Command {
     /// Read everything in a data directory and say whether it is sound. Changes nothing.
     ///
     /// Every checksum is verified and every record is read, as the server does when it starts.
-    /// Exit status 0: the server would start with it. 1: it would not; the file, the place in it
-    /// and what to do are on stderr. The server must be stopped, or the directory be a copy.
+    /// Exit status 0: the server would start with what is in it. 1: it would not, or nothing is in
+    /// it; the file, the place in it and what to do are on stderr. The server must be stopped, or
+    /// the directory be a copy.
     Check {
         /// The data directory (what --data names), or a copy of it.
         dir: PathBuf,
@@ -51,10 +52,11 @@ enum Command {
 
     /// Copy what can be read of a damaged data directory into a new one.
     ///
-    /// Every batch whose checksums are right is copied, and what is not is listed. The damaged
-    /// directory is not changed: keep it until you know that you do not need it. What was lost with
-    /// a damaged batch is lost: its jobs are missing, and jobs that it had deleted may be back.
-    /// Then start the server with --data OUT.
+    /// Every batch whose checksums are right is copied, wherever it is found: in a file that has
+    /// another name, is cut short, has lost its header or was partly written over. What is not
+    /// copied is listed. The damaged directory is not changed: keep it until you know that you do
+    /// not need it. What was lost with a damaged batch is lost: its jobs are missing, and jobs that
+    /// it had deleted may be back. Then start the server with --data OUT.
     Salvage {
         /// The damaged data directory.
         dir: PathBuf,
@@ -122,7 +124,10 @@ fn read_all(
     let report = report.map_err(|refused| Failure::Because(explain(dir, &refused)))?;
     if report.segments == 0 {
         let dir = dir.display();
-        return Err(Failure::Because(format!("{dir} holds no journal: is it the right one?")));
+        return Err(Failure::Because(format!(
+            "{dir} holds no journal, and the server would begin a new one in it: is it the right \
+             one?"
+        )));
     }
     Ok(report)
 }
@@ -188,7 +193,8 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let mut into = open(to, Access::Run)?;
     let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT)
         .map_err(|refused| Failure::Because(explain(dir, &refused)))?;
-    let Salvaged { batches, records, lost_batches, missing, skipped } = salvaged;
+    let Salvaged { batches, records, lost_batches, missing, skipped, doubtful, superseded } =
+        salvaged;
     for name in &missing {
         writeln!(out, "missing    {}", dir.join(name).display())?;
     }
@@ -200,6 +206,12 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
             file.display(),
             part.what
         )?;
+    }
+    for doubt in &doubtful {
+        writeln!(out, "doubtful   {}: {}", dir.join(&doubt.file).display(), doubt.what)?;
+    }
+    if superseded > 0 {
+        writeln!(out, "left out   batches: {superseded}, which no longer counted")?;
     }
     if batches == 0 {
         let dir = dir.display();

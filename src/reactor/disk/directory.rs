@@ -1,8 +1,8 @@
 //! A journal's directory on the real disk: locked while it is open.
 
 use super::holder;
-use crate::journal::LOCK;
 use crate::journal::disk::{Entry, Fault, Files};
+use crate::journal::{LOCK, is_segment};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -140,6 +140,31 @@ fn make(path: &Path) -> Result<(), Fault> {
     }
 }
 
+/// Notes in a directory that there has been a segment: without one it is damaged from now on. On a
+/// full disk it may not be noted; the next segment tries it again.
+pub(super) fn note_use(path: &Path) -> std::io::Result<()> {
+    let lock = path.join(LOCK);
+    if fs::metadata(&lock)?.len() == 0 {
+        let file = OpenOptions::new().write(true).open(&lock)?;
+        file.write_all_at(b"used\n", 0)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Takes that note back if `name` is the last segment, which is about to be removed.
+pub(super) fn note_removal(path: &Path, name: &str) -> std::io::Result<()> {
+    let segments =
+        fs::read_dir(path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut others = segments.filter(|other| is_segment(other) && other != name);
+    if is_segment(name) && others.next().is_none() {
+        let file = OpenOptions::new().write(true).open(path.join(LOCK))?;
+        file.set_len(0)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
 fn lock(path: &Path, access: Access) -> Result<Option<File>, Fault> {
     let mut options = OpenOptions::new();
     let opened = match access {
@@ -195,6 +220,7 @@ impl Files for Directory {
     fn remove(&mut self, name: &str) -> Result<(), Fault> {
         let path = self.path.join(name);
         self.open = None;
+        note_removal(&self.path, name).map_err(|error| fault("remove", &path, &error))?;
         fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
         sync_names(&self.path)
     }

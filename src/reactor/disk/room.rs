@@ -11,7 +11,7 @@
 //! to be read before a part of it can be written.
 
 use super::direct;
-use super::directory::{fault, free_bytes, sync_names_of};
+use super::directory::{fault, free_bytes, note_removal, note_use, sync_names_of};
 use super::reserve::Reserve;
 use crate::journal::disk::{Done, Failed, Fault, Kind, Need, Op};
 use crate::journal::{segment_name, spare_name};
@@ -182,7 +182,11 @@ impl Room {
                 _ => Failed::Fault(fault),
             });
         }
-        self.sync_names().map_err(Failed::Fault)
+        self.sync_names().map_err(Failed::Fault)?;
+        if let Err(error) = note_use(&self.path) {
+            debug!(%error, "it is not noted that there is a segment");
+        }
+        Ok(())
     }
 
     fn sync_names(&self) -> Result<(), Fault> {
@@ -273,6 +277,9 @@ impl Room {
 
     fn remove(&self, name: &str) -> Result<(), Fault> {
         let path = self.path.join(name);
+        if let Err(error) = note_removal(&self.path, name) {
+            debug!(%error, "it is not noted that there is no segment");
+        }
         fs::remove_file(&path).map_err(|error| fault("remove", &path, &error))?;
         self.sync_names()
     }

@@ -238,6 +238,20 @@ fn missing_segment() {
 }
 
 #[test]
+fn no_segment_is_left() {
+    let spare = ("spare-1.seg".to_owned(), vec![7; 100]);
+    for was_used in [true, false] {
+        let lock = if was_used { b"used\n".to_vec() } else { Vec::new() };
+        let image = Image::from([("lock".to_owned(), lock), spare.clone()]);
+        if was_used {
+            assert_eq!(refusal(&image), Refused::Gone);
+        } else {
+            assert_eq!(try_recover(&image).unwrap().shop.things.len(), 0, "it is new");
+        }
+    }
+}
+
+#[test]
 fn duplicated_segment() {
     let image = closed(40);
     let head = frames(&image).last().unwrap().epoch;

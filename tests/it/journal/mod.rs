@@ -3,6 +3,7 @@
 mod damage;
 pub(crate) mod disk;
 mod real;
+mod salvage_sim;
 mod salvaged;
 mod shop;
 mod sim;

@@ -3,8 +3,9 @@
 use super::damage::{Image, SEGMENT, always, closed, crashed, frames, try_recover, unsynced};
 use super::disk::{SimDisk, segment_name};
 use super::shop::{Shop, put_record};
-use super::world::recover_into;
+use super::world::{World, recover_into};
 use jobcentre::base::time::Now;
+use jobcentre::journal::disk::{Entry, Fault, Files};
 use jobcentre::journal::{Salvaged, salvage};
 
 /// Salvages a damaged image. Gives what came of it, and what a recovery finds in the copy.
@@ -23,6 +24,7 @@ fn salvage_of_what_is_not_damaged_is_a_copy() {
         let (report, shop) = salvaged(&image);
         assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
         assert!(report.skipped.is_empty() && report.missing.is_empty());
+        assert!(report.doubtful.is_empty() && report.superseded == 0);
         assert_eq!(report.lost_batches, 0);
     }
 }
@@ -40,14 +42,14 @@ fn salvage_takes_everything_but_what_is_damaged() {
         assert!(!shop.things.contains_key(&(at as u64 + 1)) && shop.last_id == 60);
         let skipped = &report.skipped[0];
         assert_eq!((skipped.offset, skipped.bytes), (all[at].offset as u64, all[at].length as u64));
-        assert_eq!(report.lost_batches, u64::from(at > 0), "nothing tells of what came first");
+        assert_eq!(report.lost_batches, 1);
     }
     // Without a header.
     let mut damaged = image.clone();
     damaged.get_mut(&segment_name(2)).unwrap()[..64].fill(0xff);
     let (report, shop) = salvaged(&damaged);
     assert_eq!((shop.things.len(), report.lost_batches), (60, 0));
-    assert_eq!(report.skipped[0].file, segment_name(2));
+    assert_eq!((&report.doubtful[0].file, report.skipped.len()), (&segment_name(2), 0));
     // Without a segment.
     let mut damaged = image;
     damaged.remove(&segment_name(2));
@@ -83,4 +85,151 @@ fn salvage_takes_no_batch_that_a_recovery_has_cut_off() {
     let (report, shop) = salvaged(&image);
     assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
     assert_eq!((shop.things.len(), report.lost_batches), (12, 0));
+}
+
+fn one_segment() -> Image {
+    let mut image = closed(12);
+    image.retain(|name, _| *name == segment_name(1));
+    assert_eq!(frames(&image).last().unwrap().sequence, 13);
+    image
+}
+
+#[test]
+fn any_flipped_bit_in_the_header_of_the_only_segment_costs_nothing() {
+    let image = one_segment();
+    let whole = try_recover(&image).unwrap().shop.values();
+    for bit in 0..64 * 8 {
+        let mut damaged = image.clone();
+        damaged.get_mut(&segment_name(1)).unwrap()[bit / 8] ^= 1 << (bit % 8);
+        let (report, shop) = salvaged(&damaged);
+        assert_eq!(shop.values(), whole, "bit {bit}");
+        assert_eq!((report.lost_batches, report.doubtful.len()), (0, 1), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_header_that_is_gone_with_the_first_batches_costs_those() {
+    for (file, kept) in [(segment_name(1), true), ("renamed".to_owned(), false)] {
+        let image = one_segment();
+        let all = frames(&image);
+        let mut bytes = image[&segment_name(1)].clone();
+        let cut = 700;
+        bytes[..cut].fill(0xaa);
+        let left = all.iter().filter(|frame| frame.offset >= cut).count();
+        let (report, shop) = salvaged(&Image::from([(file, bytes)]));
+        // The last one is the farewell.
+        assert_eq!((shop.things.len(), report.batches), (left - 1, left as u64));
+        assert!(!kept || report.lost_batches == (all.len() - left) as u64, "{report:?}");
+    }
+}
+
+#[test]
+fn renamed_segments_are_taken_for_what_they_are() {
+    let image = closed(60);
+    let whole = try_recover(&image).unwrap().shop.values();
+    // All of them, in a circle, and to names that no segment has.
+    let names: Vec<&String> = image.keys().collect();
+    let turned = |number: usize| names[(number + 1) % names.len()].clone();
+    let circle: Image =
+        image.values().enumerate().map(|(number, bytes)| (turned(number), bytes.clone())).collect();
+    let others: Image =
+        image.iter().map(|(name, bytes)| (format!("{name}.old"), bytes.clone())).collect();
+    for damaged in [circle, others] {
+        let (report, shop) = salvaged(&damaged);
+        assert_eq!(shop.values(), whole);
+        assert_eq!((report.lost_batches, report.skipped.len()), (0, 0), "{report:?}");
+        assert!(report.missing.is_empty() && !report.doubtful.is_empty());
+    }
+    // One more copy changes nothing.
+    let mut twice = image.clone();
+    twice.insert("copy".to_owned(), image[&segment_name(2)].clone());
+    assert_eq!(salvaged(&twice).1.values(), whole);
+}
+
+#[test]
+fn misplaced_blocks_cost_the_batches_that_they_cut_and_no_other() {
+    const BLOCK: usize = 512;
+    let image = closed(60);
+    let all = frames(&image);
+    for (one, other) in [((1, 2), (3, 5)), ((1, 1), (1, 6)), ((2, 0), (3, 0))] {
+        let mut damaged = image.clone();
+        let block = |(epoch, number): (u64, usize)| {
+            (segment_name(epoch), number * BLOCK..(number + 1) * BLOCK)
+        };
+        let [(a, at_a), (b, at_b)] = [block(one), block(other)];
+        let (first, second) = (image[&a][at_a.clone()].to_vec(), image[&b][at_b.clone()].to_vec());
+        damaged.get_mut(&a).unwrap()[at_a.clone()].copy_from_slice(&second);
+        damaged.get_mut(&b).unwrap()[at_b.clone()].copy_from_slice(&first);
+        let is_cut = |epoch: u64, offset: usize, length: usize| {
+            [(&a, &at_a), (&b, &at_b)].iter().any(|(name, range)| {
+                let inside = |at: usize| range.contains(&at);
+                **name == segment_name(epoch)
+                    && (offset..offset + length).any(inside)
+                    && !(inside(offset) && inside(offset + length - 1))
+            })
+        };
+        let cut = all.iter().filter(|frame| is_cut(frame.epoch, frame.offset, frame.length));
+        let cut = cut.count();
+        let (report, shop) = salvaged(&damaged);
+        assert!(cut > 0 && cut < 6);
+        assert_eq!((60 - shop.things.len(), report.lost_batches), (cut, cut as u64), "{report:?}");
+    }
+}
+
+/// A disk on which some blocks of segments cannot be read.
+struct BadBlocks(SimDisk, Vec<(String, u64)>);
+
+impl Files for BadBlocks {
+    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+        self.0.list()
+    }
+
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        let bad = |(file, at): &(String, u64)| {
+            file == name && *at < offset + out.len() as u64 && offset < at + 4096
+        };
+        if self.1.iter().any(bad) {
+            let (file, error) = (name.to_owned(), "Input/output error".to_owned());
+            return Err(Fault { operation: "read", file, error });
+        }
+        self.0.read(name, offset, out)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+        self.0.remove(name)
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        self.0.create(name, bytes)
+    }
+}
+
+#[test]
+fn what_the_disk_cannot_read_costs_nothing_else() {
+    let large = jobcentre::journal::Options { segment_bytes: 64 * 1024, ..always() };
+    let mut world = World::new(SimDisk::new(1), large);
+    for _ in 0..300 {
+        world.put(7, 180);
+        world.pass(usize::MAX);
+        world.pass(usize::MAX);
+    }
+    let image = world.disk.image();
+    let all = frames(&image);
+    // The first block has the header.
+    for bad in [vec![8192], vec![0], vec![0, 4096, 20_480]] {
+        let hit = |offset: usize, length: usize| {
+            let (from, to) = (offset as u64, (offset + length) as u64);
+            bad.iter().any(|&at| from < at + 4096 && at < to)
+        };
+        let lost = all.iter().filter(|frame| frame.epoch == 1 && hit(frame.offset, frame.length));
+        let lost = lost.count();
+        let blocks = bad.iter().map(|&at| (segment_name(1), at)).collect();
+        let mut copy = SimDisk::new(1);
+        let mut from = BadBlocks(SimDisk::of(image.clone()), blocks);
+        let report = salvage(&mut from, &mut copy, SEGMENT).unwrap();
+        assert_eq!((report.batches, report.lost_batches), ((300 - lost) as u64, lost as u64));
+        let unread = report.skipped.iter().filter(|part| part.what.contains("cannot read"));
+        assert!(unread.clone().all(|part| part.offset % 4096 == 0 && part.bytes % 4096 == 0));
+        assert_eq!(unread.map(|part| part.bytes).sum::<u64>(), 4096 * bad.len() as u64);
+    }
 }

@@ -136,6 +136,33 @@ fn foreign_files_are_named_and_left_alone() {
 }
 
 #[test]
+fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_check() {
+    let dir = filled("gone", &["{}"]);
+    let segments = dir.segments();
+    for segment in &segments {
+        fs::rename(segment, segment.with_extension("away")).unwrap();
+    }
+    let text = refusal(dir.text());
+    let lock = dir.path().join("lock");
+    assert!(
+        text.contains("the journal is gone") && text.contains(lock.to_str().unwrap()),
+        "{text}"
+    );
+    let check = Program::output(&["journal", "check", dir.text()], &[]);
+    assert_eq!(check.status.code(), Some(1));
+    let complaint = String::from_utf8(check.stderr).unwrap();
+    assert!(text.ends_with(complaint.strip_prefix("error: ").unwrap()), "{complaint}");
+    // As it is said there.
+    let out = TempDir::new("gone-salvaged");
+    let salvage = Program::output(&["journal", "salvage", dir.text(), out.text()], &[]);
+    assert_eq!(salvage.status.code(), Some(0));
+    fs::remove_file(lock).unwrap();
+    let server = serve(&dir, &[]);
+    server.wait_for_log(r#""jobs":0"#);
+    assert_eq!(serve(&out, &[]).connect().ask(&delete(1)), OK);
+}
+
+#[test]
 fn a_segment_that_is_missing_is_named() {
     // So many bytes that there is something in the second segment.
     let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));

@@ -1,0 +1,156 @@
+//! Directories that were damaged by chance, salvaged: what is whole somewhere is there, and nothing
+//! else is.
+
+use super::damage::{Frame, Image, SEGMENT, always, frames};
+use super::disk::{SimDisk, segment_name};
+use super::world::World;
+use crate::dice::Dice;
+use crate::seeds::Plan;
+use jobcentre::journal::{Origin, read, salvage};
+use std::collections::BTreeMap;
+
+const PLAN: Plan = Plan::new(100, &[]);
+
+/// A directory in which compaction has been at work, with recycled segments and spares.
+fn lived_in(dice: &mut Dice) -> Image {
+    let mut world = World::new(SimDisk::new(dice.seed()), always());
+    let target = dice.between(3, 60);
+    for _ in 0..dice.between(10, 500) {
+        let size = dice.between(20, 400);
+        world.put(dice.seed(), size);
+        if world.shop.things.len() > target
+            && let Some(id) = world.shop.pick(dice)
+        {
+            world.delete(id);
+        }
+        if dice.percent(70) {
+            world.settle();
+        }
+    }
+    world.settle();
+    world.disk.image()
+}
+
+/// Does something bad to some of the files.
+fn damage(image: &mut Image, dice: &mut Dice) {
+    let names: Vec<String> = image.keys().cloned().collect();
+    let name = dice.pick(&names).clone();
+    let length = image[&name].len();
+    match dice.below(6) {
+        0 => {
+            let at = dice.below(length);
+            image.get_mut(&name).unwrap()[at] ^= 1 << dice.below(8);
+        }
+        1 => {
+            let at = dice.below(64);
+            image.get_mut(&name).unwrap()[at] ^= 1 << dice.below(8);
+        }
+        2 => {
+            let at = dice.below(length);
+            let end = (at + dice.between(1, 600)).min(length);
+            let with = u8::try_from(dice.below(256)).unwrap();
+            image.get_mut(&name).unwrap()[at..end].fill(with);
+        }
+        3 => {
+            // Two blocks, of any two files.
+            let other = dice.pick(&names).clone();
+            // No file is shorter than a header.
+            let least = length.min(image[&other].len());
+            let size = (8 << dice.below(7)).min(least);
+            let place =
+                |dice: &mut Dice, name: &String| dice.below(image[name].len() / size) * size;
+            let (a, b) = (place(dice, &name), place(dice, &other));
+            let [first, second] =
+                [(&name, a), (&other, b)].map(|(name, at)| image[name][at..at + size].to_vec());
+            image.get_mut(&name).unwrap()[a..a + size].copy_from_slice(&second);
+            image.get_mut(&other).unwrap()[b..b + size].copy_from_slice(&first);
+        }
+        4 => {
+            let bytes = image.get_mut(&name).unwrap();
+            bytes.truncate(dice.between(64, length.max(65)) / 8 * 8);
+        }
+        _ => {
+            let bytes = image.remove(&name).unwrap();
+            let to = dice.below(4);
+            let to =
+                if to == 0 { segment_name(dice.between(1, 90) as u64) } else { format!("x{to}") };
+            // Two files change places if there is one with that name.
+            if let Some(other) = image.insert(to, bytes) {
+                image.insert(name, other);
+            }
+        }
+    }
+}
+
+/// The records of a batch.
+type Batch = Vec<Vec<u8>>;
+
+fn bytes_of<'i>(image: &'i Image, frame: &Frame) -> &'i [u8] {
+    &image[&segment_name(frame.epoch)][frame.offset..][..frame.length]
+}
+
+/// The oldest segment that is needed, as a batch says.
+fn oldest(image: &Image, frame: &Frame) -> u64 {
+    u64::from_le_bytes(bytes_of(image, frame)[24..32].try_into().unwrap())
+}
+
+fn records(frame: &[u8]) -> Batch {
+    let (mut rest, mut records) = (&frame[48..], Vec::new());
+    while rest.len() >= 8 || rest.iter().any(|&byte| byte != 0) {
+        let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+        records.push(rest[4..4 + length].to_vec());
+        rest = &rest[4 + length..];
+    }
+    records
+}
+
+/// What is in the copy, in the order of the numbers.
+fn read_copy(mut copy: SimDisk) -> Vec<Batch> {
+    let mut found = BTreeMap::<u64, Batch>::new();
+    let mut each = |record: &[u8], origin: Origin| {
+        found.entry(origin.sequence).or_default().push(record.to_vec());
+        Ok(())
+    };
+    read(&mut copy, &mut each, &mut |_| {}).unwrap();
+    found.into_values().collect()
+}
+
+fn run(seed: u64) {
+    let mut dice = Dice::new(seed);
+    let before = lived_in(&mut dice);
+    let mut after = before.clone();
+    for _ in 0..dice.between(1, 6) {
+        damage(&mut after, &mut dice);
+    }
+    let chain = frames(&before);
+    let is_whole = |frame: &&Frame| {
+        let bytes = bytes_of(&before, frame);
+        after.values().any(|file| file.windows(frame.length).step_by(8).any(|at| at == bytes))
+    };
+    let whole: Vec<&Frame> = chain.iter().filter(is_whole).collect();
+    let expected: Vec<Batch> =
+        whole.iter().map(|frame| records(bytes_of(&before, frame))).collect();
+    let expected: Vec<Batch> = expected.into_iter().filter(|batch| !batch.is_empty()).collect();
+
+    let mut copy = SimDisk::new(1);
+    let report = salvage(&mut SimDisk::of(after), &mut copy, SEGMENT).unwrap();
+    let found = read_copy(copy);
+    let mut missed = expected.iter();
+    let mut next = missed.next();
+    for batch in &found {
+        if next == Some(batch) {
+            next = missed.next();
+        }
+    }
+    assert!(next.is_none(), "{} of {}: {report:?}", found.len(), expected.len());
+    // As long as somebody says what has been given up, nothing of it is back.
+    let needed = chain.iter().map(|frame| oldest(&before, frame)).max();
+    if whole.iter().map(|frame| oldest(&before, frame)).max() == needed {
+        assert_eq!(found.len(), expected.len(), "{report:?}");
+    }
+}
+
+#[test]
+fn whatever_is_whole_somewhere_is_salvaged_and_nothing_that_was_given_up() {
+    PLAN.play(run);
+}
