@@ -141,27 +141,31 @@ fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Re
     Ok(places)
 }
 
-/// A header that differs from these bytes in one bit, or in two.
+/// A header that differs from these bytes in one bit, or else in two.
 fn mend(bytes: &[u8]) -> Option<Header> {
+    let bits = HEADER * 8;
     let mut bytes: [u8; HEADER] = *bytes.first_chunk()?;
-    let flip = |bytes: &mut [u8; HEADER], bit: usize| bytes[bit / 8] ^= 1 << (bit % 8);
-    for one in 0..HEADER * 8 {
-        flip(&mut bytes, one);
-        for other in one..HEADER * 8 {
-            // The bit itself stands for no second one.
-            if other > one {
-                flip(&mut bytes, other);
-            }
-            if let Ok(header) = Header::decode(&bytes) {
-                return Some(header);
-            }
-            if other > one {
-                flip(&mut bytes, other);
-            }
-        }
-        flip(&mut bytes, one);
-    }
-    None
+    let one = (0..bits).find_map(|bit| decode_flipped(&mut bytes, bit));
+    one.or_else(|| {
+        (0..bits).find_map(|bit| {
+            flip(&mut bytes, bit);
+            let found = (bit + 1..bits).find_map(|other| decode_flipped(&mut bytes, other));
+            flip(&mut bytes, bit);
+            found
+        })
+    })
+}
+
+fn flip(bytes: &mut [u8; HEADER], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}
+
+/// The header that it is if this bit is another one.
+fn decode_flipped(bytes: &mut [u8; HEADER], bit: usize) -> Option<Header> {
+    flip(bytes, bit);
+    let header = Header::decode(bytes).ok();
+    flip(bytes, bit);
+    header
 }
 
 /// Which frames count.

@@ -142,7 +142,7 @@ fn make(path: &Path) -> Result<(), Fault> {
 
 /// Notes in a directory that there has been a segment: without one it is damaged from now on. On a
 /// full disk it may not be noted; the next segment tries it again.
-pub(super) fn note_use(path: &Path) -> std::io::Result<()> {
+pub(super) fn note_use(path: &Path) -> io::Result<()> {
     let lock = path.join(LOCK);
     if fs::metadata(&lock)?.len() == 0 {
         let file = OpenOptions::new().write(true).open(&lock)?;
@@ -153,7 +153,7 @@ pub(super) fn note_use(path: &Path) -> std::io::Result<()> {
 }
 
 /// Takes that note back if `name` is the last segment, which is about to be removed.
-pub(super) fn note_removal(path: &Path, name: &str) -> std::io::Result<()> {
+pub(super) fn note_removal(path: &Path, name: &str) -> io::Result<()> {
     let segments =
         fs::read_dir(path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut others = segments.filter(|other| is_segment(other) && other != name);
