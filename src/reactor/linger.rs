@@ -31,6 +31,8 @@ pub(super) struct Lingering {
     most: usize,
     /// Bytes that were read and thrown away.
     discarded: u64,
+    /// How many were closed although their peers went on sending.
+    cut: usize,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl Default for Lingering {
             deadlines: Deadlines::default(),
             most: LINGERING_MAX,
             discarded: 0,
+            cut: 0,
         }
     }
 }
@@ -71,6 +74,11 @@ impl Lingering {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.sockets.len()
+    }
+
+    /// How many were closed while their peers went on sending.
+    pub(super) fn cut(&self) -> usize {
+        self.cut
     }
 
     /// Bytes that were thrown away.
@@ -136,6 +144,7 @@ impl Lingering {
             let Some(linger) = self.sockets.get_mut(&client) else { continue };
             let at = linger.closes_at();
             if at <= now {
+                self.cut += usize::from(linger.heard.after(LINGER_QUIET) > now);
                 self.sockets.remove(&client);
             } else {
                 linger.timer = self.deadlines.arm(at, client);

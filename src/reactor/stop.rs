@@ -54,8 +54,8 @@ pub(super) struct Stop {
     disk_deadline: Mono,
     /// When it was last looked at, and whether answers waited for the disk then.
     seen: (Mono, bool),
-    /// What had been thrown away of other connections before.
-    discarded: u64,
+    /// What had been thrown away of other connections before, and how many of them were cut.
+    before: (u64, usize),
     forced: bool,
 }
 
@@ -69,9 +69,9 @@ enum Verdict {
 }
 
 impl Stop {
-    fn begin(now: Mono, discarded: u64) -> Self {
+    fn begin(now: Mono, before: (u64, usize)) -> Self {
         let (deadline, disk_deadline) = (now.after(SHUTDOWN_PATIENCE), now.after(DISK_PATIENCE));
-        Self { deadline, disk_deadline, seen: (now, false), discarded, forced: false }
+        Self { deadline, disk_deadline, seen: (now, false), before, forced: false }
     }
 
     /// Whether the run is over, with so many connections.
@@ -118,7 +118,8 @@ impl<C: Core> Reactor<C> {
         if self.stop.is_some() {
             return;
         }
-        self.stop = Some(Stop::begin(self.now.mono, self.lingering.discarded()));
+        self.stop =
+            Some(Stop::begin(self.now.mono, (self.lingering.discarded(), self.lingering.cut())));
         self.listeners.clear();
         self.core.handle_stop(self.now);
         // Whatever has arrived is read once more, and then counts as the last.
@@ -139,9 +140,11 @@ impl<C: Core> Reactor<C> {
     pub(super) fn ending(&mut self) -> Option<Ending> {
         let stop = self.stop.as_mut()?;
         let connections = self.core.connections() + self.lingering.len();
-        let unread = self.lingering.discarded() - stop.discarded;
+        let unread = self.lingering.discarded() - stop.before.0;
+        let cut = self.lingering.cut() > stop.before.1;
         match stop.judge(connections, self.core.awaits_disk(), self.now.mono) {
             Verdict::GoesOn => None,
+            Verdict::Done if cut => Some(Ending::Cut(self.cut())),
             Verdict::Done => Some(Ending::Orderly { unread }),
             Verdict::TimeOver => Some(Ending::Cut(self.cut())),
             Verdict::Forced => Some(Ending::Forced),
@@ -152,10 +155,11 @@ impl<C: Core> Reactor<C> {
     fn cut(&self) -> Cut {
         let clients = self.sockets.clients().into_iter();
         let calls = self.core.calls();
+        let before = self.stop.map_or(0, |stop| stop.before.1);
         Cut {
             clients: self.core.connections().saturating_sub(calls),
             unsent: clients.map(|client| self.core.output(client).len()).sum(),
-            sending: self.lingering.len(),
+            sending: self.lingering.len() + self.lingering.cut() - before,
             calls,
         }
     }
@@ -201,7 +205,7 @@ mod tests {
     }
 
     fn begin() -> Stop {
-        Stop::begin(at(0), 0)
+        Stop::begin(at(0), (0, 0))
     }
 
     #[test]

@@ -6,6 +6,8 @@ use crate::support::{Client, NO_JOB, Server, TempDir, get, number, put, until, w
 use socket2::SockRef;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -153,10 +155,21 @@ fn a_slow_reader_that_goes_on_sending_is_not_served_on_after_a_stop() {
     SockRef::from(client.stream()).set_recv_buffer_size(65_536).unwrap();
     let sending = client.stream().try_clone().unwrap();
     let words = format!("{}\n{}\n", put("q", 1, "{}"), get("none")).repeat(200);
-    thread::spawn(move || send_without_end(sending, words.as_bytes()));
-    for _ in 0..1_000 {
-        client.receive();
-    }
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    thread::spawn(move || {
+        let mut sending = sending;
+        while sending.write_all(words.as_bytes()).is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    // Every buffer on the way is full.
+    let mut before = 0;
+    until("the sender has to wait", || {
+        thread::sleep(Duration::from_millis(300));
+        let now = sent.load(Ordering::Relaxed);
+        now > 0 && std::mem::replace(&mut before, now) == now
+    });
     server.signal("TERM");
     server.wait_for_log("stopping");
     let mut answers = 0_usize;
