@@ -42,7 +42,8 @@ pub struct Durable {
     waiting: VecDeque<Waiting>,
     /// The one of them that is being shown.
     showing: Option<Waiting>,
-    /// Batches that are not durable yet, each with the first id that was put in it.
+    /// Batches that are not durable yet, each with the lowest id that was put in it. Not all ids
+    /// rise: those of declared queues and constraints come from above, and jobs are put once more.
     fresh: VecDeque<(Stamp, JobId)>,
     /// The batch of the last record.
     last: Stamp,
@@ -186,7 +187,6 @@ impl Durable {
             self.last =
                 self.journal.append_with(Some(owner), |out| record::write(&record, now, out));
         }
-        self.journal.set_mark(self.store.next_id().0);
         self.journal.commit(now);
         self.uncommitted = false;
         self.journal.poll(now);
@@ -202,7 +202,12 @@ impl Durable {
     /// be gone must stay gone.
     fn record(&mut self, names_job: bool, now: Now) {
         let recorded = !self.effects.changes.is_empty();
-        self.uncommitted |= recorded;
+        if recorded {
+            self.uncommitted = true;
+            // Before any of these batches is sealed: a job that was put and is gone already has no
+            // record that would tell its id.
+            self.journal.set_mark(self.store.next_id().0);
+        }
         for &change in &self.effects.changes {
             let stamp = match change {
                 Change::Put(slot, id) => {
@@ -213,8 +218,9 @@ impl Durable {
                     let owner = Some(slot.number());
                     let stamp =
                         self.journal.append_with(owner, |out| record::write(&record, now, out));
-                    if self.fresh.back().is_none_or(|&(newest, _)| newest != stamp) {
-                        self.fresh.push_back((stamp, id));
+                    match self.fresh.back_mut() {
+                        Some((newest, lowest)) if *newest == stamp => *lowest = id.min(*lowest),
+                        _ => self.fresh.push_back((stamp, id)),
                     }
                     stamp
                 }
@@ -296,14 +302,13 @@ impl Durable {
 
     /// The batch that must be durable before this can be answered, whatever its own records are.
     fn rests_on(&self, outcome: Outcome) -> Stamp {
-        match outcome {
-            Outcome::Job(slot) => {
-                let id = self.store.view(slot).id;
-                let batch = self.fresh.iter().rev().find(|&&(_, first)| first <= id);
-                batch.map_or(0, |&(stamp, _)| stamp)
-            }
-            _ => 0,
-        }
+        let id = match outcome {
+            Outcome::Job(slot) | Outcome::Progress(slot) => self.store.view(slot).id,
+            Outcome::TooLarge(id) => id,
+            _ => return 0,
+        };
+        let batch = self.fresh.iter().rev().find(|&&(_, lowest)| lowest <= id);
+        batch.map_or(0, |&(stamp, _)| stamp)
     }
 
     #[inline(never)]

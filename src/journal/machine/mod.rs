@@ -136,7 +136,8 @@ impl Journal {
     }
 
     /// Appends a record to the open batch. With an owner it is the owner's base record from now on,
-    /// and the former one is dead. Owners are small numbers: there is an array by owner. O(bytes).
+    /// and the former one is dead. Owners are small numbers: there is an array by owner. A journal
+    /// that is closing or has failed takes nothing, and its stamp is never reached. O(bytes).
     #[inline]
     pub fn append(&mut self, owner: Option<u32>, record: &[u8]) -> Stamp {
         self.append_with(owner, |out| out.extend_from_slice(record))
@@ -145,7 +146,7 @@ impl Journal {
     /// Like [`Self::append`]; the record is what `write` adds to the buffer.
     pub fn append_with(&mut self, owner: Option<u32>, write: impl FnOnce(&mut Vec<u8>)) -> Stamp {
         if self.fault.is_some() || self.stage != Stage::Running {
-            return self.sequence;
+            return Stamp::MAX;
         }
         if self.batch.bytes.len() >= JOURNAL_FRAME_MAX {
             self.seal();

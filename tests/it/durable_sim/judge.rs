@@ -5,6 +5,7 @@ use super::records::Records;
 use super::seen::Seen;
 use super::work::Service;
 use crate::dice::Dice;
+use crate::seeds;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
@@ -78,6 +79,11 @@ enum Found {
     Nothing,
 }
 
+/// The beginning of a text.
+fn cut(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
 /// The judge. Jobs are known by what they carry, which is different for each.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
@@ -85,6 +91,8 @@ pub(super) struct Judge {
     pub(super) ids: BTreeMap<u64, Vec<u8>>,
     asked: BTreeMap<Ticket, Asked>,
     held: Vec<(ClientId, JobId)>,
+    /// Those that may wait until there is something for them.
+    pub(super) waiting: BTreeSet<Ticket>,
     records: Records,
     pub(super) service: Service,
     pub(super) laws: Laws,
@@ -122,6 +130,8 @@ impl Judge {
             changes: 0,
         };
         assert!(self.jobs.insert(payload.bytes.to_vec(), known).is_none());
+        let text = String::from_utf8_lossy(payload.bytes);
+        seeds::say(|| format!("{} > put {} {terms:?}", ticket.serial, cut(&text)));
         self.asked.insert(ticket, Asked::Put(payload.bytes.to_vec()));
     }
 
@@ -136,6 +146,7 @@ impl Judge {
     }
 
     pub(super) fn ask(&mut self, ticket: Ticket, asked: Asked) {
+        seeds::say(|| format!("{} > {asked:?}", ticket.serial));
         if let Asked::Queue(name) = asked {
             self.records.ask(name);
         }
@@ -183,6 +194,10 @@ impl Judge {
     /// A client is told something.
     pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
         let asked = self.asked.remove(&ticket).expect("an answer to nothing");
+        seeds::say(|| format!("{} < {}", ticket.serial, cut(&format!("{reply:?}"))));
+        if self.waiting.remove(&ticket) && matches!(reply, Reply::Job(_) | Reply::Packets(_)) {
+            self.seen.waited += 1;
+        }
         match (asked, reply) {
             (Asked::Put(bytes), Reply::Put(id)) => {
                 self.identify(*id, &bytes);
@@ -220,18 +235,21 @@ impl Judge {
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
             (Asked::Law(name), reply) => self.told_law(name, ticket, reply),
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
+            (Asked::Follow(id), Reply::NotYet | Reply::Cancelled) => self.told_nothing(id),
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
-            (Asked::Take(_), Reply::Cancelled)
+            (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled)
             | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
             | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
             }
             (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => {
-                let kept = self.known(id).is_some_and(|known| known.kept);
+                let job = self.known(id).map(|known| known.kept);
+                let kept = job == Some(true);
                 if *reply == Reply::Refused(Refusal::DiskFull) {
-                    assert!(kept, "what would have been gone was refused");
-                    self.seen.notes_refused += 1;
+                    // The id may have been guessed, of a job whose put is not answered yet.
+                    assert_ne!(job, Some(false), "what would have been gone was refused");
+                    self.seen.notes_refused += u64::from(kept);
                 }
                 self.told_end(id, reply, !kept);
                 if kept && *reply == Reply::Done {
@@ -245,6 +263,13 @@ impl Judge {
                 }
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
+        }
+    }
+
+    /// Nothing came of a request about this job.
+    fn told_nothing(&mut self, id: JobId) {
+        if let Some(known) = self.known(id) {
+            known.changes = known.changes.saturating_sub(1);
         }
     }
 
@@ -317,6 +342,7 @@ impl Judge {
         }
         self.jobs.values_mut().for_each(|known| known.changes = 0);
         self.held.clear();
+        self.waiting.clear();
         self.service.client = None;
         self.records.end_of_life();
     }

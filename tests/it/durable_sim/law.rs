@@ -20,7 +20,7 @@ type Most = Option<u32>;
 pub(super) struct Laws(BTreeMap<&'static str, Vec<(Option<Ticket>, Most)>>);
 
 /// A constraint that is known by what it allows.
-fn constraint(name: &str, most: u32) -> Constraint {
+pub(super) fn constraint(name: &str, most: u32) -> Constraint {
     let queues = if name == "all" { "*" } else { "a" };
     let values = vec![Scalar::Text(queues.into())];
     let mut matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];

@@ -12,24 +12,25 @@ use jobcentre::model::work::{Report, Work, Worker, WorkerId};
 use std::time::Duration;
 
 /// One engine after another over one disk.
-struct Shop {
-    world: World,
+pub(super) struct Shop {
+    pub(super) world: World,
     engine: Option<Engine>,
 }
 
 impl Shop {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut world = World::new(1);
         world.options.sync = SyncMode::Always;
+        world.options.segment_bytes = 4_096;
         world.disk.platter.lock().unwrap().inline = false;
         Self { engine: Some(recover(&world)), world }
     }
 
-    fn engine(&mut self) -> &mut Engine {
+    pub(super) fn engine(&mut self) -> &mut Engine {
         self.engine.as_mut().unwrap()
     }
 
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         drop(self.engine.take());
         self.world.disk.end(End::PowerCut);
         self.world.generation += 1;
@@ -40,7 +41,7 @@ impl Shop {
     }
 
     /// What is told when time has passed and the disk has done its work.
-    fn pass(&mut self, ms: u64) -> Vec<String> {
+    pub(super) fn pass(&mut self, ms: u64) -> Vec<String> {
         self.world.now.mono = self.world.now.mono.after(Duration::from_millis(ms));
         self.world.now.wall.0 += ms;
         let now = self.world.now;
@@ -70,15 +71,20 @@ impl Shop {
         }
     }
 
-    /// What is told at once, and what when the disk has done its work.
-    fn ask(&mut self, command: &Command<'_>) -> [Vec<String>; 2] {
+    /// What is told before the disk has done anything.
+    pub(super) fn begin(&mut self, command: &Command<'_>) -> Vec<String> {
         self.world.serial += 1;
         let client = ClientId { index: 1, generation: self.world.generation };
         let (ticket, now) = (Ticket { client, serial: self.world.serial }, self.world.now);
         self.engine().submit(ticket, command, now);
         let mut told = Vec::new();
         self.drain(&mut told);
-        [told, self.pass(0)]
+        told
+    }
+
+    /// What is told at once, and what when the disk has done its work.
+    fn ask(&mut self, command: &Command<'_>) -> [Vec<String>; 2] {
+        [self.begin(command), self.pass(0)]
     }
 
     /// What is told of something that has to be durable first.

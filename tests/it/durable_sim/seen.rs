@@ -10,6 +10,7 @@ pub(super) struct Seen {
     pub(super) unanswered_and_not: u64,
     pub(super) known_status: u64,
     pub(super) popped: u64,
+    pub(super) waited: u64,
     pub(super) disk_full: u64,
     pub(super) notes_refused: u64,
     pub(super) drained: u64,
@@ -36,6 +37,7 @@ impl Seen {
         self.unanswered_and_not += more.unanswered_and_not;
         self.known_status += more.known_status;
         self.popped += more.popped;
+        self.waited += more.waited;
         self.disk_full += more.disk_full;
         self.notes_refused += more.notes_refused;
         self.drained += more.drained;
@@ -63,6 +65,7 @@ impl Seen {
             self.unanswered_and_not,
             self.known_status,
             self.popped,
+            self.waited,
             self.disk_full,
             self.notes_refused,
             self.drained,

@@ -1,0 +1,101 @@
+//! What answers rest on, step by step: nothing is told that a crash could take back.
+
+use super::law::constraint;
+use super::restart::Shop;
+use jobcentre::base::strings::StringList;
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::watch::Watch;
+use jobcentre::model::work::{Work, Worker};
+
+const NOTHING: [&str; 0] = [];
+
+fn put<'a>(queue: &'a [u8], encoding: Encoding, bytes: &'a [u8]) -> Command<'a> {
+    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+    let payload = Payload { encoding, bytes };
+    Command::Put { queue, urgency, turn, payload, terms: None }
+}
+
+fn names(queue: &[u8]) -> StringList {
+    let mut names = StringList::default();
+    names.push(queue);
+    names
+}
+
+/// A job is put in the same batch as something else, which came first, and taken at once.
+#[track_caller]
+fn assert_taken_once_durable(first: &Command<'_>) {
+    let mut shop = Shop::new();
+    let names = names(b"a");
+    let take = Command::Take { queues: names.from(0), wait: Wait::No };
+    let put = put(b"a", Encoding::Json, b"[1]");
+    for command in [first, &put, &take] {
+        assert_eq!(shop.begin(command), NOTHING, "told before it is durable");
+    }
+    // The power fails before anything was written: the id is free, because nobody was told of it.
+    shop.restart();
+    for command in [first, &put, &take] {
+        assert_eq!(shop.begin(command), NOTHING, "told before it is durable");
+    }
+    let told = shop.pass(0);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[1].starts_with("Put") && told[2].starts_with("job"), "{told:?}");
+}
+
+#[test]
+fn a_job_behind_a_new_constraint_is_handed_out_once_its_put_is_durable() {
+    assert_taken_once_durable(&Command::Work(&Work::Constrain(&constraint("one", 50))));
+}
+
+#[test]
+fn a_job_behind_a_declared_queue_is_handed_out_once_its_put_is_durable() {
+    assert_taken_once_durable(&Command::Watch(&Watch::Declare { queue: Some(b"d") }));
+}
+
+#[test]
+fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
+    let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
+    assert_taken_once_durable(&Command::Work(&Work::Enlist(worker)));
+}
+
+/// What is popped as it is put has no record of its own. The batch that tells that it is gone may be
+/// complete in the middle of a pass, and must then say which ids are used.
+#[test]
+fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
+    for filled in 300..520 {
+        let mut shop = Shop::new();
+        let names = names(b"p");
+        let pop = Command::Pop { queues: names.from(0), wait: Wait::Forever };
+        assert_eq!(shop.begin(&pop), NOTHING);
+        assert_eq!(shop.pass(0), NOTHING);
+        let long = vec![b'1'; filled];
+        shop.begin(&put(b"a", Encoding::Json, &long));
+        shop.begin(&put(b"p", Encoding::Packet { key_len: 0 }, b"x"));
+        let told = shop.pass(0);
+        assert_eq!(told.iter().filter(|told| told.starts_with("Put")).count(), 2, "{told:?}");
+        shop.restart();
+        shop.begin(&put(b"a", Encoding::Json, b"1"));
+        assert_eq!(shop.pass(0), ["Put(JobId(3))"], "behind {filled} bytes");
+    }
+}
+
+/// Everything is being written and synced for an orderly end, and then a last batch says so.
+#[test]
+fn a_put_that_comes_after_the_end_has_begun_is_not_answered() {
+    let mut shop = Shop::new();
+    let put = put(b"a", Encoding::Json, b"1");
+    shop.begin(&put);
+    assert_eq!(shop.pass(0), ["Put(JobId(1))"]);
+    let now = shop.world.now;
+    shop.engine().close(now);
+    assert_eq!(shop.begin(&put), NOTHING);
+    for _ in 0..20 {
+        shop.engine().commit(now);
+        shop.world.disk.work(10);
+        assert!(shop.engine().poll_completion().is_none(), "it is told, and was never written");
+    }
+    assert!(shop.engine().is_closed());
+    shop.restart();
+    assert_eq!(shop.begin(&put), NOTHING);
+    assert!(shop.pass(0)[0].starts_with("Put"));
+}
