@@ -18,6 +18,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often something happened, by its name.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
@@ -150,7 +151,8 @@ fn base() -> u64 {
 
 /// The one that is to be replayed.
 pub(crate) fn replayed() -> Option<u64> {
-    number("SIM_SEED")
+    static REPLAYED: OnceLock<Option<u64>> = OnceLock::new();
+    *REPLAYED.get_or_init(|| number("SIM_SEED"))
 }
 
 /// Says what happens, if one run is being replayed.
@@ -166,4 +168,24 @@ pub(crate) fn assert_one_seed_is_one_run<T: PartialEq + Debug>(run: impl Fn(u64)
         assert_eq!(run(seed), run(seed), "seed {seed} ran differently the second time");
     }
     assert_ne!(run(1), run(2), "the seed does not matter");
+}
+
+#[test]
+fn a_plan_plays_everything_and_names_what_failed() {
+    if ["SIM_SEED", "SIM_SEEDS", "SIM_FRESH"].iter().any(|variable| number(variable).is_some()) {
+        return;
+    }
+    let played = AtomicU64::new(0);
+    let plan = Plan::new(5, &[77]).with_fresh(2);
+    let fresh = base();
+    let failed = catch_unwind(AssertUnwindSafe(|| {
+        plan.play(|seed| {
+            played.fetch_add(1, Ordering::Relaxed);
+            assert!(![3, 77, fresh + 1].contains(&seed), "this one fails");
+        })
+    }));
+    let said = failed.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(*said, format!("3 of 8 seeds fail, SIM_SEED: 3 77 {}", fresh + 1));
+    assert_eq!(played.into_inner(), 8);
+    assert_eq!(plan.play(|seed| seed), Some(vec![0, 1, 2, 3, 4]));
 }
