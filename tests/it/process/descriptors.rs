@@ -147,14 +147,15 @@ fn a_worker_is_not_dropped_because_this_side_has_no_descriptor_to_call_it_with()
     client.settle();
     call_out(&server, worker, 0);
     let mut http = Client::connect(master);
-    http.send_bytes(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    http.send_bytes(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(http.receive().contains("200"));
     if !set_limit(&server, 3) {
         eprintln!("skipped: there is no prlimit to take descriptors away with");
         return;
     }
     let body = b"\x82\xa4name\xa1a\xa8argument\x01";
-    let first = format!("POST /job HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+    let first =
+        format!("POST /job HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
     http.send_bytes(&[first.as_bytes(), body].concat());
     let tries = || {
         let lines = server.log_lines();

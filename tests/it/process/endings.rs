@@ -184,9 +184,9 @@ fn a_client_that_is_sent_away_while_it_sends_is_told_why() {
     let http = server.address_of("http");
     let mut upload = Client::connect(http);
     // It has its place before the others come.
-    upload.send_bytes(b"HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    upload.send_bytes(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     while upload.receive() != "\r" {}
-    upload.send_bytes(b"POST /job HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n");
+    upload.send_bytes(b"POST /job HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30000000\r\n\r\n");
     let (other, line) = (Client::connect(http), server.connect());
     let senders = [(upload, "413"), (other, "503"), (line, "error")].map(|(mut client, word)| {
         std::thread::spawn(move || {

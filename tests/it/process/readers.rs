@@ -84,6 +84,8 @@ fn a_line_too_long_is_not_kept() {
     let mut client = server.connect();
     let before = memory(&server);
     let piece = vec![b'x'; 1_000_000];
+    // As requests begin: what could be a line of HTTP ends the connection.
+    client.send_bytes(b"{");
     for _ in 0..100 {
         client.send_bytes(&piece);
     }
