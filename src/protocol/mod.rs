@@ -339,6 +339,15 @@ impl Session {
         }
     }
 
+    /// A take that is to be called off before anything else is due at this moment, if there is one:
+    /// to be asked for after [`Session::handle_timeout`], until there is none.
+    pub fn poll_called_off(&mut self) -> Option<u32> {
+        match self {
+            Self::Processor(session) => session.poll_called_off(),
+            _ => None,
+        }
+    }
+
     /// What it writes reaches its peer no more.
     pub fn handle_broken_output(&mut self) {
         match self {

@@ -45,6 +45,12 @@ impl Server {
         connection.output.prepare(&mut self.lists.pool);
         let late = connection.session.handle_timeout(&mut self.shared, &mut connection.output);
         self.lists.touch(client, connection);
+        while let Some(connection) = self.connections.get_mut(client)
+            && let Some(serial) = connection.session.poll_called_off()
+        {
+            self.call_off(client, serial, None, now);
+        }
+        let Some(connection) = self.connections.get_mut(client) else { return };
         match late {
             Late::Spared => {
                 if connection.session.wants_turn() {

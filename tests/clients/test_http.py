@@ -305,9 +305,12 @@ def test_figures(server, api, queue):
         api.post(f"{queue}/job", {"payload": n})
     with httpx.Client(base_url=server.http, timeout=PATIENCE) as client:
         answer = client.get("/metrics")
+        asked = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert answer.status_code == 200 and answer.headers["content-type"].startswith(
-        "application/openmetrics-text"
+        "text/plain; version=0.0.4"
     )
+    assert asked.headers["content-type"].startswith("application/openmetrics-text")
+    assert asked.text.endswith("\n# EOF\n") and "# EOF" not in answer.text
     figure = r'[a-z_]+(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+-]+|\S+ \+Inf'
     lines = answer.text.splitlines()
     for line in lines:

@@ -101,6 +101,7 @@ pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     let why =
         format!("the server already serves {max_clients} clients (--max-clients): try again later");
     write_error(&why, JSON, &mut body);
+    body.push(b'\n');
     push_status_line(out, 503);
     push_field(out, "Connection", b"close");
     push_field(out, "Content-Type", JSON.as_bytes());

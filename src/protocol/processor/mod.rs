@@ -155,8 +155,8 @@ impl Session {
                 let serial = self.asked.open(Kind::GiveBack, b"");
                 return Step::Work(serial, Work::GiveBack { id, lease, never_again: false });
             }
-            if let Some(worker) = self.crew.next_ended() {
-                return Step::CallOff(TAKE | worker);
+            if let Some(serial) = self.poll_called_off() {
+                return Step::CallOff(serial);
             }
             if let Some((worker, queue)) = self.crew.next_asking() {
                 let queues = alone(queue, shared);
@@ -211,11 +211,11 @@ impl Session {
             self.next_tick = Mono(self.next_tick.0.saturating_add((over + 1).saturating_mul(tick)));
             self.crew.dispatch_all();
         }
-        self.expire(now);
+        self.expire(AT_ONCE as usize, now);
     }
 
-    fn expire(&mut self, now: Now) {
-        for _ in 0..AT_ONCE {
+    fn expire(&mut self, most: usize, now: Now) {
+        for _ in 0..most {
             let Some((uuid, queue)) = self.crew.expire(now) else { return };
             let (queue, ms) = (String::from_utf8_lossy(&queue), (self.tick * TICKS).as_millis());
             let text = format!(
@@ -268,7 +268,7 @@ impl Session {
         match message {
             Message::Other => {}
             Message::Tick => {
-                self.expire(now);
+                self.expire(AT_ONCE as usize, now);
                 self.crew.dispatch_all();
             }
             Message::Add(job, urgency, bytes) => {
@@ -344,7 +344,7 @@ impl Session {
 
     fn handle_take(&mut self, worker: u32, reply: &Reply<'_>, now: Now, out: &mut OutBuf) {
         match reply {
-            Reply::Job(job) => match self.crew.assign(worker) {
+            Reply::Job(job) => match self.crew.assign(worker, now) {
                 Some(uuid) => {
                     let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
                     let out = if begun { &mut self.kept_back } else { out.tail() };
@@ -392,12 +392,16 @@ impl Session {
         }
     }
 
-    /// Whoever is forgotten now gets no job any more whose lease ends at the same moment.
+    /// A worker that is forgotten now gets no job whose lease ends at the same moment: its take is
+    /// to be called off before the leases are looked at ([`Session::poll_called_off`]).
     pub(super) fn handle_timeout(&mut self, now: Now) {
         self.woken = true;
-        if self.remarks.is_empty() {
-            self.expire(now);
-        }
+        self.expire(PROCESSOR_WORK_PER_TURN, now);
+    }
+
+    /// A take that is to be called off, if there is one.
+    pub(super) fn poll_called_off(&mut self) -> Option<u32> {
+        self.crew.next_ended().map(|worker| TAKE | worker)
     }
 
     pub(super) fn wants_turn(&self) -> bool {

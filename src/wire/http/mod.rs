@@ -7,6 +7,7 @@
 //! Invariants: a byte is searched for a line end once; nothing is copied; what is kept in the input
 //! is bounded by [`HTTP_HEAD_MAX`](crate::base::limits::HTTP_HEAD_MAX).
 
+mod accept;
 mod body;
 mod fields;
 mod head;
@@ -15,6 +16,7 @@ mod signs;
 mod tests;
 mod write;
 
+pub use accept::{Wanted, wanted};
 pub use body::{Body, Framing, Piece};
 pub use head::{Expect, RequestHead, ResponseHead, Version, next_request, next_response};
 pub use signs::{is_request_line, may_begin_request};

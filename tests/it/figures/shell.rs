@@ -64,7 +64,7 @@ impl Shell {
     /// The metrics, with something to be done between the passes.
     pub(super) fn scrape_with(&mut self, mut each: impl FnMut(&mut Self)) -> String {
         let client = self.open(Door::Http);
-        self.send(client, b"GET /metrics HTTP/1.0\r\n\r\n");
+        self.send(client, b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n");
         let mut answer = Vec::new();
         while !answer.ends_with(b"# EOF\n") {
             answer.extend_from_slice(&self.pass(client));

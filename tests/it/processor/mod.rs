@@ -2,6 +2,7 @@
 
 mod lists;
 mod model;
+mod moments;
 mod restart;
 mod rows;
 mod sim;

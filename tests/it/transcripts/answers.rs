@@ -20,7 +20,7 @@ pub(super) fn check_packed(
     Err(format!("expected {status} {json}\n    received {received} {text} = {}", show(&bytes)))
 }
 
-/// Receives an answer and compares it with what is expected.
+/// Receives an answer and compares it with what is expected: JSON, and a line end behind it.
 pub(super) fn check(
     status: u16,
     body: &str,
@@ -29,10 +29,11 @@ pub(super) fn check(
 ) -> Result<(), String> {
     let (received, bytes) = receive(world, client)?;
     let text = String::from_utf8_lossy(&bytes);
-    if received == status && fits(body, &text) {
+    let line = if body.is_empty() { String::new() } else { format!("{body}\n") };
+    if received == status && fits(&line, &text) {
         return Ok(());
     }
-    Err(format!("expected {status} {body}\n    received {received} {}", show(&bytes)))
+    Err(format!("expected {status} {line:?}\n    received {received} {}", show(&bytes)))
 }
 
 fn line(world: &mut dyn World, client: char) -> Result<String, String> {

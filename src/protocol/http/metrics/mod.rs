@@ -1,26 +1,38 @@
 //! `GET /metrics`: what the server counts, for Prometheus. What queues have is counted when it is
 //! asked for, a part in each pass; the rest is there already.
 
+mod form;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub(super) use form::Form;
 pub(super) use stream::Stream;
 
+use super::answer::Problem;
 use super::openapi::{Answer, Content, Description};
+use super::route::{Call, Operation};
 use crate::base::limits::{FIGURES_NAME_MAX, FIGURES_QUEUES};
 use crate::model::figures::{Census, Counted, Page, Tally};
+use crate::wire::http::RequestHead;
+use form::{CLASSIC, OPENMETRICS};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// The media type of the text: `OpenMetrics`, which is what Prometheus has made of its own.
-pub(super) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 pub(super) fn describe() -> Description {
-    let content = Content::Text(OPENMETRICS);
-    let answers = vec![Answer { status: 200, when: "The metrics, as OpenMetrics text", content }];
+    let when = "The metrics, as OpenMetrics if Accept names that, else as plain text";
+    let answer = |kind| Answer { status: 200, when, content: Content::Text(kind) };
+    let answers = vec![answer(CLASSIC), answer(OPENMETRICS)];
     Description { summary: "What the server counts, for Prometheus", body: None, answers }
+}
+
+/// How the answer to a request is to be written, if it asks for metrics.
+pub(super) fn form(verdict: &Result<Call, Problem>, head: &RequestHead<'_>) -> Form {
+    match verdict {
+        Ok(Call { operation: Operation::Metrics, .. }) => Form::of(head.accept),
+        _ => Form::default(),
+    }
 }
 
 /// A census under way.

@@ -1,6 +1,7 @@
 //! The metrics as text, a piece at a time: what the server counts of itself, then what the queues
 //! have, one metric after the other, and each some queues at a time.
 
+use super::form::Form;
 use super::text::{Family, General, Queues, write};
 use super::{Found, Queue};
 use crate::base::limits::FIGURES_AT_ONCE;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 /// An answer that is being written.
 #[derive(Debug)]
 pub(in crate::protocol::http) struct Stream {
+    form: Form,
     general: Option<General>,
     /// There is a processor.
     processor: bool,
@@ -21,11 +23,16 @@ pub(in crate::protocol::http) struct Stream {
 }
 
 impl Stream {
-    pub(in crate::protocol::http) fn new(figures: Box<Figures>, found: Found) -> Self {
+    pub(in crate::protocol::http) fn new(
+        figures: Box<Figures>,
+        found: Found,
+        form: Form,
+    ) -> Self {
         let Found { queues, others, other_queues } = found;
         let processor = figures.crew.is_some();
         let general = General { figures, others, other_queues };
-        Self { general: Some(general), processor, queues: queues.into(), family: 0, written: 0 }
+        let (general, queues) = (Some(general), queues.into());
+        Self { form, general, processor, queues, family: 0, written: 0 }
     }
 }
 
@@ -33,18 +40,19 @@ impl Long for Stream {
     /// O([`FIGURES_AT_ONCE`]).
     fn fill(&mut self, text: &mut Vec<u8>) -> bool {
         if let Some(general) = self.general.take() {
-            write(general, true, text);
+            write(general, true, self.form, text);
             return false;
         }
         let more = Family::ALL.get(self.family);
         let Some(&family) = more.filter(|&&family| self.processor || !family.is_of_processor())
         else {
-            text.extend_from_slice(b"# EOF\n");
+            text.extend_from_slice(self.form.end().as_bytes());
             return true;
         };
         let end = (self.written + FIGURES_AT_ONCE).min(self.queues.len());
         let range = self.written..end;
-        write(Queues { family, all: Arc::clone(&self.queues), range }, self.written == 0, text);
+        let queues = Queues { family, all: Arc::clone(&self.queues), range };
+        write(queues, self.written == 0, self.form, text);
         self.written = end;
         if end == self.queues.len() {
             self.family += 1;

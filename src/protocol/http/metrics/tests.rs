@@ -1,5 +1,6 @@
 //! The text as it is, and which queues have figures of their own.
 
+use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
@@ -53,8 +54,8 @@ fn figures() -> Box<Figures> {
     figures
 }
 
-#[test]
-fn the_text_is_this() {
+/// The whole text, of three queues and others.
+fn text(form: Form) -> String {
     let tally = Tally {
         ready: 1,
         parked: 7,
@@ -71,7 +72,7 @@ fn the_text_is_this() {
     let queues = names.map(|name| Queue { name: name.into(), tally });
     let others = Tally { ready: 8, oldest_ms: 9_000, ..Tally::default() };
     let found = Found { queues: queues.into(), others, other_queues: 10 };
-    let mut stream = Stream::new(figures(), found);
+    let mut stream = Stream::new(figures(), found, form);
     let (mut text, mut piece) = (Vec::new(), Vec::new());
     let mut over = false;
     while !over {
@@ -79,9 +80,114 @@ fn the_text_is_this() {
         over = stream.fill(&mut piece);
         text.extend_from_slice(&piece);
     }
-    let text = String::from_utf8(text).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    String::from_utf8(text).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
+#[test]
+fn the_text_is_this() {
+    let text = text(Form::OpenMetrics);
     let expected = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/texts/metrics.txt"));
     assert!(text == expected, "this is the text now:\n{text}");
+}
+
+/// Each metric that a comment tells of: its name and its type.
+fn types(text: &str) -> Vec<(&str, &str)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    lines.map(|line| line.split_once(' ').unwrap()).collect()
+}
+
+#[test]
+fn classic_text_has_the_same_samples_under_names_that_its_comments_know() {
+    let (open, classic) = (text(Form::OpenMetrics), text(Form::Classic));
+    let samples = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(samples(&classic), samples(&open));
+    assert!(!classic.contains("# UNIT") && !classic.contains("# EOF"), "{classic}");
+    assert!(classic.starts_with(
+        "# HELP jobcentre_build_info The program.\n# TYPE jobcentre_build_info gauge\n\
+         jobcentre_build_info{version="
+    ));
+    assert_eq!(types(&classic).len(), types(&open).len());
+    for (name, kind) in types(&classic) {
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{name} is a {kind}");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        let help = format!("# HELP {name} ");
+        assert_eq!(classic.lines().filter(|line| line.starts_with(&help)).count(), 1, "{name}");
+    }
+    // A parser that goes by the comments finds a type for everything.
+    let scrape = classic.lines().map(|line| Ok(line.to_owned()));
+    for sample in prometheus_parse::Scrape::parse(scrape).unwrap().samples {
+        let is_untyped = matches!(sample.value, prometheus_parse::Value::Untyped(_));
+        let of_histogram = ["_sum", "_count"].iter().any(|end| sample.metric.ends_with(end));
+        assert!(!is_untyped || of_histogram, "{sample:?}");
+    }
+}
+
+#[test]
+fn openmetrics_is_for_those_that_ask_for_it() {
+    for (client, accept, form) in [
+        ("nobody says", None, Form::Classic),
+        ("curl", Some("*/*"), Form::Classic),
+        (
+            "Chromium",
+            Some(
+                "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,\
+                 image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
+            ),
+            Form::Classic,
+        ),
+        (
+            "Firefox",
+            Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+            Form::Classic,
+        ),
+        (
+            "Prometheus 2.54",
+            Some(
+                "application/openmetrics-text;version=1.0.0;q=0.5,\
+                 application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,\
+                 */*;q=0.2",
+            ),
+            Form::OpenMetrics,
+        ),
+        (
+            "Prometheus 2.26, which knows a draft",
+            Some(
+                "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,\
+                 */*;q=0.1",
+            ),
+            Form::Classic,
+        ),
+        (
+            "Prometheus 3",
+            Some(
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 application/openmetrics-text;version=0.0.1;q=0.5,\
+                 text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            ),
+            Form::OpenMetrics,
+        ),
+        (
+            "Prometheus 1",
+            Some(
+                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;\
+                 encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            ),
+            Form::Classic,
+        ),
+        ("one that names it", Some("application/openmetrics-text"), Form::OpenMetrics),
+        ("one that refuses it", Some("application/openmetrics-text;q=0"), Form::Classic),
+        ("both alike", Some("text/plain, application/openmetrics-text"), Form::OpenMetrics),
+        ("rather text", Some("text/*, application/openmetrics-text;q=0.9"), Form::Classic),
+        ("rather anything", Some("application/openmetrics-text;q=0.9, */*"), Form::Classic),
+    ] {
+        assert_eq!(Form::of(accept.map(str::as_bytes)), form, "{client}");
+    }
+    assert_eq!(Form::Classic.media_type(), CLASSIC);
+    assert_eq!(Form::OpenMetrics.media_type(), OPENMETRICS);
 }
 
 #[test]

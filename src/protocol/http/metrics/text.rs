@@ -1,6 +1,7 @@
 //! The text itself, by `prometheus-client`'s encoders.
 
 use super::Queue;
+use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
 use crate::model::core::Door;
 use crate::model::figures::{CrewFigures, Deed, DoorFigures, Figures, JournalFigures, Tally};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 /// Writes what a collector has; without the lines that say what it is, unless it is the `first`
 /// part of its metric. O(text).
-pub(super) fn write(collector: impl Collector, first: bool, out: &mut Vec<u8>) {
+pub(super) fn write(collector: impl Collector, first: bool, form: Form, out: &mut Vec<u8>) {
     let mut registry = Registry::with_prefix(env!("CARGO_PKG_NAME"));
     registry.register_collector(Box::new(collector));
     let mut text = String::new();
@@ -27,7 +28,10 @@ pub(super) fn write(collector: impl Collector, first: bool, out: &mut Vec<u8>) {
     while !first && rest.starts_with('#') {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
     }
-    out.extend_from_slice(rest.as_bytes());
+    match form {
+        Form::Classic => write_classic(rest, out),
+        Form::OpenMetrics => out.extend_from_slice(rest.as_bytes()),
+    }
 }
 
 /// What the server counts of itself, and of the queues without figures of their own.

@@ -8,7 +8,7 @@ use super::index::{self, HTML};
 use super::inquiry::Inquiry;
 use super::jobq::{self, Outcome, Question};
 use super::lightjq::{self, Ask, Told};
-use super::metrics::{self, Gather, OPENMETRICS};
+use super::metrics::{self, Form, Gather};
 use super::openapi;
 use super::request::{Collecting, judge, reads_body};
 use super::route::{Call, Operation};
@@ -76,10 +76,18 @@ struct Manner {
     to_head: bool,
     /// The media type of the answer.
     kind: &'static str,
+    /// How metrics are written.
+    form: Form,
 }
 
 impl Manner {
-    const PLAIN: Self = Self { close: false, version: Version::Http11, to_head: false, kind: JSON };
+    const PLAIN: Self = Self {
+        close: false,
+        version: Version::Http11,
+        to_head: false,
+        kind: JSON,
+        form: Form::Classic,
+    };
 }
 
 impl Session {
@@ -151,6 +159,7 @@ impl Session {
             version: head.version,
             to_head: head.method == "HEAD",
             kind,
+            form: metrics::form(&verdict, &head),
         };
         let framing = head.framing.unwrap_or(Framing::Length(0));
         let body = match Body::new(framing, body_max(shared)) {
@@ -288,7 +297,7 @@ impl Session {
                 return Some(self.answer_at_once(openapi::document(), shared, out));
             }
             Operation::Metrics => {
-                self.manner.kind = OPENMETRICS;
+                self.manner.kind = self.manner.form.media_type();
                 self.gather = Some(Box::default());
                 return None;
             }

@@ -91,7 +91,7 @@ impl Session {
         let (Phase::Figures(found), Some(figures)) = (phase, shared.figures.take()) else {
             unreachable!("the server has been asked for them")
         };
-        self.phase = Phase::Streaming(Box::new(metrics::Stream::new(figures, found)));
+        self.phase = Phase::Streaming(Box::new(metrics::Stream::new(figures, found, self.manner.form)));
         self.stream(shared, out)
     }
 
@@ -170,6 +170,9 @@ impl Session {
                 return Some(self.finish(shared));
             }
         }
+        if over {
+            self.end_line(&mut shared.http.answer);
+        }
         let tail = out.tail();
         if old {
             tail.extend_from_slice(&shared.http.answer);
@@ -190,11 +193,9 @@ impl Session {
         shared: &mut Shared,
         out: &mut OutBuf,
     ) -> Step<'static> {
-        self.write_head(200, Extent::Bytes(text.len()), None, shared, out);
-        if !self.manner.to_head {
-            out.tail().extend_from_slice(text.as_bytes());
-        }
-        self.finish(shared)
+        shared.http.answer.clear();
+        shared.http.answer.extend_from_slice(text.as_bytes());
+        self.write_whole(200, None, shared, out)
     }
 
     /// Answers with an error, or with the methods that were asked for.
@@ -242,12 +243,20 @@ impl Session {
         shared: &mut Shared,
         out: &mut OutBuf,
     ) -> Step<'static> {
+        self.end_line(&mut shared.http.answer);
         let extent = Extent::Bytes(shared.http.answer.len());
         self.write_head(status, extent, allow, shared, out);
         if !self.manner.to_head {
             out.tail().extend_from_slice(&shared.http.answer);
         }
         self.finish(shared)
+    }
+
+    /// JSON ends with a line end, for terminals and for tools that read lines.
+    fn end_line(&self, body: &mut Vec<u8>) {
+        if self.manner.kind == JSON {
+            body.push(b'\n');
+        }
     }
 
     fn write_head(

@@ -369,9 +369,13 @@ impl Crew {
     }
 
     /// The take of a worker is answered by a job, which the worker gets if it still wants one: then
-    /// it is busy. `None`: it does not.
-    pub(super) fn assign(&mut self, worker: u32) -> Option<&str> {
-        if self.answer(worker) != Take::Standing {
+    /// it is busy. `None`: it does not, or it is to be forgotten at this moment.
+    pub(super) fn assign(&mut self, worker: u32, now: Now) -> Option<&str> {
+        let take = self.answer(worker);
+        let record = &mut self.workers[worker];
+        let late = record.seen.after(self.period) <= now.mono;
+        if take != Take::Standing || late {
+            record.eager &= !late;
             self.settle(worker);
             return None;
         }

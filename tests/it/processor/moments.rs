@@ -1,0 +1,48 @@
+//! What comes at the same moment: the ends of leases, and workers that are forgotten.
+
+use super::world::World;
+
+/// Workers a and b hold j1, which is urgent, and j2, which is not; c stands in line and is
+/// forgotten when both leases end; x is there later.
+#[test]
+fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next_one() {
+    for mut world in [World::new(), World::durable()] {
+        world.play(
+            "> add q j1 0
+             > add q j2 9
+             > idle q a
+             < a j1
+             > idle q b
+             < b j2
+             > idle q c
+             @ 1000
+             > idle q x
+             @ 7999
+             @ 1
+             ! worker 'a' of queue 'q' was not heard of for 9000 ms
+             ! worker 'b' of queue 'q' was not heard of for 9000 ms
+             ! worker 'c' of queue 'q' was not heard of for 9000 ms
+             < x j1
+             > list job q
+             = [{\"queue_name\":\"q\",\"uuid\":\"j2\",\"priority\":9}]",
+        );
+    }
+}
+
+/// More workers than are forgotten in one pass, and the first in line for a job is the last that is
+/// forgotten.
+#[test]
+fn very_many_workers_forgotten_when_a_lease_ends_get_nothing() {
+    const WORKERS: usize = 3_000;
+    let mut world = World::new();
+    world.play("> idle q a\n> add q j\n< a j");
+    for number in 0..WORKERS {
+        world.say(&format!("idle q w{number}"));
+    }
+    world.say("idle q w0");
+    world.sleep(9_000);
+    assert_eq!(world.heard.lines, [""; 0]);
+    assert_eq!(world.heard.remarks.len(), 1 + WORKERS);
+    world.heard.remarks.clear();
+    world.play("> idle q x\n< x j");
+}
