@@ -170,6 +170,9 @@ pub const CENSUS_QUEUES: usize = 512;
 /// Queues that have figures of their own; what the others have is added up.
 pub const FIGURES_QUEUES: usize = 1000;
 
+/// Bytes of a name that lists, logs and pages show.
+pub const NAME_SHOWN_MAX: usize = 1024;
+
 /// Bytes of the name of a queue that has figures of its own.
 pub const FIGURES_NAME_MAX: usize = 256;
 

@@ -8,6 +8,7 @@ pub mod deadlines;
 pub mod heap;
 pub mod histogram;
 pub mod limits;
+pub mod names;
 pub mod paged;
 pub mod rarely;
 pub mod rng;

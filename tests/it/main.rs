@@ -6,6 +6,7 @@ mod agents;
 mod bench;
 mod deadlines;
 mod dice;
+mod documents;
 mod doors_sim;
 mod durable_sim;
 mod engine_sim;

@@ -1,6 +1,7 @@
 //! `GET /`: where everything is, for who has nothing but the address.
 
 use super::openapi::{Answer, Content, Description, Shapes};
+use crate::wire::http::wanted;
 use utoipa::ToSchema;
 
 /// The media type of the page.
@@ -56,12 +57,7 @@ pub(super) const LINKS: &str = concat!(
 
 /// Whether the one who asks shows pages.
 pub(super) fn is_for_page(accept: Option<&[u8]>) -> bool {
-    let ranges = accept.unwrap_or_default().split(|&byte| byte == b',');
-    let essence = |range: &[u8]| {
-        let end = range.iter().position(|&byte| byte == b';').unwrap_or(range.len());
-        range[..end].trim_ascii().eq_ignore_ascii_case(b"text/html")
-    };
-    ranges.into_iter().any(essence)
+    wanted(accept.unwrap_or_default()).any(|range| range.is("text/html"))
 }
 
 /// Where everything is.

@@ -1,6 +1,7 @@
 //! Media types: what bodies are said to be, and what is wanted.
 
 use super::answer::{JSON, MSGPACK};
+use crate::wire::http::{self, Wanted};
 
 /// Media types of MessagePack: it has been called by all these names.
 const PACKED: [&str; 3] = [MSGPACK, "application/x-msgpack", "application/vnd.msgpack"];
@@ -40,33 +41,17 @@ pub(super) fn said(content_type: Option<&[u8]>) -> Said {
 /// likes the same, the first. Nothing if it names neither.
 pub(super) fn wanted(accept: &[u8]) -> Option<&'static str> {
     let mut best: Option<(u16, &'static str)> = None;
-    for range in accept.split(|&byte| byte == b',') {
-        let kind = match said(Some(range)) {
+    for Wanted { essence, quality, .. } in http::wanted(accept) {
+        let kind = match said(Some(essence)) {
             Said::Json => JSON,
             Said::Packed => MSGPACK,
             Said::Nothing | Said::Other => continue,
         };
-        let quality = quality(range);
         if quality > 0 && best.is_none_or(|(other, _)| quality > other) {
             best = Some((quality, kind));
         }
     }
     best.map(|(_, kind)| kind)
-}
-
-/// The `q` of a range, in thousandths; what is none is as good as the whole.
-fn quality(range: &[u8]) -> u16 {
-    const WHOLE: u16 = 1000;
-    let mut parameters = range.split(|&byte| byte == b';').skip(1).map(<[u8]>::trim_ascii);
-    let value = parameters.find_map(|text| match text {
-        [b'q' | b'Q', b'=', value @ ..] => std::str::from_utf8(value).ok(),
-        _ => None,
-    });
-    let Some((ones, rest)) = value.map(|value| value.split_once('.').unwrap_or((value, ""))) else {
-        return WHOLE;
-    };
-    let plain = ones == "0" && rest.len() <= 3 && rest.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { format!("{rest:0<3}").parse().unwrap_or(WHOLE) } else { WHOLE }
 }
 
 /// A media type without its parameters.

@@ -4,6 +4,7 @@
 use super::answer::{JSON, Problem};
 use super::guard;
 use super::index::{self, HTML};
+use super::jobq;
 use super::lightjq;
 use super::route::{self, Call, Miss, Operation, ROUTES};
 use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
@@ -69,8 +70,12 @@ fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
     if posts && head.coded {
         return Err(Problem::new(415, "the body has a Content-Encoding: send it as it is"));
     }
-    if let Operation::LightJq(operation) = call.operation {
-        call.details = lightjq::details(operation, head)?;
+    match call.operation {
+        Operation::LightJq(operation) => call.details = lightjq::details(operation, head)?,
+        Operation::Jobq(jobq::Operation::Queues) => {
+            call.whole_names = jobq::wants_whole_names(head.target)?;
+        }
+        _ => {}
     }
     Ok(call)
 }

@@ -177,6 +177,8 @@ pub(super) struct Call {
     pub(super) to_head: bool,
     /// What else of the head matters to the operation.
     pub(super) details: Details,
+    /// Names in lists are wanted as they are, however long.
+    pub(super) whole_names: bool,
 }
 
 /// Why a request asks for nothing.
@@ -224,7 +226,8 @@ pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Ca
     match ROUTES.iter().filter(fits).find(is_meant) {
         Some(route) => {
             let job = capture(route.path, parts, queue)?;
-            Ok(Call { operation: route.operation, job, to_head, details: Details::NONE })
+            let (operation, details) = (route.operation, Details::NONE);
+            Ok(Call { operation, job, to_head, details, whole_names: false })
         }
         None if has_slash_too_many(parts) => Err(Miss::Slash),
         None if !ROUTES.iter().any(|route| fits(&route)) => Err(Miss::NotFound),

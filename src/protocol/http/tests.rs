@@ -44,12 +44,12 @@ impl Client {
         String::from_utf8(std::mem::take(self.out.tail())).unwrap()
     }
 
-    /// What was written since: its status, and what is behind its head.
+    /// What was written since: its status, and what is behind its head, without a line end.
     fn written(&mut self) -> String {
         let text = self.raw();
         let status = text.get(9..12).unwrap_or_default().to_owned();
         let body = text.split_once("\r\n\r\n").map_or(text.as_str(), |(_, body)| body);
-        format!("{status} {body}")
+        format!("{status} {}", body.strip_suffix('\n').unwrap_or(body))
     }
 }
 
@@ -128,7 +128,7 @@ fn queues_come_in_pages() {
     client.reply(&page(&["a", "b"], Some(7)));
     assert_eq!(client.turn(""), "Enough");
     let first = r#"{"queues":[{"id":"a","jobs":2},{"id":"b","jobs":2}"#;
-    assert_eq!(client.written(), format!("200 {:x}\r\n{first}\r\n", first.len()));
+    assert_eq!(client.written(), format!("200 {:x}\r\n{first}\r", first.len()));
     assert_eq!(client.turn(""), "queues 7");
     // A page may be empty.
     client.reply(&page(&[], Some(9)));
@@ -137,8 +137,31 @@ fn queues_come_in_pages() {
     client.reply(&page(&["c"], None));
     assert_eq!(client.turn(""), "Answered");
     let last = r#",{"id":"c","jobs":2}]}"#;
-    assert_eq!(client.raw(), format!("{:x}\r\n{last}\r\n0\r\n\r\n", last.len()));
+    assert_eq!(client.raw(), format!("{:x}\r\n{last}\n\r\n0\r\n\r\n", last.len() + 1));
     assert!(client.session.is_settled());
+}
+
+#[test]
+fn a_long_name_is_cut_in_the_list_of_queues_unless_whole_names_are_asked_for() {
+    let long = "\u{e9}".repeat(460_800);
+    let queues = Vec::leak(vec![QueueSize { name: long.as_bytes().into(), jobs: 2 }]);
+    let asked = |path: &str| {
+        let mut client = Client::new();
+        assert_eq!(client.turn(&request("GET", path, "")), "queues 0");
+        client.reply(&Reply::Queues { queues, next: None });
+        client.turn("");
+        client.written()
+    };
+    let entry = |id: &str| format!("200 {{\"queues\":[{{\"id\":\"{id}\",\"jobs\":2");
+    let cut = entry(&format!("{}...(921600 bytes)", "\u{e9}".repeat(512)));
+    assert_eq!(asked("queue"), cut + ",\"bytes\":921600}]}");
+    for path in ["queue?names=whole", "queue?x&n%61mes=whol%65"] {
+        assert_eq!(asked(path), entry(&long) + "}]}", "{path}");
+    }
+    let mut client = Client::new();
+    client.turn(&request("GET", "queue?names=all", ""));
+    let why = "400 {\"error\":\"parameter 'names': the only value is 'whole'\"}";
+    assert_eq!(client.written(), why);
 }
 
 #[test]

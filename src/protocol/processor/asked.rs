@@ -4,6 +4,7 @@
 //! many of them as now.
 
 use super::message::{Deed, Verb};
+use crate::base::names::shown_text;
 use crate::model::core::{Remark, Severity};
 use crate::model::id::JobId;
 use crate::model::reply::{Refusal, Reply};
@@ -103,14 +104,14 @@ fn remark(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<Remark> {
 
 #[cold]
 fn no_job(kind: Kind, name: &[u8]) -> Remark {
-    let name = String::from_utf8_lossy(name);
+    let name = shown_text(name);
     let text = format!("{}: there is no job '{name}' in this queue", kind.name());
     Remark { severity: Severity::Warn, text }
 }
 
 #[cold]
 fn refused(kind: Kind, name: &[u8], refusal: Refusal) -> Remark {
-    let (kind, name) = (kind.name(), String::from_utf8_lossy(name));
+    let (kind, name) = (kind.name(), shown_text(name));
     let (severity, why) = match refusal {
         Refusal::NameTaken(JobId(id)) => {
             (Severity::Error, format!("there is a job '{name}' already, number {id}"))

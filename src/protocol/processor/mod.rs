@@ -37,6 +37,7 @@ use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
     IN_FLIGHT_MAX, PROCESSOR_REMARKS_PER_TURN, PROCESSOR_WORK_PER_TURN, PROCESSOR_WORKERS_MAX,
 };
+use crate::base::names::shown_text;
 use crate::base::strings::Strings;
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
@@ -217,7 +218,8 @@ impl Session {
     fn expire(&mut self, most: usize, now: Now) {
         for _ in 0..most {
             let Some((uuid, queue)) = self.crew.expire(now) else { return };
-            let (queue, ms) = (String::from_utf8_lossy(&queue), (self.tick * TICKS).as_millis());
+            let (uuid, queue) = (shown_text(uuid.as_bytes()), shown_text(&queue));
+            let ms = (self.tick * TICKS).as_millis();
             let text = format!(
                 "worker '{uuid}' of queue '{queue}' was not heard of for {ms} ms: it is forgotten"
             );
@@ -312,6 +314,7 @@ impl Session {
 
     fn note(&mut self, heard: bool, worker: &str) {
         if !heard {
+            let worker = shown_text(worker.as_bytes());
             let text = format!("worker '{worker}': there are {PROCESSOR_WORKERS_MAX} already");
             self.remark(Severity::Error, text);
         }

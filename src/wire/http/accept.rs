@@ -67,13 +67,8 @@ mod tests {
     fn what_is_wanted_comes_with_its_quality() {
         let field = b"text/html, a/b;v=\"1\" ;Q=0.25,,*/*;q=0;x=2, c/d;q=0.5555, e/f ; q=.5";
         let found: Vec<_> = wanted(field).map(|one| (one.essence, one.quality)).collect();
-        let expected: [(&[u8], u16); 5] = [
-            (b"text/html", 1_000),
-            (b"a/b", 250),
-            (b"*/*", 0),
-            (b"c/d", 1_000),
-            (b"e/f", 1_000),
-        ];
+        let expected: [(&[u8], u16); 5] =
+            [(b"text/html", 1_000), (b"a/b", 250), (b"*/*", 0), (b"c/d", 1_000), (b"e/f", 1_000)];
         assert_eq!(found, expected);
         let one = wanted(b"A/B; v = \"1\"").next().unwrap();
         assert!(one.is("a/b"));

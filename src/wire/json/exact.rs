@@ -19,7 +19,7 @@ pub(super) fn parse<'a, F: Fields<N>, const N: usize>(
     strings: &'a mut StringList,
     values: &mut [Value<'a>; N],
 ) -> Result<Arrays<'a>, JsonError> {
-    let raw = object::<F, N>(bytes)?;
+    let (raw, _) = object::<F, N>(bytes)?;
     strings.clear();
     let found = raw.map(|raw| raw.map_or(Found::Value(Value::Absent), |raw| look_at(raw, strings)));
     let strings: &'a StringList = strings;
@@ -47,7 +47,11 @@ fn begin(bytes: &[u8]) -> Result<(&str, u8), JsonError> {
     }
 }
 
-fn object<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&RawValue>; N], JsonError> {
+/// The texts of the wanted members of an object by their numbers, and the name of the first member
+/// that is not wanted.
+type Object<'a, const N: usize> = ([Option<&'a RawValue>; N], Option<&'a RawValue>);
+
+fn object<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<Object<'_, N>, JsonError> {
     let (text, first) = begin(bytes)?;
     if first != b'{' {
         let whole: Result<IgnoredAny, _> = serde_json::from_str(text);
@@ -62,13 +66,17 @@ fn object<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&RawValu
 }
 
 /// The wanted members of an object as their texts, by their numbers: of members with the same name
-/// the last. Others are passed over. O(text).
+/// the last. Then the name of the first one that is not wanted, as JSON. O(text).
 ///
 /// # Errors
 /// Says why `bytes` are no JSON object.
-pub fn members<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<[Option<&str>; N], JsonError> {
-    Ok(object::<F, N>(bytes)?.map(|raw| raw.map(RawValue::get)))
+pub fn members<F: Fields<N>, const N: usize>(bytes: &[u8]) -> Result<Members<'_, N>, JsonError> {
+    let (wanted, other) = object::<F, N>(bytes)?;
+    Ok((wanted.map(|raw| raw.map(RawValue::get)), other.map(RawValue::get)))
 }
+
+/// The texts of wanted members, and the name of one that is not wanted.
+pub type Members<'a, const N: usize> = ([Option<&'a str>; N], Option<&'a str>);
 
 /// Any JSON value as its text, without the blanks around it. O(text).
 ///
@@ -162,23 +170,24 @@ fn array(text: &str, strings: &mut StringList) -> Value<'static> {
 struct ObjectVisitor<F, const N: usize>(PhantomData<F>);
 
 impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
-    type Value = [Option<&'de RawValue>; N];
+    type Value = Object<'de, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = [None; N];
+        let (mut values, mut other) = ([None; N], None);
         while let Some(name) = map.next_key::<&RawValue>()? {
             match number_of::<F, N>(name) {
                 Some(number) => values[number] = Some(map.next_value::<&RawValue>()?),
                 None => {
+                    other = other.or(Some(name));
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(values)
+        Ok((values, other))
     }
 }
 

@@ -125,7 +125,7 @@ impl<'a> Iterator for Entries<'a> {
 /// Says why `bytes` are no map, and where.
 pub fn read_map<'a, const N: usize>(
     bytes: &'a [u8],
-    number: impl Fn(&[u8]) -> Option<usize>,
+    number: impl Fn(&'a [u8]) -> Option<usize>,
     values: &mut [Option<Raw<'a>>; N],
 ) -> Result<(), Error> {
     let mut reader = Reader::new(bytes);

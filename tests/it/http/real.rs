@@ -69,7 +69,7 @@ fn clients_of_both_doors_see_the_same_jobs() {
     let (mut lines, mut http) = (server.connect(), Client::connect(server.address_of("http")));
     lines.ask(r#"{"request":"put","queue":"q","pri":1,"job":{"n":1}}"#);
     let (_, body) = ask(&mut http, &get("/api/v0/queue/q/job"));
-    assert_eq!(body, r#"{"jobs":[{"id":1,"state":null}]}"#);
+    assert_eq!(body, "{\"jobs\":[{\"id\":1,\"state\":null}]}\n");
     let (status, _) = ask(&mut http, &post("/api/v0/queue/q/job", r#"{"payload":[2]}"#));
     assert_eq!(status, "HTTP/1.1 200 OK");
     let delivered = |lines: &mut Client| lines.ask(r#"{"request":"get","queues":["q"]}"#);

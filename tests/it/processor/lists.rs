@@ -55,7 +55,7 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
     let mut world = World::new();
     let empty = "{\"jobs_queued\":[],\"jobs_dispatched\":[],\"jobs_processing\":[],\
         \"jobs_progress\":[],\"workers_last_seen\":[],\"workers_idle\":[],\"workers_busy\":[]}";
-    assert_eq!(world.get("/processor/q"), empty);
+    assert_eq!(world.get("/processor/q"), format!("{empty}\n"));
     world.play(
         "> add q a
          > add q b
@@ -85,7 +85,7 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
         at(0),
         at(5)
     );
-    assert_eq!(world.get("/processor/q"), expected);
+    assert_eq!(world.get("/processor/q"), expected + "\n");
     let metrics = world.get("/metrics");
     for line in [
         "processor_workers{queue=\"q\",state=\"idle\"} 1",

@@ -8,10 +8,11 @@ use crate::dice::Dice;
 use crate::seeds::{self, Plan, Seen};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 0] = [];
+const FAILED_ONCE: [u64; 5] =
+    [984847575133, 499073215832, 740857235120, 193601984349, 244865987678];
 
 /// Fresh ones are played when they are asked for only, because some of them still fail.
-const PLAN: Plan = Plan::new(40, &FAILED_ONCE).with_fresh(0);
+const PLAN: Plan = Plan::new(40, &FAILED_ONCE);
 
 const QUEUES: [&str; 2] = ["q", "p"];
 const WORKERS: [&str; 6] = ["u", "v", "w", "x", "y", "z"];

@@ -147,7 +147,7 @@ fn take_job(body: &[u8], size: usize) -> Option<(u64, &[u8])> {
     (rest == b"}").then_some((id, text))
 }
 
-/// An answer: its length, status and body.
+/// An answer: its length, status and body, without a line end behind it.
 type Whole<'a> = (usize, u16, &'a [u8]);
 
 /// Takes an answer off the front. None if it is not all there.
@@ -167,7 +167,8 @@ fn take_answer(bytes: &[u8]) -> Result<Option<Whole<'_>>, String> {
     let length: usize = length.ok_or_else(|| wrong("no length"))?;
     let end = start.checked_add(length).ok_or_else(|| wrong("its length"))?;
     let status = head.code.ok_or_else(|| wrong("no status"))?;
-    Ok(bytes.get(start..end).map(|body| (end, status, body)))
+    let body = bytes.get(start..end).map(|body| body.strip_suffix(b"\n").unwrap_or(body));
+    Ok(body.map(|body| (end, status, body)))
 }
 
 #[cfg(test)]
@@ -189,6 +190,7 @@ mod tests {
     }
 
     fn reply(status: &str, body: &str) -> String {
+        let body = format!("{body}\n");
         let length = body.len();
         let fields = format!("Date: now\r\ncontent-length: {length}");
         format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{body}")

@@ -2,12 +2,14 @@
 
 use super::stream::{Stream, push_job};
 use super::{Operation, Problem, Question};
+use crate::base::names::shown;
 use crate::model::figures::Page;
 use crate::model::id::JobId;
 use crate::model::reply::{Refusal, Reply};
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
 use crate::wire::json::{push_number, push_string};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A reply that can wait for its turn.
@@ -75,8 +77,8 @@ pub(in crate::protocol::http) fn answer(
 ) -> Part {
     let outcome = match (outcome, question) {
         (Outcome::NotYet, _) => return Part::Again,
-        (Outcome::Queues { queues, next }, Some(Question::Queues { from, listed })) => {
-            push_queues(&queues, *from == 0, listed, text);
+        (Outcome::Queues { queues, next }, Some(Question::Queues { from, listed, whole })) => {
+            push_queues(&queues, *from == 0, *whole, listed, text);
             if let Some(next) = next {
                 *from = next;
             } else {
@@ -148,7 +150,13 @@ fn push_gone(jobs: u64, text: &mut Vec<u8>) {
     text.push(b'}');
 }
 
-fn push_queues(queues: &[QueueSize], first: bool, listed: &mut bool, text: &mut Vec<u8>) {
+fn push_queues(
+    queues: &[QueueSize],
+    first: bool,
+    whole: bool,
+    listed: &mut bool,
+    text: &mut Vec<u8>,
+) {
     if first {
         text.extend_from_slice(b"{\"queues\":[");
     }
@@ -156,10 +164,15 @@ fn push_queues(queues: &[QueueSize], first: bool, listed: &mut bool, text: &mut 
         if std::mem::replace(listed, true) {
             text.push(b',');
         }
+        let id = if whole { Cow::Borrowed(&**name) } else { shown(name) };
         text.extend_from_slice(b"{\"id\":");
-        push_string(text, name);
+        push_string(text, &id);
         text.extend_from_slice(b",\"jobs\":");
         push_number(text, *jobs);
+        if let Cow::Owned(_) = id {
+            text.extend_from_slice(b",\"bytes\":");
+            push_number(text, name.len() as u64);
+        }
         text.push(b'}');
     }
 }

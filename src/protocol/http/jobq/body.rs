@@ -1,6 +1,7 @@
 //! Bodies of requests: JSON, of which some members matter.
 
 use super::{Operation, Problem, Question, SharedQuery, Workspace};
+use crate::base::names;
 use crate::model::query::{Expr, Op, Query, Term};
 use crate::wire::json::{self, Fields, JsonError};
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// The members that matter somewhere.
 struct Members;
 
-const NAMES: [&[u8]; 7] = [b"payload", b"state", b"old", b"new", b"id", b"query", b"limit"];
+const NAMES: [&str; 7] = ["payload", "state", "old", "new", "id", "query", "limit"];
 const PAYLOAD: usize = 0;
 const STATE: usize = 1;
 const OLD: usize = 2;
@@ -20,16 +21,17 @@ const LIMIT: usize = 6;
 
 impl Fields<{ NAMES.len() }> for Members {
     fn number(name: &[u8]) -> Option<usize> {
-        NAMES.iter().position(|known| *known == name)
+        NAMES.iter().position(|known| known.as_bytes() == name)
     }
 }
 
 type Found<'a> = [Option<&'a str>; NAMES.len()];
 
 /// Reads what the body of a request says into `work`, for [`super::command`], or makes a question
-/// of it.
+/// of it. Names in lists are whole if that is asked for.
 pub(in crate::protocol::http) fn prepare(
     operation: Operation,
+    whole: bool,
     body: &[u8],
     work: &mut Workspace,
 ) -> Result<Option<Question>, Problem> {
@@ -37,29 +39,31 @@ pub(in crate::protocol::http) fn prepare(
     let queue = || work.queue.clone();
     match operation {
         Operation::Show | Operation::Delete => {}
-        Operation::Queues => return Ok(Some(Question::Queues { from: 0, listed: false })),
+        Operation::Queues => {
+            return Ok(Some(Question::Queues { from: 0, listed: false, whole }));
+        }
         Operation::Drop => return Ok(Some(Question::Drop { queue: queue(), gone: 0 })),
         Operation::List => return Ok(Some(Question::List { queue: queue() })),
         Operation::Find => {
-            let members = members(body)?;
+            let members = members(body, &[QUERY, LIMIT])?;
             let (query, limit) = (query(members[QUERY])?, limit(members[LIMIT])?);
             return Ok(Some(Question::Find { queue: queue(), query, limit }));
         }
         Operation::Poll => {
-            let members = members(body)?;
+            let members = members(body, &[QUERY, STATE])?;
             let (query, queue, mut state) = (query(members[QUERY])?, queue(), Vec::new());
             json::canonical(members[STATE].unwrap_or("null"), &mut state);
             return Ok(Some(Question::Poll { queue, query, state }));
         }
-        Operation::Declare => declare(members(body)?[ID], work)?,
+        Operation::Declare => declare(members(body, &[ID])?[ID], work)?,
         Operation::Put => {
-            let members = members(body)?;
+            let members = members(body, &[PAYLOAD, STATE])?;
             work.text = place(required(&members, PAYLOAD)?, body);
             work.new.clear();
             json::canonical(members[STATE].unwrap_or("null"), &mut work.new);
         }
         Operation::Advance => {
-            let members = members(body)?;
+            let members = members(body, &[OLD, NEW])?;
             let (old, new) = (required(&members, OLD)?, required(&members, NEW)?);
             work.old.clear();
             work.new.clear();
@@ -75,15 +79,28 @@ fn not_json(error: &JsonError) -> Problem {
     Problem::new(400, format!("the body {error}"))
 }
 
-fn members(body: &[u8]) -> Result<Found<'_>, Problem> {
-    json::members::<Members, _>(body).map_err(|error| not_json(&error))
+/// The members of a body that may have these. Any other one is probably misspelt.
+fn members<'a>(body: &'a [u8], known: &[usize]) -> Result<Found<'a>, Problem> {
+    let (found, other) = json::members::<Members, _>(body).map_err(|error| not_json(&error))?;
+    let is_out_of_place = |number: &usize| found[*number].is_some() && !known.contains(number);
+    match (other, (0..NAMES.len()).find(is_out_of_place)) {
+        (Some(name), _) => Err(unknown(&string(name).unwrap_or_default(), known)),
+        (None, Some(number)) => Err(unknown(NAMES[number], known)),
+        (None, None) => Ok(found),
+    }
+}
+
+#[cold]
+fn unknown(name: &str, known: &[usize]) -> Problem {
+    let known: Vec<&str> = known.iter().map(|&number| NAMES[number]).collect();
+    let shown: String = name.chars().take(40).collect();
+    let what = names::unknown(&shown, &known);
+    Problem::new(400, format!("member '{shown}' {what}"))
 }
 
 fn required<'a>(members: &Found<'a>, number: usize) -> Result<&'a str, Problem> {
-    members[number].ok_or_else(|| {
-        let name = String::from_utf8_lossy(NAMES[number]);
-        Problem::new(400, format!("the body has no member '{name}'"))
-    })
+    members[number]
+        .ok_or_else(|| Problem::new(400, format!("the body has no member '{}'", NAMES[number])))
 }
 
 /// Where in `body` this part of it is.

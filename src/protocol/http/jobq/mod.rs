@@ -7,13 +7,14 @@ mod stream;
 
 pub(super) use answer::{Outcome, Part, answer};
 pub(super) use body::prepare;
-pub(super) use schema::{ID_MAX, describe};
+pub(super) use schema::{ID_MAX, describe, parameters};
 
 use super::Workspace;
 use super::answer::Problem;
 use crate::model::id::JobId;
 use crate::model::query::Query;
 use crate::model::watch::Watch;
+use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
 /// A query that a question shares with the engine.
@@ -38,8 +39,9 @@ pub(super) enum Operation {
 /// What may have to be asked more than once, because there is too much of it for one pass.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Which queues there are, from here on, and whether some are listed already.
-    Queues { from: u32, listed: bool },
+    /// Which queues there are, from here on, whether some are listed already, and whether long names
+    /// are wanted whole.
+    Queues { from: u32, listed: bool, whole: bool },
     /// Remove a queue, of which so many jobs are gone.
     Drop { queue: Vec<u8>, gone: u64 },
     /// The jobs of a queue.
@@ -73,6 +75,27 @@ impl Question {
             _ => Watch::List { queue },
         }
     }
+}
+
+/// The parameter that asks for names as they are, however long, and its only value.
+pub(super) const NAMES_PARAMETER: (&str, &str) = ("names", "whole");
+
+/// Whether a target asks for whole names of queues.
+pub(super) fn wants_whole_names(target: &str) -> Result<bool, Problem> {
+    let (name, whole) = NAMES_PARAMETER;
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    let mut wants = false;
+    for parameter in query.split('&') {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if percent_decode_str(key).eq(name.bytes()) {
+            if !percent_decode_str(value).eq(whole.bytes()) {
+                let why = format!("parameter '{name}': the only value is '{whole}'");
+                return Err(Problem::new(400, why));
+            }
+            wants = true;
+        }
+    }
+    Ok(wants)
 }
 
 /// What is asked once and for all, in the words of the store, after [`prepare`].

@@ -3,17 +3,18 @@
 
 #![expect(dead_code, reason = "these are shapes: nobody makes one")]
 
-use super::Operation;
+use super::{NAMES_PARAMETER, Operation};
 use crate::base::limits::JOB_ID_END;
 use crate::model::query::Op;
 use crate::protocol::http::openapi::{Answer, Description, Shapes};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{
     Array, ArrayBuilder, ArrayItems, Object, ObjectBuilder, OneOfBuilder, SchemaType, Type,
 };
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The largest id.
@@ -62,9 +63,12 @@ struct Jobs {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Queue {
-    /// Its name.
+    /// Its name; of a long one the start, and how long it is, unless whole names are asked for.
     id: String,
     jobs: u32,
+    /// How long the name is, if that is not all of it.
+    #[schema(nullable = false, required = false)]
+    bytes: Option<u64>,
 }
 
 /// All queues.
@@ -106,6 +110,7 @@ struct Conflict {
 
 /// A queue to be made.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct NewQueue {
     /// Its name; without, it gets one by chance.
     #[schema(min_length = 1, nullable = false, required = false)]
@@ -114,6 +119,7 @@ struct NewQueue {
 
 /// A job to be made.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct NewJob {
     payload: Value,
     /// `null` if it is missing.
@@ -123,6 +129,7 @@ struct NewJob {
 
 /// Which jobs are wanted.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Find {
     /// Terms that must all hold.
     #[serde(default)]
@@ -139,6 +146,7 @@ fn any_count() -> Object {
 
 /// Which job is wanted, and its new state.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Poll {
     /// Terms that must all hold.
     #[serde(default)]
@@ -151,6 +159,7 @@ struct Poll {
 
 /// A new state for a job that has the old one.
 #[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Advance {
     old: Value,
     new: Value,
@@ -254,6 +263,18 @@ fn tuple(items: Vec<Schema>, about: &str) -> RefOr<Schema> {
         .description(about)
         .build();
     Schema::from(array).into()
+}
+
+/// The parameters of an operation beside those in its path.
+pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Parameter> {
+    if operation != Operation::Queues {
+        return Vec::new();
+    }
+    let (name, whole) = NAMES_PARAMETER;
+    let value = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([whole]));
+    let names = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+    let names = names.required(Required::False).description(Some("Long names are not cut"));
+    vec![names.schema(Some(Schema::from(value))).build()]
 }
 
 /// What is said of an operation, on the queue `default` or on any.

@@ -16,19 +16,10 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{ContentBuilder, RefOr, Required, ResponseBuilder, Schema};
 
-/// Whether fields that the table does not name are passed over, or never there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Others {
-    Pass,
-    Never,
-}
-
-/// The shape of a message.
-fn table(fields: &[Field], others: Others) -> ObjectBuilder {
-    let mut shape = ObjectBuilder::new().schema_type(Type::Object);
-    if others == Others::Never {
-        shape = shape.additional_properties(Some(AdditionalProperties::FreeForm(false)));
-    }
+/// The shape of a message: these fields and no others.
+fn table(fields: &[Field]) -> ObjectBuilder {
+    let no_others = Some(AdditionalProperties::FreeForm(false));
+    let mut shape = ObjectBuilder::new().schema_type(Type::Object).additional_properties(no_others);
     for field in fields {
         shape = shape.property(field.name, property(field));
         if field.need == Need::Must {
@@ -57,7 +48,7 @@ fn property(field: &Field) -> Schema {
             let array = ArrayBuilder::new().items(condition());
             Schema::from(array.description(about))
         }
-        Kind::Map(fields) => object(table(fields, Others::Never), default),
+        Kind::Map(fields) => object(table(fields), default),
         kind => object(scalar(kind), default),
     }
 }
@@ -101,7 +92,7 @@ fn condition() -> ArrayBuilder {
 fn report(shapes: &mut Shapes) -> RefOr<Schema> {
     let mut one = |name: &str, fields: &[Field], word: &str| {
         let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
-        let shape = table(fields, Others::Pass).property("type", word);
+        let shape = table(fields).property("type", word);
         shapes.add(name, Schema::from(shape).into())
     };
     let success = one("Success", &DONE, TYPES[0]);
@@ -111,7 +102,7 @@ fn report(shapes: &mut Shapes) -> RefOr<Schema> {
 
 /// How a job is going, or nil.
 fn status(shapes: &mut Shapes) -> RefOr<Schema> {
-    let status = shapes.add("JobStatus", Schema::from(table(&STATUS, Others::Never)).into());
+    let status = shapes.add("JobStatus", Schema::from(table(&STATUS)).into());
     let gone = ObjectBuilder::new()
         .schema_type(Type::Null)
         .description(Some("The job is over and its result is gone, or it was cancelled"));
@@ -120,19 +111,19 @@ fn status(shapes: &mut Shapes) -> RefOr<Schema> {
 
 /// The shape of an error.
 pub(in crate::protocol::http) fn error(shapes: &mut Shapes) -> RefOr<Schema> {
-    shapes.add("Wrong", Schema::from(table(&ERROR, Others::Never)).into())
+    shapes.add("Wrong", Schema::from(table(&ERROR)).into())
 }
 
 /// The body of a request for this operation.
 fn body(operation: Operation, shapes: &mut Shapes) -> Option<RefOr<Schema>> {
-    let (name, fields, others) = match operation {
-        Operation::Put => ("PushedJob", &JOB[..], Others::Pass),
-        Operation::Enlist => ("Worker", &WORKER[..], Others::Pass),
-        Operation::Constrain => ("Constraint", &CONSTRAINT[..], Others::Never),
+    let (name, fields) = match operation {
+        Operation::Put => ("PushedJob", &JOB[..]),
+        Operation::Enlist => ("Worker", &WORKER[..]),
+        Operation::Constrain => ("Constraint", &CONSTRAINT[..]),
         Operation::Report => return Some(report(shapes)),
         _ => return None,
     };
-    Some(shapes.add(name, Schema::from(table(fields, others)).into()))
+    Some(shapes.add(name, Schema::from(table(fields)).into()))
 }
 
 /// What is said of an operation.
@@ -141,9 +132,8 @@ pub(in crate::protocol::http) fn describe(
     shapes: &mut Shapes,
 ) -> Description {
     let body = body(operation, shapes);
-    let mut closed = |name: &str, fields: &[Field]| {
-        Some(shapes.add(name, Schema::from(table(fields, Others::Never)).into()))
-    };
+    let mut closed =
+        |name: &str, fields: &[Field]| Some(shapes.add(name, Schema::from(table(fields)).into()));
     let nothing_to_say =
         Schema::from(ObjectBuilder::new().schema_type(Type::Object).max_properties(Some(0)));
     let going = "How the job is going; a result that is kept until it is fetched goes with this";
@@ -251,7 +241,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
 
 /// What the server asks of workers.
 pub(in crate::protocol::http) fn webhook(shapes: &mut Shapes) -> (&'static str, PathItem) {
-    let job = table(&WORKER_JOB, Others::Never);
+    let job = table(&WORKER_JOB);
     let job = shapes.add("WorkerJob", Schema::from(job).into());
     let content = ContentBuilder::new().schema(Some(job)).build();
     let body = RequestBodyBuilder::new().content(MSGPACK, content).required(Some(Required::True));

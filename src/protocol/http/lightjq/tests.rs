@@ -73,7 +73,7 @@ impl Client {
         if head.contains("application/msgpack") {
             to_json(body, &mut text).unwrap();
         } else {
-            text.extend_from_slice(body);
+            text.extend_from_slice(body.strip_suffix(b"\n").unwrap_or(body));
         }
         (status, String::from_utf8(text).unwrap())
     }

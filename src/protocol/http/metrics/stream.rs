@@ -23,11 +23,7 @@ pub(in crate::protocol::http) struct Stream {
 }
 
 impl Stream {
-    pub(in crate::protocol::http) fn new(
-        figures: Box<Figures>,
-        found: Found,
-        form: Form,
-    ) -> Self {
+    pub(in crate::protocol::http) fn new(figures: Box<Figures>, found: Found, form: Form) -> Self {
         let Found { queues, others, other_queues } = found;
         let processor = figures.crew.is_some();
         let general = General { figures, others, other_queues };

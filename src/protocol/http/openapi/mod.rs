@@ -185,10 +185,13 @@ fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
     for parameter in route.path.iter().filter_map(parameter) {
         operation = operation.parameter(parameter);
     }
-    if let Operation::LightJq(own) = route.operation {
-        for parameter in lightjq::parameters(own) {
-            operation = operation.parameter(parameter);
-        }
+    let own = match route.operation {
+        Operation::LightJq(own) => lightjq::parameters(own),
+        Operation::Jobq(own) => jobq::parameters(own),
+        _ => Vec::new(),
+    };
+    for parameter in own {
+        operation = operation.parameter(parameter);
     }
     if let Some(schema) = body {
         let mut body = RequestBodyBuilder::new().required(Some(Required::True));

@@ -59,7 +59,7 @@ fn the_document_has_the_rows_of_the_table_and_no_others() {
         let braced: Vec<_> = braced.iter().map(|parameter| json!(parameter.name)).collect();
         let (within, beside) = named.split_at(braced.len().min(named.len()));
         assert_eq!(within, braced.iter().collect::<Vec<_>>(), "{}", route.name);
-        assert_eq!(beside, packed::beside(route).iter().collect::<Vec<_>>(), "{}", route.name);
+        assert_eq!(beside, beside_path(route).iter().collect::<Vec<_>>(), "{}", route.name);
         for parameter in &listed[..braced.len()] {
             assert_eq!((&parameter["in"], &parameter["required"]), (&json!("path"), &json!(true)));
         }
@@ -157,14 +157,31 @@ fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
     replies
 }
 
+/// The parameters of a route that are not in its path.
+fn beside_path(route: &Route) -> Vec<Value> {
+    match route.operation {
+        Operation::Jobq(jobq::Operation::Queues) => vec![json!("names")],
+        _ => packed::beside(route),
+    }
+}
+
 pub(super) fn target(route: &Route) -> String {
     let path = template(route.path).replace("{queue}", "q").replace("{id}", "7");
     path.replace("{job_id}", "7").replace("{name}", "c")
 }
 
-/// A body with every member that anybody reads.
-const BODY: &str =
-    r#"{"payload":1,"state":2,"old":3,"new":4,"id":"q","query":[["IS","state",null]],"limit":5}"#;
+/// A body with every member that this operation reads; any other body is an event.
+fn body(operation: Operation) -> Value {
+    let query = json!([["IS", "state", null]]);
+    match operation {
+        Operation::Jobq(jobq::Operation::Declare) => json!({"id": "q"}),
+        Operation::Jobq(jobq::Operation::Find) => json!({"query": query, "limit": 5}),
+        Operation::Jobq(jobq::Operation::Poll) => json!({"query": query, "state": 2}),
+        Operation::Jobq(jobq::Operation::Put) => json!({"payload": 1, "state": 2}),
+        Operation::Jobq(jobq::Operation::Advance) => json!({"old": 3, "new": 4}),
+        _ => json!({"anything": 1}),
+    }
+}
 
 /// Requests for a route that are right.
 fn requests(route: &Route) -> Vec<Vec<u8>> {
@@ -175,7 +192,12 @@ fn requests(route: &Route) -> Vec<Vec<u8>> {
             let page = plain.replace("\r\n\r\n", "\r\nAccept: text/html,*/*;q=0.8\r\n\r\n");
             vec![plain.into_bytes(), page.into_bytes()]
         }
-        _ => vec![request(route, BODY).into_bytes()],
+        Operation::Metrics => {
+            let plain = request(route, "");
+            let accept = "\r\nAccept: application/openmetrics-text\r\n\r\n";
+            vec![plain.replace("\r\n\r\n", accept).into_bytes(), plain.into_bytes()]
+        }
+        operation => vec![request(route, &body(operation).to_string()).into_bytes()],
     }
 }
 
@@ -317,7 +339,7 @@ fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
 fn understood(operation: jobq::Operation, body: &Value) -> Result<String, u16> {
     let mut work = Workspace::default();
     let text = body.to_string();
-    let question = jobq::prepare(operation, text.as_bytes(), &mut work);
+    let question = jobq::prepare(operation, false, text.as_bytes(), &mut work);
     let question = question.map_err(|problem| problem.status)?;
     let carried = String::from_utf8_lossy(&text.as_bytes()[work.text.clone()]).into_owned();
     let Workspace { queue, named, old, new, .. } = work;
@@ -334,7 +356,7 @@ fn the_members_of_a_body_are_those_that_are_read() {
         let body = &documented(route, &document)["requestBody"];
         assert_eq!(body["required"], true);
         let schema = &body["content"]["application/json"]["schema"];
-        let whole: Value = serde_json::from_str(BODY).unwrap();
+        let whole = self::body(route.operation);
         assert_eq!(fits(schema, &whole, &document), Ok(()), "{}", route.name);
         if operation == jobq::Operation::Note {
             assert_eq!(fits(schema, &json!([null, 1.5]), &document), Ok(()));
@@ -353,6 +375,15 @@ fn the_members_of_a_body_are_those_that_are_read() {
             }
             if without == Err(400) {
                 required.insert(name.clone());
+            }
+            // So is a member that nobody knows, or that another operation has.
+            for other in ["unknown", "payload", "state", "old", "id", "query", "limit"] {
+                if whole.get(other).is_none() {
+                    let mut more = whole.clone();
+                    more[other] = json!(1);
+                    assert!(fits(schema, &more, &document).is_err(), "{} {more}", route.name);
+                    assert_eq!(understood(operation, &more), Err(400), "{} {more}", route.name);
+                }
             }
             // What the shape refuses is refused, and nothing else.
             for strange in [json!(null), json!(-1), json!("x"), json!(""), json!([[1]]), json!([])]

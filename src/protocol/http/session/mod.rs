@@ -309,7 +309,7 @@ impl Session {
             Operation::LightJq(_) => return None,
             Operation::Jobq(operation) => operation,
         };
-        match jobq::prepare(operation, body, &mut shared.http) {
+        match jobq::prepare(operation, call.whole_names, body, &mut shared.http) {
             Ok(question) => self.question = question.map(Box::new),
             Err(problem) => return Some(self.refuse(&problem, shared, out)),
         }

@@ -91,7 +91,8 @@ impl Session {
         let (Phase::Figures(found), Some(figures)) = (phase, shared.figures.take()) else {
             unreachable!("the server has been asked for them")
         };
-        self.phase = Phase::Streaming(Box::new(metrics::Stream::new(figures, found, self.manner.form)));
+        self.phase =
+            Phase::Streaming(Box::new(metrics::Stream::new(figures, found, self.manner.form)));
         self.stream(shared, out)
     }
 

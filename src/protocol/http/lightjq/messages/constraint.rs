@@ -62,8 +62,7 @@ pub fn read_constraint_json(name: &str, text: &[u8]) -> Result<Constraint, Probl
 /// # Errors
 /// What is wrong with it.
 pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, Problem> {
-    let map = Map::read(bytes, &CONSTRAINT)?;
-    check_names(bytes, &CONSTRAINT, "")?;
+    let map = Map::read(bytes, &CONSTRAINT)?.known_only()?;
     let Some(conditions) = map.get("matcher") else {
         return Err(map.missing("matcher"));
     };
@@ -80,24 +79,8 @@ fn not(field: impl Into<Cow<'static, str>>, what: impl Into<Cow<'static, str>>) 
     Problem::Not { field: field.into(), what: what.into() }
 }
 
-/// A misspelt limit would be none.
-fn check_names(map: &[u8], fields: &[Field], within: &str) -> Result<(), Problem> {
-    let map = Raw::new(map).map_err(Problem::Body)?;
-    for (key, _) in map.entries() {
-        let name = key.text().unwrap_or("");
-        if !fields.iter().any(|field| field.name == name) {
-            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-            let shown: String = name.chars().take(40).collect();
-            let what = format!("is unknown here: there are {}", known.join(", "));
-            return Err(not(format!("{within}{shown}"), what));
-        }
-    }
-    Ok(())
-}
-
 fn read_rate(value: Raw<'_>) -> Result<Rate, Problem> {
-    let map = Map::read_within(value, &RATE, "rate")?;
-    check_names(value.bytes(), &RATE, "rate.")?;
+    let map = Map::read_within(value, &RATE, "rate")?.known_only()?;
     let count = map.must("count", integer)?;
     let period_ms = map.must("period", seconds)?;
     Ok(Rate { count, period_ms, burst: map.may("burst", integer)?.unwrap_or(count) })
@@ -334,7 +317,7 @@ mod tests {
                 "field 'max_running' is missing, and so is 'rate': one of them must be there"
             }),
             (r#"{"matcher":[],"max_runing":1}"#, {
-                "field 'max_runing' is unknown here: there are matcher, max_running, rate, per"
+                "field 'max_runing' is unknown here: did you mean 'max_running'? There are matcher, max_running, rate, per"
             }),
             (r#"{"matcher":[],"max_running":-1}"#, {
                 "field 'max_running' must be an integer from 0 to 4294967295"
@@ -350,7 +333,7 @@ mod tests {
                 "field 'rate.period' must be a number of seconds greater than 0"
             }),
             (r#"{"matcher":[],"rate":{"count":1,"period":1,"brst":1}}"#, {
-                "field 'rate.brst' is unknown here: there are count, period, burst"
+                "field 'rate.brst' is unknown here: did you mean 'burst'? There are count, period, burst"
             }),
             ("[1]", "the body is an array, not a MessagePack map"),
         ] {

@@ -99,6 +99,7 @@ impl<'a> Done<'a> {
         let kind = map.must("type", word)?;
         let finished_at = map.may("finished_at", at)?;
         let outcome = if kind == TYPES[0] {
+            map.known_only()?;
             Outcome::Success { result: map.may_any("result").unwrap_or(NIL) }
         } else {
             failure(message)?
@@ -153,7 +154,7 @@ impl<'a> Done<'a> {
 }
 
 fn failure(message: Message<'_>) -> Result<Outcome<'_>, Problem> {
-    let map = Map::of(message, &FAILURE)?;
+    let map = Map::of(message, &FAILURE)?.known_only()?;
     let reason =
         if map.must("reason", word)? == REASONS[1] { Reason::Timeout } else { Reason::Other };
     Ok(Outcome::Failure {

@@ -1,10 +1,12 @@
 //! Tables of fields, and maps that are read by them.
 
 use super::moment;
+use crate::base::names;
 use crate::model::job::{Encoding, Payload};
 use crate::wire::json::{self, JsonError};
 use crate::wire::msgpack::{Error, Raw, Token, from_json, push_float, push_integer, read_map};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 /// One field of a message.
@@ -182,6 +184,8 @@ pub(super) struct Map<'a, const N: usize> {
     values: [Option<Raw<'a>>; N],
     texts: Texts<'a>,
     within: Option<&'static str>,
+    /// The first name that is not in the table.
+    unknown: Option<&'a [u8]>,
 }
 
 /// The body of a request, in MessagePack or in JSON.
@@ -202,7 +206,7 @@ impl<'a> Message<'a> {
 
     /// With memory for its translation. O(text).
     pub(super) fn json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
-        let texts = json::members::<Whatever, _>(text).map_err(Problem::Json)?;
+        let (texts, _) = json::members::<Whatever, _>(text).map_err(Problem::Json)?;
         packed.clear();
         from_json(text, packed).map_err(Problem::Json)?;
         Ok(Self { packed, texts: Some(texts) })
@@ -224,14 +228,38 @@ impl<'a, const N: usize> Map<'a, N> {
     /// O(bytes).
     pub(super) fn read(bytes: &'a [u8], fields: &'static [Field; N]) -> Result<Self, Problem> {
         let mut values = [None; N];
-        let number = |name: &[u8]| fields.iter().position(|field| field.name.as_bytes() == name);
+        let unknown = Cell::new(None);
+        let number = |name: &'a [u8]| {
+            let number = fields.iter().position(|field| field.name.as_bytes() == name);
+            if number.is_none() {
+                unknown.set(unknown.get().or(Some(name)));
+            }
+            number
+        };
         read_map(bytes, number, &mut values).map_err(Problem::Body)?;
-        Ok(Self { fields, values, texts: None, within: None })
+        Ok(Self { fields, values, texts: None, within: None, unknown: unknown.get() })
     }
 
     /// O(bytes).
     pub(super) fn of(message: Message<'a>, fields: &'static [Field; N]) -> Result<Self, Problem> {
         Ok(Self { texts: message.texts, ..Self::read(message.packed, fields)? })
+    }
+
+    /// The same map, if all its fields are in the table: one that is not is probably misspelt.
+    pub(super) fn known_only(self) -> Result<Self, Problem> {
+        match self.unknown {
+            None => Ok(self),
+            Some(name) => Err(self.unknown(name)),
+        }
+    }
+
+    #[cold]
+    fn unknown(&self, name: &[u8]) -> Problem {
+        let known: Vec<&str> = self.fields.iter().map(|field| field.name).collect();
+        let name: String = String::from_utf8_lossy(name).chars().take(40).collect();
+        let what = names::unknown(&name, &known).into();
+        let field = self.within.map_or_else(|| name.clone(), |within| format!("{within}.{name}"));
+        Problem::Not { field: field.into(), what }
     }
 
     /// A map that is a field of another one.

@@ -72,7 +72,7 @@ impl<'a> NewJob<'a> {
     }
 
     fn of(message: Message<'a>) -> Result<Self, Problem> {
-        let map = Map::of(message, &JOB)?;
+        let map = Map::of(message, &JOB)?.known_only()?;
         let plain = Self::new(map.must("name", text)?, map.must_any("argument")?);
         Ok(Self {
             priority: map.may("priority", integer)?.unwrap_or(plain.priority),

@@ -35,7 +35,7 @@ fn job_problem(json: &str) -> String {
 
 #[test]
 fn a_job_has_defaults() {
-    let body = packed(r#"{"argument":{"a":[1]},"x":0,"name":"ä","name":"sum"}"#);
+    let body = packed(r#"{"argument":{"a":[1]},"name":"ä","name":"sum"}"#);
     let argument = packed(r#"{"a":[1]}"#);
     let job = NewJob::read(&body).unwrap();
     assert_eq!(job, NewJob::new("sum", payload(&argument)));
@@ -53,6 +53,50 @@ fn a_job_has_defaults() {
         ..NewJob::new("", payload(NIL))
     };
     assert_eq!(NewJob::read(&body), Ok(job));
+}
+
+#[test]
+fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
+    for (json, problem) in [
+        (
+            r#"{"name":"n","argument":1,"timeot":5}"#,
+            "'timeot' is unknown here: did you mean 'timeout'?",
+        ),
+        (
+            r#"{"name":"n","argument":1,"maxRetry":5}"#,
+            "'maxRetry' is unknown here: did you mean 'max_retry'?",
+        ),
+        (
+            r#"{"name":"n","argument":1,"colour":5}"#,
+            "'colour' is unknown here: there are name, argument,",
+        ),
+        (r#"{"name":"n","argument":{"colour":5},"":1}"#, "'' is unknown here: there are"),
+    ] {
+        let found = job_problem(json);
+        assert!(found.starts_with(&format!("field {problem}")), "{found}");
+    }
+    let long = format!(r#"{{"name":"n","argument":1,"{}":5}}"#, "x".repeat(100_000));
+    assert!(job_problem(&long).len() < 300);
+    let mut names = StringList::default();
+    let worker = packed(r#"{"name":"w","url":"http://h:1","max_jobs":1,"job":["a"]}"#);
+    let problem = read_worker(&worker, &mut names).unwrap_err().to_string();
+    assert!(problem.starts_with("field 'job' is unknown here: did you mean 'jobs'?"), "{problem}");
+    for (more, problem) in [
+        (r#""type":"success","results":1"#, "'results' is unknown here: did you mean 'result'?"),
+        // What a failure has is none of a success.
+        (r#""type":"success","message":"m""#, "'message' is unknown here: there are job_id, type,"),
+        (
+            r#""type":"failure","reason":"other","should_retry":true,"message":"m","result":1"#,
+            "'result' is unknown here: there are job_id, type,",
+        ),
+    ] {
+        let body = packed(&format!(r#"{{"job_id":"1",{more}}}"#));
+        let found = Done::read(&body).unwrap_err().to_string();
+        assert!(found.starts_with(&format!("field {problem}")), "{found}");
+    }
+    // The worker kit may be older than the master.
+    let job = packed(r#"{"id":"1","name":"n","argument":1,"colour":2}"#);
+    assert_eq!(WorkerJob::read(&job).unwrap().name, "n");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Wor
 }
 
 fn worker_of<'a>(message: Message<'a>, names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
-    let map = Map::of(message, &WORKER)?;
+    let map = Map::of(message, &WORKER)?.known_only()?;
     let name = map.must("name", text)?;
     let max_jobs = map.must("max_jobs", integer)?;
     let url = map.must("url", text)?;
