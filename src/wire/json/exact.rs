@@ -179,12 +179,11 @@ impl<'de, F: Fields<N>, const N: usize> Visitor<'de> for ObjectVisitor<F, N> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut values, mut other) = ([None; N], None);
         while let Some(name) = map.next_key::<&RawValue>()? {
-            match number_of::<F, N>(name) {
-                Some(number) => values[number] = Some(map.next_value::<&RawValue>()?),
-                None => {
-                    other = other.or(Some(name));
-                    map.next_value::<IgnoredAny>()?;
-                }
+            if let Some(number) = number_of::<F, N>(name) {
+                values[number] = Some(map.next_value::<&RawValue>()?);
+            } else {
+                other = other.or(Some(name));
+                map.next_value::<IgnoredAny>()?;
             }
         }
         Ok((values, other))

@@ -70,7 +70,7 @@ impl Reader {
             }
             "text" if has("--> ") => self.talk(block),
             "text" if has("$ ") => self.type_commands(block),
-            "text" => self.compare(block, |printed| printed.to_owned()),
+            "text" => self.compare(block, str::to_owned),
             "json" => self.compare(block, |printed| printed.lines().take(1).collect()),
             other => panic!("{}: what is to be done with a block of '{other}'?", block.place),
         }

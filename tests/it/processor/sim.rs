@@ -9,9 +9,8 @@ use crate::seeds::{self, Plan, Seen};
 
 /// Seeds that have failed once.
 const FAILED_ONCE: [u64; 5] =
-    [984847575133, 499073215832, 740857235120, 193601984349, 244865987678];
+    [984_847_575_133, 499_073_215_832, 740_857_235_120, 193_601_984_349, 244_865_987_678];
 
-/// Fresh ones are played when they are asked for only, because some of them still fail.
 const PLAN: Plan = Plan::new(40, &FAILED_ONCE);
 
 const QUEUES: [&str; 2] = ["q", "p"];
