@@ -58,8 +58,8 @@ fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
     assert_taken_once_durable(&Command::Work(&Work::Enlist(worker)));
 }
 
-/// What is popped as it is put has no record of its own. The batch that tells that it is gone may be
-/// complete in the middle of a pass, and must then say which ids are used.
+/// What is popped as it is put has no record of its own. The batch that tells that it is gone may
+/// be complete in the middle of a pass, and must then say which ids are used.
 #[test]
 fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
     for filled in 300..520 {
