@@ -37,15 +37,17 @@ use super::reply_line::ReplyLine;
 use super::{Shared, Step};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTION_WORK_PER_TURN, SUBSCRIPTIONS_MAX,
+    HTTP_TARGET_MAX, IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTION_WORK_PER_TURN,
+    SUBSCRIPTIONS_MAX,
 };
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
 use crate::model::core::Trouble;
 use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
 use crate::model::reply::Reply;
-use crate::wire::http::may_begin_request;
+use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::packets::{self, Framed, Request};
+use memchr::memchr;
 
 /// What a standing take costs besides its queues, in the same measure.
 const TAKE_WORK: usize = 4;
@@ -102,6 +104,9 @@ impl Session {
         }
         let start = input.unread();
         match packets::next(input) {
+            Framed::Incomplete if !self.known && is_http(start) => {
+                self.fail(Trouble::OtherProtocol)
+            }
             Framed::Incomplete => Step::Hungry,
             Framed::Request(request) if !self.known && request != Request::Ready => {
                 let whole = &start[..start.len() - input.unread().len()];
@@ -282,6 +287,15 @@ impl Session {
     pub(super) fn is_settled(&self) -> bool {
         self.replies.len() == 0 && self.take.is_none()
     }
+}
+
+/// Whether bytes of which no request is whole begin with a line of HTTP.
+fn is_http(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(HTTP_TARGET_MAX)];
+    memchr(b'\n', start).is_some_and(|end| {
+        let line = &start[..end];
+        is_request_line(line.strip_suffix(b"\r").unwrap_or(line))
+    })
 }
 
 /// 1 is the most urgent, 255 the least, and 0 none at all.
