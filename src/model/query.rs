@@ -30,6 +30,8 @@ pub enum Op {
     IsNot,
     /// `LIKE`
     Like,
+    /// `GLOB`
+    Glob,
     /// `=`
     Equal,
     /// `!=`
@@ -55,14 +57,35 @@ pub enum Expr {
     Bool(bool),
     /// `null`
     Null,
+    /// A text that is what it says, and no expression.
+    Literal(Box<str>),
+}
+
+/// One side of a comparison as a request writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A string or another scalar.
+    Expr(Expr),
+    /// `{"value": ANY}`.
+    Value(Value),
+}
+
+/// A JSON value that is meant as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What it is to an expression.
+    pub expr: Expr,
+    /// Its canonical text.
+    pub json: Box<str>,
 }
 
 impl Op {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Is,
         Self::IsNot,
         Self::Like,
+        Self::Glob,
         Self::Equal,
         Self::NotEqual,
         Self::Less,
@@ -78,6 +101,7 @@ impl Op {
             "IS" => Self::Is,
             "IS NOT" => Self::IsNot,
             "LIKE" => Self::Like,
+            "GLOB" => Self::Glob,
             "=" => Self::Equal,
             "!=" => Self::NotEqual,
             "<" => Self::Less,
@@ -95,6 +119,7 @@ impl Op {
             Self::Is => "IS",
             Self::IsNot => "IS NOT",
             Self::Like => "LIKE",
+            Self::Glob => "GLOB",
             Self::Equal => "=",
             Self::NotEqual => "!=",
             Self::Less => "<",
@@ -103,6 +128,55 @@ impl Op {
             Self::GreaterOrEqual => ">=",
         }
     }
+}
+
+impl Term {
+    /// A comparison as a request writes it. A column of JSON text, `state` or `payload`, that is
+    /// compared for equality with a value or with one bare word is compared as JSON: `RUNNING` is
+    /// equal to the state `"RUNNING"`, which is no change of what SQLite says of that, because no
+    /// JSON text is such a word. (`true` and `false` are, and stay what they are.) O(texts).
+    #[must_use]
+    pub fn of_request(op: Op, left: Side, right: Side) -> Self {
+        let (left, right) = if matches!(op, Op::Is | Op::IsNot | Op::Equal | Op::NotEqual) {
+            match (as_json(&left, &right), as_json(&right, &left)) {
+                (Some((left, right)), _) | (None, Some((right, left))) => (left, right),
+                (None, None) => (left.plain(), right.plain()),
+            }
+        } else {
+            (left.plain(), right.plain())
+        };
+        Self { op, left, right }
+    }
+}
+
+impl Side {
+    fn plain(self) -> Expr {
+        match self {
+            Self::Expr(expr) => expr,
+            Self::Value(value) => value.expr,
+        }
+    }
+}
+
+/// The two sides if one is a column of JSON and the other a value or a bare word.
+fn as_json(one: &Side, other: &Side) -> Option<(Expr, Expr)> {
+    let Side::Expr(Expr::Text(text)) = one else { return None };
+    let name = COLUMNS[column(text)?];
+    // A state is kept as canonical text, a payload as it was sent.
+    let column = match name {
+        "state" => Expr::Text(text.clone()),
+        "payload" => Expr::Text("json_canonical(payload)".into()),
+        _ => return None,
+    };
+    let literal = match other {
+        Side::Value(value) if value.expr == Expr::Null => return None,
+        Side::Value(value) => value.json.clone(),
+        Side::Expr(expr) => match expr.bare_word()? {
+            "true" | "false" => return None,
+            word => format!("\"{word}\"").into(),
+        },
+    };
+    Some((column, Expr::Literal(literal)))
 }
 
 /// What SQLite takes for space between words.
@@ -135,6 +209,7 @@ impl Expr {
             // Against a column of texts SQLite compares numbers as texts; an integer's is sure.
             Self::Number(number) => number.parse::<i64>().ok()?.to_string(),
             Self::Bool(bool) => i32::from(*bool).to_string(),
+            Self::Literal(text) => text.to_string(),
             Self::Text(text) => match self.bare_word() {
                 Some(word) => word.to_owned(),
                 None => quoted(text.trim_matches(SPACE))?,
@@ -209,6 +284,8 @@ mod tests {
         for (expr, expected) in [
             (Expr::Null, Some("null")),
             (Expr::Bool(true), Some("1")),
+            (Expr::Literal("\"it's\"".into()), Some("\"it's\"")),
+            (Expr::Literal("null".into()), None),
             (Expr::Number("-0".into()), Some("0")),
             (Expr::Number("-9223372036854775808".into()), Some("-9223372036854775808")),
             (Expr::Number("9223372036854775808".into()), None),
@@ -234,6 +311,34 @@ mod tests {
             assert_eq!(literal(text("state"), expr.clone()).as_deref(), expected, "{expr:?}");
             assert_eq!(literal(expr.clone(), text(" J.State ")).as_deref(), expected, "{expr:?}");
             assert_eq!(literal(text("payload"), expr), None);
+        }
+    }
+
+    #[test]
+    fn a_column_of_json_is_compared_as_json_with_values_and_bare_words() {
+        let value = |json: &str, expr| Side::Value(Value { expr, json: json.into() });
+        let literal = |text: &str| Expr::Literal(text.into());
+        let word = |word: &str| Side::Expr(text(word));
+        let payload = || text("json_canonical(payload)");
+        for (column, op, other, left, right) in [
+            ("state", Op::Is, word("RUNNING"), text("state"), literal("\"RUNNING\"")),
+            ("J.State", Op::NotEqual, word("\u{e9}"), text("J.State"), literal("\"\u{e9}\"")),
+            ("payload", Op::Equal, word("a"), payload(), literal("\"a\"")),
+            ("state", Op::Is, word("true"), text("state"), text("true")),
+            ("state", Op::Is, word("'a'"), text("state"), text("'a'")),
+            ("state", Op::Like, word("a"), text("state"), text("a")),
+            ("state", Op::Less, value("\"a\"", literal("a")), text("state"), literal("a")),
+            ("state", Op::Is, value("\"a\"", literal("a")), text("state"), literal("\"a\"")),
+            ("payload", Op::Is, value("true", Expr::Bool(true)), payload(), literal("true")),
+            ("payload", Op::Is, value("null", Expr::Null), text("payload"), Expr::Null),
+            ("queue", Op::Is, value("\"a\"", literal("a")), text("queue"), literal("a")),
+            ("queue", Op::Is, word("a"), text("queue"), text("a")),
+        ] {
+            let term = Term::of_request(op, word(column), other.clone());
+            let expected = Term { op, left: left.clone(), right: right.clone() };
+            assert_eq!(term, expected, "{column} {op:?} {other:?}");
+            let turned = Term::of_request(op, other, word(column));
+            assert_eq!((turned.left, turned.right), (right, left));
         }
     }
 

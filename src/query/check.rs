@@ -5,10 +5,10 @@
 //! first takes is balanced, so it cannot break out of the parentheses of the second; and the second
 //! takes nothing but an expression: no sub-query, no parameter, no aggregate, no second statement.
 
-use super::Fault;
 use super::allowed::is_allowed;
+use super::{Fault, canonical};
 use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX};
-use crate::model::query::{Expr, Query};
+use crate::model::query::{Expr, Query, SPACE};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
@@ -22,6 +22,9 @@ const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, even
 
 /// Room that a statement needs beside the expressions.
 const FRAME: i32 = 64 * 1024;
+
+/// Bytes of a text that an error repeats.
+const HINT_MAX: usize = 100;
 
 /// Arguments of one function at most.
 const ARGUMENTS: i32 = 50;
@@ -37,6 +40,7 @@ pub(super) struct Checker {
 impl Checker {
     pub(super) fn new(value_max: usize) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
+        canonical::register(&connection)?;
         let calls = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&calls);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
@@ -101,6 +105,10 @@ impl Checker {
             Expr::Null => Ok("NULL".to_owned()),
             // As SQLite itself gives the truth values in JSON.
             Expr::Bool(bool) => Ok(i32::from(*bool).to_string()),
+            Expr::Literal(text) if text.contains('\0') => {
+                Err("a text in a query has no NUL character".to_owned())
+            }
+            Expr::Literal(text) => Ok(format!("'{}'", text.replace('\'', "''"))),
             Expr::Number(number) => {
                 let fits = |byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
                 if number.bytes().all(fits) && !number.contains("--") {
@@ -109,24 +117,62 @@ impl Checker {
                     Err(format!("{number} is no number"))
                 }
             }
-            Expr::Text(text) => {
-                if text.contains('\0') {
-                    return Err("an expression has no NUL character".to_owned());
-                }
-                let prepare = |connection: &Connection, sql: String| {
-                    connection.prepare(&sql).map(drop).map_err(|error| explain(&error))
-                };
-                prepare(evaluator, format!("{bare}\n{text}\n"))?;
-                prepare(&self.connection, format!("{CHECKED}{text}\n))"))?;
-                Ok(text.to_string())
-            }
+            Expr::Text(text) => self.expression(text, evaluator, bare),
         }
     }
+
+    /// The same of an expression.
+    fn expression(&self, text: &str, evaluator: &Connection, bare: &str) -> Result<String, String> {
+        if text.contains('\0') {
+            return Err("an expression has no NUL character".to_owned());
+        }
+        if is_date(text.trim_matches(SPACE)) {
+            let text = text.trim_matches(SPACE);
+            return Err(format!(
+                "{text} is arithmetic in an expression: write {{\"value\": \"{text}\"}} for the \
+                 text, or ({text}) for what it comes to"
+            ));
+        }
+        let prepare = |connection: &Connection, sql: String| {
+            connection
+                .prepare(&sql)
+                .map(drop)
+                .map_err(|error| explain(&error) + &as_text(text, &error))
+        };
+        prepare(evaluator, format!("{bare}\n{text}\n"))?;
+        prepare(&self.connection, format!("{CHECKED}{text}\n))"))?;
+        Ok(text.to_owned())
+    }
+}
+
+/// What to write instead, if `text` looks as if it was meant to be a text.
+fn as_text(text: &str, error: &Error) -> String {
+    let said = explain(error);
+    let is_odd = ["syntax error", "no such column", "unrecognized token", "incomplete input"]
+        .iter()
+        .any(|known| said.contains(known));
+    let is_plain =
+        |char: char| !char.is_control() && !matches!(char, '(' | ')' | '\'' | '"' | '\\' | ';');
+    if is_odd && !text.is_empty() && text.len() <= HINT_MAX && text.chars().all(is_plain) {
+        format!("; write {{\"value\": \"{text}\"}} for a text")
+    } else {
+        String::new()
+    }
+}
+
+/// Whether it is a date, and as an expression a number that nobody wants.
+fn is_date(text: &str) -> bool {
+    ['-', '/'].iter().any(|&separator| {
+        let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let lengths: Vec<usize> = text.split(separator).filter(is_number).map(str::len).collect();
+        let count = text.split(separator).count();
+        count == 3 && matches!(lengths[..], [4, 1..=2, 1..=2] | [1..=2, 1..=2, 4])
+    })
 }
 
 fn length(expr: &Expr) -> usize {
     match expr {
-        Expr::Text(text) | Expr::Number(text) => text.len(),
+        Expr::Text(text) | Expr::Number(text) | Expr::Literal(text) => text.len(),
         Expr::Bool(_) | Expr::Null => 1,
     }
 }

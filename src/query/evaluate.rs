@@ -4,7 +4,7 @@ use super::check::{Checker, allow, explain, open};
 use super::rows::COLUMNS;
 use super::sought::{Sought, sought};
 use super::table::{self, Place, Shared, Stops};
-use super::{Fault, Progress, Stop, Work, allowed, like, texts};
+use super::{Fault, Progress, Stop, Work, allowed, canonical, like, texts};
 use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
 use crate::model::query::Query;
 use crate::model::row::Row;
@@ -85,6 +85,7 @@ impl Evaluator {
         table::register(&connection, &scan, stops, value_max)?;
         like::register(&connection, &stop)?;
         texts::register(&connection, &stop, value_max)?;
+        canonical::register(&connection)?;
         let asked = Arc::clone(&stop);
         connection.progress_handler(QUESTIONS, Some(move || asked()))?;
         connection.authorizer(Some(may_evaluate))?;

@@ -1,11 +1,14 @@
-//! `LIKE`, made anew: SQLite's own takes time exponential in the number of `%` before it gives up.
+//! `LIKE` and `GLOB`, made anew: SQLite's own take time exponential in the number of `%` or `*`
+//! before they give up.
 //!
-//! A pattern is cut at its `%`, and each piece is looked for behind the one before it: the first
-//! place will do, because nothing is lost by an early one. A piece without `_` is found in O(text);
-//! one with `_` in O(text * piece), and that asks now and then whether to stop.
+//! A pattern is cut at its `%` or `*`, and each piece is looked for behind the one before it: the
+//! first place will do, because nothing is lost by an early one. A piece of nothing but letters is
+//! found in O(text); one with `_`, `?` or `[..]` in O(text * piece), and that asks now and then
+//! whether to stop.
 
 use super::Stop;
 use super::rows::stopped;
+use super::set::{Set, read_char};
 use super::texts::{PURE, Writer, char_len, continues};
 use memchr::memmem::Finder;
 use rusqlite::functions::Context;
@@ -17,15 +20,17 @@ use std::sync::Arc;
 const STEPS: usize = 1 << 16;
 
 /// What one place of a piece stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
-    /// This byte, a letter in either case.
+    /// This byte, a letter of `LIKE` in either case.
     Byte(u8),
     /// Any character.
     Any,
+    /// One of these.
+    Set(Box<Set>),
 }
 
-/// What stands between two `%`.
+/// What stands between two `%` or `*`.
 #[derive(Debug, Default)]
 struct Piece {
     items: Vec<Item>,
@@ -37,8 +42,10 @@ struct Piece {
 #[derive(Debug)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,
-    /// Nothing is like it: it ends with its escape character.
+    /// Nothing is like it: it ends with its escape character, or in the middle of a set.
     never: bool,
+    /// Letters are the same in either case.
+    folds: bool,
 }
 
 /// What one call of the function leaves for the next.
@@ -50,15 +57,16 @@ struct Kept {
     folded: Vec<u8>,
 }
 
-/// Puts the function in the place of SQLite's own.
+/// Puts the functions in the places of SQLite's own.
 pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
     let writer = Writer::new()?;
-    for arguments in [2, 3] {
+    for (name, arguments) in [("like", 2), ("like", 3), ("glob", 2)] {
         let (writer, stop) = (writer.clone(), Arc::clone(stop));
         // A function is not called while it runs.
         let kept = RefCell::new(Kept::default());
-        connection.create_scalar_function("like", arguments, PURE, move |context| {
-            like(context, &writer, &stop, &mut kept.borrow_mut())
+        let read = if name == "glob" { Pattern::glob_of } else { Pattern::read };
+        connection.create_scalar_function(name, arguments, PURE, move |context| {
+            like(context, read, &writer, &stop, &mut kept.borrow_mut())
         })?;
     }
     Ok(())
@@ -66,6 +74,7 @@ pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
 
 fn like(
     context: &Context<'_>,
+    read: fn(&[u8], Option<&[u8]>) -> Pattern,
     writer: &Writer,
     stop: &Stop,
     kept: &mut Kept,
@@ -91,7 +100,7 @@ fn like(
     if let Some((_, _, read)) = kept.last.as_ref().filter(same) {
         return read.is_like(&text, &mut kept.folded, stop).map(Some);
     }
-    let read = Pattern::read(up_to_nul(&pattern), escape);
+    let read = read(up_to_nul(&pattern), escape);
     let result = read.is_like(&text, &mut kept.folded, stop).map(Some);
     kept.last = Some((pattern.into_owned(), escape.map(<[u8]>::to_vec), read));
     result
@@ -103,14 +112,22 @@ fn up_to_nul(text: &[u8]) -> &[u8] {
 }
 
 impl Pattern {
-    /// A pattern without an escape character.
+    /// A pattern of `LIKE` without an escape character.
     pub(super) fn of(pattern: &[u8]) -> Self {
         Self::read(up_to_nul(pattern), None)
     }
 
-    /// Whether `text` is like this; `folded` is room for it in lower case. O(text), or with `_`
-    /// O(text * pattern).
+    /// A pattern of `GLOB`.
+    pub(super) fn glob(pattern: &[u8]) -> Self {
+        Self::glob_of(up_to_nul(pattern), None)
+    }
+
+    /// Whether `text` is like this; `folded` is room for it in lower case. O(text), or with `_`,
+    /// `?` or sets O(text * longest piece).
     pub(super) fn is_like(&self, text: &[u8], folded: &mut Vec<u8>, stop: &Stop) -> Result<bool> {
+        if !self.folds {
+            return self.matches(up_to_nul(text), stop);
+        }
         folded.clear();
         folded.extend_from_slice(up_to_nul(text));
         folded.make_ascii_lowercase();
@@ -123,7 +140,7 @@ impl Pattern {
         while let Some(&byte) = rest.first() {
             if let Some(behind) = escape.and_then(|escape| rest.strip_prefix(escape)) {
                 if behind.is_empty() {
-                    return Self { pieces: Vec::new(), never: true };
+                    return Self { pieces: Vec::new(), never: true, folds: true };
                 }
                 let (char, more) = behind.split_at(char_len(behind));
                 piece.items.extend(char.iter().map(|byte| Item::Byte(byte.to_ascii_lowercase())));
@@ -138,10 +155,33 @@ impl Pattern {
             rest = &rest[1..];
         }
         pieces.push(piece.finish());
-        Self { pieces, never: false }
+        Self { pieces, never: false, folds: true }
     }
 
-    /// Whether `text`, in lower case, is like this.
+    /// The same of `GLOB`, which has no escape character.
+    fn glob_of(pattern: &[u8], _: Option<&[u8]>) -> Self {
+        let (mut pieces, mut piece) = (Vec::new(), Piece::default());
+        let mut rest = pattern;
+        while let Some((&byte, behind)) = rest.split_first() {
+            rest = behind;
+            match byte {
+                b'*' => pieces.push(std::mem::take(&mut piece).finish()),
+                b'?' => piece.items.push(Item::Any),
+                b'[' => {
+                    let Some((set, behind)) = Set::read(rest) else {
+                        return Self { pieces: Vec::new(), never: true, folds: false };
+                    };
+                    piece.items.push(Item::Set(Box::new(set)));
+                    rest = behind;
+                }
+                byte => piece.items.push(Item::Byte(byte)),
+            }
+        }
+        pieces.push(piece.finish());
+        Self { pieces, never: false, folds: false }
+    }
+
+    /// Whether `text`, in lower case if letters are the same in either, is like this.
     fn matches(&self, text: &[u8], stop: &Stop) -> Result<bool> {
         let Some((first, rest)) = self.pieces.split_first().filter(|_| !self.never) else {
             return Ok(false);
@@ -162,7 +202,7 @@ impl Piece {
     fn finish(mut self) -> Self {
         let byte = |item: &Item| match item {
             Item::Byte(byte) => Some(*byte),
-            Item::Any => None,
+            Item::Any | Item::Set(_) => None,
         };
         let plain: Option<Vec<u8>> = self.items.iter().map(byte).collect();
         self.plain = plain.map(|plain| Finder::new(&plain).into_owned());
@@ -173,10 +213,11 @@ impl Piece {
     fn end_at(&self, text: &[u8], mut at: usize) -> Option<usize> {
         for item in &self.items {
             let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
-            at += match *item {
-                Item::Byte(byte) if byte == rest[0] => 1,
-                Item::Byte(_) => return None,
+            at += match item {
+                Item::Byte(byte) if *byte == rest[0] => 1,
                 Item::Any => char_len(rest),
+                Item::Set(set) if set.has(read_char(rest)) => char_len(rest),
+                Item::Byte(_) | Item::Set(_) => return None,
             };
         }
         Some(at)

@@ -27,6 +27,7 @@
 //! [`QUERY_CALLS_MAX`]: crate::base::limits::QUERY_CALLS_MAX
 
 mod allowed;
+mod canonical;
 mod check;
 mod evaluate;
 mod like;
@@ -34,6 +35,7 @@ mod narrow;
 mod refused;
 mod rows;
 mod seek;
+mod set;
 mod sought;
 mod table;
 mod texts;

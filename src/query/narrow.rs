@@ -1,9 +1,9 @@
 //! What a cursor leaves out by itself: rows that a plain comparison of a text column rules out.
 //!
 //! SQLite says which comparisons with a value that is known beforehand must hold; those of
-//! `IS NULL`, `IS`, `=` and `LIKE` are tried here before it gets to see a row, at a fraction of the
-//! cost. It tries them again on what is left: a condition here may let through too much, never too
-//! little. So may the terms of [`sought`](super::sought), of which SQLite does not tell.
+//! `IS NULL`, `IS`, `=`, `LIKE` and `GLOB` are tried here before it gets to see a row, at a fraction
+//! of the cost. It tries them again on what is left: a condition here may let through too much,
+//! never too little. So may the terms of [`sought`](super::sought), of which SQLite does not tell.
 
 use super::Stop;
 use super::like::Pattern;
@@ -23,6 +23,7 @@ const CONDITIONS: usize = 8;
 enum Test {
     Null,
     Equal(Box<[u8]>),
+    /// Or `GLOB`.
     Like(Pattern),
 }
 
@@ -51,6 +52,7 @@ pub(super) fn offer(info: &mut IndexInfo) -> Result<()> {
             _ if !constraint.is_usable() || !is_text(constraint.column()) => continue,
             IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_ISNULL => 'n',
             IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_LIKE => 'l',
+            IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_GLOB => 'g',
             IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_EQ
             | IndexConstraintOp::SQLITE_INDEX_CONSTRAINT_IS
                 if info.collation(number)? == "BINARY" =>
@@ -87,6 +89,7 @@ impl Narrowing {
                 ("n", _) | ("e", ValueRef::Null) => Test::Null,
                 ("e", ValueRef::Text(text)) => Test::Equal(text.into()),
                 ("l", ValueRef::Text(pattern)) => Test::Like(Pattern::of(pattern)),
+                ("g", ValueRef::Text(pattern)) => Test::Like(Pattern::glob(pattern)),
                 _ => continue,
             };
             conditions.push(Condition { column, test });

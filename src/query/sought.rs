@@ -56,9 +56,9 @@ impl Sought {
             let ((column, what, path), literal) = (place(value)?, literal_of(literal)?);
             Some(Self { column, path, what, op, literal })
         };
-        // `LIKE` has a function for itself.
+        // These have functions for themselves.
         let turned = match term.op {
-            Op::Like => return None,
+            Op::Like | Op::Glob => return None,
             Op::Less => Op::Greater,
             Op::LessOrEqual => Op::GreaterOrEqual,
             Op::Greater => Op::Less,
@@ -100,7 +100,7 @@ impl Sought {
             Op::LessOrEqual => order.is_le(),
             Op::Greater => order.is_gt(),
             Op::GreaterOrEqual => order.is_ge(),
-            Op::Like => true,
+            Op::Like | Op::Glob => true,
         }
     }
 }
@@ -202,6 +202,7 @@ fn literal_of(expr: &Expr) -> Option<Literal> {
         Expr::Null => Some(Literal::Null),
         Expr::Bool(bool) => Some(Literal::Integer(i64::from(*bool))),
         Expr::Number(number) => self::number(number),
+        Expr::Literal(text) => Some(Literal::Text(text.as_bytes().into())),
         Expr::Text(text) => match expr.bare_word() {
             Some(word) => Some(Literal::Text(word.as_bytes().into())),
             None => quoted_or_number(text.trim_matches(SPACE)),

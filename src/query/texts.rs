@@ -158,12 +158,14 @@ fn replace(
     value_max: usize,
 ) -> Result<Output> {
     let text = |number| writer.text(context.get_raw(number));
-    let (Some(whole), Some(old), Some(new)) = (text(0)?, text(1)?, text(2)?) else {
+    let (Some(whole), Some(old)) = (text(0)?, text(1)?) else {
         return Ok(Output::New(Value::Null));
     };
+    // Even where there is nothing to put in its place.
     if old.first().is_none_or(|&byte| byte == 0) {
         return Ok(Output::Argument(context.get_arg(0)));
     }
+    let Some(new) = text(2)? else { return Ok(Output::New(Value::Null)) };
     let mut out = Vec::with_capacity(whole.len());
     let mut asked = 0;
     let mut from = 0;

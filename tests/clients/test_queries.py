@@ -47,6 +47,24 @@ FOUND = [
     ([["=", "pri", 0]], [0, 1, 2, 3, 4]),
     ([["IS", "queue", "j.queue"]], [0, 1, 2, 3, 4]),
     ([["=", "payload ->> 'name' IN ('one', 'two')", 1]], [0, 1]),
+    ([["=", "state", {"value": 7}]], [4]),
+    ([["IS", "state", {"value": ["CREATED"]}]], [0]),
+    ([["=", {"value": [ "CREATED" ]}, "j.state"]], [0]),
+    ([["IS", "state", "CREATED"]], [2]),
+    ([["=", "CREATED", "state"]], [2]),
+    ([["=", "state", {"value": "CREATED"}]], [2]),
+    ([["=", "state", {"value": {"a": "é", "b": 1}}]], [3]),
+    ([["IS", "state", {"value": None}]], [1]),
+    ([["=", "payload", "plain"]], [4]),
+    ([["=", "payload", {"value": "plain"}]], [4]),
+    ([["IS", "payload", {"value": None}]], [2]),
+    ([["=", "payload", {"value": {"n": 2.50, "name": "two"}}]], [1]),
+    ([["=", "payload", {"value": [1, 2, 3]}]], [3]),
+    ([["=", "payload ->> 'name'", {"value": "one"}]], [0]),
+    ([["=", "payload ->> 'text'", {"value": "select * from j; drop table j"}]], [0]),
+    ([["GLOB", "payload ->> 'name'", "'[n-p]*e'"]], [0]),
+    ([["GLOB", "payload ->> 'name'", {"value": "?w?"}]], [1]),
+    ([["IS", "payload GLOB '*[0-9]*'", 1], ["LIKE", "payload", {"value": "%select%"}]], [0]),
     ([["IS", "CASE WHEN state IS NULL THEN 'x' ELSE 'y' END", "x"]], [1]),
 ]
 
@@ -69,8 +87,9 @@ ATTACKS = [
 SHAPES = [
     None, {}, "state", 1, [1], ["IS", "state", None], [["IS", "state"]], [[]],
     [["IS", "state", None, None]], [["is", "state", None]], [["LIKE ", "state", "x"]],
-    [["GLOB", "state", "x"]], [["= 1 OR 1 =", "state", 1]], [[None, "state", 1]],
-    [["IS", "state", []]], [["IS", {}, None]], [["IS", "state", "a"], []],
+    [["REGEXP", "state", "x"]], [["= 1 OR 1 =", "state", 1]], [[None, "state", 1]],
+    [["IS", "state", []]], [["IS", {}, None]], [["IS", "state", {"values": 1}]],
+    [["IS", "state", {"value": 1, "more": 2}]], [["IS", "state", "a"], []],
 ]
 
 
@@ -126,6 +145,15 @@ def test_attacks_are_refused_and_change_nothing(api, queue, jobs):
         api.raw(f"{queue}/query_jobs", text, 400)
     assert api.post(f"{queue}/query_jobs", {}) == before
     api.post(f"{queue}/query_jobs", {"query": [["IS", "id", None]] * 1000}, 400)
+
+
+def test_errors_say_how_to_write_a_text(api, queue, jobs):
+    for text in ["ann@example.com", "2026-11-22", "in-progress"]:
+        query = {"query": [["=", "payload ->> 'name'", text]]}
+        said = api.post(f"{queue}/query_jobs", query, 400)["error"]
+        assert f'write {{"value": "{text}"}} for ' in said
+        query = {"query": [["!=", "payload ->> 'name'", {"value": text}]]}
+        assert len(api.post(f"{queue}/query_jobs", query)["jobs"]) == 2
 
 
 def test_what_takes_too_long_is_stopped(binary):

@@ -73,6 +73,8 @@ fuzz_target!(|data: &str| {
             let same: Vec<u64> = same.map(|row| row.id.0).collect();
             assert_eq!(stage.run(state.terms), Ok(same), "a literal means something else");
         }
+        let globs = vec![term(Op::Glob, text("state"), Expr::Literal(data.into()))];
+        assert!(stage.run(globs).is_ok() || data.contains('\0'), "a text is a text");
         // A value is NULL or it is not. Where SQLite stumbles it is neither.
         if let (Ok(null), Ok(not)) =
             (found, stage.run(vec![term(Op::IsNot, text(data), Expr::Null)]))

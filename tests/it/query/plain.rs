@@ -31,6 +31,10 @@ fn the_originals_examples_run_as_they_stand() {
         ("modified - 1700000000", Op::Is, text("id"), vec![1, 2, 3]),
         ("1 = 1", Op::Is, Expr::Bool(true), vec![1, 2, 3]),
         ("1 = 2", Op::Is, Expr::Bool(false), vec![1, 2, 3]),
+        ("replace('x', '', j.state)", Op::Is, text("x"), vec![1, 2, 3]),
+        ("queue", Op::Glob, text("'[p-r]'"), vec![1, 2, 3]),
+        ("queue", Op::Glob, text("Q"), vec![]),
+        ("state", Op::Equal, Expr::Literal("[\"RUNNING\"]".into()), vec![2]),
         ("typeof(select)", Op::Is, text("x"), vec![]),
     ] {
         let found = run(&mut evaluator, &rows, &query([(text(left), op, right)]));

@@ -30,10 +30,11 @@ const TEXTS: [&str; 16] = [
     "  x ",
 ];
 
-const OPS: [Op; 9] = [
+const OPS: [Op; 10] = [
     Op::Is,
     Op::IsNot,
     Op::Like,
+    Op::Glob,
     Op::Equal,
     Op::NotEqual,
     Op::Less,
@@ -82,6 +83,38 @@ fn pattern(dice: &mut Dice) -> String {
     format!("'{pattern}'")
 }
 
+fn glob(dice: &mut Dice) -> String {
+    let pieces = [
+        "*",
+        "*",
+        "?",
+        "a",
+        "b",
+        "A",
+        "aa",
+        "\"",
+        "[ab]",
+        "[^a]",
+        "[a-z]",
+        "[]a]",
+        "[^]a]",
+        "[a-]",
+        "[-a]",
+        "[z-a]",
+        "[",
+        "]",
+        "[\u{e0}-\u{ff}]",
+        "[^",
+        "[a-b-c]",
+        "\u{65e5}",
+        "5",
+        "{",
+        "[[]",
+    ];
+    let pattern: String = (0..dice.below(6)).map(|_| dice.word(&pieces)).collect();
+    format!("'{pattern}'")
+}
+
 fn expression(dice: &mut Dice, depth: usize) -> String {
     if depth == 0 || dice.percent(15) {
         return if dice.percent(65) { column(dice) } else { literal(dice) };
@@ -96,7 +129,8 @@ fn expression(dice: &mut Dice, depth: usize) -> String {
         6 => format!("instr({one}, {two})"),
         7 => format!("replace({one}, {two}, {three})"),
         8 => format!("{}({one}, {two})", dice.word(&["trim", "ltrim", "rtrim"])),
-        9..12 => format!("{one} LIKE {}", pattern(dice)),
+        9..11 => format!("{one} LIKE {}", pattern(dice)),
+        11 => format!("{one} {} {}", dice.word(&["GLOB", "NOT GLOB"]), glob(dice)),
         12 => format!("{one} NOT LIKE {} ESCAPE '{}'", pattern(dice), dice.word(&["\\", "%", "a"])),
         13 => format!("{}({one})", dice.word(&["lower", "upper", "trim", "length", "typeof"])),
         14 => format!("{}({one})", dice.word(&["hex", "quote", "json_type", "json_valid"])),
@@ -129,7 +163,8 @@ fn column(dice: &mut Dice) -> String {
 }
 
 fn side(dice: &mut Dice) -> Expr {
-    match dice.below(12) {
+    match dice.below(13) {
+        12 => Expr::Literal(dice.word(&TEXTS).into()),
         0 => Expr::Null,
         1 => Expr::Bool(dice.percent(50)),
         2 => Expr::Number(dice.word(&["0", "5", "-7", "1.5", "1e0", "1e400", "-0"]).into()),
@@ -206,6 +241,7 @@ pub(super) fn sql(query: &Query) -> String {
         Expr::Null => "NULL".to_owned(),
         Expr::Bool(bool) => i32::from(*bool).to_string(),
         Expr::Number(number) => number.to_string(),
+        Expr::Literal(text) => format!("'{}'", text.replace('\'', "''")),
         Expr::Text(text) => match &**text {
             // Words that stand alone, in any case.
             "CREATED" | "a" | "\u{e9}a" | "select" | "null" | "true" | "NULL" | "TRUE"
@@ -294,7 +330,29 @@ fn check_state(query: &Query, rows: &Rows, ids: &[u64]) {
     }
 }
 
-const PLAN: Plan = Plan::of_queries(40, &[]);
+#[test]
+fn globs_match_what_they_match_to_sqlite() {
+    let letters = ["a", "b", "A", "]", "-", "^", "\u{e9}", "\u{65e5}", "z", "["];
+    let mut dice = Dice::new(11);
+    let rows = snapshot((0..60).map(|number| {
+        let text: String = (0..dice.below(7)).map(|_| dice.word(&letters)).collect();
+        row(number, &serde_json::to_string(&text).unwrap(), "null")
+    }));
+    let (table, mut evaluator, mut matched) = (table(&rows), evaluator(), 0);
+    for _ in 0..3000 {
+        let pattern = glob(&mut dice);
+        let (left, op) = (text("payload ->> '$'"), Op::Glob);
+        let query = query([(left, op, text(&pattern))]);
+        let expected = expected(&table, &rows, &sql(&query)).unwrap();
+        let work = Work { rows: rows.clone(), query, limit: None };
+        let found: Vec<u64> = evaluator.run(&work).unwrap().iter().map(|row| row.id.0).collect();
+        assert_eq!(found, expected, "{pattern}");
+        matched += found.len();
+    }
+    assert!(matched > 5000, "only {matched} matched");
+}
+
+const PLAN: Plan = Plan::of_queries(40, &[196_688_563_452]);
 
 #[test]
 fn queries_find_what_a_table_of_sqlite_finds() {

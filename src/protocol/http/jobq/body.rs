@@ -2,7 +2,7 @@
 
 use super::{Operation, Problem, Question, SharedQuery, Workspace};
 use crate::base::names;
-use crate::model::query::{Expr, Op, Query, Term};
+use crate::model::query::{Expr, Op, Query, Side, Term, Value};
 use crate::wire::json::{self, Fields, JsonError};
 use std::ops::Range;
 use std::sync::Arc;
@@ -161,22 +161,54 @@ fn term(text: &str, number: usize) -> Result<Term, Problem> {
     let [op, left, right] = triple[..] else { return Err(bad("give [OP, EXPR, EXPR]")) };
     let op = string(op)
         .and_then(|name| Op::from_name(&name))
-        .ok_or_else(|| bad("OP is one of IS, IS NOT, LIKE, =, !=, <, <=, >, >="))?;
-    let expr = |text: &str| {
-        expression(text).ok_or_else(|| {
-            bad("EXPR is a string, a number, true, false or null, and text without half characters")
+        .ok_or_else(|| bad("OP is one of IS, IS NOT, LIKE, GLOB, =, !=, <, <=, >, >="))?;
+    let side = |text: &str| {
+        side(text).ok_or_else(|| {
+            bad("EXPR is a string, a number, true, false, null or {\"value\": ANY}, \
+                 and text without half characters")
         })
     };
-    Ok(Term { op, left: expr(left)?, right: expr(right)? })
+    Ok(Term::of_request(op, side(left)?, side(right)?))
 }
 
-fn expression(text: &str) -> Option<Expr> {
+fn side(text: &str) -> Option<Side> {
     Some(match text.as_bytes().first()? {
-        b'"' => Expr::Text(string(text)?.into()),
-        b't' => Expr::Bool(true),
-        b'f' => Expr::Bool(false),
-        b'n' => Expr::Null,
-        b'[' | b'{' => return None,
-        _ => Expr::Number(text.into()),
+        b'[' => return None,
+        b'{' => Side::Value(value(only_value(text)?)?),
+        b'"' => Side::Expr(Expr::Text(string(text)?.into())),
+        _ => Side::Expr(scalar(text)),
     })
+}
+
+/// What `{"value": ANY}` has, and nothing else beside it.
+fn only_value(text: &str) -> Option<&str> {
+    struct Alone;
+    impl Fields<1> for Alone {
+        fn number(name: &[u8]) -> Option<usize> {
+            (name == b"value").then_some(0)
+        }
+    }
+    let ([value], other) = json::members::<Alone, 1>(text.as_bytes()).ok()?;
+    value.filter(|_| other.is_none())
+}
+
+fn value(text: &str) -> Option<Value> {
+    let mut json = Vec::new();
+    json::canonical(text, &mut json);
+    let json: Box<str> = String::from_utf8(json).ok()?.into();
+    let expr = match text.as_bytes().first()? {
+        b'"' => Expr::Literal(string(text)?.into()),
+        b'[' | b'{' => Expr::Literal(json.clone()),
+        _ => scalar(text),
+    };
+    Some(Value { expr, json })
+}
+
+fn scalar(text: &str) -> Expr {
+    match text.as_bytes().first() {
+        Some(b't') => Expr::Bool(true),
+        Some(b'f') => Expr::Bool(false),
+        Some(b'n') => Expr::Null,
+        _ => Expr::Number(text.into()),
+    }
 }

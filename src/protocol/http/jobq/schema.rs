@@ -191,9 +191,16 @@ impl PartialSchema for Term {
         let op =
             ObjectBuilder::new().schema_type(Type::String).enum_values(Some(Op::ALL.map(Op::name)));
         let kinds = [Type::String, Type::Number, Type::Boolean, Type::Null];
-        let side = Object::with_type(SchemaType::from_iter(kinds));
+        let any = Object::with_type(SchemaType::AnyValue);
+        let value = ObjectBuilder::new().property("value", any).required("value");
+        let free = utoipa::openapi::schema::AdditionalProperties::FreeForm(false);
+        let value = value.additional_properties(Some(free)).build();
+        let side = OneOfBuilder::new()
+            .item(Object::with_type(SchemaType::from_iter(kinds)))
+            .item(value)
+            .build();
         let about = "A comparison, [OP, EXPR, EXPR]. A string is an SQLite expression over the \
-            columns of a job, or one bare word";
+            columns of a job, or one bare word; {\"value\": ANY} is the value itself";
         tuple(vec![op.into(), side.clone().into(), side.into()], about)
     }
 }
