@@ -149,6 +149,15 @@ pub(super) struct Vigil {
 }
 
 impl Model {
+    /// Who waits for the end of a job that is over, and has waited long enough: both are due in one
+    /// pass, in which the engine may come across the job before it comes to the wait.
+    pub(super) fn told_either_way(&self) -> Vec<Ticket> {
+        let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
+        let is_due = |vigil: &&Vigil| vigil.due.is_some_and(|due| due.at <= self.now);
+        let both = self.vigils.iter().filter(is_due).filter(|vigil| vigil.end && is_over(vigil.id));
+        both.map(|vigil| vigil.ticket).collect()
+    }
+
     /// The worker for whom a client acts.
     pub(super) fn worker_of(&self, client: ClientId) -> Option<u64> {
         let serves = |worker: &&Worker| worker.client == Some(client);

@@ -102,6 +102,7 @@ impl World {
             _ => None,
         };
         let by_chance = self.model.up_to_chance(failing);
+        let either_way = self.model.told_either_way();
         let mut said = self.ask_engine(step);
         self.model.learned.clear();
         let before = said.len();
@@ -114,6 +115,15 @@ impl World {
         if constrained {
             self.model.note_held_back();
         }
+        for ticket in &either_way {
+            let gone = said.iter_mut().find(|told| **told == (*ticket, Said::Gone));
+            if let Some((_, said)) = gone
+                && expected.contains(&(*ticket, Said::NotYet))
+            {
+                *said = Said::NotYet;
+            }
+        }
+        let more = more || !either_way.is_empty();
         if constrained || more || matches!(step, Step::Submit(_, Ask::Watch(Question::Drop(_)))) {
             // In which order the jobs of a queue go is nobody's affair, and some are gone only
             // when they are looked at.
