@@ -258,8 +258,11 @@ impl Judge {
             }
             (Asked::Change(id, status), reply) => {
                 self.told_end(id, reply, false);
-                if *reply == Reply::Done {
-                    self.known(id).unwrap().status = status;
+                // The id may have been guessed, of a job that outlived the answer to its put.
+                if *reply == Reply::Done
+                    && let Some(known) = self.known(id)
+                {
+                    known.status = status;
                 }
             }
             (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
