@@ -9,7 +9,7 @@ use super::law::Laws;
 use super::sim::{finish, judge, pass, populate};
 use super::world::{Event, QUEUES, RETRIES, State, World};
 use crate::journal::disk::{End, SimDisk};
-use crate::seeds::{Plan, Seen};
+use crate::seeds::{self, Plan, Seen};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
 use jobcentre::model::core::{Core, Door};
@@ -21,7 +21,16 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-const PLAN: Plan = Plan::new(150, &[]);
+/// Seeds that have failed once.
+const FAILED_ONCE: &[u64] = &[
+    400_021_223_990_244_224,
+    400_021_223_990_244_796,
+    400_021_223_990_245_295,
+    400_021_223_990_245_819,
+    400_021_223_990_246_385,
+];
+
+const PLAN: Plan = Plan::new(150, FAILED_ONCE);
 
 const WANTED: [&str; 14] = [
     "a crash",
@@ -168,6 +177,7 @@ impl World {
             write!(head, "Worker-Id: {worker}\r\n").unwrap();
         }
         let client = self.server.handle_open(Door::Http, self.now).unwrap();
+        seeds::say(|| format!("  {client:?} > {what} {body} {asked:?}"));
         self.clients.insert(client, asked);
         let request = [head.as_bytes(), b"\r\n", &packed].concat();
         self.server.handle_input(client, &request, self.now);
@@ -231,6 +241,7 @@ impl World {
             to_json(&output[end..], &mut text).unwrap();
         }
         let body: Value = serde_json::from_slice(&text).unwrap_or_default();
+        seeds::say(|| format!("  {client:?} < {status} {body}"));
         let number = |field: &str| body[field].as_str().unwrap().parse::<u64>().unwrap();
         match asked {
             Asked::Put => {
@@ -240,7 +251,8 @@ impl World {
             Asked::Register(peer) => {
                 assert_eq!(status, 201, "{body}");
                 let known = &mut self.peers[peer];
-                (known.id, known.dropped) = (number("worker_id"), false);
+                // It may hear of a later one first.
+                (known.id, known.dropped) = (known.id.max(number("worker_id")), false);
             }
             Asked::Dismiss if status == 404 => {}
             Asked::Dismiss => {
@@ -271,6 +283,11 @@ impl World {
                 && state.lease == lease
             {
                 left.push((id, state));
+            }
+        }
+        for (id, job) in &mut self.jobs {
+            if left.iter().all(|(other, _)| other != id) {
+                job.sent = None;
             }
         }
         let power = backing.options.sync == SyncMode::Always && self.dice.percent(50);

@@ -5,7 +5,7 @@ use super::durable::{Asked, Backing};
 use super::law::Laws;
 use super::peer::{Mood, Peer, Refusal, Said, read_request};
 use crate::dice::Dice;
-use crate::seeds::Seen;
+use crate::seeds::{self, Seen};
 use jobcentre::base::limits::CONNECT_PATIENCE;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
@@ -252,6 +252,7 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) {
+        seeds::say(|| format!("{} us: {event:?}", self.now.mono.0 / 1_000));
         match event {
             Event::Put => self.put(),
             Event::Dismiss(peer) => self.dismiss(peer),
@@ -402,10 +403,12 @@ impl World {
             self.note("a connection was used again");
         }
         let worker = self.peers[peer].id;
+        seeds::say(|| format!("  line {line:?} brings job {id} to peer {peer}"));
         let now = self.state(id);
         let holds = now.is_some_and(|state| state.worker == Some(worker));
         assert!(holds, "job {id} was sent to {worker}, which does not hold it: {now:?}");
         let lease = now.map_or(0, |state| state.lease);
+        seeds::say(|| format!("  job {id} is sent to {worker} under lease {lease}"));
         // It may have been put by somebody who was never told.
         let job = self.jobs.entry(id).or_default();
         assert_ne!(job.frozen, Some(lease), "job {id} is sent again for the same run");

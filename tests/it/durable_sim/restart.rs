@@ -57,7 +57,7 @@ impl Shop {
         told
     }
 
-    fn drain(&mut self, told: &mut Vec<String>) {
+    pub(super) fn drain(&mut self, told: &mut Vec<String>) {
         while let Some(completion) = self.engine().poll_completion() {
             told.push(match completion.reply {
                 Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
