@@ -48,8 +48,9 @@ pub fn nearest<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
 pub fn unknown(wrong: &str, names: &[&str]) -> String {
     let known = names.join(", ");
     match nearest(wrong, names) {
-        Some(right) => format!("is unknown here: did you mean '{right}'? There are {known}"),
-        None => format!("is unknown here: there are {known}"),
+        Some(right) => format!("is unknown here: did you mean '{right}'? Known are {known}"),
+        None if names.len() == 1 => format!("is unknown here: the only one known is {known}"),
+        None => format!("is unknown here: known are {known}"),
     }
 }
 
@@ -98,7 +99,8 @@ mod tests {
         }
         assert_eq!(nearest("x", &[]), None);
         let said = unknown("dealy", &["delay", "ttl"]);
-        assert_eq!(said, "is unknown here: did you mean 'delay'? There are delay, ttl");
-        assert_eq!(unknown("x", &["delay"]), "is unknown here: there are delay");
+        assert_eq!(said, "is unknown here: did you mean 'delay'? Known are delay, ttl");
+        assert_eq!(unknown("x", &["delay"]), "is unknown here: the only one known is delay");
+        assert_eq!(unknown("x", &["ttr", "ttl"]), "is unknown here: known are ttr, ttl");
     }
 }

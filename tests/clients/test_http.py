@@ -88,7 +88,7 @@ def test_expect(server):
         assert file.readline() == b"HTTP/1.1 100 Continue\r\n" and file.readline() == b"\r\n"
         sock.sendall(body)
         [(status, _, text)] = responses(file.read())
-        assert (status, text) == (200, b'{"jobs":[]}')
+        assert (status, text) == (200, b'{"jobs":[]}\n')
     for refused, status in [
         (head.replace(b"/api/v0/job", b"/nothing"), 404),
         (head.replace(b"Length: 11", b"Length: 99999999"), 413),

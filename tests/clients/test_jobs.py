@@ -36,7 +36,7 @@ def test_queues(api):
     assert api.post("/queue", {"id": "new"}, 201) == {"id": "new"}
     api.post("/queue", {"id": "new"}, 409)
     made = api.raw("/queue", "{}", 201)["id"]
-    other = api.raw("/queue", '{"x":1}', 201)["id"]
+    other = api.raw("/queue", " {} ", 201)["id"]
     assert made and other and made != other
     api.post("/queue/new/job", {"payload": 1})
     sizes = {entry["id"]: entry["jobs"] for entry in api.get("/queue")["queues"]}
@@ -50,6 +50,7 @@ def test_queues(api):
 @pytest.mark.parametrize("body", [
     "", " ", "x", "[]", "null", '"q"', '{"id":""}', '{"id":1}', '{"id":null}', '{"id":["q"]}',
     '{"id":"\\ud800"}', '{"id":"q"', '{"id":"q"}}', "{'id':'q'}", '{"id":"a\nb"}', "\ufeff{}",
+    '{"x":1}', '{"id":"q","x":1}', '{"id":"q","state":1}',
 ])
 def test_what_is_no_queue(api, body):
     api.raw("/queue", body, 400)
@@ -252,7 +253,9 @@ def test_the_examples_of_the_original(api, queue, kind):
 ])
 def test_names_are_percent_decoded(api, name):
     assert api.post("/queue", {"id": name}, 201) == {"id": name}
-    assert name in [entry["id"] for entry in api.get("/queue")["queues"]]
+    assert name in [entry["id"] for entry in api.get("/queue?names=whole")["queues"]]
+    shown = name if len(name) <= 1024 else name[:1024] + f"...({len(name)} bytes)"
+    assert shown in [entry["id"] for entry in api.get("/queue")["queues"]]
     part = quote(name, safe="").replace(".", "%2E")
     job = api.post(f"/queue/{part}/job", {"payload": name})
     lower = part.replace("%2E", "%2e").replace("%2F", "%2f")

@@ -50,7 +50,8 @@ def described(own_server):
 def by_schema(schema, document):
     """Values of which a schema says that they are right, as far as it can say so."""
     known = {"$ref", "oneOf", "enum", "type", "properties", "required", "items", "minItems",
-             "pattern", "minimum", "maximum", "exclusiveMinimum", "default", "description"}
+             "pattern", "minimum", "maximum", "exclusiveMinimum", "default", "description",
+             "additionalProperties"}
     assert set(schema) <= known, f"this says what is not understood here: {schema}"
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/components/schemas/")

@@ -142,6 +142,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_name_is_cut_in_the_log() {
+        for (kind, reply) in [
+            (Kind::Delete, Reply::NoJob),
+            (Kind::Put, Reply::Refused(Refusal::NameTaken(JobId(7)))),
+        ] {
+            let remark = remark(kind, &[b'x'; 900_000], &reply).unwrap();
+            assert!(remark.text.contains("xxx...(900000 bytes)'"), "{}", remark.text);
+            assert!(remark.text.len() < 1_200, "{}", remark.text);
+        }
+    }
+
+    #[test]
     fn answers_in_any_order_meet_their_requests_and_memory_is_used_again() {
         let mut asked = Asked { first: TAKE - 2, ..Asked::default() };
         for round in 0..3 {

@@ -68,9 +68,9 @@ fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
         ),
         (
             r#"{"name":"n","argument":1,"colour":5}"#,
-            "'colour' is unknown here: there are name, argument,",
+            "'colour' is unknown here: known are name, argument,",
         ),
-        (r#"{"name":"n","argument":{"colour":5},"":1}"#, "'' is unknown here: there are"),
+        (r#"{"name":"n","argument":{"colour":5},"":1}"#, "'' is unknown here: known are"),
     ] {
         let found = job_problem(json);
         assert!(found.starts_with(&format!("field {problem}")), "{found}");
@@ -84,10 +84,10 @@ fn a_field_that_is_not_in_the_table_is_named_with_the_one_that_was_meant() {
     for (more, problem) in [
         (r#""type":"success","results":1"#, "'results' is unknown here: did you mean 'result'?"),
         // What a failure has is none of a success.
-        (r#""type":"success","message":"m""#, "'message' is unknown here: there are job_id, type,"),
+        (r#""type":"success","message":"m""#, "'message' is unknown here: known are job_id, type,"),
         (
             r#""type":"failure","reason":"other","should_retry":true,"message":"m","result":1"#,
-            "'result' is unknown here: there are job_id, type,",
+            "'result' is unknown here: known are job_id, type,",
         ),
     ] {
         let body = packed(&format!(r#"{{"job_id":"1",{more}}}"#));
