@@ -147,7 +147,7 @@ mod tests {
             (Kind::Delete, Reply::NoJob),
             (Kind::Put, Reply::Refused(Refusal::NameTaken(JobId(7)))),
         ] {
-            let remark = remark(kind, &[b'x'; 900_000], &reply).unwrap();
+            let remark = remark(kind, &b"x".repeat(900_000), &reply).unwrap();
             assert!(remark.text.contains("xxx...(900000 bytes)'"), "{}", remark.text);
             assert!(remark.text.len() < 1_200, "{}", remark.text);
         }
