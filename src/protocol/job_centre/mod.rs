@@ -120,12 +120,15 @@ impl Session {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if first < b' ' {
                 return Some(self.send_away(&Problem::Foreign, out));
+            } else if line.len() > max {
+                // What it is stands at its end, which is not kept: so its beginning has to do,
+                // however much of it has come.
+                if may_begin_request(&line[..=max]) {
+                    return Some(self.send_away(&Problem::NoRequest { max }, out));
+                }
             } else if end.is_some() && is_request_line(line) {
                 return Some(self.send_away(&Problem::Http, out));
-            } else if end.is_none() && line.len() > max && may_begin_request(line) {
-                // What it is stands at its end, which is not kept.
-                return Some(self.send_away(&Problem::NoRequest { max }, out));
-            } else if end.is_none() && line.len() <= max {
+            } else if end.is_none() {
                 input.set_scanned(start.len());
                 return Some(Step::Hungry);
             }

@@ -1,11 +1,12 @@
 //! Any bytes, cut into any pieces, over a few connections: the pure server never panics, its
-//! invariants hold, and every line gets one reply, which is one line of JSON with a status.
+//! invariants hold, and every line gets one reply, which is one line of JSON with a status. But a
+//! client whose first line is of another protocol is sent away.
 
 #![no_main]
 
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Core, Door};
+use jobcentre::model::core::{Core, Door, Trouble};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::json::{Fields, Parser, Value};
@@ -29,6 +30,7 @@ struct Client {
     begun: Vec<u8>,
     reported: bool,
     replies: usize,
+    gone: bool,
 }
 
 impl Client {
@@ -63,7 +65,7 @@ impl World {
         let mut server = Server::new(settings, Engine::in_memory(7));
         let clients = (0..3).map(|_| {
             let id = server.handle_open(Door::JobCentre, Now::default()).expect("there is room");
-            Client { id, lines: 0, begun: Vec::new(), reported: false, replies: 0 }
+            Client { id, lines: 0, begun: Vec::new(), reported: false, replies: 0, gone: false }
         });
         let clients = clients.collect();
         Self { server, parser: Parser::default(), clients }
@@ -75,7 +77,8 @@ impl World {
         client.count(bytes);
         self.server.handle_input(client.id, bytes, Now::default());
         self.pass();
-        while self.server.poll_timeout(Now::default()).is_some() {
+        let now = Now::default();
+        while self.server.poll_timeout(now).is_some_and(|at| at <= now.mono) {
             self.pass();
         }
     }
@@ -85,6 +88,12 @@ impl World {
         self.server.finish_pass(Now::default());
         while self.server.poll_touched().is_some() {}
         self.server.check_invariants();
+        while let Some(notice) = self.server.poll_notice() {
+            let known = |client: &&mut Client| Some(client.id) == notice.client;
+            let client = self.clients.iter_mut().find(known).expect("a client is in trouble");
+            assert_eq!(notice.trouble, Trouble::OtherProtocol);
+            client.gone = true;
+        }
         for client in &mut self.clients {
             let output = self.server.output(client.id).to_vec();
             assert!(output.is_empty() || output.ends_with(b"\n"), "half a reply");
@@ -107,11 +116,12 @@ impl World {
 
     /// Who lacks replies waits, nobody else does, and all come to their end.
     fn end(mut self) {
-        for client in &self.clients {
+        let served = || self.clients.iter().filter(|client| !client.gone);
+        for client in served() {
             assert!(client.replies <= client.lines, "a reply that nobody asked for");
         }
         let waiters = self.server.counts().waiters;
-        let missing = self.clients.iter().filter(|client| client.replies < client.lines).count();
+        let missing = served().filter(|client| client.replies < client.lines).count();
         assert_eq!(waiters, missing, "who lacks replies waits, and nobody else");
         for client in &self.clients {
             self.server.handle_eof(client.id, Now::default());

@@ -76,7 +76,7 @@ impl Run {
 
     fn with(profile: Profile, mut dice: Dice) -> Self {
         let settings = profile.settings;
-        let too_long = error_of(&vec![b'x'; settings.max_request + 1], settings);
+        let too_long = error_of(&vec![b']'; settings.max_request + 1], settings);
         let server = Server::new(settings, Engine::in_memory(dice.seed()));
         let shell = Shell::new(server, Model::new(settings.max_request, too_long));
         Self { dice, author: Author::new(settings), profile, shell }
@@ -146,6 +146,9 @@ impl Run {
     fn connect(&mut self) -> Option<ClientId> {
         let max = self.profile.settings.max_clients;
         let full = self.shell.model.served() >= max;
+        if full {
+            self.shell.model.refusals.note();
+        }
         let turned_away = full && self.shell.model.refused() >= REFUSED_MAX;
         let packets = self.dice.percent(self.profile.packets);
         let door = if packets { Door::Pinpriq } else { Door::JobCentre };

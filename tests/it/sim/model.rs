@@ -10,8 +10,9 @@ use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
-    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, STALLED_INPUT_MAX,
+    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSAL_NOTICES, STALLED_INPUT_MAX,
 };
+use jobcentre::base::rarely::Rarely;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, Door};
 use jobcentre::model::id::ClientId;
@@ -31,6 +32,8 @@ pub(super) struct Model {
     /// Clients that got an answer after their end had begun.
     unsettled: usize,
     armed: usize,
+    /// Clients that came while there was no place; the operator is told of them now and then.
+    pub(super) refusals: Rarely,
 }
 
 impl Model {
@@ -46,6 +49,7 @@ impl Model {
             owing: VecDeque::new(),
             unsettled: 0,
             armed: 0,
+            refusals: Rarely::new(REFUSAL_NOTICES),
         }
     }
 
@@ -96,7 +100,8 @@ impl Model {
             return Some(now.mono);
         }
         let patience = self.clients.values().filter_map(|client| Some(client.deadline?.0)).min();
-        [patience, self.jobs.next_end()].into_iter().flatten().min()
+        let told = self.refusals.next();
+        [patience, self.jobs.next_end(), told].into_iter().flatten().min()
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
@@ -174,6 +179,7 @@ impl Model {
             self.end(id, true, now);
         }
         self.jobs.bury(now);
+        self.refusals.take(now.mono);
         for _ in 0..self.resumed.len() {
             let id = self.resumed.pop_front().unwrap();
             if let Some(client) = self.clients.get_mut(&id) {
