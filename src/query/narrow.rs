@@ -1,9 +1,10 @@
 //! What a cursor leaves out by itself: rows that a plain comparison of a text column rules out.
 //!
 //! SQLite says which comparisons with a value that is known beforehand must hold; those of
-//! `IS NULL`, `IS`, `=`, `LIKE` and `GLOB` are tried here before it gets to see a row, at a fraction
-//! of the cost. It tries them again on what is left: a condition here may let through too much,
-//! never too little. So may the terms of [`sought`](super::sought), of which SQLite does not tell.
+//! `IS NULL`, `IS`, `=`, `LIKE` and `GLOB` are tried here before it gets to see a row, at a
+//! fraction of the cost. It tries them again on what is left: a condition here may let through too
+//! much, never too little. So may the terms of [`sought`](super::sought), of which SQLite does not
+//! tell.
 
 use super::Stop;
 use super::like::Pattern;

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// An operation on space under way.
 #[derive(Debug)]
 enum Work {
-    /// Whether it takes space that was not there before.
+    /// Whether it takes as much new space as segments usually do.
     Prepare {
         epoch: u64,
         size: u64,
@@ -261,7 +261,8 @@ impl Journal {
             self.space.total_bytes += size;
         }
         self.space.preparing = true;
-        let fresh = reuse.is_none();
+        // One that was made smaller, because there was no space for more, tells nothing of that.
+        let fresh = reuse.is_none() && size >= self.options.segment_bytes;
         self.space.work.push_back(Work::Prepare { epoch, size, fresh });
         let head = Header { epoch, size, salt: self.salt }.encode();
         self.disk.submit(Op::Prepare { epoch, size, head, reuse });

@@ -5,7 +5,7 @@
 //!
 //! | block | what is done |
 //! |---|---|
-//! | `sh` | run by bash; a line that only starts `serve` starts the server, in place of the one before |
+//! | `sh` | run by bash; a line that only starts `serve` starts the server anew |
 //! | `python` | run by python3 |
 //! | `text` with lines `--> ...` | the other lines are sent to the server, these must come back |
 //! | `text` with lines `$ ...` | the commands are run, and must print the lines below them |

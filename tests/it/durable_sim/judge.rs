@@ -243,19 +243,7 @@ impl Judge {
             }
             (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
-            (Asked::Finish(id), reply) => {
-                let job = self.known(id).map(|known| known.kept);
-                let kept = job == Some(true);
-                if *reply == Reply::Refused(Refusal::DiskFull) {
-                    // The id may have been guessed, of a job whose put is not answered yet.
-                    assert_ne!(job, Some(false), "what would have been gone was refused");
-                    self.seen.notes_refused += u64::from(kept);
-                }
-                self.told_end(id, reply, !kept);
-                if kept && *reply == Reply::Done {
-                    self.known(id).unwrap().status = Some(Status::Kept);
-                }
-            }
+            (Asked::Finish(id), reply) => self.told_finish(id, reply),
             (Asked::Change(id, status), reply) => {
                 self.told_end(id, reply, false);
                 // The id may have been guessed, of a job that outlived the answer to its put.
@@ -273,6 +261,20 @@ impl Judge {
     fn told_nothing(&mut self, id: JobId) {
         if let Some(known) = self.known(id) {
             known.changes = known.changes.saturating_sub(1);
+        }
+    }
+
+    fn told_finish(&mut self, id: JobId, reply: &Reply<'_>) {
+        let job = self.known(id).map(|known| known.kept);
+        let kept = job == Some(true);
+        if *reply == Reply::Refused(Refusal::DiskFull) {
+            // The id may have been guessed, of a job whose put is not answered yet.
+            assert_ne!(job, Some(false), "what would have been gone was refused");
+            self.seen.notes_refused += u64::from(kept);
+        }
+        self.told_end(id, reply, !kept);
+        if kept && *reply == Reply::Done {
+            self.known(id).unwrap().status = Some(Status::Kept);
         }
     }
 

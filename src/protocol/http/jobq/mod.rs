@@ -39,8 +39,8 @@ pub(super) enum Operation {
 /// What may have to be asked more than once, because there is too much of it for one pass.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Which queues there are, from here on, whether some are listed already, and whether long names
-    /// are wanted whole.
+    /// Which queues there are, from here on, whether some are listed already, and whether long
+    /// names are wanted whole.
     Queues { from: u32, listed: bool, whole: bool },
     /// Remove a queue, of which so many jobs are gone.
     Drop { queue: Vec<u8>, gone: u64 },

@@ -270,7 +270,7 @@ fn other_doors_outlive_the_end_of_input() {
     assert!(end_comes(&piped.stdout), "who reads stdout is told that this is all");
     piped.processor.wait_for_log("the other doors stay open");
     let mut client = Client::connect(address);
-    client.send_bytes(b"GET /processor/q HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    client.send_bytes(b"GET /processor/q HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let answer = client.receive_all();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"a\""), "{answer}");
     piped.processor.signal("TERM");

@@ -4,8 +4,8 @@
 //! Each message has a table of its fields ([`Field`]). Reading goes by the table, and so do the
 //! sentences about what is wrong and the OpenAPI description: none of them can drift. Of a field
 //! that is there twice the last one counts. A field that is not in the table is an error where the
-//! master reads, because it is a misspelt one; the worker kit passes it over, because it may be that
-//! of a newer master.
+//! master reads, because it is a misspelt one; the worker kit passes it over, because it may be
+//! that of a newer master.
 //!
 //! Ids are decimal numbers as strings. What is none, or is written in another way, was never given
 //! out.
