@@ -426,6 +426,9 @@ pub const QUERIES_BEGUN_MAX: usize = 16;
 /// cannot be interrupted.
 pub const QUERY_LANES: usize = 4;
 
+/// Those of them that clients use at once whose queries have been long, so that others find one.
+pub const QUERY_LANES_LONG: usize = QUERY_LANES / 2;
+
 /// Steps of the shortest turn of a query, each some microseconds or less: about a millisecond. The
 /// turns of a client become longer the more it has had.
 pub const QUERY_TURN_STEPS: u64 = 512;

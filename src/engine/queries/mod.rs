@@ -15,15 +15,15 @@
 mod pace;
 
 use crate::base::limits::{
-    POLL_CANDIDATES, QUERIES_BEGUN_MAX, QUERIES_PER_PASS, QUERIES_WAITING_MAX, QUERY_LAST_STEPS,
-    QUERY_TURN_STEPS,
+    POLL_CANDIDATES, QUERIES_BEGUN_MAX, QUERIES_PER_PASS, QUERIES_WAITING_MAX, QUERY_LANES_LONG,
+    QUERY_LAST_STEPS, QUERY_TURN_STEPS,
 };
 use crate::base::time::{Mono, Now};
 use crate::engine::turns::Turns;
 use crate::model::figures::QueryFigures;
 use crate::model::id::ClientId;
 use crate::model::row::Rows;
-use crate::query::{Done, Ended, Found, Helper, Pace, Task, Work};
+use crate::query::{Done, Ended, Found, Helper, Pace, Spot, Task, Work};
 use crate::store::{Effects, Outcome, Search, Store, Watched};
 use pace::Out;
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// A turn is this many times twice as long as the shortest at most.
 const DOUBLED_MAX: u32 = 12;
+
+/// Whoever has had a millisecond, twice as much so many times, has had long queries.
+const LONG: u32 = 6;
 
 /// The part of its time after which a query is not left to idle processors any more; after twice
 /// that it is begun anew if it could not be taken from there.
@@ -199,7 +202,10 @@ impl Queries {
             && let Some(helper) = &mut self.helper
         {
             let late = query.came.after(self.timeout / LATE);
-            let Some(spot) = helper.find(now.mono >= late) else {
+            let is_long = self.turns.size(client, now.mono) >= LONG;
+            let used = self.out.iter().filter(|out| !out.has_share).count();
+            let fits = |spot: &Spot| spot.has_share || !is_long || used < QUERY_LANES_LONG;
+            let Some(spot) = helper.find(now.mono >= late).filter(fits) else {
                 self.blocked = true;
                 self.look = Some(late).filter(|&late| now.mono < late);
                 return;

@@ -17,7 +17,7 @@ const DOUBLED_MAX: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) lane: usize,
-    has_share: bool,
+    pub(super) has_share: bool,
     pub(super) client: ClientId,
     /// The search, unless nobody waits for it any more.
     pub(super) query: Option<u64>,

@@ -119,6 +119,28 @@ fn what_does_not_give_its_turn_up_is_not_waited_for() {
 }
 
 #[test]
+fn what_does_not_give_its_turn_up_leaves_lanes_for_those_that_have_had_little() {
+    let mut shop = Shop::in_memory();
+    shop.mode(Mode::Share);
+    shop.desk.lock().unwrap().spent = Duration::from_millis(100);
+    for who in 0..8 {
+        shop.find(100 + who, &free());
+    }
+    for _ in 0..20 {
+        shop.told();
+    }
+    shop.mode(Mode::Stick);
+    for number in 1..20_u32 {
+        shop.told_at(second(0.01).after(Duration::from_millis(10) * number));
+    }
+    assert_eq!(shop.desk.lock().unwrap().under_way(), 2, "of five lanes");
+    let before = shop.begun();
+    shop.find(1, &cheap());
+    shop.told();
+    assert_eq!(shop.begun(), before + 1, "it has a lane at once");
+}
+
+#[test]
 fn a_query_that_has_taken_a_quarter_of_its_time_goes_on_in_a_lane_with_a_share() {
     for (looks, lanes) in [(&[0.5, 0.99][..], &[0][..]), (&[1.0], &[0]), (&[1.0, 2.0], &[0, 4])] {
         let mut shop = Shop::in_memory();
