@@ -93,7 +93,7 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of signals ([`signals`]). Time goes on as `clock` has
+    /// Binds every door and takes charge of signals (`reactor::signals`). Time goes on as `clock` has
     /// begun, and `wake` ends the loop's sleep.
     ///
     /// # Errors

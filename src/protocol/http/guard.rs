@@ -7,7 +7,7 @@
 //!    (DNS rebinding) is not served;
 //! 2. what changes something, or takes something along, is not done for a page of another origin:
 //!    browsers say so in `Sec-Fetch-Site`, or in `Origin`;
-//! 3. a page says in `Content-Type` what its body is (see [`media`](super::media)), so that no page
+//! 3. a page says in `Content-Type` what its body is (see [`media`]), so that no page
 //!    gets around asking first.
 //!
 //! Programs send none of these fields, and notice nothing.
