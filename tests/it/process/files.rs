@@ -91,7 +91,7 @@ fn a_server_with_too_few_files_from_the_start_serves_fewer_clients() {
     let replies: Vec<String> = clients.into_iter().map(Client::receive_all).collect();
     let told = replies.iter().filter(|reply| reply.contains("--max-clients")).count();
     let closed = replies.iter().filter(|reply| reply.is_empty()).count();
-    assert!(told > 0 && told + closed == replies.len(), "{replies:?}");
+    assert_eq!(told + closed, replies.len(), "{replies:?}");
     assert_eq!(first.ask(&get("q")), NO_JOB);
     drop(first);
     connect_until_served(&server);
