@@ -93,8 +93,8 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of signals (`reactor::signals`). Time goes on as `clock` has
-    /// begun, and `wake` ends the loop's sleep.
+    /// Binds every door and takes charge of signals (`reactor::signals`). Time goes on as `clock`
+    /// has begun, and `wake` ends the loop's sleep.
     ///
     /// # Errors
     /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.

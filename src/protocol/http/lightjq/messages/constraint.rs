@@ -317,7 +317,8 @@ mod tests {
                 "field 'max_running' is missing, and so is 'rate': one of them must be there"
             }),
             (r#"{"matcher":[],"max_runing":1}"#, {
-                "field 'max_runing' is unknown here: did you mean 'max_running'? Known are matcher, max_running, rate, per"
+                "field 'max_runing' is unknown here: \
+                 did you mean 'max_running'? Known are matcher, max_running, rate, per"
             }),
             (r#"{"matcher":[],"max_running":-1}"#, {
                 "field 'max_running' must be an integer from 0 to 4294967295"
@@ -333,7 +334,8 @@ mod tests {
                 "field 'rate.period' must be a number of seconds greater than 0"
             }),
             (r#"{"matcher":[],"rate":{"count":1,"period":1,"brst":1}}"#, {
-                "field 'rate.brst' is unknown here: did you mean 'burst'? Known are count, period, burst"
+                "field 'rate.brst' is unknown here: \
+                 did you mean 'burst'? Known are count, period, burst"
             }),
             ("[1]", "the body is an array, not a MessagePack map"),
         ] {
