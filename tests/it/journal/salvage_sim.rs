@@ -9,7 +9,10 @@ use crate::seeds::Plan;
 use jobcentre::journal::{Origin, read, salvage};
 use std::collections::BTreeMap;
 
-const PLAN: Plan = Plan::new(100, &[]);
+/// Seeds that have failed once.
+const FAILED_ONCE: &[u64] = &[45_283_097_591, 45_283_099_993, 823_294_508_408_665_939];
+
+const PLAN: Plan = Plan::new(100, FAILED_ONCE);
 
 /// A directory in which compaction has been at work, with recycled segments and spares.
 fn lived_in(dice: &mut Dice) -> Image {
@@ -94,6 +97,16 @@ fn oldest(image: &Image, frame: &Frame) -> u64 {
     u64::from_le_bytes(bytes_of(image, frame)[24..32].try_into().unwrap())
 }
 
+/// Whether some file seems to be a segment before this one: a spare that was given a segment's name,
+/// or one whose name or header was changed. Then that segment counts as not given up.
+fn seems_needed(image: &Image, needed: u64) -> bool {
+    let named = |name: &str| u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok();
+    let header = |bytes: &[u8]| u64::from_le_bytes(bytes[16..24].try_into().unwrap());
+    image.iter().any(|(name, bytes)| {
+        named(name).is_some_and(|epoch| epoch < needed || header(bytes) < needed)
+    })
+}
+
 fn records(frame: &[u8]) -> Batch {
     let (mut rest, mut records) = (&frame[48..], Vec::new());
     while rest.len() >= 8 || rest.iter().any(|&byte| byte != 0) {
@@ -133,6 +146,8 @@ fn run(seed: u64) {
     let expected: Vec<Batch> = expected.into_iter().filter(|batch| !batch.is_empty()).collect();
 
     let mut copy = SimDisk::new(1);
+    let needed = chain.iter().map(|frame| oldest(&before, frame)).max();
+    let seems_needed = needed.is_some_and(|needed| seems_needed(&after, needed));
     let report = salvage(&mut SimDisk::of(after), &mut copy, SEGMENT).unwrap();
     let found = read_copy(copy);
     let mut missed = expected.iter();
@@ -143,9 +158,10 @@ fn run(seed: u64) {
         }
     }
     assert!(next.is_none(), "{} of {}: {report:?}", found.len(), expected.len());
-    // As long as somebody says what has been given up, nothing of it is back.
-    let needed = chain.iter().map(|frame| oldest(&before, frame)).max();
-    if whole.iter().map(|frame| oldest(&before, frame)).max() == needed {
+    // As long as somebody says what has been given up, and nobody the contrary, nothing of it is
+    // back.
+    let said = whole.iter().map(|frame| oldest(&before, frame)).max() == needed;
+    if said && !seems_needed {
         assert_eq!(found.len(), expected.len(), "{report:?}");
     }
 }
