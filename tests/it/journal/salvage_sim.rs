@@ -97,8 +97,8 @@ fn oldest(image: &Image, frame: &Frame) -> u64 {
     u64::from_le_bytes(bytes_of(image, frame)[24..32].try_into().unwrap())
 }
 
-/// Whether some file seems to be a segment before this one: a spare that was given a segment's name,
-/// or one whose name or header was changed. Then that segment counts as not given up.
+/// Whether some file seems to be a segment before this one: a spare that was given a segment's
+/// name, or one whose name or header was changed. Then that segment counts as not given up.
 fn seems_needed(image: &Image, needed: u64) -> bool {
     let named = |name: &str| u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok();
     let header = |bytes: &[u8]| u64::from_le_bytes(bytes[16..24].try_into().unwrap());
