@@ -31,10 +31,22 @@ pub(super) struct Desk {
     owing: VecDeque<ClientId>,
     /// Whether searches that have begun have ended.
     pub(super) found: bool,
-    searches: VecDeque<(ClientId, Question)>,
+    /// Searches that wait for their turn.
+    searches: Vec<Search>,
+    came: i64,
     /// The search that has begun, and what it finds.
-    searching: Option<(ClientId, Question, Vec<Job>)>,
+    searching: Option<(Search, Vec<Job>)>,
     armed: usize,
+}
+
+#[derive(Clone)]
+struct Search {
+    client: ClientId,
+    question: Question,
+    /// The second in which it came.
+    second: u64,
+    /// When it came here; negative if what it found had changed and it is asked again.
+    came: i64,
 }
 
 impl Desk {
@@ -150,31 +162,35 @@ impl Desk {
         }
     }
 
-    /// The first of those whose clients may send more, or else the first.
-    fn next_search(&mut self) -> Option<(ClientId, Question)> {
-        let stays = |(id, _): &(ClientId, Question)| !self.clients[id].peer_closed;
-        let at = self.searches.iter().position(stays).unwrap_or(0);
-        self.searches.remove(at)
+    /// Those whose clients may send more go before the others, and of these who came in an earlier
+    /// second; then those that are asked again, the last first, and then in the order of coming.
+    fn next_search(&mut self) -> Option<Search> {
+        let rank = |it: &Search| (self.clients[&it.client].peer_closed, it.second, it.came);
+        let first = (0..self.searches.len()).min_by_key(|&at| rank(&self.searches[at]))?;
+        Some(self.searches.remove(first))
     }
 
     /// Searches go on at the end of the pass, one at a time.
     fn search(&mut self) {
         for _ in 0..QUERIES_PER_PASS {
             while self.searching.is_none()
-                && let Some((id, question)) = self.next_search()
+                && let Some(search) = self.next_search()
             {
-                match self.shop.begin_search(&question) {
-                    None => self.tell_found(id, Page::error(404)),
-                    Some(found) => self.searching = Some((id, question, found)),
+                match self.shop.begin_search(&search.question) {
+                    None => self.tell_found(search.client, Page::error(404)),
+                    Some(found) => self.searching = Some((search, found)),
                 }
             }
             if !self.found {
                 return;
             }
-            let Some((id, question, found)) = self.searching.take() else { return };
-            match self.shop.end_search(&question, &found) {
-                Some(page) => self.tell_found(id, page),
-                None => self.searches.push_front((id, question)),
+            let Some((search, found)) = self.searching.take() else { return };
+            match self.shop.end_search(&search.question, &found) {
+                Some(page) => self.tell_found(search.client, page),
+                None => {
+                    self.came += 1;
+                    self.searches.push(Search { came: -self.came, ..search });
+                }
             }
         }
     }
@@ -344,7 +360,9 @@ impl Desk {
         match (reply, request) {
             (Reply::Later, Request::Http(question, manner)) => {
                 (client.state, client.patience) = (State::Asked(*manner), None);
-                self.searches.push_back((id, question.clone()));
+                self.came += 1;
+                let (question, second) = (question.clone(), self.now.mono.0 / 1_000_000_000);
+                self.searches.push(Search { client: id, question, second, came: self.came });
             }
             (Reply::Later, _) => client.state = State::Waiting,
             (Reply::Page(page), &Request::Http(_, manner)) => {
@@ -453,8 +471,8 @@ impl Desk {
 
     fn end(&mut self, id: ClientId, close: bool) {
         self.clients.remove(&id).unwrap();
-        self.searches.retain(|&(other, _)| other != id);
-        if self.searching.take_if(|(other, _, _)| *other == id).is_some() {
+        self.searches.retain(|search| search.client != id);
+        if self.searching.take_if(|(search, _)| search.client == id).is_some() {
             self.see("a search was given up");
         }
         if close {

@@ -29,7 +29,10 @@ use std::hash::Hasher;
 use std::time::Duration;
 use words::{DEFAULT, Manner, Payload, QUEUES, Question, Request, Want};
 
-const PLAN: Plan = Plan::new(120, &[]);
+/// Seeds that have failed once.
+const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972];
+
+const PLAN: Plan = Plan::new(120, FAILED_ONCE);
 
 /// What must have happened in an ordinary test run, lest the simulation shows nothing.
 const WANTED: [&str; 35] = [
