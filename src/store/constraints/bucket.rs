@@ -31,6 +31,8 @@ pub(super) struct Bucket {
     pub(super) dirty: bool,
     /// In which queue somebody may be waiting for the job that it has woken last.
     pub(super) rests_for: Option<u32>,
+    /// The first key of those that slept when it began to rest, or a smaller one.
+    pub(super) rests_before: Option<Key>,
     /// Whether it is on the list of those whose constraint is not settled.
     pub(super) unsettled: bool,
 }

@@ -165,6 +165,9 @@ impl Store {
                 assert!(all.resting.contains(&(queue, number)), "a bucket rests for nobody");
                 assert!(all.unserved.contains(queue), "a bucket rests for a queue without waiters");
                 assert!(!bucket.dirty, "a bucket rests that is to be looked at");
+                let first = bucket.asleep.first().map(|(key, _)| key);
+                let first = bucket.rests_before.as_ref() <= first || first.is_none();
+                assert!(first, "a bucket rests before somebody");
             }
             let listed = all.unsettled.contains(&number) || all.settling.contains(&number);
             assert!(listed || !bucket.unsettled, "a bucket waits on no list");
@@ -186,6 +189,11 @@ impl Store {
         }
         let resting = all.buckets.iter().filter(|(_, bucket)| bucket.rests_for.is_some()).count();
         assert_eq!(resting, all.resting.len(), "a bucket rests without knowing it");
+        let by_key = all
+            .buckets
+            .iter()
+            .filter_map(|(number, bucket)| bucket.rests_before.clone().map(|key| (key, number)));
+        assert!(by_key.collect::<BTreeSet<_>>() == all.resting_by_key, "keys of resting buckets");
         let sleeping = all.groups.iter().filter(|(_, group)| group.asleep.is_some()).count();
         assert_eq!(sleeping, asleep, "somebody sleeps without knowing it");
     }

@@ -206,6 +206,8 @@ impl Store {
                 asleep.remove(&(old.clone(), number));
                 asleep.insert((key.clone(), number));
                 group.asleep = Some(key.clone());
+                let (bucket, key) = (group.bucket, key.clone());
+                constraints.sleeps(bucket, &key);
             }
             return;
         }
@@ -262,9 +264,10 @@ impl Store {
         let constraints = &mut self.constraints;
         let group = &mut constraints.groups[number];
         let (key, _) = group.strands.first().expect("an empty group is dropped");
-        let bucket = group.bucket;
+        let (bucket, key) = (group.bucket, key.clone());
         constraints.buckets[bucket].asleep.insert((key.clone(), number));
         group.asleep = Some(key.clone());
+        constraints.sleeps(bucket, &key);
         constraints.steps += 1;
         self.set_alarm(bucket, now);
     }

@@ -66,7 +66,7 @@ use bucket::{Bucket, Tokens};
 use served::Unserved;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use strand::{Group, Strand, Takers};
+use strand::{Group, Key, Strand, Takers};
 
 /// How far the matching of existing jobs has come: in which round, and up to which place.
 type Progress = (u64, u32);
@@ -119,6 +119,8 @@ pub(super) struct Constraints {
     unserved: Unserved,
     /// Buckets that have woken a job for which somebody may be waiting, by its queue.
     resting: BTreeSet<(u32, u32)>,
+    /// Of these the ones where groups sleep, by the first key there.
+    resting_by_key: BTreeSet<(Key, u32)>,
     /// Queues where pops may wait behind a job that is too large for them and could run; and those
     /// where it may not be able to run any more.
     blocked: BTreeSet<u32>,
@@ -347,6 +349,7 @@ impl Constraints {
             timer: crate::base::deadlines::Timer::NONE,
             dirty: false,
             rests_for: None,
+            rests_before: None,
             unsettled: false,
         });
         record.values.insert(value, bucket);

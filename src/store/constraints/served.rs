@@ -10,7 +10,9 @@
 //! A bucket with room wakes one group after the other, the most urgent first, until it has woken
 //! one whose job somebody may be waiting for. Then it *rests*: the groups that still sleep there
 //! are less urgent, and may find no room once that job is gone. It is looked at again when the job
-//! is no longer shown, or when nobody could be served in its queue.
+//! is no longer shown, when nobody could be served in its queue, or when somebody who cannot have
+//! that job (it is too large for a pop) is about to get one that is less urgent than those that
+//! still sleep.
 
 use super::Constraints;
 use super::strand::Key;
@@ -81,6 +83,9 @@ impl Constraints {
         let record = &mut self.buckets[bucket];
         if let Some(queue) = record.rests_for.take() {
             self.resting.remove(&(queue, bucket));
+            if let Some(key) = record.rests_before.take() {
+                self.resting_by_key.remove(&(key, bucket));
+            }
         }
         if !record.dirty {
             record.dirty = true;
@@ -100,8 +105,37 @@ impl Constraints {
 
     /// A bucket has woken a job for which somebody may be waiting in this queue.
     pub(super) fn rest(&mut self, bucket: u32, queue: u32) {
-        self.buckets[bucket].rests_for = Some(queue);
+        let record = &mut self.buckets[bucket];
+        record.rests_for = Some(queue);
         self.resting.insert((queue, bucket));
+        record.rests_before = record.asleep.first().map(|(key, _)| key.clone());
+        if let Some(key) = &record.rests_before {
+            self.resting_by_key.insert((key.clone(), bucket));
+        }
+    }
+
+    /// A group sleeps at a bucket by this key from now on: if the bucket rests, and all others that
+    /// sleep there come later, it is looked at again.
+    pub(super) fn sleeps(&mut self, bucket: u32, key: &Key) {
+        let record = &self.buckets[bucket];
+        let is_first = record.rests_before.as_ref().is_none_or(|first| key < first);
+        if record.rests_for.is_some() && is_first {
+            self.mark(bucket);
+        }
+    }
+
+    /// A job with this key is about to be given to somebody. If a bucket rests where a group with a
+    /// smaller one sleeps, the job that it woke was passed over: it is looked at again. Tells
+    /// whether there was one. O(log b).
+    fn rouse_before(&mut self, key: &Key) -> bool {
+        let Some((first, bucket)) = self.resting_by_key.first() else { return false };
+        let found = first < key;
+        if found {
+            let bucket = *bucket;
+            self.steps += 1;
+            self.mark(bucket);
+        }
+        found
     }
 
     /// There is less room than before: what stands in the way of pops may not run any more, and
@@ -200,7 +234,8 @@ impl Store {
             Next::Unknown => self.constraints.unserved.add(queue, key),
             Next::Job { slot, waiter } => {
                 let own = Key::of(slot, &self.jobs);
-                if self.constraints.unserved.is_before(&own) {
+                let is_early = self.constraints.unserved.is_before(&own);
+                if is_early || self.constraints.rouse_before(&own) {
                     self.constraints.unserved.add(queue, Some(own));
                     return true;
                 }
