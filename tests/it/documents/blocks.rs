@@ -7,6 +7,8 @@ pub(super) struct Block {
     pub(super) place: String,
     /// The word behind the fence.
     pub(super) kind: String,
+    /// The word behind that: the file that the block is.
+    pub(super) file: Option<String>,
     pub(super) text: String,
 }
 
@@ -28,9 +30,10 @@ pub(super) fn blocks(document: &str, text: &str) -> Vec<Block> {
         let ticks = bare.len() - bare.trim_start_matches('`').len();
         match open {
             None if ticks >= 3 => {
-                let kind = bare[ticks..].split_whitespace().next().unwrap_or_default();
+                let mut words = bare[ticks..].split_whitespace().map(str::to_owned);
+                let (kind, file) = (words.next().unwrap_or_default(), words.next());
                 let place = format!("{document}:{}", number + 1);
-                found.push(Block { place, kind: kind.to_owned(), text: String::new() });
+                found.push(Block { place, kind, file, text: String::new() });
                 open = Some((ticks, indent));
             }
             Some((fence, _)) if ticks >= fence && bare.trim_start_matches('`').is_empty() => {
@@ -51,17 +54,18 @@ pub(super) fn blocks(document: &str, text: &str) -> Vec<Block> {
 #[test]
 fn blocks_are_found_with_their_kinds_and_places() {
     let text = "a\n```sh\necho `x`\n\n```\n\n- list\n  ```text\n  in a list\n    more\n  ```\n\
-        ````python x=1\n```\n````\n";
+        ````python x.py\n```\n````\n";
     let found = blocks("d.md", text);
-    let of = |kind: &str, line: usize, text: &str| Block {
+    let of = |kind: &str, file: Option<&str>, line: usize, text: &str| Block {
         place: format!("d.md:{line}"),
         kind: kind.into(),
+        file: file.map(str::to_owned),
         text: text.into(),
     };
     let expected = [
-        of("sh", 3, "echo `x`\n\n"),
-        of("text", 9, "in a list\n  more\n"),
-        of("python", 13, "```\n"),
+        of("sh", None, 3, "echo `x`\n\n"),
+        of("text", None, 9, "in a list\n  more\n"),
+        of("python", Some("x.py"), 13, "```\n"),
     ];
     assert_eq!(found, expected);
 }

@@ -26,6 +26,17 @@ const MSGPACK: &str = "from pip._vendor.msgpack import packb, unpackb\n";
 /// How a request that is refused ends.
 const CURLRC: &str = "silent\nshow-error\nfail-with-body\n";
 
+/// The words of a line that is nothing but one program with its arguments; of this program only
+/// those behind its name.
+pub(super) fn program_line(line: &str) -> Option<Vec<String>> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let starts = ["cargo run --release -- ", "target/release/jobcentre ", "jobcentre "];
+    let start = starts.iter().find(|start| line.starts_with(**start));
+    let program = start.map_or(0, |start| start.split_whitespace().count());
+    let is_plain = !line.contains(['|', '>', '<', ';', '&', '\\']);
+    (is_plain && words.len() > program).then(|| words[program..].to_vec())
+}
+
 pub(super) struct Reader {
     dir: TempDir,
     server: Option<Server>,
@@ -58,6 +69,10 @@ impl Reader {
 
     pub(super) fn play(&mut self, block: &Block) {
         let has = |start: &str| block.lines().any(|line| line.starts_with(start));
+        if let Some(file) = &block.file {
+            let text = self.really(&block.text);
+            return fs::write(self.dir.path().join(file), text).unwrap();
+        }
         match &*block.kind {
             "sh" => {
                 self.finish();
@@ -72,7 +87,8 @@ impl Reader {
             "text" if has("$ ") => self.type_commands(block),
             "text" => self.compare(block, str::to_owned),
             "json" => self.compare(block, |printed| printed.lines().take(1).collect()),
-            other => panic!("{}: what is to be done with a block of '{other}'?", block.place),
+            // Shown only.
+            _ => {}
         }
     }
 
@@ -134,13 +150,7 @@ impl Reader {
 
     /// Starts the programs of a block that only starts programs, or else runs it.
     fn run_shell(&mut self, block: &Block) {
-        let starts = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            let program = line.strip_prefix("cargo run --release -- ").map_or(0, |_| 4);
-            let is_plain = !line.contains(['|', '>', '<', ';', '&', '\\']);
-            (is_plain && words.len() > program).then(|| words[program..].to_vec())
-        };
-        let commands: Option<Vec<_>> = block.lines().map(starts).collect();
+        let commands: Option<Vec<_>> = block.lines().map(program_line).collect();
         let known = |words: &Vec<String>| ["serve", "work", "nc"].contains(&&*words[0]);
         let Some(commands) = commands.filter(|commands| commands.iter().all(known)) else {
             let script = format!("set -euo pipefail\n{}", self.really(&block.text));
