@@ -299,18 +299,19 @@ fn limits_are_shown_with_their_units() {
         /// Half.\npub const C: u64 =\n    B / 2;\n\n/// How long.\n\
         pub const D: Duration = Duration::from_hours(24 * 365);\nconst _: () = assert!(B > C);\n";
     let expected = "| name | value | meaning |\n|---|--:|---|\n\
-        | `A_BYTES` | 64 KiB | Bytes of a thing. |\n| `B` | 1,073,741,824 | Things, see `A_BYTES`. |\n\
+        | `A_BYTES` | 64 KiB | Bytes of a thing. |\n\
+        | `B` | 1,073,741,824 | Things, see `A_BYTES`. |\n\
         | `C` | 536,870,912 | Half. |\n| `D` | 365 d | How long. |\n";
     assert_eq!(limits_table(source), expected);
 }
 
 #[test]
 fn arguments_are_read_from_help() {
-    let help = "Does.\n\nUsage: x [OPTIONS]\n\nOptions:\n      --listen <ADDR>\n          Where, or \
-        off [default:\n          :1, or off]\n          \n          [env: X_LISTEN=]\n\n  -n, --kind \
-        <KIND>\n          Which\n\n          Possible values:\n          - one: The\n            \
-        first\n          - two: The second\n          \n          [default: one]\n\n  -h, --help\n          \
-        Print help\n";
+    let help = "Does.\n\nUsage: x [OPTIONS]\n\nOptions:\n      --listen <ADDR>\n          \
+        Where, or off [default:\n          :1, or off]\n          \n          [env: X_LISTEN=]\n\n  \
+        -n, --kind <KIND>\n          Which\n\n          Possible values:\n          \
+        - one: The\n            first\n          - two: The second\n          \n          \
+        [default: one]\n\n  -h, --help\n          Print help\n";
     let expected = [
         Argument {
             usage: "--listen <ADDR>".into(),
