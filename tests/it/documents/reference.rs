@@ -308,7 +308,8 @@ fn limits_are_shown_with_their_units() {
 #[test]
 fn arguments_are_read_from_help() {
     let help = "Does.\n\nUsage: x [OPTIONS]\n\nOptions:\n      --listen <ADDR>\n          \
-        Where, or off [default:\n          :1, or off]\n          \n          [env: X_LISTEN=]\n\n  \
+        Where, or off [default:\n          :1, or off]\n          \n          \
+        [env: X_LISTEN=]\n\n  \
         -n, --kind <KIND>\n          Which\n\n          Possible values:\n          \
         - one: The\n            first\n          - two: The second\n          \n          \
         [default: one]\n\n  -h, --help\n          Print help\n";
