@@ -1,4 +1,4 @@
-#![doc = include_str!("../ARCHITECTURE.md")]
+#![doc = include_str!("../docs/internals/overview.md")]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 // In the order of the floors: each uses only what stands above it here.
