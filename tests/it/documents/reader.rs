@@ -26,6 +26,9 @@ const MSGPACK: &str = "from pip._vendor.msgpack import packb, unpackb\n";
 /// How a request that is refused ends.
 const CURLRC: &str = "silent\nshow-error\nfail-with-body\n";
 
+/// What curl says of it then, besides the body.
+const CURL_FAILED: &str = "curl: (22) ";
+
 /// The words of a line that is nothing but one program with its arguments; of this program only
 /// those behind its name.
 pub(super) fn program_line(line: &str) -> Option<Vec<String>> {
@@ -144,6 +147,9 @@ impl Reader {
         let [printed, said] =
             [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
         let went_well = output.status.success();
+        // A reader's curl ends well and says nothing of a status that is an error: see `CURLRC`.
+        let is_said = |line: &&str| !line.starts_with(CURL_FAILED);
+        let said: String = said.split_inclusive('\n').filter(is_said).collect();
         let printed = if went_well { printed } else { printed + &said };
         self.last = Some((place.to_owned(), printed, went_well));
     }
