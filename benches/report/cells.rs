@@ -123,7 +123,7 @@ impl Sizes {
 
 use Contestant::{Beanstalkd, Echo, JobCentre, Pinpriq, Redis, TokioCurrent};
 const PEERS: [Contestant; 4] = [JobCentre, Echo, Beanstalkd, Redis];
-/// Depths of the plot of throughput; those that the issue asks for have all contestants.
+/// Depths of the plot of throughput; 1 and 16 are measured with all contestants.
 const DEPTHS: [(usize, bool); 4] = [(1, true), (4, false), (16, true), (64, false)];
 const WORKLOAD_COLUMNS: [Metric; 6] =
     [Metric::Cpu, Metric::Throughput, Metric::Share, Metric::P50, Metric::P99, Metric::P999];

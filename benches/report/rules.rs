@@ -233,7 +233,7 @@ fn metric_name(metric: Metric) -> &'static str {
     }
 }
 
-/// The table of the issue.
+/// All limits that a report is checked against.
 pub(crate) fn all(sizes: &Sizes) -> Vec<Rule> {
     let mut rules = Vec::new();
     let cpu = |cell, group, theirs, most| Rule::ratio(cell, group, Metric::Cpu, theirs, most);

@@ -19,13 +19,14 @@ use std::sync::Arc;
 /// By which protocol a connection comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// JSON lines (`protocols/job-centre.md`).
+    /// JSON lines (`docs/protocols/job-centre.md`).
     JobCentre,
-    /// Binary packets (`protocols/pinpriq.md`).
+    /// Binary packets (`docs/protocols/pinpriq.md`).
     Pinpriq,
-    /// HTTP: all that is asked by it (`protocols/jobq.md`).
+    /// HTTP: Jobq, LightJQ and others (`docs/protocols/README.md`, "HTTP").
     Http,
-    /// Messages on standard input and output (`protocols/processor.md`): one connection at most.
+    /// Messages on standard input and output (`docs/protocols/processor.md`): one connection at
+    /// most.
     Processor,
 }
 

@@ -135,7 +135,7 @@ impl EventLog {
 const FEW: usize = 16;
 
 /// Writes a log as JSON text: an array of `[tag, {..., "timestamp": Unix seconds as a string}]`,
-/// oldest first (`protocols/jobq.md`, "Events"). O(text).
+/// oldest first (`docs/protocols/jobq.md`, "Events"). O(text).
 pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
     out.push(b'[');
     let mut few = [None; FEW];

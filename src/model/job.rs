@@ -1,8 +1,7 @@
 //! What a job carries: how urgent it is, and its payload.
 
 /// How urgent a job is: bigger is more urgent, whatever the protocol's own scale says
-/// (`protocols/README.md`, "Priorities, on one scale"). Compared exactly however many digits it
-/// has.
+/// (`docs/protocols/README.md`, "Priorities"). Compared exactly however many digits it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency<'a> {
     /// A number above `i64::MIN` and below `i64::MAX`.

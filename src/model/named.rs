@@ -1,5 +1,5 @@
 //! What a door asks whose jobs bear names that their senders chose, and whose workers say
-//! themselves how far they are (`protocols/processor.md`).
+//! themselves how far they are (`docs/protocols/processor.md`).
 
 use crate::base::time::Wall;
 use crate::model::id::JobId;

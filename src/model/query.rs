@@ -1,4 +1,5 @@
-//! A query over the jobs of a queue (`protocols/jobq.md`, "Queries"), before SQLite has seen it.
+//! A query over the jobs of a queue (`docs/protocols/jobq.md`, "Queries"), before SQLite has seen
+//! it.
 
 /// The columns that a job has in a query.
 pub const COLUMNS: [&str; 7] = ["id", "payload", "state", "events", "modified", "queue", "pri"];

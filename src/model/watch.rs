@@ -1,6 +1,6 @@
 //! What a door asks that looks at queues as things of their own and at the record of their jobs
-//! (`protocols/jobq.md`). A queue is watched from the first such question on: until then its jobs
-//! pay nothing for it.
+//! (`docs/protocols/jobq.md`). A queue is watched from the first such question on: until then its
+//! jobs pay nothing for it.
 
 use crate::model::figures::Census;
 use crate::model::id::JobId;

@@ -1,6 +1,6 @@
 //! What a door asks whose jobs are followed to a result, and whose workers are called by the server
-//! (`protocols/lightjq.md`): workers that outlive their connections, waiting for the end of a job,
-//! results that are fetched, constraints.
+//! (`docs/protocols/lightjq.md`): workers that outlive their connections, waiting for the end of a
+//! job, results that are fetched, constraints.
 
 use crate::base::strings::Strings;
 use crate::model::id::JobId;

@@ -1,5 +1,5 @@
 //! What the jobs of a queue are doing, and its workers, as JSON, for whoever wants to see it: the
-//! seven structures of the processor (`protocols/processor.md`).
+//! seven structures of the processor (`docs/protocols/processor.md`, "The state over HTTP").
 //!
 //! Jobs are looked for a part of the store at a time, and shown one by one; so it is no picture of
 //! one moment: what changes while it is made may be missing. Memory: 24 bytes for a ready job.

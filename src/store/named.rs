@@ -1,5 +1,5 @@
 //! Jobs with names, and the processor: the worker of the list that nobody calls, because whoever
-//! acts for it hears by itself how its jobs are going (`protocols/processor.md`).
+//! acts for it hears by itself how its jobs are going (`docs/protocols/processor.md`).
 //!
 //! What its client holds is the processor's, as with any worker of the list, and is written down.
 //! It is held under the client's lease, whatever the job's terms say. A job that somebody has said

@@ -225,7 +225,7 @@ mod tests {
 
     const LONGEST: usize = u16::MAX as usize;
 
-    /// One of each kind, and some at the edges, as the protocol's page has them.
+    /// One of each kind, and some at the edges, as `docs/protocols/pinpriq.md` has them.
     fn samples() -> Vec<(&'static [u8], Request<'static>)> {
         let push = |queue, ttl_ms, priority, key_len, packet| Request::Push {
             queue,

@@ -1,4 +1,5 @@
-//! `GET /processor/{queue}`: the seven structures of the processor (`protocols/processor.md`).
+//! `GET /processor/{queue}`: the seven structures of the processor (`docs/protocols/processor.md`,
+//! "The state over HTTP").
 
 use super::openapi::{Description, Shapes};
 use crate::protocol::inventory::Inventory;

@@ -1,5 +1,5 @@
-//! HTTP/1.1 (`protocols/README.md`, the door `--http`): sessions that read requests, find out what
-//! is asked, and write answers, short ones whole and long ones in pieces.
+//! HTTP/1.1 (`docs/protocols/README.md`, "HTTP"): sessions that read requests, find out what is
+//! asked, and write answers, short ones whole and long ones in pieces.
 //!
 //! ```text
 //!          head           body                question            reply

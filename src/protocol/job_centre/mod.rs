@@ -1,4 +1,4 @@
-//! The Job Centre protocol: JSON lines over TCP (`protocols/job-centre.md`).
+//! The Job Centre protocol: JSON lines over TCP (`docs/protocols/job-centre.md`).
 //!
 //! ```text
 //!            line                          reply

@@ -1,7 +1,5 @@
-//! From a line to a command ("Requests", "What is an error" and "Values" of the protocol's page).
-//!
-//! Beyond the page, as fields that may be left out: `delay`, `ttl` and `ttr` of a put, `timeout` of
-//! a get, and the request `touch`.
+//! From a line to a command (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
+//! "Errors").
 
 use super::memo::Memo;
 use crate::model::command::{Command, Wait};

@@ -1,4 +1,4 @@
-//! The networked priority queue: binary packets over TCP (`protocols/pinpriq.md`).
+//! The networked priority queue: binary packets over TCP (`docs/protocols/pinpriq.md`).
 //!
 //! ```text
 //!            push, pop            reply

@@ -1,4 +1,5 @@
-//! From a line to what it says ("The message" and "Topics that are heard" of the protocol's page).
+//! From a line to what it says (`docs/protocols/processor.md`, "The message" and "Topics that are
+//! heard").
 
 use super::moment;
 use crate::base::time::Wall;

@@ -1,4 +1,4 @@
-//! The processor (`protocols/processor.md`): messages as JSON lines, jobs that are assigned to
+//! The processor (`docs/protocols/processor.md`): messages as JSON lines, jobs that are assigned to
 //! workers who say where they are.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! The judge's store: a list of jobs and a list of waiters, searched from end to end.
 //!
-//! Whoever reads it next to `protocols/job-centre.md` and `protocols/jobq.md` should find nothing
-//! to think about.
+//! Whoever reads it next to `docs/protocols/job-centre.md` and `docs/protocols/jobq.md` should find
+//! nothing to think about.
 
 use super::words::{Body, DEFAULT, Page, Payload, QUEUES, Queue, Reply, Request, STATES, State};
 use base64::prelude::{BASE64_STANDARD, Engine as _};

@@ -1,4 +1,4 @@
-//! The processor (`protocols/processor.md`): what its messages lead to, in virtual time.
+//! The processor (`docs/protocols/processor.md`): what its messages lead to, in virtual time.
 
 mod lists;
 mod model;

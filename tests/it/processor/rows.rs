@@ -1,4 +1,4 @@
-//! Each row of the page's table, and each of its rules.
+//! Each row of `docs/protocols/processor.md`, "Topics that are heard", and each of its rules.
 
 use super::world::World;
 use jobcentre::model::core::{Core, Severity};

@@ -1,5 +1,5 @@
-//! The server's side of a worker (`protocols/lightjq.md`, "The worker's side"): an [`Agent`] acts
-//! for it in the engine and decides what it is offered, [`Call`]s are the connections to it.
+//! The server's side of a worker (`docs/protocols/lightjq.md`, "The worker's side"): an [`Agent`]
+//! acts for it in the engine and decides what it is offered, [`Call`]s are the connections to it.
 //!
 //! An agent is a client without a connection of its own. It keeps takes standing for the places
 //! that its worker has free, sees to it that each job that comes is called out, and gives the place

@@ -1,4 +1,5 @@
-//! Jobq (`protocols/jobq.md`): what its requests ask of the store, and what is made of the answers.
+//! Jobq (`docs/protocols/jobq.md`): what its requests ask of the store, and what is made of the
+//! answers.
 
 mod answer;
 mod body;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// A query that a question shares with the engine.
 pub(super) type SharedQuery = Arc<Query>;
 
-/// The rows of the page's table.
+/// The calls of `docs/protocols/jobq.md`, "Calls".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Queues,

@@ -1,4 +1,4 @@
-//! LightJQ (`protocols/lightjq.md`): pushers and workers over HTTP.
+//! LightJQ (`docs/protocols/lightjq.md`): pushers and workers over HTTP.
 //!
 //! What is asked is read straight into the words of the store (`ask`), and what is answered is
 //! written where the store's reply is still at hand (`told`). Nothing is asked twice: a request
@@ -22,7 +22,7 @@ use crate::model::work::WorkerId;
 use crate::wire::http::RequestHead;
 use percent_encoding::percent_decode_str;
 
-/// The rows of the page's table.
+/// The calls of `docs/protocols/lightjq.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Put,
