@@ -34,7 +34,7 @@ use words::Ask;
 use world::{Step, World};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: [u64; 15] = [
+const FAILED_ONCE: [u64; 16] = [
     16_792_080,
     32_752_502_520,
     66_512_488_777,
@@ -50,6 +50,7 @@ const FAILED_ONCE: [u64; 15] = [
     1_063_473_703_702,
     527_862_138_841,
     12_042_871_744_589,
+    30_310_001_134_285,
 ];
 
 const PLAN: Plan = Plan::new(300, &FAILED_ONCE);

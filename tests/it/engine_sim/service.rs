@@ -95,8 +95,14 @@ impl Model {
     /// Serves whoever waits for what there now is in these queues, the most urgent job first.
     pub(super) fn serve(&mut self, queues: &[Queue]) {
         // Where there are constraints a job may make way for another one anywhere.
-        let all: Vec<Queue> = (0..QUEUES.len()).collect();
-        let queues = if self.laws.is_empty() { queues } else { &all };
+        let mut queues = queues.to_vec();
+        if !self.laws.is_empty() {
+            for queue in 0..QUEUES.len() {
+                if !queues.contains(&queue) && self.is_looked_at(queue) {
+                    queues.push(queue);
+                }
+            }
+        }
         for number in 0.. {
             let mut next: Option<(Ticket, &Job)> = None;
             for service in
@@ -139,17 +145,29 @@ impl Model {
     /// the engine notices.
     pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
         while self.next_service(queue).is_some() {
-            if self.chosen == self.choices.len() {
-                self.choices.push(false);
-            }
-            self.chosen += 1;
-            let notices = self.choices[self.chosen - 1];
-            self.see(if notices { "choice: served at once" } else { "choice: served later" });
-            if !notices {
+            if !self.notices() {
                 return;
             }
             self.serve(&[queue]);
         }
+    }
+
+    /// Whether the engine looks at a queue where nothing has changed but that time has passed.
+    fn is_looked_at(&mut self, queue: Queue) -> bool {
+        let is_over = |job: &Job| job.queue == queue && self.is_over(job);
+        let hidden = self.jobs.iter().any(is_over) && self.next_service(queue).is_some();
+        !hidden || self.notices()
+    }
+
+    /// The next choice of the engine.
+    fn notices(&mut self) -> bool {
+        if self.chosen == self.choices.len() {
+            self.choices.push(false);
+        }
+        self.chosen += 1;
+        let notices = self.choices[self.chosen - 1];
+        self.see(if notices { "choice: served at once" } else { "choice: served later" });
+        notices
     }
 
     /// Whether the engine may have to choose.
