@@ -1,5 +1,6 @@
 //! Pages that are generated: `docs/configuration.md` from what the program prints for `--help`,
-//! `docs/limits.md` from `src/base/limits.rs`.
+//! `docs/limits.md` from `src/base/limits.rs`, `docs/metrics.md` from `tests/texts/metrics.txt`
+//! (with which the tests of the metrics compare what the server writes).
 //!
 //! A page has text of its own, and parts that begin with `<!-- generated: NAME -->` and end with
 //! `<!-- end -->`. The tests compare these parts. To write them anew:
@@ -290,6 +291,59 @@ fn limits_table(source: &str) -> String {
 fn the_page_of_the_limits_is_what_the_source_says() {
     let source = fs::read_to_string(root().join("src/base/limits.rs")).unwrap();
     check_part("docs/limits.md", "limits", &limits_table(&source));
+}
+
+/// The labels of the samples of a metric, with the values that are the same for all users.
+fn labels(sample: &str) -> Vec<(String, String)> {
+    let inner = sample.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    let pairs = inner.map_or("", |(inner, _)| inner).split("\",");
+    let pairs = pairs.filter_map(|pair| pair.split_once("=\""));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned())).collect()
+}
+
+/// Labels whose values are named in the table.
+const NAMED_VALUES: [&str; 4] = ["event", "state", "door", "kind"];
+
+/// The table of the metrics, from an answer in the format OpenMetrics.
+fn metrics_table(answer: &str) -> String {
+    let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
+    for part in answer.split("# HELP ").skip(1) {
+        let (name, rest) = part.split_once(' ').unwrap();
+        let help = rest.lines().next().unwrap();
+        let kind = rest.lines().find_map(|line| line.strip_prefix("# TYPE ")).unwrap();
+        let kind = kind.rsplit(' ').next().unwrap();
+        let end = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        for (label, value) in rest.lines().filter(|line| !line.starts_with('#')).flat_map(labels) {
+            if !found.iter().any(|(known, _)| *known == label) {
+                found.push((label.clone(), Vec::new()));
+            }
+            let values = &mut found.iter_mut().find(|(known, _)| *known == label).unwrap().1;
+            if NAMED_VALUES.contains(&&*label) && !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        found.retain(|(label, _)| label != "le");
+        let labels = found.iter().map(|(label, values)| {
+            let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+            let colon = if values.is_empty() { "" } else { ": " };
+            format!("`{label}`{colon}{}", values.join(", "))
+        });
+        let labels = labels.collect::<Vec<_>>().join("; ");
+        let labels = if labels.is_empty() { "-" } else { &labels };
+        writeln!(table, "| `{name}{end}` | {kind} | {labels} | {} |", cell(help)).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_page_of_the_metrics_has_every_series() {
+    let answer = fs::read_to_string(root().join("tests/texts/metrics.txt")).unwrap();
+    check_part("docs/metrics.md", "metrics", &metrics_table(&answer));
 }
 
 #[test]
