@@ -304,7 +304,7 @@ fn labels(sample: &str) -> Vec<(String, String)> {
 /// Labels whose values are named in the table.
 const NAMED_VALUES: [&str; 4] = ["event", "state", "door", "kind"];
 
-/// The table of the metrics, from an answer in the format OpenMetrics.
+/// The table of the metrics, from an answer in the text format of Prometheus.
 fn metrics_table(answer: &str) -> String {
     let mut table = String::from("| name | type | labels | meaning |\n|---|---|---|---|\n");
     for part in answer.split("# HELP ").skip(1) {
