@@ -21,7 +21,7 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::core::Door;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use jobcentre::store::{Effects, Store};
 use jobcentre::wire::json::{Fields, Parser, Value};
 use jobcentre::wire::packets::{Request, push_request};
@@ -276,17 +276,17 @@ impl Shelf {
     }
 
     #[inline]
-    fn put_on(&mut self, terms: Option<&Terms>) {
+    fn put_on(&mut self, terms: Option<&JobOptions>) {
         self.jobs += 1;
         let payload = Payload { encoding: Encoding::JsonLine, bytes: &[b'x'; 100] };
-        let urgency = Urgency::Number(self.rng.below(1 << 40).cast_signed());
-        let turn = Turn::OldestFirst;
-        self.apply(&Command::Put { queue: b"bench", urgency, turn, payload, terms });
+        let urgency = Priority::Small(self.rng.below(1 << 40).cast_signed());
+        let turn = TieBreak::Fifo;
+        self.apply(&Command::Put { queue: b"bench", priority: urgency, turn, payload, terms });
     }
 
     fn take(&mut self, wait: Wait) {
         let queues = std::mem::take(&mut self.queues);
-        self.apply(&Command::Take { queues: queues.from(0), wait });
+        self.apply(&Command::Reserve { queues: queues.from(0), wait });
         self.queues = queues;
     }
 }
@@ -348,24 +348,24 @@ fn store_delete(mut shelf: Shelf) -> Shelf {
 }
 
 /// Some time up to 17 minutes, for what `give` makes of it.
-fn some_time(shelf: &mut Shelf, give: fn(u64) -> Terms) -> Terms {
+fn some_time(shelf: &mut Shelf, give: fn(u64) -> JobOptions) -> JobOptions {
     give(1 + shelf.rng.below(1 << 20))
 }
 
-fn with_delay(delay_ms: u64) -> Terms {
-    Terms { delay_ms, ..Terms::default() }
+fn with_delay(delay_ms: u64) -> JobOptions {
+    JobOptions { delay_ms, ..JobOptions::default() }
 }
 
-fn with_ttl(ttl_ms: u64) -> Terms {
-    Terms { ttl_ms, ..Terms::default() }
+fn with_ttl(ttl_ms: u64) -> JobOptions {
+    JobOptions { ttl_ms, ..JobOptions::default() }
 }
 
-fn with_lease(lease_ms: u64) -> Terms {
-    Terms { lease_ms, ..Terms::default() }
+fn with_lease(lease_ms: u64) -> JobOptions {
+    JobOptions { lease_ms, ..JobOptions::default() }
 }
 
 /// All jobs have a deadline, and [`COUNT`] are to be put on the same terms.
-fn stocked_on(give: fn(u64) -> Terms) -> (Shelf, Vec<Terms>) {
+fn stocked_on(give: fn(u64) -> JobOptions) -> (Shelf, Vec<JobOptions>) {
     let mut shelf = Shelf::empty(b"bench");
     for _ in 0..BACKLOG {
         let terms = some_time(&mut shelf, give);
@@ -383,7 +383,7 @@ fn lent() -> Shelf {
     shelf
 }
 
-fn waiting_on(give: fn(u64) -> Terms) -> Shelf {
+fn waiting_on(give: fn(u64) -> JobOptions) -> Shelf {
     let shelf = stocked_on(give).0;
     assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
     shelf
@@ -392,7 +392,7 @@ fn waiting_on(give: fn(u64) -> Terms) -> Shelf {
 #[library_benchmark]
 #[bench::delay(args = (with_delay), setup = stocked_on)]
 #[bench::ttl(args = (with_ttl), setup = stocked_on)]
-fn store_put_on((mut shelf, terms): (Shelf, Vec<Terms>)) -> (Shelf, Vec<Terms>) {
+fn store_put_on((mut shelf, terms): (Shelf, Vec<JobOptions>)) -> (Shelf, Vec<JobOptions>) {
     for terms in &terms {
         shelf.put_on(Some(terms));
     }

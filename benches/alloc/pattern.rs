@@ -8,16 +8,16 @@
 
 use divan::Bencher;
 use jobcentre::base::rng::Rng;
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
 use jobcentre::store::{Effects, Outcome, Store};
 
 const ROUND: usize = 1000;
 const NOW: Now = Now { mono: Mono(1), wall: Wall(1) };
-const TICKET: Ticket = Ticket { client: Key { index: 0, generation: 1 }, serial: 0 };
+const TICKET: Ticket = Ticket { client: SlabKey { index: 0, generation: 1 }, serial: 0 };
 static BYTES: [u8; 1_000] = [b'x'; 1_000];
 
 /// `full` when measuring; under `cargo test` at most 50.
@@ -77,10 +77,16 @@ impl Jobs {
 
     fn put(&mut self) -> JobId {
         let bytes = payload(&mut self.rng);
-        let urgency = Urgency::Number(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
+        let urgency = Priority::Small(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
         let payload = Payload { encoding: Encoding::Json, bytes };
-        let turn = Turn::OldestFirst;
-        match self.apply(&Command::Put { queue: b"queue0", urgency, turn, payload, terms: None }) {
+        let turn = TieBreak::Fifo;
+        match self.apply(&Command::Put {
+            queue: b"queue0",
+            priority: urgency,
+            turn,
+            payload,
+            terms: None,
+        }) {
             Outcome::Put(id) => id,
             other => unreachable!("a put was answered by {other:?}"),
         }

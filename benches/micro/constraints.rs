@@ -11,8 +11,8 @@ use divan::Bencher;
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
-use jobcentre::model::work::{Compare, Condition, Constraint, Path, Scalar, Work};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
+use jobcentre::model::work::{Compare, Condition, Constraint, Path, Scalar, WorkerCommand};
 use jobcentre::store::{Effects, Outcome, Store};
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl Shop {
             let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
             let (name, max_running) = ("c".into(), Some(1));
             let constraint = Constraint { name, matcher, max_running, rate: None, per: None };
-            shop.apply(&Command::Work(&Work::Constrain(&constraint)));
+            shop.apply(&Command::Work(&WorkerCommand::SetConstraint(&constraint)));
         }
         shop
     }
@@ -66,15 +66,21 @@ impl Shop {
     }
 
     fn put(&mut self, queue: &[u8]) -> JobId {
-        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
-        match self.apply(&Command::Put { queue, urgency, turn, payload: JOB, terms: None }) {
+        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
+        match self.apply(&Command::Put {
+            queue,
+            priority: urgency,
+            turn,
+            payload: JOB,
+            terms: None,
+        }) {
             Outcome::Put(id) => id,
             other => panic!("{other:?}"),
         }
     }
 
     fn take(&mut self, queue: &StringList) -> JobId {
-        match self.apply(&Command::Take { queues: queue.from(0), wait: Wait::No }) {
+        match self.apply(&Command::Reserve { queues: queue.from(0), wait: Wait::No }) {
             Outcome::Job(slot) => self.store.view(slot).id,
             other => panic!("{other:?}"),
         }

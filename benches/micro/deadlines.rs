@@ -7,7 +7,7 @@
 
 use crate::{ROUND, sized};
 use divan::Bencher;
-use jobcentre::base::deadlines::{Deadlines, Timer};
+use jobcentre::base::deadlines::{TimerId, TimerQueue};
 use jobcentre::base::rng::Rng;
 use jobcentre::base::time::Mono;
 use std::collections::BTreeSet;
@@ -27,13 +27,13 @@ trait Order {
 }
 
 struct Indexed {
-    deadlines: Deadlines<u32>,
-    timers: Vec<Timer>,
+    deadlines: TimerQueue<u32>,
+    timers: Vec<TimerId>,
 }
 
 impl Order for Indexed {
     fn new(owners: usize) -> Self {
-        Self { deadlines: Deadlines::default(), timers: vec![Timer::NONE; owners] }
+        Self { deadlines: TimerQueue::default(), timers: vec![TimerId::NONE; owners] }
     }
 
     fn arm(&mut self, at: Mono, owner: u32) {
@@ -46,7 +46,7 @@ impl Order for Indexed {
 
     fn pop(&mut self) -> (Mono, u32) {
         let (at, owner) = self.deadlines.pop_due(Mono(u64::MAX)).expect("there are deadlines");
-        self.timers[owner as usize] = Timer::NONE;
+        self.timers[owner as usize] = TimerId::NONE;
         (at, owner)
     }
 }

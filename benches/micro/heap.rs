@@ -7,7 +7,7 @@
 
 use crate::{ROUND, sized};
 use divan::{Bencher, black_box};
-use jobcentre::base::heap::{Entry, Heap, Slots};
+use jobcentre::base::heap::{Entry, Heap, PositionMap};
 use jobcentre::base::rng::Rng;
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -25,7 +25,7 @@ trait Order: Default {
 #[derive(Default)]
 struct Positions(Vec<u32>);
 
-impl Slots for Positions {
+impl PositionMap for Positions {
     #[inline]
     fn moved(&mut self, slot: u32, position: u32) {
         self.0[slot as usize] = position;

@@ -10,11 +10,11 @@
 use crate::{ROUND, sized};
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use jobcentre::base::limits::JOURNAL_SEGMENT;
+use jobcentre::base::limits::JOURNAL_SEGMENT_BYTES;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::journal::disk::{Disk, Done, Kind, Need, Op};
-use jobcentre::journal::{Journal, Note, Options, Recovered, Stamp, SyncMode, recover};
-use jobcentre::reactor::disk::{Access, Directory, RealDisk};
+use jobcentre::journal::disk::{Disk, Done, Kind, Op, PrefillTarget};
+use jobcentre::journal::{BatchSeq, Journal, Options, RecordRole, Recovered, SyncMode, recover};
+use jobcentre::reactor::disk::{Directory, FileDisk, LockMode};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, remove_dir_all};
 use std::os::unix::fs::FileExt;
@@ -45,15 +45,15 @@ impl Drop for Place {
 }
 
 fn options() -> Options {
-    Options { segment_bytes: JOURNAL_SEGMENT, sync: SyncMode::Always, salt: 1 }
+    Options { segment_bytes: JOURNAL_SEGMENT_BYTES, sync: SyncMode::Always, salt: 1 }
 }
 
 fn open(place: &Place) -> (Directory, Recovered, u64) {
-    let mut directory = Directory::open(&place.0, Access::Run).expect("a directory");
+    let mut directory = Directory::open(&place.0, LockMode::Exclusive).expect("a directory");
     let mut owner = 0;
     let mut each = |_: &[u8], _| {
         owner += 1;
-        Ok(Note::Base(owner - 1))
+        Ok(RecordRole::Base(owner - 1))
     };
     let (recovered, report) =
         recover(&mut directory, &options(), &mut each, &mut |_| {}).expect("a good journal");
@@ -73,7 +73,7 @@ impl Running {
     fn start(place: &Place) -> Self {
         let (directory, recovered, _) = open(place);
         let sleeper: Thread = current();
-        let disk = RealDisk::start(directory, SyncMode::Always, Arc::new(move || sleeper.unpark()))
+        let disk = FileDisk::start(directory, SyncMode::Always, Arc::new(move || sleeper.unpark()))
             .expect("threads");
         Self { journal: recovered.start(Box::new(disk), Now::default()), owner: 0, passes: 0 }
     }
@@ -84,11 +84,11 @@ impl Running {
         Now { mono: Mono(self.passes), ..Now::default() }
     }
 
-    fn append(&mut self, records: usize) -> Stamp {
+    fn append(&mut self, records: usize) -> BatchSeq {
         for _ in 0..records {
             self.owner = (self.owner + 1) % OWNERS;
             self.journal.append(Some(self.owner), &RECORD);
-            self.journal.part();
+            self.journal.maybe_seal();
         }
         while let Some(owner) = self.journal.next_to_move() {
             self.journal.append(Some(owner), &RECORD);
@@ -99,7 +99,7 @@ impl Running {
         stamp
     }
 
-    fn wait_for(&mut self, stamp: Stamp) {
+    fn wait_for(&mut self, stamp: BatchSeq) {
         while self.journal.durable() < stamp {
             let now = self.now();
             self.journal.poll(now);
@@ -166,7 +166,7 @@ fn pipelined(bencher: Bencher, records: usize) {
 struct Nothing(VecDeque<Done>);
 
 impl Disk for Nothing {
-    fn hurry(&mut self, _: u64, _: Need) {}
+    fn set_prefill_target(&mut self, _: u64, _: PrefillTarget) {}
 
     fn submit(&mut self, op: Op) {
         let (kind, buffer) = match op {

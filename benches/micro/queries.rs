@@ -5,12 +5,12 @@
 
 use crate::sized;
 use divan::{Bencher, black_box};
-use jobcentre::model::event::{Event, EventLog, Happening, write_events};
+use jobcentre::model::event::{Event, EventKind, EventLog, write_events};
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
-use jobcentre::query::{Evaluator, Work};
+use jobcentre::query::{Evaluator, QueryTask};
 use rusqlite::Connection;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn sides(name: &str) -> (&'static str, Op, Expr, &'static str) {
 }
 
 fn rows(name: &str) -> Rows {
-    let created = |at| EventLog::default().with(Event { what: Happening::Created, at });
+    let created = |at| EventLog::default().with(Event { kind: EventKind::Created, at });
     let common = created(1_700_000_000);
     let row = |number: u64| {
         let at = 1_700_000_000 + if name == LOGS_APART { number } else { 0 };
@@ -62,7 +62,7 @@ fn rows(name: &str) -> Rows {
             _ => "[\"RUNNING\",{\"by\":\"worker\"}]",
         };
         let (old, new) = (Arc::from(*b"null"), Arc::from(state.as_bytes()));
-        let happened = Event { what: Happening::Advanced { old, new }, at };
+        let happened = Event { kind: EventKind::Advanced { old, new }, at };
         let payload = format!(
             "{{\"user\":{{\"name\":\"somebody\",\"id\":{}}},\"text\":\"this is number {number} of \
              many\",\"list\":[1,2,3]}}",
@@ -93,7 +93,8 @@ fn snapshot(bencher: Bencher) {
 fn ours(bencher: Bencher, name: &str) {
     let (left, op, right, _) = sides(name);
     let term = Term { op, left: Expr::Text(left.into()), right };
-    let work = Work { rows: rows(name), query: Arc::new(Query { terms: vec![term] }), limit: None };
+    let work =
+        QueryTask { rows: rows(name), query: Arc::new(Query { terms: vec![term] }), limit: None };
     let mut evaluator = Evaluator::new(Arc::new(|| false)).expect("SQLite can be set up");
     bencher.bench_local(|| evaluator.run(black_box(&work)).expect("it is a query").len());
 }

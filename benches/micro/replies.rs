@@ -10,19 +10,21 @@ use jobcentre::base::buf::{BufferPool, Input, OutBuf};
 use jobcentre::base::time::Now;
 use jobcentre::model::core::Door;
 use jobcentre::model::id::JobId;
-use jobcentre::model::job::{Encoding, Lease, Payload, Urgency};
+use jobcentre::model::job::{Encoding, LeaseEpoch, Payload, Priority};
 use jobcentre::model::reply::{JobView, Reply};
-use jobcentre::protocol::{Session, Shared, Step};
+use jobcentre::protocol::{Session, SessionAction, SessionContext};
 
 /// A session to which a round of requests has been sent, and their serials.
 fn asked() -> (Session, Vec<u32>) {
     let mut session = Session::new(Door::JobCentre, Now::default());
-    let mut shared = Shared::new(1 << 20);
+    let mut shared = SessionContext::new(1 << 20);
     let mut out = OutBuf::default();
     let lines = "{\"request\":\"get\",\"queues\":[\"queue0\"]}\n".repeat(ROUND);
     let mut input = Input::new(lines.as_bytes());
     let mut serials = Vec::new();
-    while let Step::Submit(serial, _) = session.poll_command(&mut input, &mut shared, &mut out) {
+    while let SessionAction::Submit(serial, _) =
+        session.poll_command(&mut input, &mut shared, &mut out)
+    {
         serials.push(serial);
     }
     assert_eq!(serials.len(), ROUND);
@@ -55,9 +57,9 @@ fn job(bencher: Bencher, size: usize) {
         Reply::Job(JobView {
             id: JobId(number >> (11 + serial % 50)),
             queue: b"queue0",
-            urgency: Urgency::Number((number >> (1 + serial % 60)).cast_signed()),
+            priority: Priority::Small((number >> (1 + serial % 60)).cast_signed()),
             payload: Payload { encoding: Encoding::Json, bytes: text.as_bytes() },
-            lease: Lease(0),
+            lease: LeaseEpoch(0),
             named: false,
         })
     });

@@ -8,11 +8,11 @@
 use crate::{NOW, ROUND, sized};
 use divan::Bencher;
 use jobcentre::base::rng::Rng;
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
 use jobcentre::store::{Effects, Outcome, Store};
 use std::fmt;
 
@@ -79,19 +79,20 @@ impl Crowd {
         self.serials[client] += 1;
         let names = std::mem::take(&mut self.names);
         let outcome =
-            self.apply(client, &Command::Take { queues: names.from(0), wait: Wait::Forever });
+            self.apply(client, &Command::Reserve { queues: names.from(0), wait: Wait::Forever });
         assert!(outcome.is_none());
         self.names = names;
     }
 
     /// Puts a job; returns who got it, if anybody waited.
     fn put(&mut self) -> Option<usize> {
-        let urgency = Urgency::Number(7);
-        let turn = Turn::OldestFirst;
+        let urgency = Priority::Small(7);
+        let turn = TieBreak::Fifo;
         self.next_id += 1;
-        match self
-            .apply(0, &Command::Put { queue: b"queue0", urgency, turn, payload: JOB, terms: None })
-        {
+        match self.apply(
+            0,
+            &Command::Put { queue: b"queue0", priority: urgency, turn, payload: JOB, terms: None },
+        ) {
             Some((ticket, Outcome::Job(_))) => Some(ticket.client.index as usize),
             _ => None,
         }
@@ -113,7 +114,7 @@ impl Crowd {
 
 fn ticket(client: usize, serial: u32) -> Ticket {
     let index = u32::try_from(client).expect("a small number");
-    Ticket { client: Key { index, generation: 1 }, serial }
+    Ticket { client: SlabKey { index, generation: 1 }, serial }
 }
 
 #[divan::bench(args = cases())]
@@ -136,7 +137,7 @@ fn serve_without_waiting(bencher: Bencher, queues: usize) {
     bencher.bench_local(|| {
         for _ in 0..ROUND {
             assert_eq!(crowd.put(), None);
-            let taken = crowd.apply(1, &Command::Take { queues: names.from(0), wait: Wait::No });
+            let taken = crowd.apply(1, &Command::Reserve { queues: names.from(0), wait: Wait::No });
             assert!(matches!(taken, Some((_, Outcome::Job(_)))));
             crowd.delete(1);
         }

@@ -7,7 +7,7 @@
 
 mod variants;
 
-use jobcentre::base::limits::MAX_REQUEST_DEFAULT;
+use jobcentre::base::limits::REQUEST_BYTES_DEFAULT;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ impl Arguments {
         let mut arguments = Self {
             variant: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            max_request: MAX_REQUEST_DEFAULT,
+            max_request: REQUEST_BYTES_DEFAULT,
         };
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -96,7 +96,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
 /// Starts a variant and has it serve one job.
 fn check(variant: Variant) -> io::Result<()> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let Some(running) = start_if_possible(variant, listen, MAX_REQUEST_DEFAULT)? else {
+    let Some(running) = start_if_possible(variant, listen, REQUEST_BYTES_DEFAULT)? else {
         println!("{}: left out, {NO_URING}", variant.name());
         return Ok(());
     };

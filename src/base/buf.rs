@@ -3,7 +3,7 @@
 //! Invariants: an empty buffer holds no memory of its own, so an idle connection costs nothing but
 //! its slot; consuming is O(1) amortised; a byte is searched for a line end once.
 
-use crate::base::limits::{POOLED_BUFFER_MAX, POOLED_BUFFER_MIN, POOLED_BUFFERS};
+use crate::base::limits::{POOLED_BUFFER_MAX_BYTES, POOLED_BUFFER_MIN_BYTES, POOLED_BUFFERS};
 
 /// Bytes offered to a session: what it does not consume will be offered again, with more behind.
 #[derive(Debug)]
@@ -88,13 +88,13 @@ impl InBuf {
 
     /// The waiting bytes, with what is known of them.
     #[must_use]
-    pub fn offer(&self) -> Input<'_> {
+    pub fn peek(&self) -> Input<'_> {
         let unread = &self.data[self.start as usize..];
         Input { unread, used: 0, scanned: self.scanned as usize }
     }
 
     /// Drops the first `used` bytes and remembers that `scanned` of the rest were searched.
-    pub fn settle(&mut self, used: usize, scanned: usize) {
+    pub fn commit(&mut self, used: usize, scanned: usize) {
         assert!(used + scanned <= self.len(), "more was consumed than waits");
         if used == self.len() {
             self.clear();
@@ -162,7 +162,7 @@ impl OutBuf {
 
     /// Gives the memory back if nothing was written.
     #[inline]
-    pub fn relax(&mut self, pool: &mut BufferPool) {
+    pub fn release_memory(&mut self, pool: &mut BufferPool) {
         if self.is_empty() && self.data.capacity() > 0 {
             self.start = 0;
             pool.put(std::mem::take(&mut self.data));
@@ -177,7 +177,7 @@ impl OutBuf {
         if self.start == self.data.len() {
             self.start = 0;
             pool.put(std::mem::take(&mut self.data));
-        } else if self.start > self.data.len() / 2 && self.start > POOLED_BUFFER_MAX {
+        } else if self.start > self.data.len() / 2 && self.start > POOLED_BUFFER_MAX_BYTES {
             self.data.drain(..self.start);
             self.start = 0;
         }
@@ -194,13 +194,13 @@ impl BufferPool {
     /// An empty buffer with some memory.
     #[inline]
     pub fn take(&mut self) -> Vec<u8> {
-        self.free.pop().unwrap_or_else(|| Vec::with_capacity(POOLED_BUFFER_MIN))
+        self.free.pop().unwrap_or_else(|| Vec::with_capacity(POOLED_BUFFER_MIN_BYTES))
     }
 
     /// Keeps the memory of `buffer` unless there is enough of it or it is a large one.
     #[inline]
     pub fn put(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() <= POOLED_BUFFER_MAX && self.free.len() < POOLED_BUFFERS {
+        if buffer.capacity() <= POOLED_BUFFER_MAX_BYTES && self.free.len() < POOLED_BUFFERS {
             buffer.clear();
             self.free.push(buffer);
         }
@@ -215,12 +215,12 @@ mod tests {
     fn input_is_consumed_in_order_and_an_empty_buffer_holds_no_memory() {
         let mut buffer = InBuf::default();
         buffer.append(b"abcdef");
-        buffer.settle(4, 1);
-        assert_eq!(buffer.offer().unread(), b"ef");
-        assert_eq!(buffer.offer().scanned(), 1);
+        buffer.commit(4, 1);
+        assert_eq!(buffer.peek().unread(), b"ef");
+        assert_eq!(buffer.peek().scanned(), 1);
         buffer.append(b"gh");
-        assert_eq!(buffer.offer().unread(), b"efgh");
-        buffer.settle(4, 0);
+        assert_eq!(buffer.peek().unread(), b"efgh");
+        buffer.commit(4, 0);
         assert!(buffer.is_empty());
         assert_eq!(buffer.data.capacity(), 0);
     }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(pool.free.len(), 1);
         out.prepare(&mut pool);
         assert_eq!(pool.free.len(), 0, "memory is used again");
-        out.relax(&mut pool);
+        out.release_memory(&mut pool);
         assert_eq!(pool.free.len(), 1);
     }
 

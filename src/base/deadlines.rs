@@ -7,7 +7,7 @@
 //! or is cancelled, and never both; earlier moments fire first, equal ones in the order of arming;
 //! every timer knows its position in the heap.
 
-use crate::base::heap::{Entry, Heap, Slots};
+use crate::base::heap::{Entry, Heap, PositionMap};
 use crate::base::paged::PagedSlab;
 use crate::base::time::Mono;
 use std::cmp::Ordering;
@@ -16,9 +16,9 @@ use std::num::NonZeroU32;
 /// Names one armed deadline, for its owner to keep until it has fired or was cancelled. After that
 /// the same handle may stand for another deadline: the owner has to forget it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timer(u32);
+pub struct TimerId(u32);
 
-impl Timer {
+impl TimerId {
     /// No deadline.
     pub const NONE: Self = Self(u32::MAX);
 
@@ -30,7 +30,7 @@ impl Timer {
     }
 }
 
-impl Default for Timer {
+impl Default for TimerId {
     fn default() -> Self {
         Self::NONE
     }
@@ -39,21 +39,21 @@ impl Default for Timer {
 /// Armed deadlines, each with a key that tells its owner what is due: 24 bytes and a key for each.
 /// Holds up to 2^32 - 1.
 #[derive(Debug)]
-pub struct Deadlines<K> {
+pub struct TimerQueue<K> {
     heap: Heap,
-    timers: Timers<K>,
+    timers: TimerPositions<K>,
     /// How many were ever armed: the order among equal moments.
     arms: u64,
 }
 
 #[derive(Debug)]
-struct Armed<K> {
+struct ArmedTimer<K> {
     key: K,
     /// One more than the position in the heap: what can not be 0 needs no tag in the slab.
     place: NonZeroU32,
 }
 
-impl<K> Armed<K> {
+impl<K> ArmedTimer<K> {
     #[inline]
     fn position(&self) -> u32 {
         self.place.get() - 1
@@ -61,9 +61,9 @@ impl<K> Armed<K> {
 }
 
 #[derive(Debug)]
-struct Timers<K>(PagedSlab<Armed<K>>);
+struct TimerPositions<K>(PagedSlab<ArmedTimer<K>>);
 
-impl<K> Slots for Timers<K> {
+impl<K> PositionMap for TimerPositions<K> {
     #[inline]
     fn moved(&mut self, slot: u32, position: u32) {
         self.0[slot].place = NonZeroU32::MIN.saturating_add(position);
@@ -75,13 +75,13 @@ impl<K> Slots for Timers<K> {
     }
 }
 
-impl<K> Default for Deadlines<K> {
+impl<K> Default for TimerQueue<K> {
     fn default() -> Self {
-        Self { heap: Heap::default(), timers: Timers(PagedSlab::default()), arms: 0 }
+        Self { heap: Heap::default(), timers: TimerPositions(PagedSlab::default()), arms: 0 }
     }
 }
 
-impl<K: Copy> Deadlines<K> {
+impl<K: Copy> TimerQueue<K> {
     /// How many are armed. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
@@ -100,19 +100,19 @@ impl<K: Copy> Deadlines<K> {
     /// # Panics
     /// With 2^32 - 1 deadlines at once: callers bound that.
     #[must_use = "without the handle a deadline can not be cancelled"]
-    pub fn arm(&mut self, at: Mono, key: K) -> Timer {
-        let slot = self.timers.0.insert(Armed { key, place: NonZeroU32::MAX });
-        assert!(slot != Timer::NONE.0, "the last slot is the handle that names none");
+    pub fn arm(&mut self, at: Mono, key: K) -> TimerId {
+        let slot = self.timers.0.insert(ArmedTimer { key, place: NonZeroU32::MAX });
+        assert!(slot != TimerId::NONE.0, "the last slot is the handle that names none");
         self.arms += 1;
         self.heap.push(Entry { rank: at.0, tie: self.arms, slot }, &mut self.timers);
-        Timer(slot)
+        TimerId(slot)
     }
 
     /// Calls `timer` off. O(log n), O(1) on average.
     ///
     /// # Panics
     /// If it is not armed: its owner has forgotten to forget it.
-    pub fn cancel(&mut self, timer: Timer) {
+    pub fn cancel(&mut self, timer: TimerId) {
         let position = self.armed(timer).position();
         let removed = self.heap.remove(position, &mut self.timers).slot;
         assert!(removed == timer.0, "a timer knows its position");
@@ -124,14 +124,14 @@ impl<K: Copy> Deadlines<K> {
     /// # Panics
     /// If it is not armed.
     #[must_use]
-    pub fn moment(&self, timer: Timer) -> Mono {
+    pub fn moment(&self, timer: TimerId) -> Mono {
         let entry = self.heap.at(self.armed(timer).position());
         let slot = entry.slot;
         assert!(slot == timer.0, "a timer knows its position");
         Mono(entry.rank)
     }
 
-    fn armed(&self, timer: Timer) -> &Armed<K> {
+    fn armed(&self, timer: TimerId) -> &ArmedTimer<K> {
         // Proof: the documented duty of the caller.
         self.timers.0.get(timer.0).expect("the owner of a timer knows whether it is armed")
     }
@@ -157,14 +157,14 @@ impl<K: Copy> Deadlines<K> {
 
     /// Asserts order and positions, and hands each armed deadline to `check`. O(n): for tests and
     /// the simulator.
-    pub fn check_invariants(&self, mut check: impl FnMut(Timer, Mono, K)) {
+    pub fn check_invariants(&self, mut check: impl FnMut(TimerId, Mono, K)) {
         assert_eq!(self.heap.len(), self.timers.0.len(), "a timer without an entry, or too many");
         self.heap.check_invariants(&self.timers, |entry, position| {
-            let armed = self.armed(Timer(entry.slot));
+            let armed = self.armed(TimerId(entry.slot));
             assert_eq!(armed.position(), position, "a timer has lost its position");
             let tie = entry.tie;
             assert!(tie <= self.arms, "an entry was never armed");
-            check(Timer(entry.slot), Mono(entry.rank), armed.key);
+            check(TimerId(entry.slot), Mono(entry.rank), armed.key);
         });
     }
 }
@@ -175,13 +175,13 @@ mod tests {
 
     const END: u64 = u64::MAX;
 
-    fn drain(deadlines: &mut Deadlines<u8>, now: Mono) -> Vec<(u64, u8)> {
+    fn drain(deadlines: &mut TimerQueue<u8>, now: Mono) -> Vec<(u64, u8)> {
         std::iter::from_fn(|| deadlines.pop_due(now)).map(|(at, key)| (at.0, key)).collect()
     }
 
     #[test]
     fn due_ones_come_in_order_and_cancelled_ones_never() {
-        let mut deadlines = Deadlines::default();
+        let mut deadlines = TimerQueue::default();
         let [_, second, _, _] =
             [(30, 3), (20, 2), (10, 1), (20, 4)].map(|(at, key)| deadlines.arm(Mono(at), key));
         assert_eq!((deadlines.moment(second), deadlines.len()), (Mono(20), 4));
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_time_are_moments_like_any_other() {
-        let mut deadlines = Deadlines::default();
+        let mut deadlines = TimerQueue::default();
         for (at, key) in [(END, 1), (0, 2), (END - 1, 3), (END, 4), (1, 5), (0, 6)] {
             let timer = deadlines.arm(Mono(at), key);
             assert_eq!(deadlines.moment(timer), Mono(at));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "knows whether it is armed")]
     fn a_timer_that_has_fired_is_not_to_be_cancelled() {
-        let mut deadlines = Deadlines::default();
+        let mut deadlines = TimerQueue::default();
         let timer = deadlines.arm(Mono(1), 1);
         assert_eq!(drain(&mut deadlines, Mono(1)), [(1, 1)]);
         deadlines.cancel(timer);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "knows whether it is armed")]
     fn none_is_never_armed() {
-        assert!(Timer::NONE.is_none());
-        let _ = Deadlines::<u8>::default().moment(Timer::NONE);
+        assert!(TimerId::NONE.is_none());
+        let _ = TimerQueue::<u8>::default().moment(TimerId::NONE);
     }
 }

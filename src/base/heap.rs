@@ -24,7 +24,7 @@ pub struct Entry {
 }
 
 /// What the heap needs from the owner of the slots.
-pub trait Slots {
+pub trait PositionMap {
     /// The entry of `slot` is at `position` now.
     fn moved(&mut self, slot: u32, position: u32);
 
@@ -35,7 +35,7 @@ pub trait Slots {
 
 /// Whether `a` leaves before `b`.
 #[inline]
-pub fn leaves_before(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
+pub fn orders_before(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a != rank_b {
         return rank_a < rank_b;
@@ -52,7 +52,7 @@ pub fn leaves_before(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
 
 /// Whether `a` leaves before `b` whatever their ties say.
 #[inline]
-pub fn outranks(a: &Entry, b: &Entry, slots: &impl Slots) -> bool {
+pub fn outranks(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
     if rank_a == 0 && rank_b == 0 {
         return slots.compare_exactly(a.slot, b.slot) == Ordering::Less;
@@ -105,14 +105,14 @@ impl Heap {
     }
 
     /// Adds an entry. O(log n); O(1) on average for random keys.
-    pub fn push(&mut self, entry: Entry, slots: &mut impl Slots) {
+    pub fn push(&mut self, entry: Entry, slots: &mut impl PositionMap) {
         let index = self.entries.len();
         self.entries.push(entry);
         self.sift_up(index, entry, slots);
     }
 
     /// Takes the entry that leaves first. O(log n).
-    pub fn pop(&mut self, slots: &mut impl Slots) -> Option<Entry> {
+    pub fn pop(&mut self, slots: &mut impl PositionMap) -> Option<Entry> {
         let first = self.peek()?;
         self.remove(0, slots);
         Some(first)
@@ -122,12 +122,12 @@ impl Heap {
     ///
     /// # Panics
     /// If there is none.
-    pub fn remove(&mut self, index: u32, slots: &mut impl Slots) -> Entry {
+    pub fn remove(&mut self, index: u32, slots: &mut impl PositionMap) -> Entry {
         let index = index as usize;
         let removed = self.entries.at(index);
         let last = self.entries.pop().expect("an entry was found, so there is a last one");
         if index < self.entries.len() {
-            if index > 0 && leaves_before(&last, &self.entries.at((index - 1) / ARITY), slots) {
+            if index > 0 && orders_before(&last, &self.entries.at((index - 1) / ARITY), slots) {
                 self.sift_up(index, last, slots);
             } else {
                 self.sift_down(index, last, slots);
@@ -137,11 +137,11 @@ impl Heap {
     }
 
     /// Moves the hole at `index` up until `entry` fits into it.
-    fn sift_up(&mut self, mut index: usize, entry: Entry, slots: &mut impl Slots) {
+    fn sift_up(&mut self, mut index: usize, entry: Entry, slots: &mut impl PositionMap) {
         while index > 0 {
             let parent_index = (index - 1) / ARITY;
             let parent = self.entries.at(parent_index);
-            if !leaves_before(&entry, &parent, slots) {
+            if !orders_before(&entry, &parent, slots) {
                 break;
             }
             self.entries.set(index, parent);
@@ -153,14 +153,14 @@ impl Heap {
     }
 
     /// Moves the hole at `index` down until `entry` fits into it.
-    fn sift_down(&mut self, mut index: usize, entry: Entry, slots: &mut impl Slots) {
+    fn sift_down(&mut self, mut index: usize, entry: Entry, slots: &mut impl PositionMap) {
         loop {
             let first = index * ARITY + 1;
             if first >= self.entries.len() {
                 break;
             }
             let (child_index, child) = self.first_child(first, slots);
-            if !leaves_before(&child, &entry, slots) {
+            if !orders_before(&child, &entry, slots) {
                 break;
             }
             self.entries.set(index, child);
@@ -173,14 +173,14 @@ impl Heap {
 
     /// Of the up to four children that begin at `first`, the one that leaves first.
     #[inline]
-    fn first_child(&self, first: usize, slots: &impl Slots) -> (usize, Entry) {
+    fn first_child(&self, first: usize, slots: &impl PositionMap) -> (usize, Entry) {
         let end = (first + ARITY).min(self.entries.len());
         let mut best_index = first;
         let mut best;
         if let Some([eldest, others @ ..]) = self.entries.slice(first, end) {
             best = *eldest;
             for (index, child) in (first + 1..).zip(others) {
-                if leaves_before(child, &best, slots) {
+                if orders_before(child, &best, slots) {
                     (best_index, best) = (index, *child);
                 }
             }
@@ -188,7 +188,7 @@ impl Heap {
             best = self.entries.at(first);
             for index in first + 1..end {
                 let child = self.entries.at(index);
-                if leaves_before(&child, &best, slots) {
+                if orders_before(&child, &best, slots) {
                     (best_index, best) = (index, child);
                 }
             }
@@ -198,12 +198,12 @@ impl Heap {
 
     /// Asserts the order of every entry against its parent, and hands each to `check` with its
     /// position. O(n): for tests and the simulator.
-    pub fn check_invariants(&self, slots: &impl Slots, mut check: impl FnMut(Entry, u32)) {
+    pub fn check_invariants(&self, slots: &impl PositionMap, mut check: impl FnMut(Entry, u32)) {
         for index in 0..self.entries.len() {
             let entry = self.entries.at(index);
             if index > 0 {
                 let parent = self.entries.at((index - 1) / ARITY);
-                assert!(!leaves_before(&entry, &parent, slots), "a child comes before its parent");
+                assert!(!orders_before(&entry, &parent, slots), "a child comes before its parent");
             }
             check(entry, position(index));
         }

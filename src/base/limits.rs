@@ -4,19 +4,19 @@ use std::time::Duration;
 
 /// Bytes read from one connection in one pass. One pipelining client gets this much service, then
 /// the others have their turn.
-pub const READ_BUDGET: usize = 64 * 1024;
+pub const READ_BUDGET_BYTES: usize = 64 * 1024;
 
 /// Unsent bytes of one connection above which it is neither read nor served.
-pub const OUTPUT_HIGH_WATER: usize = 256 * 1024;
+pub const OUTPUT_HIGH_WATER_BYTES: usize = 256 * 1024;
 
 /// Bytes buffered behind a request that waits; what comes after stays in the socket.
-pub const STALLED_INPUT_MAX: usize = 64 * 1024;
+pub const STALLED_INPUT_MAX_BYTES: usize = 64 * 1024;
 
 /// Output buffers up to this capacity are kept for reuse; larger ones are given back at once.
-pub const POOLED_BUFFER_MAX: usize = 16 * 1024;
+pub const POOLED_BUFFER_MAX_BYTES: usize = 16 * 1024;
 
 /// Capacity of a fresh output buffer.
-pub const POOLED_BUFFER_MIN: usize = 512;
+pub const POOLED_BUFFER_MIN_BYTES: usize = 512;
 
 /// Output buffers kept for reuse.
 pub const POOLED_BUFFERS: usize = 256;
@@ -34,16 +34,16 @@ pub const SUBSCRIPTIONS_MAX: usize = 4096;
 pub const SUBSCRIPTION_WORK_PER_TURN: usize = 32 * 1024;
 
 /// Bytes that the names of one connection's subscribed queues may have together.
-pub const SUBSCRIBED_BYTES_MAX: usize = 1024 * 1024;
+pub const SUBSCRIBED_NAMES_MAX_BYTES: usize = 1024 * 1024;
 
 /// Default for the longest request line, its newline not counted (`--max-request`).
-pub const MAX_REQUEST_DEFAULT: usize = 1024 * 1024;
+pub const REQUEST_BYTES_DEFAULT: usize = 1024 * 1024;
 
 /// Smallest `--max-request` that makes sense.
-pub const MAX_REQUEST_MIN: usize = 64;
+pub const REQUEST_BYTES_FLOOR: usize = 64;
 
 /// Largest `--max-request`: the JSON parser counts in 32 bits and wants room for padding.
-pub const MAX_REQUEST_MAX: usize = 1 << 30;
+pub const REQUEST_BYTES_CEILING: usize = 1 << 30;
 
 /// Default number of clients served at a time (`--max-clients`).
 pub const MAX_CLIENTS_DEFAULT: usize = 10_000;
@@ -52,10 +52,10 @@ pub const MAX_CLIENTS_DEFAULT: usize = 10_000;
 pub const MAX_CLIENTS_MAX: usize = 10_000_000;
 
 /// Clients beyond the limit that are told so politely at one time; further ones are just closed.
-pub const REFUSED_MAX: usize = 128;
+pub const REJECTED_CONNECTIONS_MAX: usize = 128;
 
 /// How long a client that is sent away has to read the last that it was sent.
-pub const FAREWELL_LINGER: Duration = Duration::from_secs(1);
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a connection that is to be closed is kept for a peer that sends nothing ..
 pub const LINGER_QUIET: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ pub const LINGER_PATIENCE: Duration = Duration::from_secs(5);
 pub const LINGERING_MAX: usize = 256;
 
 /// File descriptors kept for everything that is no client: listeners, epoll, logs, libraries.
-pub const RESERVED_FILES: u64 = 64;
+pub const RESERVED_FILE_DESCRIPTORS: u64 = 64;
 
 /// Connections accepted from one listener in one pass.
 pub const ACCEPTS_PER_PASS: usize = 128;
@@ -79,17 +79,17 @@ pub const RESUMED_PER_PASS: usize = 1024;
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// How long a client that has shut down its sending side may take nothing of its answers.
-pub const FLUSH_PATIENCE: Duration = Duration::from_secs(30);
+pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long clients may take to receive their last answers in an orderly stop.
-pub const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an orderly stop waits for the disk altogether, if what was received waits for it.
-pub const DISK_PATIENCE: Duration = Duration::from_mins(1);
+pub const SHUTDOWN_DISK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Bytes of stdin that are still read in an orderly stop: what the largest pipe of an ordinary user
 /// holds. They would be lost with it.
-pub const STDIN_AT_STOP_MAX: usize = 1024 * 1024;
+pub const STDIN_AT_SHUTDOWN_MAX_BYTES: usize = 1024 * 1024;
 
 /// Session deadlines handled in one pass.
 pub const TIMEOUTS_PER_PASS: usize = 1024;
@@ -113,25 +113,25 @@ pub const EVENTS_PER_PASS: usize = 1024;
 pub const LISTEN_BACKLOG: i32 = 4096;
 
 /// Connections to other servers at one time, those that are not yet connected included.
-pub const OUTGOING_MAX: usize = 1024;
+pub const OUTBOUND_CONNECTIONS_MAX: usize = 1024;
 
 /// How long another server has to accept a connection, to be found and to prove who it is.
-pub const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Names of other servers that wait to be looked up.
-pub const NAMES_MAX: usize = 1024;
+pub const DNS_LOOKUPS_QUEUED_MAX: usize = 1024;
 
 /// How many names are looked up at a time.
-pub const RESOLVERS: usize = 4;
+pub const DNS_THREADS: usize = 4;
 
 /// Addresses of one name that are tried.
-pub const ADDRESSES_MAX: usize = 16;
+pub const DNS_ADDRESSES_MAX: usize = 16;
 
 /// Bytes that another server may spend on proving who it is: certificates are the most of it.
-pub const HANDSHAKE_MAX: usize = 256 * 1024;
+pub const TLS_HANDSHAKE_MAX_BYTES: usize = 256 * 1024;
 
 /// Bytes that are encrypted at a time: what fits into one record.
-pub const TLS_PIECE: usize = 16 * 1024;
+pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 
 /// Queues without jobs and waiters that are remembered, so that a queue which is empty for a moment
 /// is not made anew for each job.
@@ -141,43 +141,43 @@ pub const IDLE_QUEUES: usize = 1024;
 pub const EXPIRED_PER_PASS: usize = 1024;
 
 /// The longest payload that a pop carries: its length is 16 bits on the wire.
-pub const PACKET_MAX: usize = 65_535;
+pub const PACKET_MAX_BYTES: usize = 65_535;
 
 /// How many packets one pop carries at most: their number is 16 bits on the wire.
-pub const POPPED_MAX: usize = 65_535;
+pub const PACKETS_PER_POP_MAX: usize = 65_535;
 
 /// Events in the log of a job from which on users can add none. What else happens to the job is
 /// logged up to twice as many, and beyond that only changes it.
-pub const LOG_EVENTS_MAX: usize = 10_000;
+pub const EVENT_LOG_EVENTS_MAX: usize = 10_000;
 
 /// Bytes of a job's log, for which the same is true.
-pub const LOG_BYTES_MAX: usize = 1024 * 1024;
+pub const EVENT_LOG_MAX_BYTES: usize = 1024 * 1024;
 
 /// Places of jobs that are looked at for one question about a queue whose jobs are being taken
 /// stock of ..
-pub const STOCK_PLACES: u32 = 16 * 1024;
+pub const BACKFILL_SLOTS_PER_STEP: u32 = 16 * 1024;
 /// .. and jobs that get their record.
-pub const STOCK_JOBS: u32 = 256;
+pub const BACKFILL_JOBS_PER_STEP: u32 = 256;
 
 /// Jobs of a queue that is removed which go with one answer.
-pub const DROPPED_AT_ONCE: u32 = 512;
+pub const DROPPED_JOBS_PER_CHUNK: u32 = 512;
 
 /// Places of jobs, or of queues, that are looked at for one part of a census ..
-pub const CENSUS_PLACES: u32 = 4 * 1024;
+pub const STATS_SLOTS_PER_STEP: u32 = 4 * 1024;
 /// .. and queues that it lists.
-pub const CENSUS_QUEUES: usize = 512;
+pub const STATS_QUEUES_PER_STEP: usize = 512;
 
 /// Queues that have figures of their own; what the others have is added up.
-pub const FIGURES_QUEUES: usize = 1000;
+pub const METRICS_QUEUES_MAX: usize = 1000;
 
 /// Bytes of a name that lists, logs and pages show.
 pub const NAME_SHOWN_MAX: usize = 1024;
 
 /// Bytes of the name of a queue that has figures of its own.
-pub const FIGURES_NAME_MAX: usize = 256;
+pub const METRICS_NAME_MAX_BYTES: usize = 256;
 
 /// Queues whose figures are written in one pass.
-pub const FIGURES_AT_ONCE: usize = 64;
+pub const METRICS_QUEUES_PER_STEP: usize = 64;
 
 /// How often the server looks at its memory, at most.
 pub const MEMORY_PERIOD: Duration = Duration::from_secs(10);
@@ -186,33 +186,33 @@ pub const MEMORY_PERIOD: Duration = Duration::from_secs(10);
 pub const BUSY_WINDOW: Duration = Duration::from_secs(10);
 
 /// Rows that a question may find without a search in the background.
-pub const FOUND_AT_ONCE: usize = 512;
+pub const ROWS_PER_CHUNK: usize = 512;
 
 /// Queues in one answer that lists queues ..
-pub const QUEUES_AT_ONCE: usize = 256;
+pub const QUEUES_PER_CHUNK: usize = 256;
 /// .. and bytes of their names, of which the last one may be longer.
-pub const QUEUE_NAMES_AT_ONCE: usize = 64 * 1024;
+pub const QUEUE_NAMES_PER_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Constraints at one time: every put asks all of them.
 pub const CONSTRAINTS_MAX: usize = 256;
 
 /// Jobs and groups of jobs that are moved in one pass because constraints let them, or because
 /// takes find that constraints hold them back ..
-pub const CONSTRAINT_STEPS: u64 = 1024;
+pub const CONSTRAINT_STEPS_PER_PASS: u64 = 1024;
 /// .. beside so many for each command, and for each queue that a take looks through.
-pub const CONSTRAINT_STEPS_EACH: u64 = 16;
+pub const CONSTRAINT_STEPS_PER_COMMAND: u64 = 16;
 
 /// How long a take that does not wait stays unanswered at most where it could not look at all that
 /// constraints may hold back.
-pub const UNSEEN_REST_MS: u64 = 1_000;
+pub const SCAN_DEFER_MAX_MS: u64 = 1_000;
 
 /// Jobs that are matched anew in one pass because a constraint has changed, by the commands that
 /// change one and again at its end ..
-pub const REMATCHED_JOBS: usize = 1024;
+pub const CONSTRAINT_SCAN_JOBS_PER_PASS: usize = 1024;
 /// .. bytes that they carry, of which the last may carry more ..
-pub const REMATCHED_BYTES: usize = 1024 * 1024;
+pub const CONSTRAINT_SCAN_BYTES_PER_PASS: usize = 1024 * 1024;
 /// .. and places of jobs that are looked at.
-pub const REMATCHED_PLACES: usize = 16 * 1024;
+pub const CONSTRAINT_SCAN_SLOTS_PER_PASS: usize = 16 * 1024;
 
 /// Workers on the list at one time.
 pub const WORKERS_MAX: usize = 10_000;
@@ -225,53 +225,53 @@ pub const PROCESSOR_WORKERS_MAX: usize = 64 * 1024;
 pub const PROCESSOR_WORK_PER_TURN: usize = 1024;
 
 /// Lines of its log that it makes in one turn.
-pub const PROCESSOR_REMARKS_PER_TURN: usize = 256;
+pub const PROCESSOR_LOG_LINES_PER_TURN: usize = 256;
 
 /// How long a worker has to answer that it takes a job. A stop does not wait so long: a call that
 /// is under way at its end leaves the job to the worker, whose report counts after the restart.
-pub const WORKER_PATIENCE: Duration = Duration::from_secs(10);
+pub const WORKER_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection to a worker is kept without being used.
-pub const WORKER_IDLE: Duration = Duration::from_secs(15);
+pub const WORKER_KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Bytes of a worker's answer that are passed over for the sake of its connection.
-pub const WORKER_ANSWER_MAX: u64 = 64 * 1024;
+pub const WORKER_ANSWER_MAX_BYTES: u64 = 64 * 1024;
 
 /// Bytes of interim answers (100 to 199) and empty lines that may come before a worker's answer.
 pub const WORKER_INTERIM_MAX: usize = 64 * 1024;
 
 /// How long a worker rests after its first failure; twice as long after each further one in a row.
-pub const WORKER_REST: Duration = Duration::from_secs(1);
+pub const WORKER_BACKOFF: Duration = Duration::from_secs(1);
 
 /// So many failures in a row, and a worker is dropped.
 pub const WORKER_FAILURES_MAX: u32 = 5;
 
 /// Takes that stand for one worker at a time: as many jobs can come to it at once.
-pub const WORKER_TAKES_MAX: usize = 16;
+pub const WORKER_RESERVES_MAX: usize = 16;
 
 /// Names that a worker has said not to know, of those that it did not ask for by name; further ones
 /// it is asked about again.
 pub const UNKNOWN_NAMES_MAX: usize = 1024;
 
 /// Things that are done for one worker before the next has its turn, ..
-pub const WORKER_TURN: usize = 32;
+pub const WORKER_STEPS_PER_TURN: usize = 32;
 /// .. and for all of them in one pass.
 pub const WORKERS_PER_PASS: usize = 4096;
 
 /// Workers that a job can be refused by before that is forgotten; then it rests first.
-pub const REFUSERS_MAX: usize = 16;
+pub const EXCLUDED_WORKERS_MAX: usize = 16;
 
 /// Different sets of workers that ready jobs of one queue can be refused by, for the same.
-pub const SHELVES_MAX: usize = 64;
+pub const EXCLUSION_SETS_MAX: usize = 64;
 
 /// How long a job rests whose refusals are forgotten.
-pub const REFUSED_REST: Duration = Duration::from_secs(10);
+pub const EXCLUSION_RESET_DELAY: Duration = Duration::from_secs(10);
 
 /// Ids stay below this, so that every JSON client can hold them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 
 /// The usual size of a segment of the journal, where there is much space.
-pub const JOURNAL_SEGMENT: u64 = 32 * 1024 * 1024;
+pub const JOURNAL_SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Where there is less, a segment is about such a part of it ..
 pub const JOURNAL_SPACE_PARTS: u64 = 16;
@@ -279,43 +279,43 @@ pub const JOURNAL_SPACE_PARTS: u64 = 16;
 pub const JOURNAL_SEGMENT_LEAST: u64 = 256 * 1024;
 
 /// Smallest usual size of a segment that makes sense.
-pub const JOURNAL_SEGMENT_MIN: u64 = 4 * 1024;
+pub const JOURNAL_SEGMENT_MIN_BYTES: u64 = 4 * 1024;
 
 /// A batch that has grown to this many bytes, or to an eighth of a segment, is complete even if the
 /// disk is busy.
-pub const JOURNAL_BATCH: u64 = 1024 * 1024;
+pub const JOURNAL_BATCH_BYTES: u64 = 1024 * 1024;
 
 /// No batch grows beyond this and one more record: its size has 32 bits.
-pub const JOURNAL_FRAME_MAX: usize = 1 << 30;
+pub const JOURNAL_FRAME_MAX_BYTES: usize = 1 << 30;
 
 /// Batches that are on their way to the disk at one time: while some are synced, others follow, to
 /// be synced together. With more, the open batch grows.
-pub const JOURNAL_WRITES: usize = 16;
+pub const JOURNAL_WRITES_IN_FLIGHT_MAX: usize = 16;
 
 /// Records of the last batch from which on the next one waits for more: many clients are at work.
-pub const JOURNAL_COMPANY: u32 = 4;
+pub const GROUP_COMMIT_MIN_RECORDS: u32 = 4;
 
 /// So many records are enough for a batch that waits for more: with more of them in one sync nobody
 /// would be left to work for while it lasts.
-pub const JOURNAL_CROWD: u32 = 32;
+pub const GROUP_COMMIT_MAX_RECORDS: u32 = 32;
 
 /// How long a batch may wait for more, as long as each pass brings some.
-pub const JOURNAL_HOLD: Duration = Duration::from_micros(200);
+pub const GROUP_COMMIT_MAX_DELAY: Duration = Duration::from_micros(200);
 
 /// Syncs that are under way at one time without being part of a write.
-pub const JOURNAL_SYNCS: usize = 2;
+pub const JOURNAL_SYNCS_IN_FLIGHT_MAX: usize = 2;
 
 /// Batch buffers that are kept for reuse, and their largest capacity.
 pub const JOURNAL_POOLED_BUFFERS: usize = 4;
 /// See [`JOURNAL_POOLED_BUFFERS`].
-pub const JOURNAL_POOLED_BUFFER: usize = 4 * 1024 * 1024;
+pub const JOURNAL_POOLED_BUFFER_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes of later records, its deletion above all, that are kept in reserve for each job.
-pub const JOURNAL_RESERVE: u64 = 64;
+pub const JOURNAL_RESERVE_PER_JOB_BYTES: u64 = 64;
 
 /// The reserve is at least this part of the live bytes, so that compaction on a full disk has
 /// something to win.
-pub const JOURNAL_SPARE_PART: u64 = 16;
+pub const JOURNAL_SPARE_FRACTION: u64 = 16;
 
 /// How long there must be space again before the operator is told so.
 pub const SPACE_SETTLED: Duration = Duration::from_secs(1);
@@ -329,70 +329,75 @@ pub const DESCRIPTOR_RETRY: Duration = Duration::from_millis(100);
 pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);
 
 /// Bytes that compaction moves for each byte that is appended: when it begins ..
-pub const JOURNAL_PACE_MIN: u64 = 2;
+pub const COMPACTION_RATE_MIN: u64 = 2;
 /// .. and when the directory is at its bound.
-pub const JOURNAL_PACE_MAX: u64 = 8;
+pub const COMPACTION_RATE_MAX: u64 = 8;
 
 /// Bytes that compaction moves in a step, which it makes without any traffic: a tenth of a
 /// millisecond, for small records.
-pub const JOURNAL_MOVE_STEP: u64 = 16 * 1024;
+pub const COMPACTION_STEP_BYTES: u64 = 16 * 1024;
 
 /// How often it makes one.
-pub const JOURNAL_MOVE_INTERVAL: Duration = Duration::from_millis(2);
+pub const COMPACTION_STEP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Bytes that compaction may move in any pass that appends something, to make up for what it could
 /// not; more only if what was appended calls for it.
-pub const JOURNAL_MOVE_PASS: u64 = 4 * 1024;
+pub const COMPACTION_PASS_BYTES: u64 = 4 * 1024;
 
 /// Nothing is moved while so many bytes wait for the disk.
-pub const JOURNAL_MOVE_BACKLOG: u64 = 4 * 1024 * 1024;
+pub const COMPACTION_BACKLOG_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Bytes of a segment that recovery reads at one time.
-pub const JOURNAL_READ: usize = 1024 * 1024;
+pub const JOURNAL_READ_BYTES: usize = 1024 * 1024;
 
 /// Bytes of the head of an HTTP message: its first line and its fields.
-pub const HTTP_HEAD_MAX: usize = 16 * 1024;
+pub const HTTP_HEAD_MAX_BYTES: usize = 16 * 1024;
 
 /// Bytes of the target of an HTTP request.
-pub const HTTP_TARGET_MAX: usize = 8 * 1024;
+pub const HTTP_TARGET_MAX_BYTES: usize = 8 * 1024;
 
 /// Fields of one head.
 pub const HTTP_FIELDS_MAX: usize = 64;
 
 /// Bytes of the line before a chunk of an HTTP body, extensions included.
-pub const HTTP_CHUNK_LINE_MAX: usize = 256;
+pub const HTTP_CHUNK_LINE_MAX_BYTES: usize = 256;
 
 /// Bytes that all extensions of one body may have together: they are of no use to anybody.
-pub const HTTP_EXTENSIONS_MAX: usize = 16 * 1024;
+pub const HTTP_EXTENSIONS_MAX_BYTES: usize = 16 * 1024;
 
 /// What an HTTP body may have beyond `--max-request`.
-pub const HTTP_BODY_EXTRA: usize = 64 * 1024;
+pub const HTTP_BODY_EXTRA_BYTES: usize = 64 * 1024;
 
 /// A long HTTP answer is sent in pieces of about this size, one in a pass.
-pub const HTTP_PIECE: usize = 64 * 1024;
+pub const HTTP_CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long the head of an HTTP request may take from its first byte on.
-pub const HTTP_HEAD_PATIENCE: Duration = Duration::from_secs(15);
+pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long its body may take besides what [`HTTP_BODY_RATE`] allows.
-pub const HTTP_BODY_PATIENCE: Duration = Duration::from_secs(30);
+pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of a body that count as a second well spent.
-pub const HTTP_BODY_RATE: u64 = 16 * 1024;
+pub const HTTP_BODY_MIN_BYTES_PER_SECOND: u64 = 16 * 1024;
 
 /// How long an HTTP client may keep a connection that it does not use.
-pub const HTTP_IDLE_PATIENCE: Duration = Duration::from_mins(1);
+pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long the next piece of a long HTTP answer may have to wait for its reader.
-pub const HTTP_READER_PATIENCE: Duration = Duration::from_mins(1);
+pub const HTTP_READER_TIMEOUT: Duration = Duration::from_mins(1);
 
-const _: () = assert!(HTTP_TARGET_MAX < HTTP_HEAD_MAX && HTTP_HEAD_MAX <= STALLED_INPUT_MAX);
-const _: () = assert!(HTTP_CHUNK_LINE_MAX <= HTTP_EXTENSIONS_MAX && HTTP_BODY_RATE > 0);
-const _: () = assert!(HTTP_PIECE <= OUTPUT_HIGH_WATER, "a piece may be written at any time");
-const _: () = assert!(MAX_REQUEST_MAX + HTTP_BODY_EXTRA < u32::MAX as usize / 2);
+const _: () = assert!(
+    HTTP_TARGET_MAX_BYTES < HTTP_HEAD_MAX_BYTES && HTTP_HEAD_MAX_BYTES <= STALLED_INPUT_MAX_BYTES
+);
+const _: () = assert!(
+    HTTP_CHUNK_LINE_MAX_BYTES <= HTTP_EXTENSIONS_MAX_BYTES && HTTP_BODY_MIN_BYTES_PER_SECOND > 0
+);
+const _: () =
+    assert!(HTTP_CHUNK_BYTES <= OUTPUT_HIGH_WATER_BYTES, "a piece may be written at any time");
+const _: () = assert!(REQUEST_BYTES_CEILING + HTTP_BODY_EXTRA_BYTES < u32::MAX as usize / 2);
 
 /// Bytes of the expressions of one query.
-pub const QUERY_TEXT_MAX: usize = 256 * 1024;
+pub const QUERY_TEXT_MAX_BYTES: usize = 256 * 1024;
 
 /// How deep an expression may be nested, and a chain of `AND` or `OR` counts by its links. Twice
 /// the number of terms of a query.
@@ -404,13 +409,13 @@ pub const QUERY_CALLS_MAX: usize = 1000;
 
 /// Bytes of the longest text that a query sees or makes, unless requests may be so long that it has
 /// to be more; a longer payload or log counts as NULL.
-pub const QUERY_VALUE_DEFAULT: usize = 4 * 1024 * 1024;
+pub const QUERY_VALUE_DEFAULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The same, however long requests may be.
-pub const QUERY_VALUE_MAX: usize = 64 * 1024 * 1024;
+pub const QUERY_VALUE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Bytes of memory that queries take at most.
-pub const QUERY_HEAP_MAX: usize = 512 * 1024 * 1024;
+pub const QUERY_HEAP_MAX_BYTES: usize = 512 * 1024 * 1024;
 
 /// Queries that are kept ready to be run again.
 pub const QUERY_STATEMENTS: usize = 16;
@@ -474,26 +479,36 @@ pub const POLLING_DEFAULT: Duration = Duration::from_secs(5);
 /// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
 pub const POLL_CANDIDATES: u64 = 16;
 
-const _: () = assert!(JOURNAL_FRAME_MAX + MAX_REQUEST_MAX < u32::MAX as usize);
+const _: () = assert!(JOURNAL_FRAME_MAX_BYTES + REQUEST_BYTES_CEILING < u32::MAX as usize);
+const _: () = assert!(
+    COMPACTION_RATE_MIN <= COMPACTION_RATE_MAX
+        && JOURNAL_WRITES_IN_FLIGHT_MAX > 0
+        && JOURNAL_SYNCS_IN_FLIGHT_MAX > 0
+);
+const _: () = assert!(JOURNAL_SEGMENT_MIN_BYTES <= JOURNAL_SEGMENT_BYTES);
+const _: () = assert!(
+    READ_BUDGET_BYTES <= STALLED_INPUT_MAX_BYTES,
+    "one read must fit behind a waiting request"
+);
+const _: () = assert!(
+    REQUEST_BYTES_FLOOR <= REQUEST_BYTES_DEFAULT && REQUEST_BYTES_DEFAULT <= REQUEST_BYTES_CEILING
+);
 const _: () =
-    assert!(JOURNAL_PACE_MIN <= JOURNAL_PACE_MAX && JOURNAL_WRITES > 0 && JOURNAL_SYNCS > 0);
-const _: () = assert!(JOURNAL_SEGMENT_MIN <= JOURNAL_SEGMENT);
-const _: () =
-    assert!(READ_BUDGET <= STALLED_INPUT_MAX, "one read must fit behind a waiting request");
-const _: () =
-    assert!(MAX_REQUEST_MIN <= MAX_REQUEST_DEFAULT && MAX_REQUEST_DEFAULT <= MAX_REQUEST_MAX);
-const _: () = assert!(MAX_REQUEST_MAX < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
+    assert!(REQUEST_BYTES_CEILING < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
 const _: () = assert!(SUBSCRIPTIONS_MAX <= SUBSCRIPTION_WORK_PER_TURN);
 const _: () = assert!(
-    u16::MAX as usize <= SUBSCRIBED_BYTES_MAX && SUBSCRIBED_BYTES_MAX <= u32::MAX as usize,
+    u16::MAX as usize <= SUBSCRIBED_NAMES_MAX_BYTES
+        && SUBSCRIBED_NAMES_MAX_BYTES <= u32::MAX as usize,
     "a name of any length can be subscribed to, and offsets are 32 bits wide"
 );
-const _: () = assert!(QUERY_TEXT_MAX < QUERY_VALUE_DEFAULT);
-const _: () = assert!(QUERY_VALUE_DEFAULT >= 2 * MAX_REQUEST_DEFAULT, "what is put can be found");
-const _: () = assert!(QUERY_VALUE_DEFAULT <= QUERY_VALUE_MAX);
-const _: () = assert!(QUERY_VALUE_MAX * 4 <= QUERY_HEAP_MAX);
+const _: () = assert!(QUERY_TEXT_MAX_BYTES < QUERY_VALUE_DEFAULT_BYTES);
+const _: () =
+    assert!(QUERY_VALUE_DEFAULT_BYTES >= 2 * REQUEST_BYTES_DEFAULT, "what is put can be found");
+const _: () = assert!(QUERY_VALUE_DEFAULT_BYTES <= QUERY_VALUE_MAX_BYTES);
+const _: () = assert!(QUERY_VALUE_MAX_BYTES * 4 <= QUERY_HEAP_MAX_BYTES);
 const _: () = assert!(LINGER_QUIET.as_nanos() <= LINGER_PATIENCE.as_nanos());
-const _: () = assert!(OUTGOING_MAX <= NAMES_MAX, "each can have its name looked up");
-const _: () = assert!(POOLED_BUFFER_MAX <= OUTPUT_HIGH_WATER);
+const _: () =
+    assert!(OUTBOUND_CONNECTIONS_MAX <= DNS_LOOKUPS_QUEUED_MAX, "each can have its name looked up");
+const _: () = assert!(POOLED_BUFFER_MAX_BYTES <= OUTPUT_HIGH_WATER_BYTES);
 const _: () =
     assert!(MAX_CLIENTS_DEFAULT <= MAX_CLIENTS_MAX && MAX_CLIENTS_MAX < u32::MAX as usize);

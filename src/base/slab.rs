@@ -7,7 +7,7 @@ use slab::Slab as Inner;
 
 /// Names one value of one [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct SlabKey {
     /// The place: small and dense, fit to index other tables.
     pub index: u32,
     /// Which of the values that have had this place.
@@ -33,17 +33,17 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// With 2^32 values at once, which no caller's limit allows.
-    pub fn insert(&mut self, value: T) -> Key {
+    pub fn insert(&mut self, value: T) -> SlabKey {
         self.generation = self.generation.wrapping_add(1);
         let index = self.entries.insert((self.generation, value));
         let index = u32::try_from(index).expect("a slab holds fewer than 2^32 values");
-        Key { index, generation: self.generation }
+        SlabKey { index, generation: self.generation }
     }
 
     /// The value of `key`, if it is still there.
     #[must_use]
     #[inline]
-    pub fn get(&self, key: Key) -> Option<&T> {
+    pub fn get(&self, key: SlabKey) -> Option<&T> {
         match self.entries.get(key.index as usize) {
             Some((generation, value)) if *generation == key.generation => Some(value),
             _ => None,
@@ -52,7 +52,7 @@ impl<T> Slab<T> {
 
     /// The value of `key`, if it is still there.
     #[inline]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: SlabKey) -> Option<&mut T> {
         match self.entries.get_mut(key.index as usize) {
             Some((generation, value)) if *generation == key.generation => Some(value),
             _ => None,
@@ -60,7 +60,7 @@ impl<T> Slab<T> {
     }
 
     /// Takes the value of `key` out, if it is still there.
-    pub fn remove(&mut self, key: Key) -> Option<T> {
+    pub fn remove(&mut self, key: SlabKey) -> Option<T> {
         self.get(key)?;
         Some(self.entries.remove(key.index as usize).1)
     }
@@ -78,11 +78,11 @@ impl<T> Slab<T> {
     }
 
     /// All values with their keys, in the order of their places. O(places).
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.entries.iter().map(|(index, (generation, value))| {
             // Proof: `insert` refused every index beyond 32 bits.
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            (Key { index, generation: *generation }, value)
+            (SlabKey { index, generation: *generation }, value)
         })
     }
 }

@@ -6,27 +6,27 @@ use std::str::FromStr;
 
 /// The value of `--listen` and its like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DoorAddress {
+pub(super) enum ListenAddr {
     /// The door is closed.
-    Off,
+    Disabled,
     /// The door listens here; port 0 picks a free one.
-    At(SocketAddr),
+    Addr(SocketAddr),
 }
 
-impl FromStr for DoorAddress {
+impl FromStr for ListenAddr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "off" {
-            return Ok(Self::Off);
+            return Ok(Self::Disabled);
         }
         let help = "give HOST:PORT, :PORT for loopback, or off";
         if let Some(port) = text.strip_prefix(':') {
             let port = port.parse().map_err(|_| format!("'{port}' is no port: {help}"))?;
-            return Ok(Self::At(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
+            return Ok(Self::Addr(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
         let mut found = text.to_socket_addrs().map_err(|error| format!("{error}: {help}"))?;
-        found.next().map(Self::At).ok_or_else(|| format!("no address has this name: {help}"))
+        found.next().map(Self::Addr).ok_or_else(|| format!("no address has this name: {help}"))
     }
 }
 
@@ -60,14 +60,14 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_people_write_them() {
-        let at = |text: &str| Ok(DoorAddress::At(text.parse().unwrap()));
-        assert_eq!("off".parse(), Ok(DoorAddress::Off));
+        let at = |text: &str| Ok(ListenAddr::Addr(text.parse().unwrap()));
+        assert_eq!("off".parse(), Ok(ListenAddr::Disabled));
         assert_eq!(":0".parse(), at("127.0.0.1:0"));
         assert_eq!(":11400".parse(), at("127.0.0.1:11400"));
         assert_eq!("0.0.0.0:1".parse(), at("0.0.0.0:1"));
         assert_eq!("[::1]:2".parse(), at("[::1]:2"));
         for wrong in ["", "11400", ":", ":x", ":70000", "127.0.0.1", "no such host:1"] {
-            let error = wrong.parse::<DoorAddress>().unwrap_err();
+            let error = wrong.parse::<ListenAddr>().unwrap_err();
             assert!(error.contains("HOST:PORT"), "{wrong}: {error}");
         }
     }

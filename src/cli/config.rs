@@ -2,7 +2,7 @@
 //!
 //! [`Options`] is read from all three, so a setting cannot exist in one and be missing in another.
 
-use super::address::DoorAddress;
+use super::address::ListenAddr;
 use super::constraints;
 use super::fsync::Fsync;
 use super::http_name::{self, HttpName};
@@ -14,7 +14,8 @@ use super::text;
 use super::tick::Tick;
 use super::times::{QueryTimeout, ResultTtl, Time};
 use crate::base::limits::{
-    MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, MAX_REQUEST_DEFAULT, MAX_REQUEST_MAX, MAX_REQUEST_MIN,
+    MAX_CLIENTS_DEFAULT, MAX_CLIENTS_MAX, REQUEST_BYTES_CEILING, REQUEST_BYTES_DEFAULT,
+    REQUEST_BYTES_FLOOR,
 };
 use crate::journal::SyncMode;
 use crate::model::core::Door;
@@ -33,19 +34,19 @@ pub(super) struct Options {
     /// 127.0.0.1:11400, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_LISTEN")]
     #[serde(default, deserialize_with = "text::read")]
-    listen: Option<DoorAddress>,
+    listen: Option<ListenAddr>,
 
     /// Where clients of the networked priority queue (binary packets) connect: HOST:PORT, :PORT or
     /// off [default: off; their usual port is 11401].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_PINPRIQ")]
     #[serde(default, deserialize_with = "text::read")]
-    pinpriq: Option<DoorAddress>,
+    pinpriq: Option<ListenAddr>,
 
     /// Where HTTP clients (LightJQ, Jobq, health) connect: HOST:PORT, :PORT or off [default:
     /// 127.0.0.1:11480, or off with --processor].
     #[arg(long, value_name = "ADDR", env = "JOBCENTRE_HTTP")]
     #[serde(default, deserialize_with = "text::read")]
-    http: Option<DoorAddress>,
+    http: Option<ListenAddr>,
 
     /// A name by which HTTP clients know this server, besides localhost and addresses in numbers:
     /// requests for other hosts are refused, because web pages could send them. Give it once for
@@ -183,16 +184,16 @@ impl Options {
         let processor = self.processor.unwrap_or(false);
         let usual = |door: Door| {
             let address = SocketAddr::from(([127, 0, 0, 1], door.default_port()));
-            if processor { DoorAddress::Off } else { DoorAddress::At(address) }
+            if processor { ListenAddr::Disabled } else { ListenAddr::Addr(address) }
         };
         let wanted = [
             (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
-            (Door::Pinpriq, self.pinpriq.unwrap_or(DoorAddress::Off)),
+            (Door::Pinpriq, self.pinpriq.unwrap_or(ListenAddr::Disabled)),
             (Door::Http, self.http.unwrap_or_else(|| usual(Door::Http))),
         ];
         let mut doors = Vec::new();
         for (door, address) in wanted {
-            if let DoorAddress::At(address) = address {
+            if let ListenAddr::Addr(address) = address {
                 doors.push((door, address));
             }
         }
@@ -205,7 +206,7 @@ impl Options {
             tick: self.tick.unwrap_or_default().0,
             data: self.data,
             fsync: self.fsync.map_or(SyncMode::Always, |fsync| fsync.0),
-            max_request: self.max_request.map_or(MAX_REQUEST_DEFAULT, |size| size.0),
+            max_request: self.max_request.map_or(REQUEST_BYTES_DEFAULT, |size| size.0),
             max_clients: self.max_clients.unwrap_or(MAX_CLIENTS_DEFAULT),
             query_timeout: self.query_timeout.unwrap_or_default().0,
             result_ttl: self.result_ttl.unwrap_or_default().0,
@@ -218,10 +219,12 @@ impl Options {
 }
 
 fn check_max_request(size: Size) -> Result<Size, String> {
-    if (MAX_REQUEST_MIN..=MAX_REQUEST_MAX).contains(&size.0) {
+    if (REQUEST_BYTES_FLOOR..=REQUEST_BYTES_CEILING).contains(&size.0) {
         Ok(size)
     } else {
-        Err(format!("a size from {MAX_REQUEST_MIN} to {MAX_REQUEST_MAX} bytes is possible"))
+        Err(format!(
+            "a size from {REQUEST_BYTES_FLOOR} to {REQUEST_BYTES_CEILING} bytes is possible"
+        ))
     }
 }
 
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
         assert!(!config.processor);
         assert_eq!(config.tick, Duration::from_secs(3));
-        assert_eq!(config.max_request, MAX_REQUEST_DEFAULT);
+        assert_eq!(config.max_request, REQUEST_BYTES_DEFAULT);
         assert_eq!(config.query_timeout, Duration::from_secs(5));
         assert_eq!(config.result_ttl, Duration::from_hours(1));
     }

@@ -9,8 +9,8 @@ use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
-use crate::model::reply::{Refusal, Reply};
-use crate::model::work::{Constraint, Work};
+use crate::model::reply::{Rejection, Reply};
+use crate::model::work::{Constraint, WorkerCommand};
 use crate::protocol::http::lightjq::messages::read_constraint_json;
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -71,10 +71,10 @@ pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> 
             continue;
         }
         let ticket = Ticket { client: NOBODY, serial };
-        engine.submit(ticket, &Command::Work(&Work::Constrain(constraint)), now);
+        engine.submit(ticket, &Command::Work(&WorkerCommand::SetConstraint(constraint)), now);
         let mut full = false;
         while let Some(completion) = engine.poll_completion() {
-            full |= completion.reply == Reply::Refused(Refusal::DiskFull);
+            full |= completion.reply == Reply::Rejected(Rejection::DiskFull);
         }
         // After a crash other answers wait for the disk; what was refused is not there.
         if engine.constraint(&constraint.name) != Some(constraint) {

@@ -3,12 +3,12 @@
 use super::bench::{float, seconds};
 use super::entropy;
 use super::progress::Progress;
-use crate::base::limits::JOURNAL_SEGMENT;
+use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::Engine;
-use crate::journal::disk::{Fault, Files};
-use crate::journal::{self, Options, Refused, Report, SPACE_LEAST, Status, SyncMode};
-use crate::reactor::disk::{Access, Directory, RealDisk};
-use crate::reactor::{Clock, Wake};
+use crate::journal::disk::{DiskError, Files};
+use crate::journal::{self, LogStats, Options, Refused, Report, SPACE_LEAST, SyncMode};
+use crate::reactor::disk::{Directory, FileDisk, LockMode};
+use crate::reactor::{Clock, LoopWaker};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ pub(super) fn open(
     sync: SyncMode,
     seed: u64,
     clock: &mut Clock,
-    wake: &Wake,
+    wake: &LoopWaker,
 ) -> io::Result<Engine> {
     let failed = |refused: &Refused| io::Error::other(explain(dir, refused));
-    let mut files =
-        Directory::open(dir, Access::Run).map_err(|fault| failed(&Refused::Fault(fault)))?;
+    let mut files = Directory::open(dir, LockMode::Exclusive)
+        .map_err(|fault| failed(&Refused::Fault(fault)))?;
     // Not the seed: what stands in files tells nothing of what is in memory.
     let salt = entropy::draw();
     let segment_bytes = segment_bytes(dir, &mut files).map_err(|fault| failed(&fault.into()))?;
     let options = Options { segment_bytes, sync, salt };
     let start = clock.sample();
-    let mut reading = Reading::new();
+    let mut reading = RestoreProgress::new();
     let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
     let restored = Engine::restore(&mut files, &options, seed, start, &mut show);
     reading.clear();
@@ -44,19 +44,19 @@ pub(super) fn open(
     let now = clock.sample();
     tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
-    let disk = RealDisk::start(files, sync, Arc::new(move || wake.wake()))
+    let disk = FileDisk::start(files, sync, Arc::new(move || wake.wake()))
         .map_err(|fault| failed(&Refused::Fault(fault)))?;
     Ok(Engine::durable(restored, Box::new(disk), now))
 }
 
 /// How large segments are to be: a small part of the space that there is for the directory. Warns
 /// if that is too little.
-fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, Fault> {
+fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
     let free = match files.free_bytes() {
         Ok(free) => free,
         Err(why) => {
             debug!(%why, "so segments have the usual size");
-            return Ok(JOURNAL_SEGMENT);
+            return Ok(JOURNAL_SEGMENT_BYTES);
         }
     };
     let held: u64 = files.list()?.iter().map(|entry| entry.size).sum();
@@ -73,9 +73,9 @@ fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, Fault> {
 }
 
 /// The line on the terminal while a journal is read.
-pub(super) struct Reading(Progress);
+pub(super) struct RestoreProgress(Progress);
 
-impl Reading {
+impl RestoreProgress {
     pub(super) fn new() -> Self {
         Self(Progress::new())
     }
@@ -134,7 +134,7 @@ fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
 
 /// What the journal has done in a run, and how it stands at its end. Of the times of syncs those
 /// that half and 99 % of them took at most are the bounds of classes.
-pub(super) fn sum_up(status: &Status) {
+pub(super) fn sum_up(status: &LogStats) {
     let syncs = status.syncs.max(1);
     info!(
         live_bytes = status.live_bytes,
@@ -150,7 +150,7 @@ pub(super) fn sum_up(status: &Status) {
         sync_mean_us = status.sync_ns / syncs / 1_000,
         sync_p50_us = status.sync_permille_ns(500) / 1_000,
         sync_p99_us = status.sync_permille_ns(990) / 1_000,
-        sync_max_us = status.sync_worst_ns / 1_000,
+        sync_max_us = status.sync_max_ns / 1_000,
         "closed the data directory"
     );
 }

@@ -1,6 +1,8 @@
 //! The limit on open files: what every client, every call to a worker and the journal need.
 
-use crate::base::limits::{LINGERING_MAX, OUTGOING_MAX, REFUSED_MAX, RESERVED_FILES};
+use crate::base::limits::{
+    LINGERING_MAX, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX, RESERVED_FILE_DESCRIPTORS,
+};
 use rlimit::Resource;
 use std::fs;
 use tracing::warn;
@@ -24,7 +26,12 @@ const LEAST_PART: usize = 8;
 impl Shares {
     /// What is wanted.
     fn wanted(clients: usize) -> Self {
-        Self { clients, calls: OUTGOING_MAX, refused: REFUSED_MAX, lingering: LINGERING_MAX }
+        Self {
+            clients,
+            calls: OUTBOUND_CONNECTIONS_MAX,
+            refused: REJECTED_CONNECTIONS_MAX,
+            lingering: LINGERING_MAX,
+        }
     }
 
     fn total(self) -> usize {
@@ -49,7 +56,7 @@ impl Shares {
 /// what really fits.
 pub(super) fn make_room(max_clients: usize) -> Shares {
     let wanted = Shares::wanted(max_clients);
-    let aside = RESERVED_FILES + inherited();
+    let aside = RESERVED_FILE_DESCRIPTORS + inherited();
     let needed = wanted.total() as u64 + aside;
     let limit = raise_limit(needed);
     if limit >= needed {
@@ -70,7 +77,7 @@ pub(super) fn make_room(max_clients: usize) -> Shares {
 /// Raises the limit on open files for a program that makes so many connections, and returns how
 /// many it can make.
 pub(super) fn make_room_for(connections: usize) -> usize {
-    let aside = RESERVED_FILES + inherited();
+    let aside = RESERVED_FILE_DESCRIPTORS + inherited();
     let limit = raise_limit(connections as u64 + aside);
     usize::try_from(limit.saturating_sub(aside)).unwrap_or(usize::MAX).min(connections)
 }

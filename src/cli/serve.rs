@@ -7,7 +7,9 @@ use crate::engine::Engine;
 use crate::model::core::Door;
 use crate::query::value_max;
 use crate::reactor::query::QueryThreads;
-use crate::reactor::{CannotListen, Clock, Cut, Ending, Reactor, Trust, Wake, ignore_signals};
+use crate::reactor::{
+    CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, ignore_signals,
+};
 use crate::server::{Room, Server, Settings};
 use clap::Args;
 use std::io;
@@ -73,7 +75,7 @@ impl Serve {
 }
 
 /// Returns how it has ended, and whether stdin and stdout could be used all the time.
-fn serve(config: &Config) -> io::Result<(Ending, bool)> {
+fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let trust = config.worker_ca.as_deref().map(read_trust).transpose()?;
     let shares = files::make_room(config.max_clients);
     let max_clients = shares.clients;
@@ -81,7 +83,7 @@ fn serve(config: &Config) -> io::Result<(Ending, bool)> {
     let processor = processor.map_err(io::Error::other)?;
     let settings = Settings { max_request: config.max_request, max_clients };
     let seed = entropy::draw();
-    let (mut clock, wake) = (Clock::start(), Wake::default());
+    let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {
         data::open(dir, config.fsync, seed, &mut clock, &wake)?
     } else {
@@ -149,39 +151,41 @@ fn warn_of_strangers(address: SocketAddr) {
 }
 
 /// Trust in the authorities of `--worker-ca`.
-fn read_trust(path: &Path) -> io::Result<Trust> {
+fn read_trust(path: &Path) -> io::Result<TrustStore> {
     let wrong =
         |kind, why: String| io::Error::new(kind, format!("--worker-ca {}: {why}", path.display()));
     let pem = std::fs::read(path)
         .map_err(|error| wrong(error.kind(), format!("cannot be read: {error}")))?;
-    Trust::with(&pem).map_err(|why| wrong(io::ErrorKind::InvalidData, why))
+    TrustStore::with(&pem).map_err(|why| wrong(io::ErrorKind::InvalidData, why))
 }
 
-fn report(ending: Ending) {
+fn report(ending: ShutdownOutcome) {
     match ending {
-        Ending::Orderly { unread: 0 } => info!("stopped: everything received was answered"),
-        Ending::Orderly { unread } => info!(
+        ShutdownOutcome::Graceful { unread: 0 } => {
+            info!("stopped: everything received was answered")
+        }
+        ShutdownOutcome::Graceful { unread } => info!(
             unread,
             "stopped: everything received was answered, and bytes that clients sent after that \
              were not read"
         ),
-        Ending::Cut(Cut { clients: 0, unsent: 0, sending: 0, calls }) => warn!(
+        ShutdownOutcome::TimedOut(TimedOut { clients: 0, unsent: 0, sending: 0, calls }) => warn!(
             calls,
             "stopped: every client was answered; workers did not answer their calls in time"
         ),
-        Ending::Cut(Cut { clients: 0, unsent: 0, sending, calls }) => warn!(
+        ShutdownOutcome::TimedOut(TimedOut { clients: 0, unsent: 0, sending, calls }) => warn!(
             sending,
             calls,
             "stopped: every client was answered; some went on sending, and may not have received \
              the end of it"
         ),
-        Ending::Cut(Cut { clients, unsent, sending, calls }) => warn!(
+        ShutdownOutcome::TimedOut(TimedOut { clients, unsent, sending, calls }) => warn!(
             clients,
             unsent_bytes = unsent,
             sending,
             calls,
             "stopped: some clients did not take their answers in time"
         ),
-        Ending::Forced => warn!("stopped at once"),
+        ShutdownOutcome::Forced => warn!("stopped at once"),
     }
 }

@@ -8,45 +8,45 @@
 //! in the store has a base record, and a place without a job has none; answers that wait are kept
 //! in the order of what they wait for.
 
-use super::queries::Queries;
+use super::queries::QueryScheduler;
 use super::record;
-use super::show;
-use super::space::{Space, growth};
+use super::reply_for;
+use super::space::{Space, live_bytes_added};
 use crate::base::histogram::Histogram;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
-    Journal, Note, Options, Origin, Progress, Recovered, Refused, Report, SYNC_BOUNDS_NS, Stamp,
-    Status, recover,
+    BatchSeq, Journal, LogStats, Options, Progress, RecordLocation, RecordRole, Recovered, Refused,
+    Report, SYNC_BOUNDS_NS, recover,
 };
 use crate::model::command::Command;
-use crate::model::core::Remark;
-use crate::model::figures::{Figures, JournalFigures};
+use crate::model::core::LogLine;
+use crate::model::figures::{JournalStats, ServerStats};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
-use crate::model::owned::{OwnedJob, OwnedProgress};
-use crate::model::reply::{Completion, Refusal, Reply};
+use crate::model::owned::{OwnedJob, OwnedJobStatus};
+use crate::model::reply::{Completion, Rejection, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{self, Work};
-use crate::store::{Change, Counts, Effects, Outcome, Store, Watched};
+use crate::model::work::{self, WorkerCommand};
+use crate::store::{Counts, DirtyRecord, Effects, Outcome, Store, Watched};
 use std::collections::VecDeque;
 
 /// The embedded engine with a journal.
 pub struct Durable {
     store: Store,
     effects: Effects,
-    queries: Queries,
+    queries: QueryScheduler,
     journal: Journal,
     /// Answers that wait for the disk.
-    waiting: VecDeque<Waiting>,
+    gated: VecDeque<GatedReply>,
     /// The one of them that is being shown.
-    showing: Option<Waiting>,
+    showing: Option<GatedReply>,
     /// Batches that are not durable yet, each with the lowest id that was put in it. Not all ids
     /// rise: those of declared queues and constraints come from above, and jobs are put once more.
-    fresh: VecDeque<(Stamp, JobId)>,
+    unsynced_puts: VecDeque<(BatchSeq, JobId)>,
     /// The batch of the last record.
-    last: Stamp,
+    last: BatchSeq,
     /// Something was written down since the last commit: there must be another one.
     uncommitted: bool,
     /// The moment of the last commit.
@@ -58,20 +58,20 @@ pub struct Durable {
 }
 
 /// An answer that waits until a batch is durable.
-struct Waiting {
-    stamp: Stamp,
+struct GatedReply {
+    stamp: BatchSeq,
     /// Since when.
     since: Mono,
     ticket: Ticket,
-    answer: Answer,
+    answer: OwnedReply,
 }
 
 /// A reply that borrows nothing.
-enum Answer {
+enum OwnedReply {
     Outcome(Outcome),
     Job(Box<OwnedJob>),
     Packets(Vec<Packet>),
-    Progress(Box<OwnedProgress>),
+    Progress(Box<OwnedJobStatus>),
     Watched(Box<Watched>),
 }
 
@@ -95,11 +95,11 @@ impl Durable {
         Self {
             store,
             effects,
-            queries: Queries::default(),
+            queries: QueryScheduler::default(),
             journal,
-            waiting: VecDeque::new(),
+            gated: VecDeque::new(),
             showing: None,
-            fresh: unsure.then_some((last, JobId(0))).into_iter().collect(),
+            unsynced_puts: unsure.then_some((last, JobId(0))).into_iter().collect(),
             last,
             uncommitted: false,
             now: Mono::default(),
@@ -111,13 +111,13 @@ impl Durable {
     #[inline(never)]
     pub(super) fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.effects.prepare();
-        if let Some(bytes) = growth(command)
-            && !self.journal.accepts(RECORD_OVERHEAD + bytes)
-            && self.keeps(command)
+        if let Some(bytes) = live_bytes_added(command)
+            && !self.journal.has_capacity(RECORD_OVERHEAD + bytes)
+            && self.is_retained(command)
         {
             let bytes = RECORD_OVERHEAD + bytes;
             self.space.note_refusal(bytes, self.journal.lacks(bytes));
-            self.effects.outcomes.push((ticket, Outcome::Refused(Refusal::DiskFull)));
+            self.effects.outcomes.push((ticket, Outcome::Refused(Rejection::DiskFull)));
             return;
         }
         self.store.apply(ticket, command, now, &mut self.effects);
@@ -127,22 +127,23 @@ impl Durable {
         let names_job = !matches!(
             command,
             Command::Put { .. }
-                | Command::Take { .. }
+                | Command::Reserve { .. }
                 | Command::Pop { .. }
-                | Command::Work(Work::TakeAny | Work::Survey { .. })
+                | Command::Work(WorkerCommand::ReserveAny | WorkerCommand::ScanQueue { .. })
         );
         self.record(names_job, now);
     }
 
     /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
-    fn keeps(&self, command: &Command<'_>) -> bool {
-        let success = |report: &work::Report<'_>| matches!(report, work::Report::Success { .. });
+    fn is_retained(&self, command: &Command<'_>) -> bool {
+        let success =
+            |report: &work::RunOutcome<'_>| matches!(report, work::RunOutcome::Success { .. });
         let id = match command {
             Command::Finish { id, .. } => id,
-            Command::Work(Work::Report { id, report, .. }) if success(report) => id,
+            Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
             _ => return true,
         };
-        self.store.terms(*id).is_some_and(|terms| terms.keep_ms > 0)
+        self.store.terms(*id).is_some_and(|terms| terms.result_retention_ms > 0)
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
@@ -151,7 +152,7 @@ impl Durable {
         self.record(false, now);
     }
 
-    pub(super) fn forget(&mut self, client: ClientId, now: Now) {
+    pub(super) fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
         self.queries.forget(client, now);
@@ -167,7 +168,7 @@ impl Durable {
         }
     }
 
-    pub(super) fn queries(&mut self) -> &mut Queries {
+    pub(super) fn queries(&mut self) -> &mut QueryScheduler {
         &mut self.queries
     }
 
@@ -192,8 +193,8 @@ impl Durable {
         self.journal.poll(now);
         self.space.look(&self.journal, now.mono);
         let durable = self.journal.durable();
-        while self.fresh.front().is_some_and(|&(stamp, _)| stamp <= durable) {
-            self.fresh.pop_front();
+        while self.unsynced_puts.front().is_some_and(|&(stamp, _)| stamp <= durable) {
+            self.unsynced_puts.pop_front();
         }
     }
 
@@ -206,11 +207,11 @@ impl Durable {
             self.uncommitted = true;
             // Before any of these batches is sealed: a job that was put and is gone already has no
             // record that would tell its id.
-            self.journal.set_mark(self.store.next_id().0);
+            self.journal.raise_high_id(self.store.next_id().0);
         }
         for &change in &self.effects.changes {
             let stamp = match change {
-                Change::Put(slot, id) => {
+                DirtyRecord::Put(slot, id) => {
                     if self.store.slot(id) != Some(slot) {
                         continue;
                     }
@@ -218,20 +219,20 @@ impl Durable {
                     let owner = Some(slot.number());
                     let stamp =
                         self.journal.append_with(owner, |out| record::write(&record, now, out));
-                    match self.fresh.back_mut() {
+                    match self.unsynced_puts.back_mut() {
                         Some((newest, lowest)) if *newest == stamp => *lowest = id.min(*lowest),
-                        _ => self.fresh.push_back((stamp, id)),
+                        _ => self.unsynced_puts.push_back((stamp, id)),
                     }
                     stamp
                 }
-                Change::State(slot, id) => {
+                DirtyRecord::State(slot, id) => {
                     if self.store.slot(id) != Some(slot) {
                         continue;
                     }
                     let record = Record::State(id, self.store.state(slot));
                     self.journal.append_with(None, |out| record::write(&record, now, out))
                 }
-                Change::Event(slot, id, number) => {
+                DirtyRecord::Event(slot, id, number) => {
                     if self.store.slot(id) != Some(slot) {
                         continue;
                     }
@@ -239,26 +240,26 @@ impl Durable {
                     let record = Record::Event(id, *version, event.clone());
                     self.journal.append_with(None, |out| record::write(&record, now, out))
                 }
-                Change::Gone(slot, id) => {
+                DirtyRecord::Gone(slot, id) => {
                     self.journal.forget(slot.number());
-                    let record = Record::Gone(id);
+                    let record = Record::Deleted(id);
                     self.journal.append_with(None, |out| record::write(&record, now, out))
                 }
             };
             self.last = stamp;
         }
         self.effects.clear_changes();
-        self.journal.part();
-        self.keep_back(if recorded || names_job { self.last } else { 0 }, now);
+        self.journal.maybe_seal();
+        self.gate_reply(if recorded || names_job { self.last } else { 0 }, now);
     }
 
     /// Takes the answers that must wait out of the outcomes.
-    fn keep_back(&mut self, own: Stamp, now: Now) {
+    fn gate_reply(&mut self, own: BatchSeq, now: Now) {
         let durable = self.journal.durable();
         let mut kept = 0;
         for number in 0..self.effects.outcomes.len() {
             let (ticket, outcome) = self.effects.outcomes[number];
-            let stamp = own.max(self.rests_on(outcome));
+            let stamp = own.max(self.depends_on_batch(outcome));
             // A look shows what is there now; it could not be shown later. And some answers say
             // nothing but that there will be another one.
             if stamp <= durable
@@ -270,25 +271,27 @@ impl Durable {
                 continue;
             }
             let answer = match outcome {
-                Outcome::Job(slot) => Answer::Job(Box::new(OwnedJob::new(&self.store.view(slot)))),
+                Outcome::Job(slot) => {
+                    OwnedReply::Job(Box::new(OwnedJob::new(&self.store.view(slot))))
+                }
                 Outcome::Packets { first, count } => {
                     let (first, count) = (first as usize, count as usize);
-                    Answer::Packets(self.effects.popped[first..first + count].to_vec())
+                    OwnedReply::Packets(self.effects.popped[first..first + count].to_vec())
                 }
                 Outcome::Watched(number) => {
-                    Answer::Watched(Box::new(self.effects.watched[number as usize].clone()))
+                    OwnedReply::Watched(Box::new(self.effects.watched[number as usize].clone()))
                 }
                 Outcome::Progress(slot) => {
-                    Answer::Progress(Box::new(OwnedProgress::new(&self.store.progress(slot))))
+                    OwnedReply::Progress(Box::new(OwnedJobStatus::new(&self.store.progress(slot))))
                 }
                 Outcome::Fetched(number) => {
-                    Answer::Progress(Box::new(self.effects.fetched[number as usize].clone()))
+                    OwnedReply::Progress(Box::new(self.effects.fetched[number as usize].clone()))
                 }
-                other => Answer::Outcome(other),
+                other => OwnedReply::Outcome(other),
             };
             // Those behind one that waits longer wait with it: a batch or two at most.
-            let stamp = self.waiting.back().map_or(stamp, |last| last.stamp.max(stamp));
-            self.waiting.push_back(Waiting { stamp, since: now.mono, ticket, answer });
+            let stamp = self.gated.back().map_or(stamp, |last| last.stamp.max(stamp));
+            self.gated.push_back(GatedReply { stamp, since: now.mono, ticket, answer });
         }
         self.effects.outcomes.truncate(kept);
     }
@@ -301,13 +304,13 @@ impl Durable {
     }
 
     /// The batch that must be durable before this can be answered, whatever its own records are.
-    fn rests_on(&self, outcome: Outcome) -> Stamp {
+    fn depends_on_batch(&self, outcome: Outcome) -> BatchSeq {
         let id = match outcome {
             Outcome::Job(slot) | Outcome::Progress(slot) => self.store.view(slot).id,
             Outcome::TooLarge(id) => id,
             _ => return 0,
         };
-        let batch = self.fresh.iter().rev().find(|&&(_, lowest)| lowest <= id);
+        let batch = self.unsynced_puts.iter().rev().find(|&&(_, lowest)| lowest <= id);
         batch.map_or(0, |&(stamp, _)| stamp)
     }
 
@@ -315,22 +318,22 @@ impl Durable {
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let durable = self.journal.durable();
         if self.journal.fault().is_none()
-            && self.waiting.front().is_some_and(|waiting| waiting.stamp <= durable)
+            && self.gated.front().is_some_and(|waiting| waiting.stamp <= durable)
         {
-            self.showing = self.waiting.pop_front();
+            self.showing = self.gated.pop_front();
             let waiting = self.showing.as_ref()?;
             self.waited_ns.note(self.now.0.saturating_sub(waiting.since.0), 1);
             let reply = match &waiting.answer {
-                Answer::Job(job) => Reply::Job(job.view()),
-                Answer::Packets(packets) => Reply::Packets(packets),
-                Answer::Progress(progress) => Reply::Progress(Box::new(progress.view())),
-                Answer::Watched(answer) => answer.reply(),
-                Answer::Outcome(outcome) => show(*outcome, &self.store, &self.effects),
+                OwnedReply::Job(job) => Reply::Job(job.view()),
+                OwnedReply::Packets(packets) => Reply::Packets(packets),
+                OwnedReply::Progress(progress) => Reply::JobStatus(Box::new(progress.view())),
+                OwnedReply::Watched(answer) => answer.reply(),
+                OwnedReply::Outcome(outcome) => reply_for(*outcome, &self.store, &self.effects),
             };
             return Some(Completion { ticket: waiting.ticket, reply });
         }
         let (ticket, outcome) = self.effects.next_outcome()?;
-        Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
+        Some(Completion { ticket, reply: reply_for(outcome, &self.store, &self.effects) })
     }
 
     /// When something is due next, in the store or at the disk.
@@ -345,18 +348,18 @@ impl Durable {
     }
 
     /// Something for the operator.
-    pub(super) fn poll_remark(&mut self) -> Option<Remark> {
+    pub(super) fn poll_remark(&mut self) -> Option<LogLine> {
         self.space.poll_remark()
     }
 
     /// What went wrong with the disk: nothing is answered any more that would have to last.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn fatal_error(&self) -> Option<String> {
         self.journal.fault().map(ToString::to_string)
     }
 
     /// Whether answers wait for the disk.
     pub(super) fn awaits_disk(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.gated.is_empty()
     }
 
     /// Begins the end: everything is written and synced.
@@ -369,15 +372,15 @@ impl Durable {
         self.journal.is_closed()
     }
 
-    pub(super) fn journal_status(&self) -> Status {
+    pub(super) fn journal_status(&self) -> LogStats {
         self.journal.status()
     }
 
-    pub(super) fn figures(&self, figures: &mut Figures) {
-        figures.store = self.store.figures();
+    pub(super) fn stats(&self, figures: &mut ServerStats) {
+        figures.store = self.store.stats();
         figures.queries = self.queries.figures();
         figures.answered_ns.add(&self.waited_ns);
-        figures.journal = Some(journal_figures(&self.journal.status()));
+        figures.journal = Some(journal_stats(&self.journal.status()));
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -400,9 +403,9 @@ impl Durable {
     }
 }
 
-fn journal_figures(status: &Status) -> JournalFigures {
+fn journal_stats(status: &LogStats) -> JournalStats {
     let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
-    JournalFigures {
+    JournalStats {
         live_bytes: status.live_bytes,
         dead_bytes: status.dead_bytes,
         free_bytes: status.free_bytes,
@@ -414,7 +417,7 @@ fn journal_figures(status: &Status) -> JournalFigures {
         written_bytes: status.written_bytes,
         moved_bytes: status.moved_bytes,
         sync_ns: status.sync_ns,
-        sync_worst_ns: status.sync_worst_ns,
+        sync_max_ns: status.sync_max_ns,
         syncs: bounds.zip(status.sync_classes).collect(),
         full: status.full,
     }
@@ -433,30 +436,30 @@ pub(super) fn restore(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Store, Recovered, Report), Refused> {
     let mut store = Store::new(seed);
-    let mut each = |bytes: &[u8], _: Origin| match record::read(bytes, now) {
-        Ok(Record::Job(job)) => Ok(Note::Base(store.restore(&job, now).number())),
+    let mut each = |bytes: &[u8], _: RecordLocation| match record::read(bytes, now) {
+        Ok(Record::Job(job)) => Ok(RecordRole::Base(store.restore(&job, now).number())),
         Ok(Record::State(id, state)) => {
             store.restore_state(id, &state, now);
-            Ok(Note::Nothing)
+            Ok(RecordRole::None)
         }
-        Ok(Record::Gone(id)) => {
-            Ok(store.erase(id).map_or(Note::Nothing, |slot| Note::Forget(slot.number())))
-        }
+        Ok(Record::Deleted(id)) => Ok(store
+            .undo_restore(id)
+            .map_or(RecordRole::None, |slot| RecordRole::Forget(slot.number()))),
         Ok(Record::Event(id, version, event)) => {
             store.restore_event(id, version, event);
-            Ok(Note::Nothing)
+            Ok(RecordRole::None)
         }
         Ok(Record::Worker(id, worker)) => {
-            Ok(Note::Base(store.restore_worker(id, &worker).number()))
+            Ok(RecordRole::Base(store.restore_worker(id, &worker).number()))
         }
-        Ok(Record::Queue(id, name)) => Ok(Note::Base(store.restore_queue(id, name).number())),
+        Ok(Record::Queue(id, name)) => Ok(RecordRole::Base(store.restore_queue(id, name).number())),
         Ok(Record::Constraint(id, constraint)) => {
-            Ok(Note::Base(store.restore_constraint(id, &constraint, now).number()))
+            Ok(RecordRole::Base(store.restore_constraint(id, &constraint, now).number()))
         }
         Err(error) => Err(error.to_string()),
     };
     let (recovered, report) = recover(files, options, &mut each, progress)?;
-    store.settle(now);
+    store.finish_restore(now);
     store.skip_ids(JobId(report.mark));
     Ok((store, recovered, report))
 }

@@ -1,11 +1,11 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
-use super::queries::Queries;
-use super::show;
+use super::queries::QueryScheduler;
+use super::reply_for;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
-use crate::model::figures::Figures;
+use crate::model::figures::ServerStats;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
 use crate::store::{Counts, Effects, Store};
@@ -15,12 +15,16 @@ use crate::store::{Counts, Effects, Store};
 pub struct Embedded {
     store: Store,
     effects: Effects,
-    queries: Queries,
+    queries: QueryScheduler,
 }
 
 impl Embedded {
     pub(super) fn new(seed: u64) -> Self {
-        Self { store: Store::new(seed), effects: Effects::default(), queries: Queries::default() }
+        Self {
+            store: Store::new(seed),
+            effects: Effects::default(),
+            queries: QueryScheduler::default(),
+        }
     }
 
     #[inline(always)]
@@ -37,7 +41,7 @@ impl Embedded {
         self.store.cancel(ticket, &mut self.effects);
     }
 
-    pub(super) fn forget(&mut self, client: ClientId, now: Now) {
+    pub(super) fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.forget(client, now, &mut self.effects);
         self.queries.forget(client, now);
@@ -59,7 +63,7 @@ impl Embedded {
         }
     }
 
-    pub(super) fn queries(&mut self) -> &mut Queries {
+    pub(super) fn queries(&mut self) -> &mut QueryScheduler {
         &mut self.queries
     }
 
@@ -77,7 +81,7 @@ impl Embedded {
     #[inline(always)]
     pub(super) fn poll_completion(&mut self) -> Option<Completion<'_>> {
         let (ticket, outcome) = self.effects.next_outcome()?;
-        Some(Completion { ticket, reply: show(outcome, &self.store, &self.effects) })
+        Some(Completion { ticket, reply: reply_for(outcome, &self.store, &self.effects) })
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -88,8 +92,8 @@ impl Embedded {
         self.store.counts()
     }
 
-    pub(super) fn figures(&self, figures: &mut Figures) {
-        figures.store = self.store.figures();
+    pub(super) fn stats(&self, figures: &mut ServerStats) {
+        figures.store = self.store.stats();
         figures.queries = self.queries.figures();
     }
 

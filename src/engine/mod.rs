@@ -23,20 +23,20 @@ mod turns;
 
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
-use crate::journal::{Options, Progress, Recovered, Refused, Report, Status};
+use crate::journal::{LogStats, Options, Progress, Recovered, Refused, Report};
 use crate::model::command::Command;
-use crate::model::core::Remark;
-use crate::model::figures::Figures;
+use crate::model::core::LogLine;
+use crate::model::figures::ServerStats;
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::Lease;
+use crate::model::job::LeaseEpoch;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{Constraint, Progress as JobProgress, Worker, WorkerId};
-use crate::query::Helper;
+use crate::model::work::{Constraint, JobStatus as JobProgress, Worker, WorkerId};
+use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
-use queries::Queries;
+use queries::QueryScheduler;
 use std::time::Duration;
 
 /// A store that was brought back, and what its journal needs to go on.
@@ -74,7 +74,7 @@ pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
 
 /// What a store has brought about, as a reply that borrows from it.
 #[inline(always)]
-fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
     match outcome {
         Outcome::Cancelled => Reply::Cancelled,
         Outcome::Done => Reply::Done,
@@ -86,26 +86,26 @@ fn show<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'
             Reply::Packets(&effects.popped[first..first + count])
         }
         Outcome::Put(id) => Reply::Put(id),
-        Outcome::Refused(refusal) => Reply::Refused(refusal),
-        Outcome::Seen(slot) => Reply::Seen(Box::new(store.sight(slot))),
+        Outcome::Refused(refusal) => Reply::Rejected(refusal),
+        Outcome::Seen(slot) => Reply::Peeked(Box::new(store.job_info(slot))),
         Outcome::TooLarge(id) => Reply::TooLarge(id),
-        _ => show_rare(outcome, store, effects),
+        _ => reply_for_cold(outcome, store, effects),
     }
 }
 
 #[cold]
-fn show_rare<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
+fn reply_for_cold<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
     match outcome {
         Outcome::Constrained { new } => Reply::Constrained { new },
         Outcome::Constraint(number) => Reply::Constraint(store.constraint(number)),
         Outcome::Fetched(number) => {
-            Reply::Progress(Box::new(effects.fetched[number as usize].view()))
+            Reply::JobStatus(Box::new(effects.fetched[number as usize].view()))
         }
-        Outcome::Gone => Reply::Gone,
+        Outcome::Gone => Reply::Deleted,
         Outcome::NoConstraint => Reply::NoConstraint,
         Outcome::NoWorker => Reply::NoWorker,
         Outcome::NotYet => Reply::NotYet,
-        Outcome::Progress(slot) => Reply::Progress(Box::new(store.progress(slot))),
+        Outcome::Progress(slot) => Reply::JobStatus(Box::new(store.progress(slot))),
         Outcome::Watched(number) => effects.watched[number as usize].reply(),
         Outcome::Worker(id) => Reply::Worker(id),
         _ => unreachable!("these are frequent"),
@@ -146,22 +146,22 @@ impl Engine {
     /// arrival, and makes the shell call [`Engine::commit`] when a turn has ended. Without, each
     /// query is answered by `Reply::BadQuery`.
     #[must_use]
-    pub fn with_queries(mut self, helper: Box<dyn Helper>, timeout: Duration) -> Self {
+    pub fn with_queries(mut self, helper: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
         self.queries().set_helper(helper, timeout);
         self
     }
 
     /// What went wrong so badly that nothing that must last can be answered any more.
     #[must_use]
-    pub fn fault(&self) -> Option<String> {
+    pub fn fatal_error(&self) -> Option<String> {
         match self {
             Self::Embedded(_) => None,
-            Self::Durable(engine) => engine.fault(),
+            Self::Durable(engine) => engine.fatal_error(),
         }
     }
 
     /// Something for the operator.
-    pub fn poll_remark(&mut self) -> Option<Remark> {
+    pub fn poll_remark(&mut self) -> Option<LogLine> {
         match self {
             Self::Embedded(_) => None,
             Self::Durable(engine) => engine.poll_remark(),
@@ -197,7 +197,7 @@ impl Engine {
 
     /// Figures of the journal, if there is one. O(segments).
     #[must_use]
-    pub fn journal_status(&self) -> Option<Status> {
+    pub fn journal_status(&self) -> Option<LogStats> {
         match self {
             Self::Embedded(_) => None,
             Self::Durable(engine) => Some(engine.journal_status()),
@@ -224,8 +224,8 @@ impl Engine {
     /// Ends a client.
     pub fn forget(&mut self, client: ClientId, now: Now) {
         match self {
-            Self::Embedded(engine) => engine.forget(client, now),
-            Self::Durable(engine) => engine.forget(client, now),
+            Self::Embedded(engine) => engine.disconnect_client(client, now),
+            Self::Durable(engine) => engine.disconnect_client(client, now),
         }
     }
 
@@ -273,10 +273,10 @@ impl Engine {
     }
 
     /// Writes what the engine has counted into `figures`. O(segments).
-    pub fn figures(&self, figures: &mut Figures) {
+    pub fn stats(&self, figures: &mut ServerStats) {
         match self {
-            Self::Embedded(engine) => engine.figures(figures),
-            Self::Durable(engine) => engine.figures(figures),
+            Self::Embedded(engine) => engine.stats(figures),
+            Self::Durable(engine) => engine.stats(figures),
         }
     }
 
@@ -288,8 +288,8 @@ impl Engine {
 
     /// Whether a worker is on the list. O(log workers).
     #[must_use]
-    pub fn is_on_list(&self, worker: WorkerId) -> bool {
-        self.store().is_on_list(worker)
+    pub fn is_registered(&self, worker: WorkerId) -> bool {
+        self.store().is_registered(worker)
     }
 
     /// The constraint of this name, as it stands: it may not be durable yet. O(log constraints).
@@ -301,15 +301,15 @@ impl Engine {
     /// How often the list of workers was changed: whoever has seen this number knows the list.
     /// O(1).
     #[must_use]
-    pub fn list_changes(&self) -> u64 {
-        self.store().list_changes()
+    pub fn registry_version(&self) -> u64 {
+        self.store().registry_version()
     }
 
     /// The jobs that a worker holds, and under which leases: what whoever serves it after a restart
     /// has to know. O(jobs).
     #[must_use]
-    pub fn held_by(&self, worker: WorkerId) -> Vec<(JobId, Lease)> {
-        self.store().held_by(worker)
+    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
+        self.store().reserved_by(worker)
     }
 
     /// How a job is going, as far as commands were carried out, durable or not. O(log n): for
@@ -326,7 +326,7 @@ impl Engine {
         self.store().is_waiting(ticket)
     }
 
-    fn queries(&mut self) -> &mut Queries {
+    fn queries(&mut self) -> &mut QueryScheduler {
         match self {
             Self::Embedded(engine) => engine.queries(),
             Self::Durable(engine) => engine.queries(),

@@ -4,43 +4,47 @@
 //! are better is told once they have been so for [`SPACE_SETTLED`]. So there are three lines in
 //! that time at most.
 
-use crate::base::limits::{JOURNAL_RESERVE, SPACE_SETTLED};
+use crate::base::limits::{JOURNAL_RESERVE_PER_JOB_BYTES, SPACE_SETTLED};
 use crate::base::time::Mono;
 use crate::journal::Journal;
-use crate::journal::disk::Fault;
+use crate::journal::disk::DiskError;
 use crate::model::command::Command;
-use crate::model::core::{Remark, Severity};
-use crate::model::watch::Watch;
-use crate::model::work::{self, Condition, Constraint, Path, Scalar, Work};
+use crate::model::core::{LogLine, Severity};
+use crate::model::watch::IndexedCommand;
+use crate::model::work::{self, Condition, Constraint, Path, Scalar, WorkerCommand};
 use std::cmp::Ordering;
 
 /// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
-pub(super) fn growth(command: &Command<'_>) -> Option<usize> {
+pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
     match command {
         Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
         Command::Finish { result: note, .. } | Command::Fail { error: note, .. } => {
             beyond_reserve(note.bytes.len())
         }
-        Command::Work(Work::Report { report, .. }) => match report {
-            work::Report::Success { result } => beyond_reserve(result.bytes.len()),
-            work::Report::Failure { error, message, .. }
-            | work::Report::Refused { error, message, .. } => {
+        Command::Work(WorkerCommand::Report { report, .. }) => match report {
+            work::RunOutcome::Success { result } => beyond_reserve(result.bytes.len()),
+            work::RunOutcome::Failure { error, message, .. }
+            | work::RunOutcome::Rejected { error, message, .. } => {
                 beyond_reserve(error.bytes.len() + message.len())
             }
         },
-        Command::Watch(watch) => match *watch {
-            Watch::Put { queue, payload, state } => Some(queue.len() + payload.len() + state.len()),
-            Watch::Declare { queue } => Some(queue.map_or(0, <[u8]>::len)),
-            Watch::Poll { state, .. } => Some(2 * state.len()),
-            Watch::Advance { old, new, .. } => Some(old.len() + new.len()),
-            Watch::Note { event, .. } => Some(event.len()),
+        Command::Indexed(watch) => match *watch {
+            IndexedCommand::Put { queue, payload, state } => {
+                Some(queue.len() + payload.len() + state.len())
+            }
+            IndexedCommand::CreateQueue { queue } => Some(queue.map_or(0, <[u8]>::len)),
+            IndexedCommand::Poll { state, .. } => Some(2 * state.len()),
+            IndexedCommand::CompareAndSetState { old, new, .. } => Some(old.len() + new.len()),
+            IndexedCommand::AppendEvent { event, .. } => Some(event.len()),
             _ => None,
         },
-        Command::Work(Work::Constrain(constraint)) => Some(constraint_bytes(constraint)),
-        Command::Work(Work::PutNamed { job, payload, .. }) => {
+        Command::Work(WorkerCommand::SetConstraint(constraint)) => {
+            Some(constraint_bytes(constraint))
+        }
+        Command::Work(WorkerCommand::PutByName { job, payload, .. }) => {
             Some(job.queue.len() + job.name.len() + payload.bytes.len())
         }
-        Command::Work(Work::Enlist(worker)) => {
+        Command::Work(WorkerCommand::Register(worker)) => {
             let names = worker.queues.into_iter().flatten().map(|name| name.len() + 5);
             Some(worker.name.len() + worker.url.len() + names.sum::<usize>())
         }
@@ -50,7 +54,7 @@ pub(super) fn growth(command: &Command<'_>) -> Option<usize> {
 
 /// What a job notes, if that is more than is in reserve for it.
 fn beyond_reserve(bytes: usize) -> Option<usize> {
-    (bytes as u64 > JOURNAL_RESERVE).then_some(bytes)
+    (bytes as u64 > JOURNAL_RESERVE_PER_JOB_BYTES).then_some(bytes)
 }
 
 /// No less than a constraint takes.
@@ -96,7 +100,7 @@ pub(super) struct Space {
     fresh: bool,
     /// How many were refused since it was told that they are.
     count: u64,
-    remark: Option<Remark>,
+    remark: Option<LogLine>,
 }
 
 impl Space {
@@ -131,7 +135,7 @@ impl Space {
 
     /// There is no more space for this reason, if any; so many bytes are lacking for what was
     /// refused last, and so many can be written to.
-    fn note(&mut self, shortage: Option<&Fault>, lacking: u64, left: u64, now: Mono) {
+    fn note(&mut self, shortage: Option<&DiskError>, lacking: u64, left: u64, now: Mono) {
         if lacking == 0 {
             self.refused = None;
         }
@@ -164,7 +168,7 @@ impl Space {
         }
     }
 
-    fn words(&self, why: &str, lacking: u64, left: u64) -> Remark {
+    fn words(&self, why: &str, lacking: u64, left: u64) -> LogLine {
         let refused = self.count;
         let (severity, text) = match (self.state, self.told) {
             (State::Refusing, _) => (
@@ -193,10 +197,10 @@ impl Space {
                 (Severity::Info, "there is space for the journal again".to_owned())
             }
         };
-        Remark { severity, text }
+        LogLine { severity, text }
     }
 
-    pub(super) fn poll_remark(&mut self) -> Option<Remark> {
+    pub(super) fn poll_remark(&mut self) -> Option<LogLine> {
         self.remark.take()
     }
 }
@@ -211,7 +215,7 @@ mod tests {
     /// how many bytes are lacking for what was refused.
     fn tell(space: &mut Space, ms: u64, full: bool, lacking: u64) -> Option<String> {
         let (operation, file) = ("make", "a.seg".to_owned());
-        let fault = Fault { operation, file, error: "no space".to_owned() };
+        let fault = DiskError { operation, file, error: "no space".to_owned() };
         if lacking > 0 {
             space.note_refusal(100, lacking);
         }

@@ -37,7 +37,7 @@ pub(super) struct Rank {
 
 /// A query that waits.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct QueuedQuery {
     query: u64,
     /// When it came here, among all that did; negative if it comes before those.
     came: i64,
@@ -48,8 +48,8 @@ struct Place {
 
 /// The queries of a client that wait, never none; the first stands in the order.
 #[derive(Debug)]
-struct Line {
-    places: VecDeque<Place>,
+struct ClientQueue {
+    places: VecDeque<QueuedQuery>,
     key: (Rank, i64),
     /// In the other order, if it is there.
     fresh: Option<Fresh>,
@@ -60,8 +60,8 @@ type Fresh = (Rank, u32, Reverse<i64>);
 
 /// The clients whose queries wait, and what clients have had. Queries are numbers to it.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    lines: BTreeMap<ClientId, Line>,
+pub(super) struct QueryTurns {
+    lines: BTreeMap<ClientId, ClientQueue>,
     order: BTreeMap<(Rank, i64), ClientId>,
     fresh: BTreeMap<Fresh, ClientId>,
     /// The logarithm of what a client has had, in units of [`LITTLE`], plus the moment of that, in
@@ -79,7 +79,7 @@ fn halvings(at: Mono) -> f64 {
     at.until(Mono(0)).as_secs_f64() / HALVED.as_secs_f64()
 }
 
-impl Turns {
+impl QueryTurns {
     /// Queries that wait.
     pub(super) fn len(&self) -> usize {
         self.waiting
@@ -93,7 +93,7 @@ impl Turns {
     /// A query over so many rows comes, behind the others of its client. O(log clients).
     pub(super) fn push(&mut self, client: ClientId, query: u64, rows: usize, now: Mono) {
         self.came += 1;
-        let place = Place { query, came: self.came, rows: Some(rows), at: now };
+        let place = QueuedQuery { query, came: self.came, rows: Some(rows), at: now };
         let mut places = self.unlist(client);
         places.push_back(place);
         self.waiting += 1;
@@ -106,7 +106,7 @@ impl Turns {
         self.came += 1;
         let came = if first { -self.came } else { self.came };
         let mut places = self.unlist(client);
-        places.push_front(Place { query, came, rows: None, at });
+        places.push_front(QueuedQuery { query, came, rows: None, at });
         self.waiting += 1;
         self.list(client, places);
     }
@@ -221,7 +221,7 @@ impl Turns {
     }
 
     /// Takes a client out of the order.
-    fn unlist(&mut self, client: ClientId) -> VecDeque<Place> {
+    fn unlist(&mut self, client: ClientId) -> VecDeque<QueuedQuery> {
         let Some(line) = self.lines.remove(&client) else { return VecDeque::new() };
         self.order.remove(&line.key);
         if let Some(fresh) = line.fresh {
@@ -231,7 +231,7 @@ impl Turns {
     }
 
     /// Puts it where it belongs.
-    fn list(&mut self, client: ClientId, places: VecDeque<Place>) {
+    fn list(&mut self, client: ClientId, places: VecDeque<QueuedQuery>) {
         let Some(first) = places.front() else { return };
         let rank = self.rank(client, first.at);
         let key = (rank, first.came);
@@ -242,7 +242,7 @@ impl Turns {
         if let Some(fresh) = fresh {
             self.fresh.insert(fresh, client);
         }
-        self.lines.insert(client, Line { places, key, fresh });
+        self.lines.insert(client, ClientQueue { places, key, fresh });
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// The next query has its turn, and its client has had so much more.
-    fn serve(turns: &mut Turns, spent: Duration) -> u64 {
+    fn serve(turns: &mut QueryTurns, spent: Duration) -> u64 {
         let (client, query) = turns.next().unwrap();
         turns.begin(client);
         turns.charge(client, spent, NOW);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     /// The same with a query that needs further turns. These have the numbers of their clients.
-    fn serve_endless(turns: &mut Turns) -> u64 {
+    fn serve_endless(turns: &mut QueryTurns) -> u64 {
         let query = serve(turns, MS * 2);
         turns.put_back(client(u32::try_from(query).unwrap()), query, false, NOW);
         query
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_few_new_clients_are_served_in_the_order_of_their_coming() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for number in [7, 3, 5] {
             turns.push(client(number), u64::from(number), 10, NOW);
         }
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_new_query_beside_endless_ones_waits_for_one_turn_however_many_they_are() {
         for count in [8, 200, 1000] {
-            let mut turns = Turns::default();
+            let mut turns = QueryTurns::default();
             for number in 0..count {
                 turns.push(client(number), u64::from(number), 50_000, NOW);
             }
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_small_query_that_comes_with_a_crowd_of_large_ones_waits_for_two_turns() {
         for place in [0, 100, 500, 999] {
-            let mut turns = Turns::default();
+            let mut turns = QueryTurns::default();
             for number in 0..1000 {
                 let rows = if number == place { 10 } else { 50_000 };
                 turns.push(client(number), u64::from(number), rows, NOW);
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn in_a_crowd_the_oldest_is_not_passed_over_by_those_that_come() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for number in 0..100 {
             turns.push(client(number), u64::from(number), 50_000, NOW);
         }
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn endless_queries_take_turns() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for number in 0..5 {
             turns.push(client(number), u64::from(number), 50_000, NOW);
         }
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_client_with_many_queries_has_no_more_turns_than_one_with_one() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for query in 0..100 {
             turns.push(client(1), query, 50_000, NOW);
         }
@@ -367,12 +367,12 @@ mod tests {
 
     #[test]
     fn what_was_had_is_forgotten_with_time() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         turns.charge(client(1), MS * 1024, NOW);
         let at = |seconds| NOW.after(Duration::from_secs(seconds));
         let sizes = [0, 1, 9, 11].map(|seconds| turns.size(client(1), at(seconds)));
         assert_eq!(sizes, [10, 9, 1, 0]);
-        let before = |turns: &Turns, seconds| {
+        let before = |turns: &QueryTurns, seconds| {
             turns.rank(client(2), at(seconds)) < turns.rank(client(1), at(seconds))
         };
         assert!(before(&turns, 0) && before(&turns, 9) && !before(&turns, 10));
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn who_sends_nothing_more_comes_last() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for number in [1, 2, 3] {
             turns.push(client(number), u64::from(number), 10, NOW);
         }
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_does_not_wait_any_more_is_gone() {
-        let mut turns = Turns::default();
+        let mut turns = QueryTurns::default();
         for query in 0..4 {
             turns.push(client(query % 2), u64::from(query), 10, NOW);
         }

@@ -6,15 +6,15 @@
 //! behind it shows that it was durable; and a torn tail that an earlier recovery has cut is no
 //! matter any more, because the next segment begins with the sequence that is expected.
 
-use super::disk::{Fault, Files};
-use super::format::{self, BadHeader, HEADER, Head, Header, Records};
-use super::reader::{FIRST, Reader, Sight, Source};
-use super::recover::{Origin, Progress, Refused, Report, Take, Torn};
-use crate::base::limits::JOURNAL_READ;
+use super::disk::{DiskError, Files};
+use super::format::{self, BadHeader, BatchHeader, HEADER, Records, SegmentHeader};
+use super::reader::{FIRST, FrameScan, Reader, SegmentSource};
+use super::recover::{Progress, RecordLocation, RecordVisitor, Refused, Report, TornTail};
+use crate::base::limits::JOURNAL_READ_BYTES;
 
 /// What is in a directory.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct SegmentList {
     /// Epochs and sizes of the segments, in order.
     pub(super) segments: Vec<(u64, u64)>,
     pub(super) spares: Vec<String>,
@@ -23,8 +23,8 @@ pub(super) struct Listing {
     pub(super) was_used: bool,
 }
 
-impl Listing {
-    pub(super) fn of(files: &mut dyn Files) -> Result<Self, Fault> {
+impl SegmentList {
+    pub(super) fn of(files: &mut dyn Files) -> Result<Self, DiskError> {
         let mut listing = Self::default();
         for entry in files.list()? {
             if let Some(epoch) = format::epoch_of(&entry.name) {
@@ -51,8 +51,8 @@ impl Listing {
 
 /// A segment that was read.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) source: Source,
+pub(super) struct SegmentPart {
+    pub(super) source: SegmentSource,
     /// Where its last good batch ends.
     pub(super) end: u64,
     /// The number of that batch; 0: there is none.
@@ -61,13 +61,13 @@ pub(super) struct Part {
 
 /// Everything that was read.
 #[derive(Debug, Default)]
-pub(super) struct Chain {
-    pub(super) parts: Vec<Part>,
+pub(super) struct ScanResult {
+    pub(super) parts: Vec<SegmentPart>,
     /// The part that has the last good batch.
     pub(super) stop: usize,
     pub(super) salt: Option<u64>,
     /// The head of the last good batch.
-    pub(super) last: Head,
+    pub(super) last: BatchHeader,
     /// What a recovery has to remove, in this order, before it goes on.
     pub(super) remove: Vec<String>,
     /// Parts from this one on are among that.
@@ -85,10 +85,10 @@ fn header(
     epoch: u64,
     size: u64,
     salt: &mut Option<u64>,
-) -> Result<Source, Refused> {
+) -> Result<SegmentSource, Refused> {
     let name = format::segment_name(epoch);
     let bytes = reader.bytes(&name, size, 0, HEADER)?;
-    let header = Header::decode(bytes).map_err(|bad| match bad {
+    let header = SegmentHeader::decode(bytes).map_err(|bad| match bad {
         BadHeader::Newer(format) => Refused::Newer { file: name.clone(), format },
         BadHeader::Damaged(what) => damaged(&name, 0, what),
     })?;
@@ -103,18 +103,18 @@ fn header(
     if *salt.get_or_insert(header.salt) != header.salt {
         return Err(damaged(&name, 0, "it comes from another directory"));
     }
-    Ok(Source { name, epoch, size, key: format::key(header.salt, epoch) })
+    Ok(SegmentSource { name, epoch, size, key: format::key(header.salt, epoch) })
 }
 
 /// The state of a walk through the segments.
 struct Walk<'w> {
     reader: Reader<'w>,
-    each: &'w mut Take<'w, ()>,
+    each: &'w mut RecordVisitor<'w, ()>,
     progress: &'w mut dyn FnMut(Progress),
-    parts: Vec<Part>,
+    parts: Vec<SegmentPart>,
     /// The number that the next batch must have; none: any.
     expected: Option<u64>,
-    last: Head,
+    last: BatchHeader,
     report: Report,
     done: Progress,
 }
@@ -134,11 +134,11 @@ impl Walk<'_> {
     fn part(&mut self, index: usize) -> Result<(), Refused> {
         let source = self.parts[index].source.clone();
         let (mut offset, mut told) = (FIRST, 0);
-        while let Sight::Frame(head) = self.reader.look(&source, offset)?
+        while let FrameScan::Frame(head) = self.reader.peek_frame(&source, offset)?
             && self.expected.is_none_or(|expected| expected == head.sequence)
         {
             let frame = self.reader.frame(&source, offset, &head)?;
-            let origin = Origin { epoch: source.epoch, offset, sequence: head.sequence };
+            let origin = RecordLocation { epoch: source.epoch, offset, sequence: head.sequence };
             for record in Records::new(frame).take(head.count as usize) {
                 (self.each)(record, origin).map_err(|what| Refused::Record {
                     file: source.name.clone(),
@@ -152,7 +152,7 @@ impl Walk<'_> {
             self.expected = Some(head.sequence + 1);
             offset += u64::from(head.length);
             (self.last, self.parts[index].last) = (head, head.sequence);
-            if offset - told >= JOURNAL_READ as u64 {
+            if offset - told >= JOURNAL_READ_BYTES as u64 {
                 told = offset;
                 let done = Progress { done: self.done.done + offset, ..self.done };
                 (self.progress)(Progress { records: self.report.records, ..done });
@@ -167,17 +167,17 @@ impl Walk<'_> {
     /// Whether the part after this one goes on where this one ends.
     fn goes_on(&mut self, index: usize) -> Result<bool, Refused> {
         let Some(next) = self.parts.get(index + 1) else { return Ok(false) };
-        let sight = self.reader.look(&next.source, FIRST)?;
-        Ok(matches!(sight, Sight::Frame(head) if Some(head.sequence) == self.expected))
+        let sight = self.reader.peek_frame(&next.source, FIRST)?;
+        Ok(matches!(sight, FrameScan::Frame(head) if Some(head.sequence) == self.expected))
     }
 
     /// Where the batch should be that comes after the last good one, in part `stop`: there, or at
     /// the beginning of the next part.
-    fn suspect(&mut self, stop: usize) -> Result<(String, u64), Refused> {
+    fn expected_next(&mut self, stop: usize) -> Result<(String, u64), Refused> {
         let part = &self.parts[stop];
         if let Some(next) = self.parts.get(stop + 1)
-            && self.reader.look(&part.source, part.end)? == Sight::End
-            && self.reader.look(&next.source, FIRST)? == Sight::Bad
+            && self.reader.peek_frame(&part.source, part.end)? == FrameScan::End
+            && self.reader.peek_frame(&next.source, FIRST)? == FrameScan::Bad
         {
             return Ok((next.source.name.clone(), FIRST));
         }
@@ -185,15 +185,15 @@ impl Walk<'_> {
     }
 
     /// What lies behind the end of part `stop`, which is the last one with a good batch.
-    fn tail(&mut self, stop: usize) -> Result<Tail, Refused> {
+    fn check_tail(&mut self, stop: usize) -> Result<Tail, Refused> {
         let mut tail = Tail::default();
         let expected = self.expected.unwrap_or(1);
         let end = self.parts[stop].end;
-        let suspect = self.suspect(stop)?;
+        let suspect = self.expected_next(stop)?;
         for index in stop..self.parts.len() {
             let source = self.parts[index].source.clone();
             let start = if index == stop { end } else { FIRST };
-            let mut clean = self.reader.look(&source, start)? == Sight::End;
+            let mut clean = self.reader.peek_frame(&source, start)? == FrameScan::End;
             let (mut offset, mut filled) = (start, start);
             while let Some((at, head)) = self.reader.search(&source, offset, &mut filled)? {
                 if head.synced >= expected {
@@ -221,12 +221,12 @@ impl Walk<'_> {
 /// Reads a directory: hands every record of the good batches to `each`.
 pub(super) fn read<'w>(
     files: &'w mut dyn Files,
-    each: &'w mut Take<'w, ()>,
+    each: &'w mut RecordVisitor<'w, ()>,
     progress: &'w mut dyn FnMut(Progress),
-) -> Result<Chain, Refused> {
-    let listing = Listing::of(files)?;
+) -> Result<ScanResult, Refused> {
+    let listing = SegmentList::of(files)?;
     let run = listing.run();
-    let mut chain = Chain { remove: listing.spares.clone(), ..Chain::default() };
+    let mut chain = ScanResult { remove: listing.spares.clone(), ..ScanResult::default() };
     chain.report.foreign.clone_from(&listing.foreign);
     let Some(&(first, _)) = listing.segments.get(run) else {
         return if listing.was_used { Err(Refused::Gone) } else { Ok(chain) };
@@ -238,7 +238,7 @@ pub(super) fn read<'w>(
     let mut parts = Vec::new();
     for &(epoch, size) in &listing.segments[run..] {
         let source = header(&mut reader, epoch, size, &mut chain.salt)?;
-        parts.push(Part { source, end: FIRST, last: 0 });
+        parts.push(SegmentPart { source, end: FIRST, last: 0 });
     }
     let of = parts.iter().map(|part| part.source.size).sum();
     let mut walk = Walk {
@@ -247,7 +247,7 @@ pub(super) fn read<'w>(
         progress,
         parts,
         expected: (first == 1).then_some(1),
-        last: Head::default(),
+        last: BatchHeader::default(),
         report: chain.report,
         done: Progress { done: 0, of, records: 0 },
     };
@@ -267,13 +267,13 @@ pub(super) fn read<'w>(
     if walk.last.oldest < first && walk.last.sequence > 0 {
         return Err(missing(first));
     }
-    let tail = walk.tail(stop)?;
+    let tail = walk.check_tail(stop)?;
     walk.report.segments = walk.parts.len() as u64;
     walk.report.mark = walk.last.mark;
     chain.kept = walk.parts.len();
     if tail.bytes > 0 {
         let part = &walk.parts[stop];
-        walk.report.torn = Some(Torn {
+        walk.report.torn = Some(TornTail {
             file: part.source.name.clone(),
             offset: part.end,
             bytes: tail.bytes,
@@ -284,7 +284,7 @@ pub(super) fn read<'w>(
         let gone = walk.parts[chain.kept..].iter().rev();
         chain.remove.extend(gone.map(|part| part.source.name.clone()));
     }
-    Ok(Chain { parts: walk.parts, stop, last: walk.last, report: walk.report, ..chain })
+    Ok(ScanResult { parts: walk.parts, stop, last: walk.last, report: walk.report, ..chain })
 }
 
 const NO_BATCH: &str = "the first batch of the oldest segment does not verify";

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Something the disk refused to do: fatal for the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct DiskError {
     /// What was tried: "write", "sync", ..
     pub operation: &'static str,
     /// The file concerned, as the operator knows it.
@@ -17,22 +17,22 @@ pub struct Fault {
     pub error: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot {} {}: {}", self.operation, self.file, self.error)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DiskError {}
 
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed {
+pub enum IoFailure {
     /// There is no space left. Nothing but a preparation may fail for this reason and be tried
     /// again.
-    Full(Fault),
+    Full(DiskError),
     /// Anything else.
-    Fault(Fault),
+    Error(DiskError),
 }
 
 /// An operation on one segment or spare.
@@ -95,7 +95,7 @@ pub enum Kind {
     /// The earliest unfinished operation on space.
     Space,
     /// The earliest unfinished [`Op::Write`], made durable by the sync of the one before it.
-    Joined,
+    Coalesced,
 }
 
 /// A finished operation.
@@ -104,7 +104,7 @@ pub struct Done {
     /// Which.
     pub kind: Kind,
     /// How it went.
-    pub result: Result<(), Failed>,
+    pub result: Result<(), IoFailure>,
     /// The buffer of a write, to be used again.
     pub buffer: Vec<u8>,
     /// If it was a sync of its own: how long that took, in nanoseconds. The journal has no clock to
@@ -114,7 +114,7 @@ pub struct Done {
 
 /// How soon a segment is needed that is being prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum PrefillTarget {
     /// So many of its bytes should be there by now. Beyond them there is all the time in the
     /// world, and whoever else uses the disk is to be spared.
     Bytes(u64),
@@ -129,7 +129,7 @@ pub trait Disk: Send {
 
     /// How soon segment `epoch` is needed, whose preparation was submitted. Said again in every
     /// pass, so it must be cheap.
-    fn hurry(&mut self, epoch: u64, need: Need);
+    fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget);
 
     /// The next operation that is finished, if there is one; never blocks.
     fn poll(&mut self) -> Option<Done>;
@@ -150,23 +150,23 @@ pub trait Files {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    fn list(&mut self) -> Result<Vec<Entry>, Fault>;
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError>;
 
     /// Reads into `out` from `offset` on; says how many bytes there were, fewer only at the end.
     ///
     /// # Errors
     /// If the file cannot be read.
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault>;
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError>;
 
     /// Removes a file, durably.
     ///
     /// # Errors
     /// If that fails.
-    fn remove(&mut self, name: &str) -> Result<(), Fault>;
+    fn remove(&mut self, name: &str) -> Result<(), DiskError>;
 
     /// Makes a new file of these bytes, durably.
     ///
     /// # Errors
     /// If there is one already, or it cannot be written.
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault>;
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError>;
 }

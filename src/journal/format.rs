@@ -72,7 +72,7 @@ pub const LOCK: &str = "lock";
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct SegmentHeader {
     pub(super) epoch: u64,
     pub(super) size: u64,
     pub(super) salt: u64,
@@ -87,7 +87,7 @@ pub(super) enum BadHeader {
 
 /// What the head of a frame says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct BatchHeader {
     /// Bytes of the whole frame.
     pub(super) length: u32,
     pub(super) sequence: u64,
@@ -135,7 +135,7 @@ pub(super) fn spare_of(name: &str) -> Option<u32> {
     (spare_name(number) == name).then_some(number)
 }
 
-impl Header {
+impl SegmentHeader {
     /// The first bytes of a segment without batches.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + ALIGN];
@@ -212,7 +212,7 @@ pub(super) fn padded(length: usize) -> usize {
 
 /// Completes a frame, which has room for its head and then the records: pads it, and writes the
 /// head. Its length in `head` is set here.
-pub(super) fn seal(frame: &mut Vec<u8>, mut head: Head, key: u32) {
+pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
     assert!(frame.len() >= FRAME_HEAD, "a frame has room for its head");
     frame.resize(padded(frame.len()), 0);
     head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");
@@ -230,7 +230,7 @@ pub(super) fn seal(frame: &mut Vec<u8>, mut head: Head, key: u32) {
 
 /// The head at the beginning of `bytes`, if it verifies; whether the frame does is another
 /// question. `room` is how many bytes the segment has from there on.
-pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
+pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<BatchHeader> {
     let bytes = bytes.get(..FRAME_HEAD)?;
     let length = u32_at(bytes, 0);
     let possible = length as usize >= FRAME_HEAD
@@ -238,7 +238,7 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
         && (length as usize).is_multiple_of(ALIGN)
         && u64::from(length) <= room
         && u32_at(bytes, 44) == head_checksum(key, bytes);
-    possible.then(|| Head {
+    possible.then(|| BatchHeader {
         length,
         sequence: u64_at(bytes, 8),
         synced: u64_at(bytes, 16),
@@ -250,7 +250,7 @@ pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<Head> {
 
 /// Whether a whole frame, whose head has verified, verifies: its checksum, and that it holds as
 /// many records as it says.
-pub(super) fn is_whole(frame: &[u8], head: &Head, key: u32) -> bool {
+pub(super) fn is_whole(frame: &[u8], head: &BatchHeader, key: u32) -> bool {
     if frame.len() != head.length as usize || u32_at(frame, 4) != checksum(key, frame) {
         return false;
     }
@@ -298,14 +298,14 @@ mod tests {
             push_record(&mut frame, |out| out.extend_from_slice(record));
         }
         let count = u32::try_from(records.len()).unwrap();
-        let head = Head { sequence: 7, synced: 5, oldest: 2, mark: 99, count, length: 0 };
+        let head = BatchHeader { sequence: 7, synced: 5, oldest: 2, mark: 99, count, length: 0 };
         seal(&mut frame, head, key);
         frame
     }
 
     #[test]
     fn the_layout_is_what_the_table_says() {
-        let header = Header { epoch: 0x0102, size: 4096, salt: 3 }.encode();
+        let header = SegmentHeader { epoch: 0x0102, size: 4096, salt: 3 }.encode();
         assert_eq!(header[..8], *b"JCJRNL\r\n");
         assert_eq!(header[8..16], [1, 0, 0, 0, 64, 0, 0, 0]);
         assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
@@ -351,23 +351,23 @@ mod tests {
 
     #[test]
     fn headers_say_what_is_wrong_with_them() {
-        let header = Header { epoch: 1, size: 4096, salt: 3 };
+        let header = SegmentHeader { epoch: 1, size: 4096, salt: 3 };
         let bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Ok(header));
+        assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
         for bit in 0..HEADER * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(Header::decode(&flipped), Err(BadHeader::Damaged(_))));
+            assert!(matches!(SegmentHeader::decode(&flipped), Err(BadHeader::Damaged(_))));
         }
         for end in 0..HEADER {
-            assert!(matches!(Header::decode(&bytes[..end]), Err(BadHeader::Damaged(_))));
+            assert!(matches!(SegmentHeader::decode(&bytes[..end]), Err(BadHeader::Damaged(_))));
         }
         let mut newer = bytes;
         newer[8] = 2;
         newer[45] = 1;
         let sum = crc32c::crc32c(&newer[..HEADER - 4]);
         newer[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Header::decode(&newer), Err(BadHeader::Newer(2)));
+        assert_eq!(SegmentHeader::decode(&newer), Err(BadHeader::Newer(2)));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::format::{Head, key, push_record, seal};
+    use crate::journal::format::{BatchHeader, key, push_record, seal};
 
     #[test]
     fn a_frame_tells_its_key_and_the_key_its_epoch() {
@@ -83,7 +83,8 @@ mod tests {
         {
             let mut frame = vec![0; FRAME_HEAD];
             push_record(&mut frame, |out| out.extend_from_slice(b"a record"));
-            let head = Head { sequence: 77, synced: 5, oldest: 1, mark: 3, count: 1, length: 0 };
+            let head =
+                BatchHeader { sequence: 77, synced: 5, oldest: 1, mark: 3, count: 1, length: 0 };
             seal(&mut frame, head, key(salt, epoch));
             let found = key_of(frame.first_chunk().unwrap());
             assert_eq!(found, key(salt, epoch));

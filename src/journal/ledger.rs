@@ -57,7 +57,7 @@ const NOWHERE: Place = Place { bytes: 0, epoch: 0, prev: NONE, next: NONE };
 const OPEN: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct LiveIndex {
     places: PagedVec<Place>,
     /// From the oldest to the last prepared one.
     pub(super) segments: VecDeque<Segment>,
@@ -77,7 +77,7 @@ impl Segment {
     }
 }
 
-impl Ledger {
+impl LiveIndex {
     /// The epoch behind the last segment.
     pub(super) fn end_epoch(&self) -> u64 {
         self.first_epoch + self.segments.len() as u64
@@ -97,12 +97,12 @@ impl Ledger {
 
     /// The half of an epoch that places keep. Halves are told apart by their distance from the
     /// first segment's, so one of them can be spared for [`OPEN`].
-    fn half(epoch: u64) -> u32 {
+    fn epoch_low_bits(epoch: u64) -> u32 {
         u32::try_from(epoch % u64::from(OPEN)).expect("the remainder is below OPEN")
     }
 
     fn index(&self, half: u32) -> usize {
-        let first = Self::half(self.first_epoch);
+        let first = Self::epoch_low_bits(self.first_epoch);
         let modulus = u64::from(OPEN);
         let ahead = (u64::from(half) + modulus - u64::from(first)) % modulus;
         usize::try_from(ahead).expect("segments fit into memory")
@@ -158,9 +158,12 @@ impl Ledger {
     }
 
     /// Segment `epoch` has a base record of `owner`, which is its latest. O(1), as above.
-    pub(super) fn adopt(&mut self, epoch: u64, owner: u32, bytes: u32) {
-        assert!(self.index(Self::half(epoch)) < self.segments.len(), "the segment is there");
-        self.put(Self::half(epoch), owner, bytes);
+    pub(super) fn insert_recovered(&mut self, epoch: u64, owner: u32, bytes: u32) {
+        assert!(
+            self.index(Self::epoch_low_bits(epoch)) < self.segments.len(),
+            "the segment is there"
+        );
+        self.put(Self::epoch_low_bits(epoch), owner, bytes);
     }
 
     fn put(&mut self, half: u32, owner: u32, bytes: u32) {
@@ -190,7 +193,7 @@ impl Ledger {
         if open.count == 0 {
             return;
         }
-        let half = Self::half(epoch);
+        let half = Self::epoch_low_bits(epoch);
         let index = self.at(epoch);
         let list = &mut self.segments[index].live;
         let prev = std::mem::replace(&mut list.last, open.last);
@@ -232,10 +235,9 @@ impl Ledger {
 
     /// Asserts what always holds. O(owners + segments).
     pub(super) fn check_invariants(&self) {
-        let lists =
-            self.segments.iter().enumerate().map(|(index, segment)| {
-                (Self::half(self.first_epoch + index as u64), segment.live)
-            });
+        let lists = self.segments.iter().enumerate().map(|(index, segment)| {
+            (Self::epoch_low_bits(self.first_epoch + index as u64), segment.live)
+        });
         let (mut owners, mut live_bytes) = (0, 0);
         for (half, list) in lists.chain([(OPEN, self.open)]) {
             let (mut count, mut bytes, mut prev, mut owner) = (0, 0, NONE, list.first);
@@ -263,7 +265,8 @@ mod tests {
     #[test]
     fn the_ledger_is_a_list_of_lists() {
         let mut rng = Rng::new(3);
-        let mut ledger = Ledger { first_epoch: u64::from(u32::MAX) * 5 - 4, ..Ledger::default() };
+        let mut ledger =
+            LiveIndex { first_epoch: u64::from(u32::MAX) * 5 - 4, ..LiveIndex::default() };
         let mut lists: VecDeque<Vec<(u32, u32)>> = VecDeque::new();
         let mut open: Vec<(u32, u32)> = Vec::new();
         for _ in 0..20_000 {

@@ -23,16 +23,19 @@ mod salvage;
 mod survey;
 
 pub use format::{LOCK, is_segment, segment_name, spare_name};
-pub use machine::{Journal, SYNC_BOUNDS_NS, Status};
-pub use recover::{Note, Origin, Progress, Recovered, Refused, Report, Take, Torn, read, recover};
-pub use salvage::{Doubtful, Salvaged, Skipped, salvage};
+pub use machine::{Journal, LogStats, SYNC_BOUNDS_NS};
+pub use recover::{
+    Progress, RecordLocation, RecordRole, RecordVisitor, Recovered, Refused, Report, TornTail,
+    read, recover,
+};
+pub use salvage::{Doubtful, SalvageReport, SkippedRange, salvage};
 
-use crate::base::limits::{JOURNAL_SEGMENT, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
+use crate::base::limits::{JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
 use std::time::Duration;
 
 /// The number of a batch. A record is acknowledged once [`Journal::durable`] has reached the stamp
 /// that its append gave.
-pub type Stamp = u64;
+pub type BatchSeq = u64;
 
 /// When a batch counts as acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,7 @@ pub struct Options {
 /// that what compaction needs at all times, two and a half segments, is a small part of that.
 #[must_use]
 pub fn segment_bytes_for(space: u64) -> u64 {
-    let part = (space / JOURNAL_SPACE_PARTS).clamp(JOURNAL_SEGMENT_LEAST, JOURNAL_SEGMENT);
+    let part = (space / JOURNAL_SPACE_PARTS).clamp(JOURNAL_SEGMENT_LEAST, JOURNAL_SEGMENT_BYTES);
     // The largest power of two in it: a little more or less space changes nothing.
     1 << part.ilog2()
 }

@@ -1,14 +1,14 @@
 //! Reading segments: piece by piece, frame by frame, and looking for frames where none should be.
 
-use super::disk::{Fault, Files};
-use super::format::{self, ALIGN, FRAME_HEAD, HEADER, Head};
-use crate::base::limits::JOURNAL_READ;
+use super::disk::{DiskError, Files};
+use super::format::{self, ALIGN, BatchHeader, FRAME_HEAD, HEADER};
+use crate::base::limits::JOURNAL_READ_BYTES;
 
 /// What stands at some place of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum FrameScan {
     /// A frame that verifies.
-    Frame(Head),
+    Frame(BatchHeader),
     /// Zeros, or the end of the segment.
     End,
     /// Something else.
@@ -17,7 +17,7 @@ pub(super) enum Sight {
 
 /// A segment that is read.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct SegmentSource {
     pub(super) name: String,
     pub(super) epoch: u64,
     pub(super) size: u64,
@@ -47,7 +47,7 @@ impl<'f> Reader<'f> {
         size: u64,
         offset: u64,
         want: usize,
-    ) -> Result<&[u8], Fault> {
+    ) -> Result<&[u8], DiskError> {
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let want = want.min(left);
         if self.name != name {
@@ -63,7 +63,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Reads the piece that begins at `offset`: `want` bytes at least, if there are as many.
-    fn fill(&mut self, offset: u64, want: usize, left: usize) -> Result<(), Fault> {
+    fn fill(&mut self, offset: u64, want: usize, left: usize) -> Result<(), DiskError> {
         let end = self.start + self.length as u64;
         let kept = if (self.start..=end).contains(&offset) {
             let at = usize::try_from(offset - self.start).expect("within the piece");
@@ -73,7 +73,7 @@ impl<'f> Reader<'f> {
             0
         };
         (self.start, self.length) = (offset, kept);
-        let target = want.max(JOURNAL_READ.min(left));
+        let target = want.max(JOURNAL_READ_BYTES.min(left));
         if self.piece.len() < target {
             let mut larger = vec![0; target];
             larger[..kept].copy_from_slice(&self.piece[..kept]);
@@ -90,27 +90,33 @@ impl<'f> Reader<'f> {
     }
 
     /// What stands at `offset`.
-    pub(super) fn look(&mut self, source: &Source, offset: u64) -> Result<Sight, Fault> {
-        let Source { name, size, key, .. } = source;
+    pub(super) fn peek_frame(
+        &mut self,
+        source: &SegmentSource,
+        offset: u64,
+    ) -> Result<FrameScan, DiskError> {
+        let SegmentSource { name, size, key, .. } = source;
         let bytes = self.bytes(name, *size, offset, FRAME_HEAD)?;
         if bytes.iter().take(ALIGN).all(|&byte| byte == 0) {
-            return Ok(Sight::End);
+            return Ok(FrameScan::End);
         }
-        let Some(head) = format::head(bytes, size - offset, *key) else { return Ok(Sight::Bad) };
+        let Some(head) = format::head(bytes, size - offset, *key) else {
+            return Ok(FrameScan::Bad);
+        };
         let frame = self.frame(source, offset, &head)?;
         let whole = format::is_whole(frame, &head, *key)
             && head.synced < head.sequence
             && head.oldest <= source.epoch;
-        Ok(if whole { Sight::Frame(head) } else { Sight::Bad })
+        Ok(if whole { FrameScan::Frame(head) } else { FrameScan::Bad })
     }
 
     /// The frame at `offset`, whose head was seen there.
     pub(super) fn frame(
         &mut self,
-        source: &Source,
+        source: &SegmentSource,
         offset: u64,
-        head: &Head,
-    ) -> Result<&[u8], Fault> {
+        head: &BatchHeader,
+    ) -> Result<&[u8], DiskError> {
         self.bytes(&source.name, source.size, offset, head.length as usize)
     }
 
@@ -119,10 +125,10 @@ impl<'f> Reader<'f> {
     /// likely to have a head that verifies.
     pub(super) fn search(
         &mut self,
-        source: &Source,
+        source: &SegmentSource,
         mut offset: u64,
         filled: &mut u64,
-    ) -> Result<Option<(u64, Head)>, Fault> {
+    ) -> Result<Option<(u64, BatchHeader)>, DiskError> {
         while offset + FRAME_HEAD as u64 <= source.size {
             self.bytes(&source.name, source.size, offset, FRAME_HEAD)?;
             let start = usize::try_from(offset - self.start).expect("within the piece");
@@ -145,7 +151,7 @@ impl<'f> Reader<'f> {
             }
             offset += at as u64;
             if found {
-                if let Sight::Frame(head) = self.look(source, offset)? {
+                if let FrameScan::Frame(head) = self.peek_frame(source, offset)? {
                     *filled = (*filled).max(offset + u64::from(head.length));
                     return Ok(Some((offset, head)));
                 }

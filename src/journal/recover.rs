@@ -1,18 +1,18 @@
 //! Recovery: from a directory to a journal that goes on.
 
-use super::chain::{self, Chain};
-use super::disk::{Disk, Fault, Files};
+use super::chain::{self, ScanResult};
+use super::disk::{Disk, DiskError, Files};
 use super::format::RECORD_HEAD;
-use super::ledger::{Ledger, Segment};
-use super::machine::{Journal, Start};
+use super::ledger::{LiveIndex, Segment};
+use super::machine::{Journal, RecoveredState};
 use super::{Options, format};
-use crate::base::limits::JOURNAL_SEGMENT_MIN;
+use crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES;
 use crate::base::time::Now;
 use std::fmt;
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct RecordLocation {
     /// The segment.
     pub epoch: u64,
     /// Where its batch begins in the segment.
@@ -23,13 +23,13 @@ pub struct Origin {
 
 /// What the owner of the records makes of one: as if it had just been appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
+pub enum RecordRole {
     /// It is the base record of this owner now; its former one is dead.
     Base(u32),
     /// The base record of this owner is dead.
     Forget(u32),
     /// Neither.
-    Nothing,
+    None,
 }
 
 /// How far recovery has come.
@@ -45,7 +45,7 @@ pub struct Progress {
 
 /// A tail that was not written to its end, or not durable: cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornTail {
     /// The file.
     pub file: String,
     /// Where the cut is.
@@ -70,7 +70,7 @@ pub struct Report {
     /// The owner's number in the last batch.
     pub mark: u64,
     /// The torn tail, if there was one.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornTail>,
     /// Files that are none of the journal's.
     pub foreign: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The disk failed.
-    Fault(Fault),
+    Fault(DiskError),
     /// What was durable is damaged.
     Damaged {
         /// The file.
@@ -143,14 +143,14 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
+impl From<DiskError> for Refused {
+    fn from(fault: DiskError) -> Self {
         Self::Fault(fault)
     }
 }
 
 /// What recovery leaves for the journal to go on with.
-pub struct Recovered(Start);
+pub struct Recovered(RecoveredState);
 
 impl Recovered {
     /// The journal goes on behind what was recovered, on the disk whose files were read.
@@ -161,9 +161,9 @@ impl Recovered {
 }
 
 /// The ledger as the records tell it, before the sizes of the segments are known.
-fn note(ledger: &mut Ledger, origin: Origin, bytes: usize, note: Note) {
+fn note(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: RecordRole) {
     match note {
-        Note::Base(owner) => {
+        RecordRole::Base(owner) => {
             let bytes = u32::try_from(bytes + RECORD_HEAD).expect("it was read from 32 bits");
             if ledger.segments.is_empty() {
                 ledger.first_epoch = origin.epoch;
@@ -171,17 +171,17 @@ fn note(ledger: &mut Ledger, origin: Origin, bytes: usize, note: Note) {
             while ledger.end_epoch() <= origin.epoch {
                 ledger.segments.push_back(Segment::new(0, 0));
             }
-            ledger.adopt(origin.epoch, owner, bytes);
+            ledger.insert_recovered(origin.epoch, owner, bytes);
         }
-        Note::Forget(owner) => {
+        RecordRole::Forget(owner) => {
             ledger.forget(owner);
         }
-        Note::Nothing => {}
+        RecordRole::None => {}
     }
 }
 
 /// Completes the ledger, and says what else a journal has to know.
-fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
+fn start(mut ledger: LiveIndex, chain: &ScanResult, options: Options) -> RecoveredState {
     let kept = &chain.parts[..chain.kept];
     let first = kept.first().map_or(1, |part| part.source.epoch);
     if ledger.segments.is_empty() {
@@ -209,7 +209,7 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
     // What is behind a cut stays there: the next segment goes on.
     let head = if kept.is_empty() { 0 } else { chain.stop as u64 + u64::from(torn) };
     let unsynced = kept.iter().filter(|part| part.last > chain.last.synced);
-    Start {
+    RecoveredState {
         salt: chain.salt.unwrap_or(options.salt),
         head: first + head,
         last: chain.last,
@@ -221,7 +221,7 @@ fn start(mut ledger: Ledger, chain: &Chain, options: Options) -> Start {
 }
 
 /// What takes the records, and says what it makes of each, or why it can make nothing of it.
-pub type Take<'a, T> = dyn FnMut(&[u8], Origin) -> Result<T, String> + 'a;
+pub type RecordVisitor<'a, T> = dyn FnMut(&[u8], RecordLocation) -> Result<T, String> + 'a;
 
 /// Reads all records in their order, and makes the directory fit to go on with: a torn tail is cut.
 /// O(bytes); no allocation per record.
@@ -231,11 +231,11 @@ pub type Take<'a, T> = dyn FnMut(&[u8], Origin) -> Result<T, String> + 'a;
 pub fn recover(
     files: &mut dyn Files,
     options: &Options,
-    each: &mut Take<'_, Note>,
+    each: &mut RecordVisitor<'_, RecordRole>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Recovered, Report), Refused> {
-    let mut ledger = Ledger::default();
-    let mut take = |record: &[u8], origin: Origin| {
+    let mut ledger = LiveIndex::default();
+    let mut take = |record: &[u8], origin: RecordLocation| {
         note(&mut ledger, origin, record.len(), each(record, origin)?);
         Ok(())
     };
@@ -243,7 +243,7 @@ pub fn recover(
     for name in &chain.remove {
         files.remove(name)?;
     }
-    let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN);
+    let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN_BYTES);
     let segment_bytes = segment_bytes.next_multiple_of(format::ALIGN as u64);
     let start = start(ledger, &chain, Options { segment_bytes, ..options.clone() });
     Ok((Recovered(start), chain.report))
@@ -255,7 +255,7 @@ pub fn recover(
 /// See [`Refused`].
 pub fn read(
     files: &mut dyn Files,
-    each: &mut Take<'_, ()>,
+    each: &mut RecordVisitor<'_, ()>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Refused> {
     Ok(chain::read(files, each, progress)?.report)

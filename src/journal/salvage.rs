@@ -9,9 +9,9 @@
 //!   and no file is that segment any more. That is what stands behind the last batch of a segment
 //!   that was recycled, and in spares.
 
-use super::chain::Listing;
-use super::disk::{Fault, Files};
-use super::format::{self, ALIGN, HEADER, Head, Header};
+use super::chain::SegmentList;
+use super::disk::{DiskError, Files};
+use super::format::{self, ALIGN, BatchHeader, HEADER, SegmentHeader};
 use super::reader::{FIRST, Reader};
 use super::recover::Refused;
 use super::survey::{Place, Rest, Run, Says, Survey, Tolerant};
@@ -22,7 +22,7 @@ const MISSING_NAMED: usize = 1_000;
 
 /// A stretch that was not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRange {
     /// The file.
     pub file: String,
     /// Where the stretch begins.
@@ -44,7 +44,7 @@ pub struct Doubtful {
 
 /// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageReport {
     /// Batches copied.
     pub batches: u64,
     /// Records in them.
@@ -54,7 +54,7 @@ pub struct Salvaged {
     /// Segments that are not there.
     pub missing: Vec<String>,
     /// Stretches that do not verify, or cannot be read.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedRange>,
     /// What else is not as it should be.
     pub doubtful: Vec<Doubtful>,
     /// Batches that verify and are not in force any more: they were left out.
@@ -73,7 +73,7 @@ struct Writer<'f> {
 }
 
 impl Writer<'_> {
-    fn push(&mut self, frame: &[u8], head: &Head) -> Result<(), Fault> {
+    fn push(&mut self, frame: &[u8], head: &BatchHeader) -> Result<(), DiskError> {
         let room = (frame.len() + ALIGN) as u64;
         if self.bytes.len() as u64 + room > self.segment_bytes {
             self.flush()?;
@@ -84,19 +84,21 @@ impl Writer<'_> {
         self.sequence += 1;
         let mut frame = frame.to_vec();
         let (sequence, mark, count) = (self.sequence, self.mark, head.count);
-        let head = Head { length: 0, sequence, synced: sequence - 1, oldest: 1, mark, count };
+        let head =
+            BatchHeader { length: 0, sequence, synced: sequence - 1, oldest: 1, mark, count };
         format::seal(&mut frame, head, format::key(self.salt, self.epoch));
         self.bytes.append(&mut frame);
         Ok(())
     }
 
     /// Writes the segment that was filled, if there is one.
-    fn flush(&mut self) -> Result<(), Fault> {
+    fn flush(&mut self) -> Result<(), DiskError> {
         if self.bytes.is_empty() {
             return Ok(());
         }
         self.bytes.resize(self.bytes.len() + ALIGN, 0);
-        let header = Header { epoch: self.epoch, size: self.bytes.len() as u64, salt: self.salt };
+        let header =
+            SegmentHeader { epoch: self.epoch, size: self.bytes.len() as u64, salt: self.salt };
         self.bytes[..HEADER].copy_from_slice(&header.encode()[..HEADER]);
         self.files.create(&format::segment_name(self.epoch), &self.bytes)?;
         self.epoch += 1;
@@ -163,7 +165,7 @@ fn plan(survey: &Survey) -> Plan {
 }
 
 /// What is to be said of the files.
-fn report(survey: &Survey, plan: &Plan, salvaged: &mut Salvaged) {
+fn report(survey: &Survey, plan: &Plan, salvaged: &mut SalvageReport) {
     for (number, place) in survey.places.iter().enumerate() {
         let runs = || survey.runs.iter().filter(|run| run.place == number);
         let epochs: BTreeSet<u64> =
@@ -203,7 +205,7 @@ fn report(survey: &Survey, plan: &Plan, salvaged: &mut Salvaged) {
 }
 
 /// What is to be said of bytes between batches: nothing if they stand where nothing counts.
-fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<Skipped> {
+fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<SkippedRange> {
     let place = &survey.places[rest.place];
     let at = survey.runs.partition_point(|run| (run.place, run.offset) < (rest.place, rest.offset));
     let counts = |run: &&Run| run.place == rest.place && run.epoch >= plan.start;
@@ -224,7 +226,7 @@ fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<Skipped> {
     let end = behind.map_or(rest.filled, |run| run.offset);
     // The header is told of by itself.
     let offset = rest.offset.max(FIRST);
-    (offset < end).then(|| Skipped {
+    (offset < end).then(|| SkippedRange {
         file: place.name.clone(),
         offset,
         bytes: end - offset,
@@ -243,9 +245,9 @@ pub fn salvage(
     from: &mut dyn Files,
     to: &mut dyn Files,
     segment_bytes: u64,
-) -> Result<Salvaged, Refused> {
-    if let Some(&(epoch, _)) = Listing::of(to)?.segments.first() {
-        return Err(Refused::Fault(Fault {
+) -> Result<SalvageReport, Refused> {
+    if let Some(&(epoch, _)) = SegmentList::of(to)?.segments.first() {
+        return Err(Refused::Fault(DiskError {
             operation: "salvage to a directory with",
             file: format::segment_name(epoch),
             error: "choose an empty directory".to_owned(),
@@ -254,7 +256,7 @@ pub fn salvage(
     let entries = from.list()?;
     let mut from = Tolerant::new(from);
     let mut reader = Reader::new(&mut from);
-    let mut salvaged = Salvaged::default();
+    let mut salvaged = SalvageReport::default();
     if let Some(survey) = Survey::of(&mut reader, entries)? {
         let plan = plan(&survey);
         report(&survey, &plan, &mut salvaged);
@@ -268,7 +270,7 @@ pub fn salvage(
     }
     for (file, offset, bytes) in from.unreadable {
         let what = "the disk cannot read it".to_owned();
-        salvaged.skipped.push(Skipped { file, offset, bytes, what });
+        salvaged.skipped.push(SkippedRange { file, offset, bytes, what });
     }
     Ok(salvaged)
 }
@@ -279,7 +281,7 @@ fn copy_all(
     survey: &Survey,
     plan: &Plan,
     writer: &mut Writer<'_>,
-    salvaged: &mut Salvaged,
+    salvaged: &mut SalvageReport,
 ) -> Result<(), Refused> {
     let mut parts = plan.parts.iter().peekable();
     let Some(&&(first, _)) = parts.peek() else { return Ok(()) };
@@ -311,7 +313,7 @@ fn copy(
     part: &Part,
     done: u64,
     writer: &mut Writer<'_>,
-    salvaged: &mut Salvaged,
+    salvaged: &mut SalvageReport,
 ) -> Result<(), Refused> {
     let run = &survey.runs[part.run];
     let place = &survey.places[run.place];
@@ -336,7 +338,7 @@ fn copy(
 
 /// What was read before reads otherwise now.
 fn changed(name: &str) -> Refused {
-    Refused::Fault(Fault {
+    Refused::Fault(DiskError {
         operation: "read",
         file: name.to_owned(),
         error: "it has changed meanwhile: copy the directory to another disk, and try again there"

@@ -5,9 +5,11 @@
 //! it, with up to two wrong bits put right; where no header is left the frames do: the key of most
 //! of them that is in force (the highest numbers) in a file whose name tells the epoch.
 
-use super::chain::Listing;
-use super::disk::{Entry, Fault, Files};
-use super::format::{self, ALIGN, BadHeader, FRAME_HEAD, HEADER, Head, Header, NUMBER_END};
+use super::chain::SegmentList;
+use super::disk::{DiskError, Entry, Files};
+use super::format::{
+    self, ALIGN, BadHeader, BatchHeader, FRAME_HEAD, HEADER, NUMBER_END, SegmentHeader,
+};
 use super::keys::{Family, key_of};
 use super::reader::{FIRST, Reader};
 use super::recover::Refused;
@@ -30,9 +32,9 @@ const KEYS_COUNTED: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     /// This.
-    Header(Header),
+    Header(SegmentHeader),
     /// This, if a bit or two are put right.
-    Mended(Header),
+    Mended(SegmentHeader),
     /// That it is of another directory.
     Foreign,
     /// Nothing.
@@ -40,7 +42,7 @@ pub(super) enum Says {
 }
 
 impl Says {
-    pub(super) fn header(self) -> Option<Header> {
+    pub(super) fn header(self) -> Option<SegmentHeader> {
         match self {
             Self::Header(header) | Self::Mended(header) => Some(header),
             Self::Foreign | Self::Nothing => None,
@@ -108,7 +110,7 @@ pub(super) struct Survey {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     offset: u64,
-    head: Head,
+    head: BatchHeader,
     key: u32,
 }
 
@@ -126,7 +128,7 @@ fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Re
             Err(_) if named.is_none() && !is_spare => continue,
             bytes => bytes?,
         };
-        let says = match Header::decode(bytes) {
+        let says = match SegmentHeader::decode(bytes) {
             Ok(header) => Says::Header(header),
             Err(BadHeader::Newer(format)) if named.is_some() => {
                 return Err(Refused::Newer { file: name, format });
@@ -142,7 +144,7 @@ fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Re
 }
 
 /// A header that differs from these bytes in one bit, or else in two.
-fn mend(bytes: &[u8]) -> Option<Header> {
+fn mend(bytes: &[u8]) -> Option<SegmentHeader> {
     let bits = HEADER * 8;
     let mut bytes: [u8; HEADER] = *bytes.first_chunk()?;
     let one = (0..bits).find_map(|bit| decode_flipped(&mut bytes, bit));
@@ -161,9 +163,9 @@ fn flip(bytes: &mut [u8; HEADER], bit: usize) {
 }
 
 /// The header that it is if this bit is another one.
-fn decode_flipped(bytes: &mut [u8; HEADER], bit: usize) -> Option<Header> {
+fn decode_flipped(bytes: &mut [u8; HEADER], bit: usize) -> Option<SegmentHeader> {
     flip(bytes, bit);
-    let header = Header::decode(bytes).ok();
+    let header = SegmentHeader::decode(bytes).ok();
     flip(bytes, bit);
     header
 }
@@ -190,7 +192,7 @@ impl Keys<'_> {
 }
 
 /// The head at the beginning of `bytes`, if there is a key for which it may be one; and that key.
-fn likely_head(bytes: &[u8], room: u64) -> Option<(Head, u32)> {
+fn likely_head(bytes: &[u8], room: u64) -> Option<(BatchHeader, u32)> {
     let bytes: &[u8; FRAME_HEAD] = bytes.first_chunk()?;
     let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     if (length as usize) < FRAME_HEAD || u64::from(length) > room {
@@ -226,11 +228,11 @@ impl<'f> Tolerant<'f> {
 }
 
 impl Files for Tolerant<'_> {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         self.files.list()
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let whole = self.files.read(name, offset, out);
         let is_ours = format::epoch_of(name).is_some() || format::spare_of(name).is_some();
         // A directory, for one, cannot be read from its beginning on.
@@ -246,11 +248,11 @@ impl Files for Tolerant<'_> {
         })
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.files.remove(name)
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.files.create(name, bytes)
     }
 }
@@ -273,7 +275,7 @@ impl<'s, 'f> Search<'s, 'f> {
     fn seek<T>(
         &mut self,
         mut look: impl FnMut(&[u8], u64) -> Option<T>,
-    ) -> Result<Option<(u64, T)>, Fault> {
+    ) -> Result<Option<(u64, T)>, DiskError> {
         let size = self.place.size;
         while self.offset + FRAME_HEAD as u64 <= size {
             let piece = self.reader.bytes(&self.place.name, size, self.offset, PIECE)?;
@@ -299,7 +301,7 @@ impl<'s, 'f> Search<'s, 'f> {
 
     /// The next frame that counts; the search goes on behind it. O(bytes), as what is no frame
     /// does not have such a key.
-    fn next(&mut self, keys: &Keys<'_>) -> Result<Option<Frame>, Fault> {
+    fn next(&mut self, keys: &Keys<'_>) -> Result<Option<Frame>, DiskError> {
         let look = |bytes: &[u8], room| {
             likely_head(bytes, room).filter(|(head, key)| keys.take(*key, head.oldest))
         };
@@ -337,7 +339,7 @@ struct Evidence {
 
 /// The key of the frames with the highest numbers in a file, as of the segment that its name tells,
 /// or else the youngest that its frames need. O(bytes) for each key that is tried.
-fn evidence(reader: &mut Reader<'_>, place: &Place) -> Result<Option<Evidence>, Fault> {
+fn evidence(reader: &mut Reader<'_>, place: &Place) -> Result<Option<Evidence>, DiskError> {
     let mut counts: HashMap<u32, u64> = HashMap::new();
     let mut search = Search::new(reader, place);
     while let Some((_, key)) = search.seek(|bytes, room| Some(likely_head(bytes, room)?.1))? {
@@ -366,7 +368,7 @@ fn evidence(reader: &mut Reader<'_>, place: &Place) -> Result<Option<Evidence>, 
 }
 
 /// The directory that most of the frames are of, where no header is left.
-fn by_frames(reader: &mut Reader<'_>, places: &[Place]) -> Result<Option<Family>, Fault> {
+fn by_frames(reader: &mut Reader<'_>, places: &[Place]) -> Result<Option<Family>, DiskError> {
     let mut all = Vec::new();
     for place in places {
         all.extend(evidence(reader, place)?);
@@ -414,7 +416,7 @@ impl Survey {
         number: usize,
         family: &Family,
         last: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DiskError> {
         let place = &self.places[number];
         let mut search = Search::new(reader, place);
         if place.says != Says::Nothing {
@@ -461,7 +463,7 @@ impl Survey {
             named.filter_map(|place| Some((place.epoch()?, place.size))).collect();
         segments.sort_unstable();
         segments.dedup_by_key(|segment| segment.0);
-        let listing = Listing { segments, ..Listing::default() };
+        let listing = SegmentList { segments, ..SegmentList::default() };
         listing.segments.get(listing.run()).map_or(NUMBER_END, |&(epoch, _)| epoch)
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
-use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
-use crate::model::watch::Watch;
-use crate::model::work::Work;
+use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
+use crate::model::watch::IndexedCommand;
+use crate::model::work::WorkerCommand;
 
 /// One request, in the words of the store. Every command gets exactly one completion.
 ///
@@ -18,17 +18,17 @@ pub enum Command<'a> {
         /// The queue's name; the queue comes into being if need be.
         queue: &'a [u8],
         /// How urgent the job is.
-        urgency: Urgency<'a>,
+        priority: Priority<'a>,
         /// Its place among the equally urgent.
-        turn: Turn,
+        turn: TieBreak,
         /// What it carries.
         payload: Payload<'a>,
         /// What few jobs ask for.
-        terms: Option<&'a Terms>,
+        terms: Option<&'a JobOptions>,
     },
     /// Hand the most urgent ready job of these queues to the client, who then holds it. Answered by
     /// `Reply::Job`, or by `Reply::NoJob` when there is none, at the end of the wait.
-    Take {
+    Reserve {
         /// The queues' names; one named twice counts once. Among jobs of the same urgency the
         /// oldest goes first.
         queues: Strings<'a>,
@@ -47,17 +47,17 @@ pub enum Command<'a> {
     },
     /// Let a take or pop of this client that waits wait in one more queue, at the end of its line.
     /// Answered by `Reply::Done`, or `Reply::NoJob` when it does not wait any more.
-    Join {
+    Subscribe {
         /// The serial of the take.
-        take: u32,
+        serial: u32,
         /// The queue's name.
         queue: &'a [u8],
     },
     /// Let a take or pop of this client that waits no longer wait in this queue. Answered by
     /// `Reply::Done`, or `Reply::NoJob` when it does not wait any more.
-    Leave {
+    Unsubscribe {
         /// The serial of the take.
-        take: u32,
+        serial: u32,
         /// The queue's name.
         queue: &'a [u8],
     },
@@ -72,7 +72,7 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
         /// Under which lease the client believes to hold it, if it can tell.
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
     },
     /// Let the lease of a job that the client holds begin anew; of a job without a time limit
     /// nothing changes. Answered like a release.
@@ -80,7 +80,7 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
         /// As for a release.
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
     },
     /// A job that the client holds is done. It is gone, or kept with its result for as long as its
     /// terms say. Answered like a release.
@@ -88,7 +88,7 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
         /// As for a release.
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
         /// What came of it.
         result: Payload<'a>,
     },
@@ -98,7 +98,7 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
         /// As for a release.
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
         /// Whether it is worth another try.
         retry: bool,
         /// What went wrong; kept in place of a result.
@@ -109,7 +109,7 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
         /// As for a release.
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
     },
     /// Make a buried job ready again, with all its retries. Answered by `Reply::Done`,
     /// `Reply::NoJob`, or a refusal when it is not buried.
@@ -126,14 +126,14 @@ pub enum Command<'a> {
         limit: u32,
     },
     /// Show a job, whatever it is doing. Answered by `Reply::Seen` or `Reply::NoJob`.
-    Look {
+    Peek {
         /// The job.
         id: JobId,
     },
     /// Something about a watched queue: see [`Watch`].
-    Watch(&'a Watch<'a>),
+    Indexed(&'a IndexedCommand<'a>),
     /// Something about work that is followed to a result: see [`Work`].
-    Work(&'a Work<'a>),
+    Work(&'a WorkerCommand<'a>),
 }
 
 /// How long a take waits when there is no job.

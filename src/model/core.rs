@@ -125,9 +125,9 @@ pub enum Action {
 
 /// What goes wrong although its client cannot be told, so that the operator has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Incident {
     /// There was no place left for a job, and its protocol has no answer to a put.
-    PutLost,
+    JobDropped,
     /// A client would have popped this job, which is too large for its protocol: the job stays.
     TooLarge(JobId),
     /// A client has subscribed to too many queues. It is sent away.
@@ -143,12 +143,12 @@ pub enum Trouble {
     /// A worker could not be made to take jobs, again and again. It was dropped.
     WorkerDropped(WorkerId),
     /// What a protocol says in its log instead of an answer.
-    Remark(Box<Remark>),
+    LogLine(Box<LogLine>),
 }
 
 /// A line of the log. Each one is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct LogLine {
     /// How bad it is.
     pub severity: Severity,
     /// A sentence, without a line end in it.
@@ -173,7 +173,7 @@ pub struct Notice {
     /// Whose trouble it is, if a client's.
     pub client: Option<ClientId>,
     /// What it is.
-    pub trouble: Trouble,
+    pub incident: Incident,
     /// How often there was trouble of this kind, this time included.
     pub total: u64,
 }
@@ -210,11 +210,11 @@ pub trait Core {
     /// Serve what was received, then end: each connection counts as ended by its peer once the
     /// shell has handed over what had arrived. Those that are not yet connected are the core's to
     /// close.
-    fn handle_stop(&mut self, now: Now);
+    fn handle_shutdown(&mut self, now: Now);
 
     /// Whether a connection is to be heard to its own end even in a stop: it does not count as
     /// ended by its peer before.
-    fn outlasts_stop(&self, _client: ClientId) -> bool {
+    fn survives_shutdown(&self, _client: ClientId) -> bool {
         false
     }
 
@@ -261,10 +261,10 @@ pub trait Core {
     }
 
     /// The pass that began at `from` is over, at `to`: how busy the loop is.
-    fn note_pass(&mut self, _from: Mono, _to: Mono) {}
+    fn record_pass(&mut self, _from: Mono, _to: Mono) {}
 
     /// So many bytes of memory are in use.
-    fn note_memory(&mut self, _resident: u64) {}
+    fn record_memory(&mut self, _resident: u64) {}
 
     /// How many connections there are.
     fn connections(&self) -> usize;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// What.
-    pub what: Happening,
+    pub kind: EventKind,
     /// When, in Unix seconds.
     pub at: u64,
 }
 
 /// What can happen to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum EventKind {
     /// It was put.
     Created,
     /// Its user state has changed. Both are canonical JSON texts.
@@ -30,7 +30,7 @@ pub enum Happening {
     /// Somebody wrote this JSON text into its log.
     User(Box<[u8]>),
     /// It was handed out.
-    Taken {
+    Reserved {
         /// The client that holds it, as far as that says anything: connections have no names.
         by: Option<ClientId>,
     },
@@ -72,9 +72,9 @@ struct Entry {
 
 impl Event {
     fn bytes(&self) -> usize {
-        let text = match &self.what {
-            Happening::Advanced { old, new } => old.len() + new.len(),
-            Happening::User(text) => text.len(),
+        let text = match &self.kind {
+            EventKind::Advanced { old, new } => old.len() + new.len(),
+            EventKind::User(text) => text.len(),
             _ => 0,
         };
         size_of::<Entry>() + text
@@ -156,19 +156,19 @@ pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
 
 /// Writes an event and a comma.
 fn write_event(event: &Event, out: &mut Vec<u8>) {
-    out.extend_from_slice(event.what.names().1.as_bytes());
-    match &event.what {
-        Happening::Advanced { old, new } => {
+    out.extend_from_slice(event.kind.names().1.as_bytes());
+    match &event.kind {
+        EventKind::Advanced { old, new } => {
             out.extend_from_slice(old);
             out.extend_from_slice(b",\"new\":");
             out.extend_from_slice(new);
             out.extend_from_slice(b",\"timestamp\":\"");
         }
-        Happening::User(text) => {
+        EventKind::User(text) => {
             out.extend_from_slice(text);
             out.extend_from_slice(b",\"timestamp\":\"");
         }
-        Happening::Taken { by: Some(client) } => {
+        EventKind::Reserved { by: Some(client) } => {
             out.extend_from_slice(itoa::Buffer::new().format(client.index).as_bytes());
             out.extend_from_slice(b",\"timestamp\":\"");
         }
@@ -188,7 +188,7 @@ macro_rules! names {
     };
 }
 
-impl Happening {
+impl EventKind {
     /// What it is called where it is shown.
     #[must_use]
     pub fn tag(&self) -> &'static str {
@@ -200,8 +200,8 @@ impl Happening {
             Self::Created => names!("job_created"),
             Self::Advanced { .. } => names!("job_state_advanced", "\"old\":"),
             Self::User(_) => names!("user_event", "\"event\":"),
-            Self::Taken { by: Some(_) } => names!("job_taken", "\"by\":"),
-            Self::Taken { by: None } => names!("job_taken"),
+            Self::Reserved { by: Some(_) } => names!("job_taken", "\"by\":"),
+            Self::Reserved { by: None } => names!("job_taken"),
             Self::Aborted => names!("job_aborted"),
             Self::Abandoned => names!("job_abandoned"),
             Self::Expired => names!("job_expired"),
@@ -224,7 +224,7 @@ impl PartialEq for EventLog {
             if Arc::ptr_eq(a, b) {
                 return true;
             }
-            if a.event.at != b.event.at || a.event.what != b.event.what {
+            if a.event.at != b.event.at || a.event.kind != b.event.kind {
                 return false;
             }
             (one, two) = (&a.before.newest, &b.before.newest);
@@ -260,17 +260,17 @@ mod tests {
         write_events(&log, &mut out);
         assert_eq!(out, b"[]");
         for (at, what) in [
-            Happening::Created,
-            Happening::Advanced { old, new },
-            Happening::User(Box::from(*b"{\"x\":1}")),
-            Happening::Taken { by },
-            Happening::Taken { by: None },
-            Happening::Due,
+            EventKind::Created,
+            EventKind::Advanced { old, new },
+            EventKind::User(Box::from(*b"{\"x\":1}")),
+            EventKind::Reserved { by },
+            EventKind::Reserved { by: None },
+            EventKind::Due,
         ]
         .into_iter()
         .enumerate()
         {
-            log = log.with(Event { what, at: at as u64 });
+            log = log.with(Event { kind: what, at: at as u64 });
         }
         out.clear();
         write_events(&log, &mut out);
@@ -284,10 +284,10 @@ mod tests {
 
     #[test]
     fn logs_are_equal_if_all_events_are() {
-        let event = |what, at| Event { what, at };
-        let log = |at| EventLog::default().with(event(Happening::Created, at));
+        let event = |what, at| Event { kind: what, at };
+        let log = |at| EventLog::default().with(event(EventKind::Created, at));
         let (one, two) = (log(1), log(1));
-        let due = event(Happening::Due, 2);
+        let due = event(EventKind::Due, 2);
         assert_eq!(one, two);
         assert_eq!(one.with(due.clone()), one.with(due.clone()));
         assert_eq!(one.with(due.clone()), two.with(due.clone()));
@@ -297,8 +297,8 @@ mod tests {
             one.clone(),
             one.with(due.clone()).with(due.clone()),
             log(2).with(due.clone()),
-            one.with(event(Happening::Due, 3)),
-            one.with(event(Happening::Kicked, 2)),
+            one.with(event(EventKind::Due, 3)),
+            one.with(event(EventKind::Kicked, 2)),
         ] {
             assert_ne!(one.with(due.clone()), other);
             assert_ne!(other, two.with(due.clone()));
@@ -309,15 +309,15 @@ mod tests {
     fn a_long_log_grows_shares_and_is_dropped_without_recursion() {
         let mut log = EventLog::default();
         for at in 0..1_000_000 {
-            log = log.with(Event { what: Happening::Aborted, at });
+            log = log.with(Event { kind: EventKind::Aborted, at });
         }
         let shorter = log.clone();
-        log = log.with(Event { what: Happening::Created, at: 7 });
+        log = log.with(Event { kind: EventKind::Created, at: 7 });
         assert_eq!((log.len(), shorter.len()), (1_000_001, 1_000_000));
         let events = log.oldest_first();
         assert_eq!((events[0].at, events[999_999].at, events[1_000_000].at), (0, 999_999, 7));
         drop(log);
-        assert_eq!(shorter.newest(), Some(&Event { what: Happening::Aborted, at: 999_999 }));
+        assert_eq!(shorter.newest(), Some(&Event { kind: EventKind::Aborted, at: 999_999 }));
         drop(shorter);
     }
 }

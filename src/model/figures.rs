@@ -6,29 +6,29 @@ use crate::model::core::Door;
 
 /// Everything that is counted, but for what each queue has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ServerStats {
     /// Connections, by [`Door::number`].
-    pub doors: [DoorFigures; Door::ALL.len()],
+    pub protocols: [ProtocolStats; Door::ALL.len()],
     /// The store.
-    pub store: StoreFigures,
+    pub store: StoreStats,
     /// How long commands took until they were answered, in nanoseconds, without the time that a
     /// take waits for a job.
     pub answered_ns: Histogram,
     /// The loop.
-    pub passes: PassFigures,
+    pub passes: LoopStats,
     /// Queries, if this server evaluates any.
-    pub queries: QueryFigures,
+    pub queries: QueryStats,
     /// The journal, if there is one.
-    pub journal: Option<JournalFigures>,
+    pub journal: Option<JournalStats>,
     /// Bytes of memory in use, as the system has told lately.
     pub resident_bytes: Option<u64>,
     /// The workers of the processor, if there is one, by their queues: of a bounded number of them.
-    pub crew: Option<Vec<CrewFigures>>,
+    pub bus_workers: Option<Vec<BusWorkerStats>>,
 }
 
 /// The workers of the processor in one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CrewFigures {
+pub struct BusWorkerStats {
     /// The name of the queue.
     pub queue: Box<[u8]>,
     /// How many are idle.
@@ -39,7 +39,7 @@ pub struct CrewFigures {
 
 /// Connections by one door.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DoorFigures {
+pub struct ProtocolStats {
     /// Served at the moment.
     pub open: u64,
     /// Accepted so far, refused ones not counted.
@@ -54,7 +54,7 @@ pub struct DoorFigures {
 
 /// The store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoreFigures {
+pub struct StoreStats {
     /// Jobs in whatever state.
     pub jobs: u64,
     /// Queues that are remembered.
@@ -62,25 +62,25 @@ pub struct StoreFigures {
     /// Takes that wait.
     pub waiters: u64,
     /// What has happened since the start.
-    pub totals: Totals,
+    pub totals: JobTotals,
 }
 
 /// What has happened to jobs since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct JobTotals {
     /// How often, by [`Deed`].
-    pub deeds: [u64; Deed::ALL.len()],
+    pub counters: [u64; JobCounter::ALL.len()],
     /// How long jobs were ready before they were handed out, in milliseconds.
     pub ready_ms: Histogram,
 }
 
 /// What happens to jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum JobCounter {
     /// Put.
     Put,
     /// Handed out to a client that holds it then.
-    Taken,
+    Reserved,
     /// Taken out for good.
     Popped,
     /// Deleted.
@@ -98,16 +98,16 @@ pub enum Deed {
     /// Made ready again.
     Kicked,
     /// The end of its delay, lease, time to live or being kept has come.
-    Due,
+    TimerFired,
     /// Given back because its holder has gone.
     Abandoned,
 }
 
-impl Deed {
+impl JobCounter {
     /// All of them, in the order of [`Totals::deeds`].
     pub const ALL: [Self; 12] = [
         Self::Put,
-        Self::Taken,
+        Self::Reserved,
         Self::Popped,
         Self::Deleted,
         Self::Released,
@@ -116,7 +116,7 @@ impl Deed {
         Self::Failed,
         Self::Buried,
         Self::Kicked,
-        Self::Due,
+        Self::TimerFired,
         Self::Abandoned,
     ];
 
@@ -125,7 +125,7 @@ impl Deed {
     pub fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
-            Self::Taken => "taken",
+            Self::Reserved => "taken",
             Self::Popped => "popped",
             Self::Deleted => "deleted",
             Self::Released => "released",
@@ -134,23 +134,23 @@ impl Deed {
             Self::Failed => "failed",
             Self::Buried => "buried",
             Self::Kicked => "kicked",
-            Self::Due => "due",
+            Self::TimerFired => "due",
             Self::Abandoned => "abandoned",
         }
     }
 }
 
-impl Totals {
+impl JobTotals {
     /// Counts one.
     #[inline(always)]
-    pub fn note(&mut self, deed: Deed) {
-        self.deeds[deed as usize] += 1;
+    pub fn count(&mut self, deed: JobCounter) {
+        self.counters[deed as usize] += 1;
     }
 }
 
 /// The loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassFigures {
+pub struct LoopStats {
     /// How long passes took, from the wake-up to the last write, in nanoseconds.
     pub took_ns: Histogram,
     /// The longest of them, in nanoseconds.
@@ -161,7 +161,7 @@ pub struct PassFigures {
 
 /// Queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueryFigures {
+pub struct QueryStats {
     /// Those that wait for their turn.
     pub waiting: u64,
     /// Evaluations begun.
@@ -174,7 +174,7 @@ pub struct QueryFigures {
 
 /// The journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JournalFigures {
+pub struct JournalStats {
     /// Bytes of records in force.
     pub live_bytes: u64,
     /// Bytes of records that are not, and have still to be given up.
@@ -198,7 +198,7 @@ pub struct JournalFigures {
     /// How long syncs took together, in nanoseconds.
     pub sync_ns: u64,
     /// The longest, in nanoseconds.
-    pub sync_worst_ns: u64,
+    pub sync_max_ns: u64,
     /// How many took at most so many nanoseconds, and longer than those before; the last without
     /// a bound.
     pub syncs: Vec<(Option<u64>, u64)>,
@@ -208,7 +208,7 @@ pub struct JournalFigures {
 
 /// What is asked about all queues and their jobs, a bounded part at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Census {
+pub enum StatsScan {
     /// Which queues there are, from a place on that an earlier answer gave, 0 at first.
     Queues(u32),
     /// What their jobs are doing; the same. Each job that stays where it is counts once.
@@ -217,18 +217,18 @@ pub enum Census {
 
 /// The answer to a [`Census`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct StatsPage {
     /// Queues, if that was asked for.
-    pub queues: Vec<Counted>,
+    pub queues: Vec<QueueCount>,
     /// Otherwise some of the jobs of some queues, by [`Counted::serial`], each queue at most once.
-    pub tallies: Vec<(u64, Tally)>,
+    pub counts: Vec<(u64, StatusCounts)>,
     /// Where to go on, if there are more.
     pub next: Option<u32>,
 }
 
 /// A queue in a census.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct QueueCount {
     /// Which it is: no other queue has or had this number.
     pub serial: u64,
     /// Its name.
@@ -239,17 +239,17 @@ pub struct Counted {
 
 /// How many jobs are doing what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct StatusCounts {
     /// Waiting to be taken.
     pub ready: u64,
     /// Waiting, and held back by constraints.
-    pub parked: u64,
+    pub blocked: u64,
     /// Waiting, but never selected: only for others of their key.
-    pub aside: u64,
+    pub group_only: u64,
     /// Waiting to become ready.
     pub delayed: u64,
     /// Being worked on.
-    pub held: u64,
+    pub reserved: u64,
     /// Of those, what the processor has assigned and nobody has said to work on.
     pub dispatched: u64,
     /// Of those, what a worker of the processor has said to work on.
@@ -257,23 +257,23 @@ pub struct Tally {
     /// Put away.
     pub buried: u64,
     /// Done, and kept with their results.
-    pub kept: u64,
+    pub completed: u64,
     /// For how many milliseconds the oldest ready one has been ready.
     pub oldest_ms: u32,
 }
 
-impl Tally {
+impl StatusCounts {
     /// Adds other jobs.
     pub fn add(&mut self, other: &Self) {
         self.ready += other.ready;
-        self.parked += other.parked;
-        self.aside += other.aside;
+        self.blocked += other.blocked;
+        self.group_only += other.group_only;
         self.delayed += other.delayed;
-        self.held += other.held;
+        self.reserved += other.reserved;
         self.dispatched += other.dispatched;
         self.processing += other.processing;
         self.buried += other.buried;
-        self.kept += other.kept;
+        self.completed += other.completed;
         self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn deeds_are_in_their_order() {
-        for (number, deed) in Deed::ALL.into_iter().enumerate() {
+        for (number, deed) in JobCounter::ALL.into_iter().enumerate() {
             assert_eq!(deed as usize, number);
         }
         for (number, door) in Door::ALL.into_iter().enumerate() {

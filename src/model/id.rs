@@ -1,6 +1,6 @@
 //! Who is who: jobs, clients, and requests under way.
 
-use crate::base::slab::Key;
+use crate::base::slab::SlabKey;
 
 /// A job's id: unique for the life of the data, rising, below 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ impl JobId {
 }
 
 /// A client: one connection, from its first byte to its end. The index is small and dense.
-pub type ClientId = Key;
+pub type ClientId = SlabKey;
 
 /// One request under way: which client asked, and which of its requests it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

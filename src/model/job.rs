@@ -3,37 +3,37 @@
 /// How urgent a job is: bigger is more urgent, whatever the protocol's own scale says
 /// (`docs/protocols/README.md`, "Priorities"). Compared exactly however many digits it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency<'a> {
+pub enum Priority<'a> {
     /// A number above `i64::MIN` and below `i64::MAX`.
-    Number(i64),
+    Small(i64),
     /// The decimal digits, without leading zeros, of a number from `i64::MAX` on.
-    Beyond(&'a str),
+    Big(&'a str),
     /// None at all: no take selects the job; it leaves with its key group, by its time to live or
     /// by a delete (priority 0 of the networked priority queue).
-    Never,
+    Unselected,
 }
 
-impl<'a> Urgency<'a> {
+impl<'a> Priority<'a> {
     /// The first number that is written out in digits.
-    pub const BEYOND: u64 = i64::MAX.unsigned_abs();
+    pub const BIG_MIN: u64 = i64::MAX.unsigned_abs();
 
     /// A non-negative number given as its decimal digits without leading zeros.
     #[must_use]
     pub fn from_digits(digits: &'a str) -> Self {
         match digits.parse::<i64>() {
-            Ok(number) if number < i64::MAX => Self::Number(number),
-            _ => Self::Beyond(digits),
+            Ok(number) if number < i64::MAX => Self::Small(number),
+            _ => Self::Big(digits),
         }
     }
 }
 
 /// Where a job stands among jobs of the same urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TieBreak {
     /// Oldest id first.
-    OldestFirst,
+    Fifo,
     /// Behind all that go oldest first, and newest id first (networked priority queue).
-    NewestFirst,
+    Lifo,
 }
 
 /// How a payload's bytes are to be read.
@@ -73,7 +73,7 @@ pub struct Packet {
 
 /// What few jobs ask for: how time passes for them. All durations are milliseconds; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct JobOptions {
     /// The job is not handed out before so much time has passed since it was put.
     pub delay_ms: u64,
     /// The job is removed when it still waits, ready or delayed, so long after it was put; one that
@@ -85,14 +85,14 @@ pub struct Terms {
     /// What follows a failure; without it a failed job is buried.
     pub retry: Option<Retry>,
     /// How long the result of the finished job is kept; 0: the job is gone when it is finished.
-    pub keep_ms: u64,
+    pub result_retention_ms: u64,
     /// How long the job is kept when it is buried; 0: until it is kicked or deleted.
-    pub bury_ms: u64,
+    pub dead_retention_ms: u64,
     /// Whoever put the job follows it to its end: it may be taken whatever its queue
     /// (`Work::TakeAny`), and the end of its lease is a failure whose message is "timeout".
-    pub followed: bool,
+    pub tracked: bool,
     /// Its kept result goes with the first answer that shows it to whoever follows it.
-    pub fetch_once: bool,
+    pub result_once: bool,
 }
 
 /// How often a failed job is tried again, and after which time: before retry `n`, counted from 1,
@@ -117,15 +117,15 @@ pub enum Status {
     /// It waits in its queue and may be taken.
     Ready,
     /// It waits in its queue, and constraints hold it back.
-    Parked,
+    Blocked,
     /// It waits in its queue, and no take selects it: it has no urgency.
-    Aside,
+    GroupOnly,
     /// It may be taken later: after its delay, or after the wait before a retry.
     Delayed,
     /// Somebody works on it.
-    Held,
+    Reserved,
     /// It is finished, and its result is kept for a while.
-    Kept,
+    Completed,
     /// It has failed for good, or was put away by whoever held it.
     Buried,
 }
@@ -133,4 +133,4 @@ pub enum Status {
 /// Which of its holders a job is with: the number of times it was handed out. A job that was put
 /// without [`Terms`] does not count and is always at 0: its holder is known by the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lease(pub u32);
+pub struct LeaseEpoch(pub u32);

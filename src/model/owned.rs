@@ -3,24 +3,24 @@
 
 use crate::base::time::Mono;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Payload, Status, Urgency};
-use crate::model::reply::{JobView, Sight};
-use crate::model::work::{Progress, WorkerId};
+use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
+use crate::model::reply::{JobInfo, JobView};
+use crate::model::work::{JobStatus, WorkerId};
 
 /// A [`JobView`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedJob {
     id: JobId,
     queue: Box<[u8]>,
-    urgency: OwnedUrgency,
+    urgency: OwnedPriority,
     encoding: Encoding,
     bytes: Box<[u8]>,
-    lease: Lease,
+    lease: LeaseEpoch,
     named: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OwnedUrgency {
+enum OwnedPriority {
     Number(i64),
     Beyond(Box<str>),
     Never,
@@ -33,10 +33,10 @@ impl OwnedJob {
         Self {
             id: job.id,
             queue: job.queue.into(),
-            urgency: match job.urgency {
-                Urgency::Number(number) => OwnedUrgency::Number(number),
-                Urgency::Beyond(digits) => OwnedUrgency::Beyond(digits.into()),
-                Urgency::Never => OwnedUrgency::Never,
+            urgency: match job.priority {
+                Priority::Small(number) => OwnedPriority::Number(number),
+                Priority::Big(digits) => OwnedPriority::Beyond(digits.into()),
+                Priority::Unselected => OwnedPriority::Never,
             },
             encoding: job.payload.encoding,
             bytes: job.payload.bytes.into(),
@@ -51,10 +51,10 @@ impl OwnedJob {
         JobView {
             id: self.id,
             queue: &self.queue,
-            urgency: match &self.urgency {
-                OwnedUrgency::Number(number) => Urgency::Number(*number),
-                OwnedUrgency::Beyond(digits) => Urgency::Beyond(digits),
-                OwnedUrgency::Never => Urgency::Never,
+            priority: match &self.urgency {
+                OwnedPriority::Number(number) => Priority::Small(*number),
+                OwnedPriority::Beyond(digits) => Priority::Big(digits),
+                OwnedPriority::Never => Priority::Unselected,
             },
             payload: Payload { encoding: self.encoding, bytes: &self.bytes },
             lease: self.lease,
@@ -65,7 +65,7 @@ impl OwnedJob {
 
 /// A [`Progress`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedProgress {
+pub struct OwnedJobStatus {
     job: OwnedJob,
     status: Status,
     due: Option<Mono>,
@@ -76,11 +76,11 @@ pub struct OwnedProgress {
     message: Option<Box<str>>,
 }
 
-impl OwnedProgress {
+impl OwnedJobStatus {
     /// A copy. O(bytes).
     #[must_use]
-    pub fn new(progress: &Progress<'_>) -> Self {
-        let Progress { sight, worker, message } = progress;
+    pub fn new(progress: &JobStatus<'_>) -> Self {
+        let JobStatus { info: sight, worker, message } = progress;
         Self {
             job: OwnedJob::new(&sight.job),
             status: sight.status,
@@ -95,10 +95,10 @@ impl OwnedProgress {
 
     /// As it was.
     #[must_use]
-    pub fn view(&self) -> Progress<'_> {
+    pub fn view(&self) -> JobStatus<'_> {
         let result = self.result.as_ref();
-        Progress {
-            sight: Sight {
+        JobStatus {
+            info: JobInfo {
                 job: self.job.view(),
                 status: self.status,
                 due: self.due,

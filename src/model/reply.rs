@@ -1,13 +1,13 @@
 //! What an engine answers.
 
 use crate::base::time::Mono;
-use crate::model::figures::Page;
+use crate::model::figures::StatsPage;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Lease, Packet, Payload, Status, Urgency};
-use crate::model::named::Survey;
+use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
+use crate::model::named::QueueScan;
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
-use crate::model::work::{Constraint, Progress, WorkerId};
+use crate::model::work::{Constraint, JobStatus, WorkerId};
 use std::sync::Arc;
 
 /// A reply on its way to the session that asked.
@@ -27,7 +27,7 @@ pub enum Reply<'a> {
     /// A take was called off by its client before there was a job.
     Cancelled,
     /// A part of a census.
-    Census(&'a Page),
+    Stats(&'a StatsPage),
     /// The constraint of this name.
     Constraint(&'a Constraint),
     /// Jobs are held back as was asked.
@@ -40,16 +40,16 @@ pub enum Reply<'a> {
     /// It is done.
     Done,
     /// So many jobs of the queue were removed.
-    Dropped {
+    QueueDropped {
         /// How many.
         jobs: u32,
         /// Whether there are more, so that the queue is still there.
         more: bool,
     },
     /// There is no such job any more, but there was one.
-    Gone,
+    Deleted,
     /// These jobs match, in their order.
-    Found(&'a Arc<[Arc<Row>]>),
+    QueryRows(&'a Arc<[Arc<Row>]>),
     /// Here is the job; the client holds it now.
     Job(JobView<'a>),
     /// So many buried jobs were kicked.
@@ -66,7 +66,7 @@ pub enum Reply<'a> {
     /// not come to its end in the time that was given.
     NotYet,
     /// This is how the job is going.
-    Progress(Box<Progress<'a>>),
+    JobStatus(Box<JobStatus<'a>>),
     /// Here are the jobs; they are gone from the store. The first one was selected, the others have
     /// its key, newest first.
     Packets(&'a [Packet]),
@@ -82,15 +82,15 @@ pub enum Reply<'a> {
         next: Option<u32>,
     },
     /// It cannot be done; nothing has changed.
-    Refused(Refusal),
+    Rejected(Rejection),
     /// This is the job now.
     Row(&'a Arc<Row>),
     /// These are the jobs of the queue.
     Rows(&'a Rows),
     /// This is what the job looks like. Boxed: rare, and twice the size of the others.
-    Seen(Box<Sight<'a>>),
+    Peeked(Box<JobInfo<'a>>),
     /// Some of the jobs of a queue.
-    Survey(&'a Survey),
+    QueueScan(&'a QueueScan),
     /// The worker is on the list.
     Worker(WorkerId),
     /// A pop would have selected this job, which is too large for it; it stays.
@@ -105,11 +105,11 @@ pub struct JobView<'a> {
     /// The name of its queue.
     pub queue: &'a [u8],
     /// How urgent it is.
-    pub urgency: Urgency<'a>,
+    pub priority: Priority<'a>,
     /// What it carries.
     pub payload: Payload<'a>,
     /// The lease under which it was handed out last.
-    pub lease: Lease,
+    pub lease: LeaseEpoch,
     /// Whether it has a name, which its payload says.
     pub named: bool,
 }
@@ -118,7 +118,7 @@ const _: () = assert!(size_of::<JobView<'_>>() == 80 && size_of::<Reply<'_>>() =
 
 /// Everything about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight<'a> {
+pub struct JobInfo<'a> {
     /// What its holder sees.
     pub job: JobView<'a>,
     /// What it is doing.
@@ -136,17 +136,17 @@ pub struct Sight<'a> {
 
 /// Why a command cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Rejection {
     /// The store has no place or no id left.
     Full,
     /// The disk has no space left for another job, or for a result to be kept.
     DiskFull,
     /// Another client holds the job.
-    HeldByAnother(JobId),
+    ReservedByAnother(JobId),
     /// Nobody holds the job.
-    NotHeld(JobId),
+    NotReserved(JobId),
     /// The client holds the job, but under a later lease than it names.
-    LeaseOver(JobId),
+    LeaseExpired(JobId),
     /// A kick of a job that is not buried.
     NotBuried(JobId),
     /// There is a queue of this name already.

@@ -3,8 +3,8 @@
 use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
-use crate::model::job::{Lease, Payload, Terms, Turn, Urgency};
-use crate::model::named::Portion;
+use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
+use crate::model::named::Fraction;
 use crate::model::work::{Constraint, WorkerId};
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub enum Record<'a> {
     State(JobId, State<'a>),
     /// A job is gone, a queue is not declared any more, a worker not on the list, or a constraint
     /// does not hold.
-    Gone(JobId),
+    Deleted(JobId),
     /// Something has happened to a job that has a record, or was put before and has one now; which
     /// of its rows showed it first.
     Event(JobId, u64, Event),
@@ -27,12 +27,12 @@ pub enum Record<'a> {
     /// Here is a constraint, in place of the one with this id. The id is no job's.
     Constraint(JobId, Cow<'a, Constraint>),
     /// A worker was enlisted. Its number is no job's id.
-    Worker(WorkerId, Enlisted<'a>),
+    Worker(WorkerId, PersistedWorker<'a>),
 }
 
 /// A worker as it was enlisted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enlisted<'a> {
+pub struct PersistedWorker<'a> {
     /// A name for people.
     pub name: &'a str,
     /// Where it listens.
@@ -51,13 +51,13 @@ pub struct Snapshot<'a> {
     /// The name of its queue.
     pub queue: &'a [u8],
     /// How urgent it is.
-    pub urgency: Urgency<'a>,
+    pub priority: Priority<'a>,
     /// Its place among the equally urgent.
-    pub turn: Turn,
+    pub turn: TieBreak,
     /// What it carries.
     pub payload: Payload<'a>,
     /// What it asked for, if anything; its delay and its time to live count as moments below.
-    pub terms: Option<Terms>,
+    pub terms: Option<JobOptions>,
     /// When its time to live is over.
     pub expires: Option<Mono>,
     /// What else has become of it.
@@ -85,7 +85,7 @@ pub struct History<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
     /// What it is doing.
-    pub stage: Stage,
+    pub stage: PersistedStatus,
     /// How many retries were decided so far.
     pub retries: u32,
     /// Its result, or what went wrong last.
@@ -93,12 +93,12 @@ pub struct State<'a> {
     /// What went wrong last, for people.
     pub message: Option<&'a str>,
     /// How much of it is done, if somebody has said to work on it.
-    pub progress: Option<Portion>,
+    pub progress: Option<Fraction>,
 }
 
 /// What a job is doing, as far as that outlives its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum PersistedStatus {
     /// It waits in its queue, or was being worked on by somebody who does not outlive the server.
     Waiting,
     /// A worker of the list works on it.
@@ -108,12 +108,12 @@ pub enum Stage {
         /// When its lease is over, if that is limited.
         until: Option<Mono>,
         /// Under which lease.
-        lease: Lease,
+        lease: LeaseEpoch,
     },
     /// It waits for this moment.
     Delayed(Mono),
     /// It is finished; its result is kept until then.
-    Kept(Mono),
+    Completed(Mono),
     /// It has failed for good; kept until then, if that is limited.
     Buried(Option<Mono>),
 }

@@ -2,7 +2,7 @@
 //! (`docs/protocols/jobq.md`). A queue is watched from the first such question on: until then its
 //! jobs pay nothing for it.
 
-use crate::model::figures::Census;
+use crate::model::figures::StatsScan;
 use crate::model::id::JobId;
 use crate::model::query::Query;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 /// the next one. A queue exists if it was declared, if there is a job in it, or if it is named
 /// `default`; what names another one is answered by `Reply::NoQueue`.
 #[derive(Clone, Copy, Debug)]
-pub enum Watch<'a> {
+pub enum IndexedCommand<'a> {
     /// A part of a census over all queues. Answered by `Reply::Census`.
-    Census(Census),
+    Stats(StatsScan),
     /// Which queues there are, from a place on that an earlier answer gave, 0 at first. Answered by
     /// `Reply::Queues`, a bounded number at a time.
     Queues {
@@ -25,13 +25,13 @@ pub enum Watch<'a> {
     },
     /// Declare a queue, so that it exists without jobs. Without a name it gets one by chance.
     /// Answered by `Reply::Queue`, or `Refusal::QueueExists`.
-    Declare {
+    CreateQueue {
         /// Its name.
         queue: Option<&'a [u8]>,
     },
     /// Remove a queue with its jobs, whatever they are doing. Answered by `Reply::Dropped`, a
     /// bounded number of jobs at a time: ask again while there are more. `default` stays, empty.
-    Drop {
+    DropQueue {
         /// Its name.
         queue: &'a [u8],
     },
@@ -85,7 +85,7 @@ pub enum Watch<'a> {
     },
     /// Give a job a new state if it has the old one. Answered by `Reply::Row`, `Reply::Conflict`
     /// or `Reply::NoJob`.
-    Advance {
+    CompareAndSetState {
         /// The queue's name.
         queue: &'a [u8],
         /// The job.
@@ -97,7 +97,7 @@ pub enum Watch<'a> {
     },
     /// Write an event into the log of a job. Answered by `Reply::Row`, `Reply::NoJob`, or
     /// `Refusal::LogFull`.
-    Note {
+    AppendEvent {
         /// The queue's name.
         queue: &'a [u8],
         /// The job.

@@ -4,9 +4,9 @@
 
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
-use crate::model::job::{Lease, Payload, Status};
-use crate::model::named::{Named, Portion};
-use crate::model::reply::Sight;
+use crate::model::job::{LeaseEpoch, Payload, Status};
+use crate::model::named::{Fraction, JobRef};
+use crate::model::reply::JobInfo;
 
 /// A worker that was enlisted: unique for the life of the data, rising.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,28 +14,28 @@ pub struct WorkerId(pub u64);
 
 /// A question or an order about work that is followed to a result.
 #[derive(Clone, Copy, Debug)]
-pub enum Work<'a> {
+pub enum WorkerCommand<'a> {
     /// Put a worker on the list, in place of the one at the same address, which is dismissed: what
     /// listens there was begun anew. Answered by `Reply::Worker`. It takes nothing before
     /// [`Work::Serve`]. One without a URL is the processor, which nobody calls and nobody
     /// dismisses: there is one at most, and enlisting it again changes nothing.
-    Enlist(Worker<'a>),
+    Register(Worker<'a>),
     /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
     /// `Reply::NoWorker`.
-    Dismiss {
+    Deregister {
         /// Which.
         worker: WorkerId,
     },
     /// The asking client acts for this worker from now on: it holds what the worker holds. Answered
     /// by `Reply::Done` or `Reply::NoWorker`. When the worker is dismissed, all that the client
     /// waits for is cancelled.
-    Serve {
+    Attach {
         /// Which.
         worker: WorkerId,
     },
     /// As [`Work::Serve`], and whatever the client is handed out from now on it holds for so long
     /// at a time. Of what the worker holds, that goes back which nobody has said to work on.
-    Resume {
+    AttachWithLease {
         /// Which.
         worker: WorkerId,
         /// The lease of everything that is handed out to the client, in milliseconds.
@@ -43,11 +43,11 @@ pub enum Work<'a> {
     },
     /// The asking client acts for its worker no longer: what it waits for is cancelled, and what it
     /// holds the worker goes on to hold. Answered by `Reply::Done`.
-    Resign,
+    Detach,
     /// Make a job that has a name. Answered by `Reply::Put`, or `Refusal::NameTaken`.
-    PutNamed {
+    PutByName {
         /// Queue and name, which no other job has.
-        job: Named<'a>,
+        job: JobRef<'a>,
         /// How urgent the job is.
         urgency: i64,
         /// What it carries.
@@ -55,26 +55,26 @@ pub enum Work<'a> {
     },
     /// The client works on a job that it holds: its lease begins anew, and so much is done of it;
     /// `None`: as much as before, which is nothing at first. Answered like a release.
-    Proceed {
+    ReportProgress {
         /// Which.
-        job: Named<'a>,
+        job: JobRef<'a>,
         /// How much is done.
-        progress: Option<Portion>,
+        progress: Option<Fraction>,
     },
     /// A job that the client holds is done, with nothing to say about it. Answered like a release.
-    FinishNamed {
+    CompleteByName {
         /// Which.
-        job: Named<'a>,
+        job: JobRef<'a>,
     },
     /// Make an end of a job, whoever holds it. Answered by `Reply::Done` or `Reply::NoJob`.
-    Remove {
+    DeleteByName {
         /// Which.
-        job: Named<'a>,
+        job: JobRef<'a>,
     },
     /// What the jobs of a queue are doing, from a place on that an earlier answer gave, 0 at first.
     /// Answered by `Reply::Survey`, a bounded number at a time; each job that stays where it is
     /// counts once.
-    Survey {
+    ScanQueue {
         /// The name of the queue.
         queue: &'a [u8],
         /// Where to go on.
@@ -82,25 +82,25 @@ pub enum Work<'a> {
     },
     /// Hand the most urgent ready job of those that were put with `Terms::followed`, whatever
     /// their queues, to the client. Answered as `Command::Take` that waits forever.
-    TakeAny,
+    ReserveAny,
     /// Wait until the client does not hold this job any more, for whatever reason: its place is
     /// free. Answered by `Reply::Done`, at once if that is so.
-    Mind {
+    AwaitRelease {
         /// The job.
         id: JobId,
         /// Under which lease it was handed out.
-        lease: Lease,
+        lease: LeaseEpoch,
     },
     /// A job that the client could not have worked on goes back as if it had never been handed
     /// out: no try of it is spent. One of which somebody says that it is worked on stays. Answered
     /// like a release.
-    GiveBack {
+    ReturnUnstarted {
         /// The job.
         id: JobId,
         /// Under which lease.
-        lease: Lease,
+        lease: LeaseEpoch,
         /// Do not offer it to this worker again.
-        never_again: bool,
+        exclude: bool,
     },
     /// A worker tells what came of a job that it holds. Answered by `Reply::Done`, by
     /// `Reply::NoJob` when it does not hold it (any more), or by `Reply::NoWorker`.
@@ -110,17 +110,17 @@ pub enum Work<'a> {
         /// Of which job.
         id: JobId,
         /// What came of it.
-        report: Report<'a>,
+        report: RunOutcome<'a>,
     },
     /// How a job is going. A kept result that is to be fetched once goes with the answer. Answered
     /// by `Reply::Progress`, `Reply::Gone` for a job that was once, or `Reply::NoJob`.
-    Follow {
+    GetStatus {
         /// The job.
         id: JobId,
     },
     /// The same once it is finished or has failed for good, or after so many milliseconds: then
     /// `Reply::NotYet`.
-    Await {
+    AwaitResult {
         /// The job.
         id: JobId,
         /// How long to wait at most.
@@ -134,14 +134,14 @@ pub enum Work<'a> {
     },
     /// Hold jobs back from now on, in place of the constraint of the same name. Answered by
     /// `Reply::Constrained`.
-    Constrain(&'a Constraint),
+    SetConstraint(&'a Constraint),
     /// No longer. Answered by `Reply::Done` or `Reply::NoConstraint`.
-    Free {
+    RemoveConstraint {
         /// The constraint's name.
         name: &'a str,
     },
     /// What a constraint says. Answered by `Reply::Constraint` or `Reply::NoConstraint`.
-    Constraint {
+    GetConstraint {
         /// Its name.
         name: &'a str,
     },
@@ -162,7 +162,7 @@ pub struct Worker<'a> {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report<'a> {
+pub enum RunOutcome<'a> {
     /// It is done.
     Success {
         /// What came of it.
@@ -179,9 +179,9 @@ pub enum Report<'a> {
     },
     /// The worker would not have it: it has failed and is worth another try, but is not offered to
     /// this worker again. If it holds the job under another lease by now, nothing is changed.
-    Refused {
+    Rejected {
         /// Under which lease it was offered the job.
-        lease: Lease,
+        lease: LeaseEpoch,
         /// What went wrong, for programs.
         error: Payload<'a>,
         /// What went wrong, for people.
@@ -191,25 +191,25 @@ pub enum Report<'a> {
 
 /// How a job is going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress<'a> {
+pub struct JobStatus<'a> {
     /// Everything about it; its result, or what went wrong last, included.
-    pub sight: Sight<'a>,
+    pub info: JobInfo<'a>,
     /// Who works on it.
     pub worker: Option<WorkerId>,
     /// What went wrong last, for people.
     pub message: Option<&'a str>,
 }
 
-impl Progress<'_> {
+impl JobStatus<'_> {
     /// The word for it.
     #[must_use]
     pub fn status(&self) -> &'static str {
-        match self.sight.status {
-            Status::Held => "running",
-            Status::Kept => "done",
+        match self.info.status {
+            Status::Reserved => "running",
+            Status::Completed => "done",
             Status::Buried => "error",
-            Status::Ready | Status::Parked | Status::Aside | Status::Delayed => {
-                if self.sight.retries > 0 { "retrying" } else { "queued" }
+            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed => {
+                if self.info.retries > 0 { "retrying" } else { "queued" }
             }
         }
     }

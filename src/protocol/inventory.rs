@@ -4,11 +4,11 @@
 //! Jobs are looked for a part of the store at a time, and shown one by one; so it is no picture of
 //! one moment: what changes while it is made may be missing. Memory: 24 bytes for a ready job.
 
-use crate::base::limits::HTTP_PIECE;
+use crate::base::limits::HTTP_CHUNK_BYTES;
 use crate::base::time::Wall;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Status};
-use crate::model::named::{HeldJob, Place, Survey};
+use crate::model::named::{QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::reply::{JobView, Reply};
 use crate::wire::json::{push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
@@ -21,7 +21,7 @@ use std::io::Write as _;
 
 /// A worker as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct WorkerRow {
     pub(super) uuid: Box<str>,
     pub(super) busy: bool,
     pub(super) seen: Wall,
@@ -29,15 +29,15 @@ pub(super) struct Member {
 
 /// Some of the workers of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members {
-    pub(super) list: Vec<Member>,
+pub struct WorkerRows {
+    pub(super) list: Vec<WorkerRow>,
     /// Where to go on, if there are more.
     pub(super) next: Option<u32>,
 }
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ListKind {
     /// The jobs that wait, those that constraints hold back too, as they were added, the one first
     /// that is handed out first.
     Queued,
@@ -59,7 +59,7 @@ pub(super) enum Part {
     Busy,
 }
 
-impl Part {
+impl ListKind {
     /// The seven structures, in their order.
     const ALL: [Self; 7] = [
         Self::Queued,
@@ -91,7 +91,7 @@ impl Part {
 
 /// What an inventory needs to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum ListingNeed {
     /// The jobs of its queue from this place on.
     Survey(u32),
     /// The workers of its queue from this place on.
@@ -106,15 +106,15 @@ pub(super) enum Need {
 
 /// What has been gathered, and how far it is written.
 #[derive(Debug)]
-pub(super) struct Inventory {
+pub(super) struct QueueListing {
     queue: Vec<u8>,
     /// The one list that is shown, or else all in an object.
-    only: Option<Part>,
+    only: Option<ListKind>,
     survey: Option<u32>,
     members: Option<u32>,
-    ready: BinaryHeap<Reverse<Place>>,
-    held: Vec<HeldJob>,
-    workers: Vec<Member>,
+    ready: BinaryHeap<Reverse<ReadyOrderKey>>,
+    held: Vec<ReservedJob>,
+    workers: Vec<WorkerRow>,
     /// The part that is being written, the place in it, and whether something stands there.
     part: usize,
     row: usize,
@@ -122,11 +122,11 @@ pub(super) struct Inventory {
     written: bool,
 }
 
-impl Inventory {
+impl QueueListing {
     /// Of one list, or of all seven in an object.
-    pub(super) fn new(queue: &[u8], only: Option<Part>) -> Self {
+    pub(super) fn new(queue: &[u8], only: Option<ListKind>) -> Self {
         let jobs = only.is_none_or(|part| !part.is_of_workers());
-        let workers = only.is_none_or(Part::is_of_workers);
+        let workers = only.is_none_or(ListKind::is_of_workers);
         Self {
             queue: queue.to_vec(),
             only,
@@ -146,17 +146,17 @@ impl Inventory {
         &self.queue
     }
 
-    fn wants(&self, parts: &[Part]) -> bool {
+    fn wants(&self, parts: &[ListKind]) -> bool {
         self.only.is_none_or(|only| parts.contains(&only))
     }
 
     /// Takes a part of the jobs. O(part log jobs).
-    pub(super) fn take_survey(&mut self, survey: &Survey) {
-        if self.wants(&[Part::Queued]) {
+    pub(super) fn add_scan_page(&mut self, survey: &QueueScan) {
+        if self.wants(&[ListKind::Queued]) {
             self.ready.extend(survey.ready.iter().map(|&place| Reverse(place)));
         }
-        if self.only != Some(Part::Queued) {
-            self.held.extend(survey.held.iter().cloned());
+        if self.only != Some(ListKind::Queued) {
+            self.held.extend(survey.reserved.iter().cloned());
         }
         self.survey = survey.next;
         if self.survey.is_none() {
@@ -165,20 +165,20 @@ impl Inventory {
     }
 
     /// Takes a part of the workers.
-    pub(super) fn take_members(&mut self, members: Members) {
+    pub(super) fn add_workers(&mut self, members: WorkerRows) {
         self.workers.extend(members.list);
         self.members = members.next;
     }
 
     /// Takes the answer to a look at a job. O(bytes).
-    pub(super) fn take_look(&mut self, reply: &Reply<'_>, text: &mut Vec<u8>) {
-        let queued = self.current() == Some(Part::Queued);
+    pub(super) fn add_peeked(&mut self, reply: &Reply<'_>, text: &mut Vec<u8>) {
+        let queued = self.current() == Some(ListKind::Queued);
         let is_wanted = |status| match status {
-            Status::Ready | Status::Parked => queued,
-            Status::Held => !queued,
+            Status::Ready | Status::Blocked => queued,
+            Status::Reserved => !queued,
             _ => false,
         };
-        if let Reply::Seen(sight) = reply
+        if let Reply::Peeked(sight) = reply
             && is_wanted(sight.status)
         {
             separate(&mut self.written, text);
@@ -186,30 +186,30 @@ impl Inventory {
         }
     }
 
-    fn current(&self) -> Option<Part> {
+    fn current(&self) -> Option<ListKind> {
         match self.only {
             Some(part) => (self.part == 0).then_some(part),
-            None => Part::ALL.get(self.part).copied(),
+            None => ListKind::ALL.get(self.part).copied(),
         }
     }
 
     /// Writes until something is needed. O(text).
-    pub(super) fn write(&mut self, text: &mut Vec<u8>) -> Need {
+    pub(super) fn write(&mut self, text: &mut Vec<u8>) -> ListingNeed {
         if let Some(from) = self.survey {
-            return Need::Survey(from);
+            return ListingNeed::Survey(from);
         }
         if let Some(from) = self.members {
-            return Need::Members(from);
+            return ListingNeed::Members(from);
         }
         while let Some(part) = self.current() {
             if !std::mem::replace(&mut self.begun, true) {
                 self.begin(part, text);
             }
-            while text.len() < HTTP_PIECE {
+            while text.len() < HTTP_CHUNK_BYTES {
                 match self.next_row(part, text) {
-                    Row::Written => {}
-                    Row::Job(id) => return Need::Look(id),
-                    Row::Over => {
+                    ListRow::Written => {}
+                    ListRow::Job(id) => return ListingNeed::Look(id),
+                    ListRow::Over => {
                         text.push(b']');
                         (self.begun, self.written) = (false, false);
                         (self.part, self.row) = (self.part + 1, 0);
@@ -218,16 +218,16 @@ impl Inventory {
                 }
             }
             if self.begun {
-                return Need::Room;
+                return ListingNeed::Room;
             }
             if self.only.is_none() && self.current().is_none() {
                 text.push(b'}');
             }
         }
-        Need::Nothing
+        ListingNeed::Nothing
     }
 
-    fn begin(&self, part: Part, text: &mut Vec<u8>) {
+    fn begin(&self, part: ListKind, text: &mut Vec<u8>) {
         if self.only.is_none() {
             text.push(if self.part == 0 { b'{' } else { b',' });
             push_string(text, part.name().as_bytes());
@@ -236,63 +236,63 @@ impl Inventory {
         text.push(b'[');
     }
 
-    fn next_row(&mut self, part: Part, text: &mut Vec<u8>) -> Row {
-        if part == Part::Queued {
-            return self.ready.pop().map_or(Row::Over, |Reverse(place)| Row::Job(place.id));
+    fn next_row(&mut self, part: ListKind, text: &mut Vec<u8>) -> ListRow {
+        if part == ListKind::Queued {
+            return self.ready.pop().map_or(ListRow::Over, |Reverse(place)| ListRow::Job(place.id));
         }
         let row = self.row;
         self.row += 1;
         if part.is_of_workers() {
             return self.write_worker(row, part, text);
         }
-        let Some(job) = self.held.get(row) else { return Row::Over };
+        let Some(job) = self.held.get(row) else { return ListRow::Over };
         match (part, job.progress) {
-            (Part::Dispatched, None) => return Row::Job(job.id),
-            (Part::DispatchedSince, None) => {
+            (ListKind::Dispatched, None) => return ListRow::Job(job.id),
+            (ListKind::DispatchedSince, None) => {
                 separate(&mut self.written, text);
                 push_name(job, text);
                 push_moment(",\"dispatched_at\":", job.since, text);
             }
-            (Part::Processing, Some(_)) => {
+            (ListKind::Processing, Some(_)) => {
                 separate(&mut self.written, text);
                 push_name(job, text);
                 push_moment(",\"last_seen\":", job.since, text);
             }
-            (Part::Progress, Some(progress)) => {
+            (ListKind::Progress, Some(progress)) => {
                 separate(&mut self.written, text);
                 push_name(job, text);
                 // Proof: memory takes everything.
                 write!(text, ",\"progress\":{progress}").expect("a number is written to memory");
             }
-            _ => return Row::Written,
+            _ => return ListRow::Written,
         }
         text.push(b'}');
-        Row::Written
+        ListRow::Written
     }
 
-    fn write_worker(&mut self, row: usize, part: Part, text: &mut Vec<u8>) -> Row {
-        let Some(worker) = self.workers.get(row) else { return Row::Over };
+    fn write_worker(&mut self, row: usize, part: ListKind, text: &mut Vec<u8>) -> ListRow {
+        let Some(worker) = self.workers.get(row) else { return ListRow::Over };
         match part {
-            Part::Idle | Part::Busy => {
-                if worker.busy == (part == Part::Busy) {
+            ListKind::Idle | ListKind::Busy => {
+                if worker.busy == (part == ListKind::Busy) {
                     separate(&mut self.written, text);
                     push_string(text, worker.uuid.as_bytes());
                 }
-                return Row::Written;
+                return ListRow::Written;
             }
             _ => {}
         }
         separate(&mut self.written, text);
         text.extend_from_slice(b"{\"uuid\":");
         push_string(text, worker.uuid.as_bytes());
-        if part == Part::Workers {
+        if part == ListKind::Workers {
             let status: &[u8] = if worker.busy { b"\"busy\"" } else { b"\"idle\"" };
             text.extend_from_slice(b",\"status\":");
             text.extend_from_slice(status);
         }
         push_moment(",\"last_seen\":", worker.seen, text);
         text.push(b'}');
-        Row::Written
+        ListRow::Written
     }
 }
 
@@ -304,14 +304,14 @@ fn separate(written: &mut bool, text: &mut Vec<u8>) {
 }
 
 /// What came of going on by one row.
-enum Row {
+enum ListRow {
     Written,
     /// This job has to be looked at.
     Job(JobId),
     Over,
 }
 
-fn push_name(job: &HeldJob, text: &mut Vec<u8>) {
+fn push_name(job: &ReservedJob, text: &mut Vec<u8>) {
     text.extend_from_slice(b"{\"uuid\":");
     match &job.name {
         Some(name) => push_string(text, name),

@@ -21,18 +21,18 @@ use crate::base::limits::RESULT_TTL_DEFAULT;
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
-use crate::model::core::{Door, Trouble};
-use crate::model::figures::{CrewFigures, Figures};
-use crate::model::job::Terms;
+use crate::model::core::{Door, Incident};
+use crate::model::figures::{BusWorkerStats, ServerStats};
+use crate::model::job::JobOptions;
 use crate::model::reply::Reply;
-use crate::model::watch::Watch;
-use crate::model::work::Work;
+use crate::model::watch::IndexedCommand;
+use crate::model::work::WorkerCommand;
 use crate::wire::json::Parser;
-pub use inventory::Members;
+pub use inventory::WorkerRows;
 
 /// What sessions share: settings, and memory that is reused from request to request.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SessionContext {
     /// The longest request, in bytes.
     pub max_request: usize,
     /// Names by which clients may know the HTTP listener, besides `localhost` and addresses.
@@ -42,9 +42,9 @@ pub struct Shared {
     /// The JSON parser.
     pub json: Parser,
     /// Requests of Job Centre clients that were asked before.
-    memo: job_centre::Memo,
+    memo: job_centre::RequestCache,
     /// The terms of the put that is being parsed.
-    terms: Terms,
+    terms: JobOptions,
     /// The queues of the pop that is being parsed.
     queues: StringList,
     /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
@@ -52,18 +52,18 @@ pub struct Shared {
     /// The moment of this turn.
     now: Now,
     /// What the server has counted, for a session that has asked for it.
-    pub figures: Option<Box<Figures>>,
+    pub figures: Option<Box<ServerStats>>,
     /// What HTTP requests are read into, and their answers written.
-    http: http::Workspace,
+    http: http::Scratch,
     /// What the operator has decided about the processor.
     pub processor: processor::Settings,
     /// The JSON parser for the payloads of messages.
     payload: Parser,
     /// Workers of a queue, for a session that has asked for them.
-    pub members: Option<Members>,
+    pub members: Option<WorkerRows>,
 }
 
-impl Shared {
+impl SessionContext {
     /// Settings, and memory that is empty yet.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
@@ -72,13 +72,13 @@ impl Shared {
             http_names: Vec::new(),
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
-            memo: job_centre::Memo::default(),
-            terms: Terms::default(),
+            memo: job_centre::RequestCache::default(),
+            terms: JobOptions::default(),
             queues: StringList::default(),
             work: 0,
             now: Now::default(),
             figures: None,
-            http: http::Workspace::default(),
+            http: http::Scratch::default(),
             processor: processor::Settings::default(),
             payload: Parser::default(),
             members: None,
@@ -95,48 +95,48 @@ impl Shared {
 
 /// What came of offering input to a session.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum SessionAction<'a> {
     /// It needs more input.
-    Hungry,
+    NeedInput,
     /// It takes no input until it has got a reply.
-    Blocked,
+    Stalled,
     /// It has dealt with a request by itself; offer the rest.
-    Answered,
+    Continue,
     /// It has made much work: offer the rest in its next turn, which it is to have even if there is
     /// none.
-    Enough,
+    Yield,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
     /// Write what the server has counted into [`Shared::figures`], then offer the rest.
-    Figures,
+    FetchStats,
     /// The same with `Command::Watch`.
-    Watch(u32, Watch<'a>),
+    Watch(u32, IndexedCommand<'a>),
     /// The same with `Command::Work`.
-    Work(u32, Work<'a>),
+    Work(u32, WorkerCommand<'a>),
     /// Call off the take with this serial, if it still waits, then offer the rest.
-    CallOff(u32),
+    Cancel(u32),
     /// Write some of the processor's workers of this queue into [`Shared::members`], from this
     /// place on, then offer the rest.
-    Members(&'a [u8], u32),
+    FetchWorkers(&'a [u8], u32),
     /// The operator is to know this; offer the rest.
-    Tell(Trouble),
+    Log(Incident),
     /// It is done with its client: offer the rest, which is passed over, and send the client away
     /// once it has got all its replies.
-    Finished,
+    Close,
     /// It can make nothing of its input: offer the rest, which is passed over, and send the client
     /// away once it has got all its replies.
-    Failed(Trouble),
+    ProtocolError(Incident),
 }
 
 /// What becomes of a client that was too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum TimeoutAction {
     /// It gets another chance: there is a later deadline.
-    Spared,
+    Rearm,
     /// It has been told as far as that makes sense; it is sent away once it has got its replies.
-    Dismissed,
+    Close,
     /// It takes nothing: it is cut off.
-    Cut,
+    Abort,
 }
 
 /// The session of one connection.
@@ -149,13 +149,13 @@ pub enum Session {
     /// HTTP.
     Http(Box<http::Session>),
     /// Who acts for a worker of the list; without a peer.
-    Agent(Box<http::agent::Agent>),
+    Agent(Box<http::agent::WorkerDispatcher>),
     /// A connection to such a worker.
-    Call(Box<http::agent::Call>),
+    Call(Box<http::agent::WorkerConnection>),
     /// Messages.
     Processor(Box<processor::Session>),
     /// A client that is sent away.
-    Refused,
+    Rejected,
 }
 
 const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is boxed");
@@ -181,14 +181,14 @@ impl Session {
     /// A session for a connection that there is no place for: says so, if its protocol can, and
     /// passes over its input.
     #[must_use]
-    pub fn refuse(door: Door, max_clients: usize, out: &mut OutBuf) -> Self {
+    pub fn reject(door: Door, max_clients: usize, out: &mut OutBuf) -> Self {
         match door {
             Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
             Door::Pinpriq | Door::Processor => {}
             Door::Http => http::write_full(max_clients, out.tail()),
         }
-        Self::Refused
+        Self::Rejected
     }
 
     /// Takes the next request from `input`.
@@ -196,28 +196,28 @@ impl Session {
     pub fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         match self {
             Self::JobCentre(session) => session.poll_command(input, shared, out),
             Self::Pinpriq(session) => session.poll_command(input, shared, out),
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
             Self::Processor(session) => session.poll_command(input, shared, out),
-            Self::Agent(_) | Self::Refused => refused::poll_command(input),
+            Self::Agent(_) | Self::Rejected => refused::poll_command(input),
         }
     }
 
     /// Takes the command that it owes (see [`Session::owes_command`]), as it would before the next
     /// request.
     #[inline(never)]
-    pub fn poll_owed<'s, 'i: 's>(
+    pub fn poll_pending_submit<'s, 'i: 's>(
         &mut self,
         nothing: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         self.poll_command(nothing, shared, out)
     }
 
@@ -230,7 +230,7 @@ impl Session {
         reply: &Reply<'_>,
         now: Now,
         out: &mut OutBuf,
-    ) -> Option<Trouble> {
+    ) -> Option<Incident> {
         match self {
             Self::JobCentre(session) => {
                 session.handle_reply(serial, reply, out);
@@ -250,33 +250,33 @@ impl Session {
                 None
             }
             Self::Processor(session) => session.handle_reply(serial, reply, now, out),
-            Self::Refused => unreachable!("a refused session submits nothing"),
+            Self::Rejected => unreachable!("a refused session submits nothing"),
         }
     }
 
     /// The serial of what waits and has to be called off now that the peer sends nothing more.
     #[must_use]
-    pub fn waits_for(&self) -> Option<u32> {
+    pub fn pending_serial(&self) -> Option<u32> {
         match self {
             Self::JobCentre(session) => session.waits_for(),
-            Self::Pinpriq(session) => session.standing_take(),
+            Self::Pinpriq(session) => session.open_subscription(),
             Self::Http(session) => session.waits_for(),
-            Self::Agent(_) | Self::Call(_) | Self::Processor(_) | Self::Refused => None,
+            Self::Agent(_) | Self::Call(_) | Self::Processor(_) | Self::Rejected => None,
         }
     }
 
     /// The serial of a take that has to be called off while the peer does not read what it is sent:
     /// one that no request waits for.
     #[must_use]
-    pub fn standing_take(&self) -> Option<u32> {
+    pub fn open_subscription(&self) -> Option<u32> {
         match self {
-            Self::Pinpriq(session) => session.standing_take(),
+            Self::Pinpriq(session) => session.open_subscription(),
             Self::JobCentre(_)
             | Self::Http(_)
             | Self::Agent(_)
             | Self::Call(_)
             | Self::Processor(_)
-            | Self::Refused => None,
+            | Self::Rejected => None,
         }
     }
 
@@ -284,9 +284,9 @@ impl Session {
     /// has too much to read, this is to be done before anybody else's next request.
     #[must_use]
     #[inline]
-    pub fn owes_command(&self) -> bool {
+    pub fn has_pending_submit(&self) -> bool {
         match self {
-            Self::Pinpriq(session) => session.owes_command(),
+            Self::Pinpriq(session) => session.has_pending_submit(),
             _ => false,
         }
     }
@@ -295,10 +295,10 @@ impl Session {
     /// answer, ask again, or end.
     #[must_use]
     #[inline]
-    pub fn wants_turn(&self) -> bool {
+    pub fn wants_poll(&self) -> bool {
         match self {
-            Self::Http(session) => session.wants_turn(),
-            Self::Processor(session) => session.wants_turn(),
+            Self::Http(session) => session.wants_poll(),
+            Self::Processor(session) => session.wants_poll(),
             _ => false,
         }
     }
@@ -318,24 +318,28 @@ impl Session {
             Self::Agent(session) => session.deadline(),
             Self::Call(session) => session.deadline(),
             Self::Processor(session) => session.deadline(),
-            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => None,
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => None,
         }
     }
 
     /// Its deadline is over.
-    pub fn handle_timeout(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Late {
+    pub fn handle_timeout(
+        &mut self,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> TimeoutAction {
         match self {
             Self::Http(session) => session.handle_timeout(shared, out),
             Self::Agent(session) => {
                 session.handle_timeout();
-                Late::Spared
+                TimeoutAction::Rearm
             }
             Self::Call(session) => session.handle_timeout(),
             Self::Processor(session) => {
                 session.handle_timeout(shared.now);
-                Late::Spared
+                TimeoutAction::Rearm
             }
-            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Refused => Late::Spared,
+            Self::JobCentre(_) | Self::Pinpriq(_) | Self::Rejected => TimeoutAction::Rearm,
         }
     }
 
@@ -354,7 +358,7 @@ impl Session {
             Self::Pinpriq(session) => session.handle_broken_output(),
             Self::Http(session) => session.handle_broken_output(),
             Self::Processor(session) => session.handle_broken_output(),
-            Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Refused => {}
+            Self::JobCentre(_) | Self::Agent(_) | Self::Call(_) | Self::Rejected => {}
         }
     }
 
@@ -367,18 +371,18 @@ impl Session {
 
     /// Some of the workers of a queue, from a place on; nobody but the processor has any.
     #[must_use]
-    pub fn members(&self, queue: &[u8], from: u32) -> Members {
+    pub fn worker_page(&self, queue: &[u8], from: u32) -> WorkerRows {
         match self {
-            Self::Processor(session) => session.members(queue, from),
-            _ => Members::default(),
+            Self::Processor(session) => session.worker_page(queue, from),
+            _ => WorkerRows::default(),
         }
     }
 
     /// The workers of the processor by their queues. O(queues).
     #[must_use]
-    pub fn crew(&self) -> Vec<CrewFigures> {
+    pub fn bus_workers(&self) -> Vec<BusWorkerStats> {
         match self {
-            Self::Processor(session) => session.crew(),
+            Self::Processor(session) => session.bus_workers(),
             _ => Vec::new(),
         }
     }
@@ -399,7 +403,7 @@ impl Session {
             Self::Pinpriq(session) => session.wants_input(),
             Self::Http(session) => session.wants_input(),
             Self::Processor(session) => session.wants_input(),
-            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
+            Self::Agent(_) | Self::Call(_) | Self::Rejected => true,
         }
     }
 
@@ -412,7 +416,7 @@ impl Session {
             Self::Pinpriq(session) => session.is_settled(),
             Self::Http(session) => session.is_settled(),
             Self::Processor(session) => session.is_settled(),
-            Self::Agent(_) | Self::Call(_) | Self::Refused => true,
+            Self::Agent(_) | Self::Call(_) | Self::Rejected => true,
         }
     }
 }

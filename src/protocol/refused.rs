@@ -2,11 +2,11 @@
 //! is passed over until it goes, so that the farewell reaches it before the connection is torn
 //! down.
 
-use super::Step;
+use super::SessionAction;
 use crate::base::buf::Input;
 
 /// Passes over everything that comes in.
-pub(super) fn poll_command(input: &mut Input<'_>) -> Step<'static> {
+pub(super) fn poll_command(input: &mut Input<'_>) -> SessionAction<'static> {
     input.consume(input.unread().len());
-    Step::Hungry
+    SessionAction::NeedInput
 }

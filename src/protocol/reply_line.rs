@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// The requests of one connection that are under way, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct ReplyLine {
+pub(super) struct OrderedReplies {
     oldest: u32,
     next: u32,
     /// Replies that came early, by their distance from the oldest. Boxed: few connections need it.
@@ -15,7 +15,7 @@ pub(super) struct ReplyLine {
     early: Option<Box<VecDeque<Option<Vec<u8>>>>>,
 }
 
-impl ReplyLine {
+impl OrderedReplies {
     /// A line in which so many have been answered.
     #[cfg(test)]
     pub(super) fn from(serial: u32) -> Self {
@@ -50,16 +50,16 @@ impl ReplyLine {
         if ahead > 0 {
             let mut reply = Vec::new();
             write(&mut reply);
-            return self.keep(ahead as usize, reply);
+            return self.buffer(ahead as usize, reply);
         }
         write(out.tail());
         self.oldest = self.oldest.wrapping_add(1);
         if self.early.is_some() {
-            self.release(out);
+            self.flush_ready(out);
         }
     }
 
-    fn keep(&mut self, ahead: usize, reply: Vec<u8>) {
+    fn buffer(&mut self, ahead: usize, reply: Vec<u8>) {
         let early = self.early.get_or_insert_default();
         if early.len() <= ahead {
             early.resize(ahead + 1, None);
@@ -69,7 +69,7 @@ impl ReplyLine {
     }
 
     /// The oldest request has been answered: those right behind it that were early can go too.
-    fn release(&mut self, out: &mut OutBuf) {
+    fn flush_ready(&mut self, out: &mut OutBuf) {
         let Some(early) = &mut self.early else { return };
         early.pop_front();
         while let Some(Some(reply)) = early.front_mut().map(Option::take) {
@@ -89,7 +89,7 @@ mod tests {
 
     /// Answers requests 0..n in the given order and returns what was sent.
     fn sent(order: &[u32]) -> String {
-        let (mut line, mut out) = (ReplyLine::default(), OutBuf::default());
+        let (mut line, mut out) = (OrderedReplies::default(), OutBuf::default());
         for _ in order {
             line.open();
         }

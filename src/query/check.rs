@@ -6,8 +6,8 @@
 //! takes nothing but an expression: no sub-query, no parameter, no aggregate, no second statement.
 
 use super::allowed::is_allowed;
-use super::{Fault, canonical};
-use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX};
+use super::{QueryError, canonical};
+use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX_BYTES};
 use crate::model::query::{Expr, Query, SPACE};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -31,13 +31,13 @@ const ARGUMENTS: i32 = 50;
 
 /// The connection that checks are prepared on, and never run.
 #[derive(Debug)]
-pub(super) struct Checker {
+pub(super) struct Validator {
     connection: Connection,
     /// Calls of functions in what was prepared.
     calls: Arc<AtomicUsize>,
 }
 
-impl Checker {
+impl Validator {
     pub(super) fn new(value_max: usize) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
         canonical::register(&connection)?;
@@ -61,23 +61,27 @@ impl Checker {
         evaluator: &Connection,
         bare: &str,
         head: &str,
-    ) -> Result<String, Fault> {
+    ) -> Result<String, QueryError> {
         let lengths = query.terms.iter().flat_map(|term| [&term.left, &term.right]).map(length);
         let total = lengths.fold(0, usize::saturating_add);
-        if total > QUERY_TEXT_MAX {
-            let why = format!("the query is {total} bytes long, {QUERY_TEXT_MAX} are possible");
-            return Err(Fault::Bad(why));
+        if total > QUERY_TEXT_MAX_BYTES {
+            let why =
+                format!("the query is {total} bytes long, {QUERY_TEXT_MAX_BYTES} are possible");
+            return Err(QueryError::Bad(why));
         }
         if query.terms.len() > QUERY_DEPTH_MAX / 2 {
             let (terms, max) = (query.terms.len(), QUERY_DEPTH_MAX / 2);
-            return Err(Fault::Bad(format!("the query has {terms} terms, {max} are possible")));
+            return Err(QueryError::Bad(format!(
+                "the query has {terms} terms, {max} are possible"
+            )));
         }
         self.calls.store(0, Ordering::Relaxed);
         let mut sql = head.to_owned();
         for (number, term) in query.terms.iter().enumerate() {
             let side = |name, expr| {
-                self.operand(expr, evaluator, bare)
-                    .map_err(|why| Fault::Bad(format!("term {}, {name} side: {why}", number + 1)))
+                self.operand(expr, evaluator, bare).map_err(|why| {
+                    QueryError::Bad(format!("term {}, {name} side: {why}", number + 1))
+                })
             };
             let (left, right) = (side("left", &term.left)?, side("right", &term.right)?);
             sql.push_str(" AND (\n");
@@ -91,7 +95,7 @@ impl Checker {
         let calls = self.calls.load(Ordering::Relaxed);
         if calls > QUERY_CALLS_MAX {
             let why = format!("the query calls {calls} functions, {QUERY_CALLS_MAX} are possible");
-            return Err(Fault::Bad(why));
+            return Err(QueryError::Bad(why));
         }
         Ok(sql)
     }
@@ -194,7 +198,7 @@ pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
     let number = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
     for (limit, max) in [
         (Limit::SQLITE_LIMIT_LENGTH, number(value_max)),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX) + FRAME),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX_BYTES) + FRAME),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, number(QUERY_DEPTH_MAX)),
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS),
         (Limit::SQLITE_LIMIT_COLUMN, ARGUMENTS),

@@ -1,11 +1,11 @@
 //! The evaluator: one statement over one snapshot after the other.
 
-use super::check::{Checker, allow, explain, open};
+use super::check::{Validator, allow, explain, open};
 use super::rows::COLUMNS;
-use super::sought::{Sought, sought};
-use super::table::{self, Place, Shared, Stops};
-use super::{Fault, Progress, Stop, Work, allowed, canonical, like, texts};
-use crate::base::limits::{QUERY_HEAP_MAX, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT};
+use super::sought::{PathPredicate, parse};
+use super::table::{self, CursorPos, SharedScan, Stops};
+use super::{QueryError, QueryTask, StopCheck, TaskState, allowed, canonical, like, texts};
+use crate::base::limits::{QUERY_HEAP_MAX_BYTES, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT_BYTES};
 use crate::model::query::Query;
 use crate::model::row::Row;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -22,9 +22,9 @@ const QUESTIONS: i32 = 8;
 /// Checks queries and evaluates them, in the thread of its caller.
 pub struct Evaluator {
     connection: Connection,
-    checker: Checker,
-    scan: Shared,
-    stop: Stop,
+    checker: Validator,
+    scan: SharedScan,
+    stop: StopCheck,
     /// What checks begin with.
     bare: String,
     /// What statements begin with.
@@ -39,7 +39,7 @@ struct Compiled {
     /// The statement.
     sql: Arc<str>,
     /// What of it the cursor tries by itself.
-    sought: Arc<[Sought]>,
+    sought: Arc<[PathPredicate]>,
 }
 
 impl fmt::Debug for Evaluator {
@@ -53,15 +53,15 @@ impl Evaluator {
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
-    pub fn new(stop: Stop) -> Result<Self, String> {
-        Self::with_value_max(stop, QUERY_VALUE_DEFAULT)
+    pub fn new(stop: StopCheck) -> Result<Self, String> {
+        Self::with_value_max(stop, QUERY_VALUE_DEFAULT_BYTES)
     }
 
     /// The same, for texts of up to `value_max` bytes ([`value_max`](super::value_max)).
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
-    pub fn with_value_max(stop: Stop, value_max: usize) -> Result<Self, String> {
+    pub fn with_value_max(stop: StopCheck, value_max: usize) -> Result<Self, String> {
         Self::with_turns(stop, Arc::new(|| false), value_max)
     }
 
@@ -69,18 +69,18 @@ impl Evaluator {
     ///
     /// # Errors
     /// If SQLite cannot be set up, in a sentence.
-    pub fn with_turns(stop: Stop, leave: Stop, value_max: usize) -> Result<Self, String> {
+    pub fn with_turns(stop: StopCheck, leave: StopCheck, value_max: usize) -> Result<Self, String> {
         Self::set_up(stop, leave, value_max)
             .map_err(|error| format!("cannot set up SQLite: {error}"))
     }
 
-    fn set_up(stop: Stop, leave: Stop, value_max: usize) -> Result<Self, Error> {
+    fn set_up(stop: StopCheck, leave: StopCheck, value_max: usize) -> Result<Self, Error> {
         let mut connection = open(value_max)?;
-        let limit = i64::try_from(QUERY_HEAP_MAX).unwrap_or(i64::MAX);
+        let limit = i64::try_from(QUERY_HEAP_MAX_BYTES).unwrap_or(i64::MAX);
         // Of the process; nobody else uses SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
-        let scan = Shared::new();
+        let scan = SharedScan::new();
         let stops = Stops { stop: Arc::clone(&stop), leave };
         table::register(&connection, &scan, stops, value_max)?;
         like::register(&connection, &stop)?;
@@ -91,7 +91,7 @@ impl Evaluator {
         connection.authorizer(Some(may_evaluate))?;
         Ok(Self {
             connection,
-            checker: Checker::new(value_max)?,
+            checker: Validator::new(value_max)?,
             scan,
             stop,
             bare: format!("SELECT 1 FROM {COLUMNS} WHERE"),
@@ -104,8 +104,8 @@ impl Evaluator {
     ///
     /// # Errors
     /// If the query is wrong, or is stopped.
-    pub fn run(&mut self, work: &Work) -> Result<Vec<Arc<Row>>, Fault> {
-        let mut progress = Progress::default();
+    pub fn run(&mut self, work: &QueryTask) -> Result<Vec<Arc<Row>>, QueryError> {
+        let mut progress = TaskState::default();
         self.go_on(work, &mut progress)?;
         Ok(progress.found)
     }
@@ -116,7 +116,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// If the query is wrong, or is stopped.
-    pub fn go_on(&mut self, work: &Work, progress: &mut Progress) -> Result<(), Fault> {
+    pub fn go_on(&mut self, work: &QueryTask, progress: &mut TaskState) -> Result<(), QueryError> {
         let limit = limit_of(work);
         if work.query.terms.is_empty() {
             progress.found = work.rows.values().take(limit).cloned().collect();
@@ -130,17 +130,17 @@ impl Evaluator {
             Ok(())
         });
         match result {
-            Err(_) if (self.stop)() => Err(Fault::Stopped),
+            Err(_) if (self.stop)() => Err(QueryError::Stopped),
             result => result,
         }
     }
 
-    fn compile(&mut self, query: &Arc<Query>) -> Result<Compiled, Fault> {
+    fn compile(&mut self, query: &Arc<Query>) -> Result<Compiled, QueryError> {
         if let Some((_, compiled)) = self.known.iter().find(|(known, _)| known == query) {
             return Ok(compiled.clone());
         }
         let sql = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
-        let compiled = Compiled { sql: sql.into(), sought: sought(query) };
+        let compiled = Compiled { sql: sql.into(), sought: parse(query) };
         if self.known.len() == QUERY_STATEMENTS {
             self.known.pop_front();
         }
@@ -152,31 +152,31 @@ impl Evaluator {
     fn scan(
         &self,
         statement: &mut CachedStatement<'_>,
-        sought: &Arc<[Sought]>,
-        work: &Work,
+        sought: &Arc<[PathPredicate]>,
+        work: &QueryTask,
         limit: usize,
-        progress: &mut Progress,
-    ) -> Result<bool, Fault> {
+        progress: &mut TaskState,
+    ) -> Result<bool, QueryError> {
         self.scan.begin(work.rows.clone(), progress.from, Arc::clone(sought));
         let result = step(statement, limit - progress.found.len());
         let scan = self.scan.end();
         progress.found.extend(scan.found);
         let Err(error) = result else { return Ok(true) };
         match scan.place {
-            Place::Nowhere => {}
+            CursorPos::Nowhere => {}
             // It was stopped with nothing left to do.
-            Place::End => return Ok(true),
+            CursorPos::End => return Ok(true),
             // A row that was not asked for has nothing to do with it: the query has.
-            Place::At(row, true) if is_malformed(&error) => {
+            CursorPos::At(row, true) if is_malformed(&error) => {
                 progress.from = Bound::Excluded(row);
                 return Ok(false);
             }
-            Place::At(row, _) => {
+            CursorPos::At(row, _) => {
                 let is_found = progress.found.last().is_some_and(|last| last.key() == row);
                 progress.from = if is_found { Bound::Excluded(row) } else { Bound::Included(row) };
             }
         }
-        Err(if scan.left { Fault::Stopped } else { bad(&error) })
+        Err(if scan.left { QueryError::Stopped } else { bad(&error) })
     }
 }
 
@@ -191,7 +191,7 @@ fn step(statement: &mut CachedStatement<'_>, limit: usize) -> Result<(), Error> 
     Ok(())
 }
 
-fn limit_of(work: &Work) -> usize {
+fn limit_of(work: &QueryTask) -> usize {
     work.limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
@@ -200,8 +200,8 @@ fn is_malformed(error: &Error) -> bool {
     matches!(error, Error::SqliteFailure(_, Some(said)) if said == "malformed JSON")
 }
 
-fn bad(error: &Error) -> Fault {
-    Fault::Bad(match error.sqlite_error_code() {
+fn bad(error: &Error) -> QueryError {
+    QueryError::Bad(match error.sqlite_error_code() {
         Some(ErrorCode::OutOfMemory) => "the query needs too much memory".to_owned(),
         _ => format!("the query cannot be evaluated: {}", explain(error)),
     })

@@ -6,10 +6,10 @@
 //! found in O(text); one with `_`, `?` or `[..]` in O(text * piece), and that asks now and then
 //! whether to stop.
 
-use super::Stop;
+use super::StopCheck;
 use super::rows::stopped;
 use super::set::{Set, read_char};
-use super::texts::{PURE, Writer, char_len, continues};
+use super::texts::{HelperConnection, PURE, char_len, continues};
 use memchr::memmem::Finder;
 use rusqlite::functions::Context;
 use rusqlite::{Connection, Error, Result};
@@ -58,8 +58,8 @@ struct Kept {
 }
 
 /// Puts the functions in the places of SQLite's own.
-pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
-    let writer = Writer::new()?;
+pub(super) fn register(connection: &Connection, stop: &StopCheck) -> Result<()> {
+    let writer = HelperConnection::new()?;
     for (name, arguments) in [("like", 2), ("like", 3), ("glob", 2)] {
         let (writer, stop) = (writer.clone(), Arc::clone(stop));
         // A function is not called while it runs.
@@ -75,8 +75,8 @@ pub(super) fn register(connection: &Connection, stop: &Stop) -> Result<()> {
 fn like(
     context: &Context<'_>,
     read: fn(&[u8], Option<&[u8]>) -> Pattern,
-    writer: &Writer,
-    stop: &Stop,
+    writer: &HelperConnection,
+    stop: &StopCheck,
     kept: &mut Kept,
 ) -> Result<Option<bool>> {
     let text = |number| writer.text(context.get_raw(number));
@@ -124,7 +124,12 @@ impl Pattern {
 
     /// Whether `text` is like this; `folded` is room for it in lower case. O(text), or with `_`,
     /// `?` or sets O(text * longest piece).
-    pub(super) fn is_like(&self, text: &[u8], folded: &mut Vec<u8>, stop: &Stop) -> Result<bool> {
+    pub(super) fn is_like(
+        &self,
+        text: &[u8],
+        folded: &mut Vec<u8>,
+        stop: &StopCheck,
+    ) -> Result<bool> {
         if !self.folds {
             return self.matches(up_to_nul(text), stop);
         }
@@ -182,7 +187,7 @@ impl Pattern {
     }
 
     /// Whether `text`, in lower case if letters are the same in either, is like this.
-    fn matches(&self, text: &[u8], stop: &Stop) -> Result<bool> {
+    fn matches(&self, text: &[u8], stop: &StopCheck) -> Result<bool> {
         let Some((first, rest)) = self.pieces.split_first().filter(|_| !self.never) else {
             return Ok(false);
         };
@@ -224,7 +229,7 @@ impl Piece {
     }
 
     /// Where its first occurrence from this place on ends.
-    fn find(&self, text: &[u8], mut at: usize, stop: &Stop) -> Result<Option<usize>> {
+    fn find(&self, text: &[u8], mut at: usize, stop: &StopCheck) -> Result<Option<usize>> {
         if let Some(plain) = &self.plain {
             let found = plain.find(&text[at..]);
             return Ok(found.map(|found| at + found + plain.needle().len()));

@@ -40,7 +40,7 @@ mod sought;
 mod table;
 mod texts;
 
-use crate::base::limits::{QUERY_VALUE_DEFAULT, QUERY_VALUE_MAX};
+use crate::base::limits::{QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES};
 use crate::model::query::Query;
 use crate::model::row::{Row, RowKey, Rows};
 use std::fmt::Debug;
@@ -51,18 +51,18 @@ use std::time::Duration;
 pub use evaluate::Evaluator;
 
 /// Says whether the query that runs is to stop. Asked every few microseconds: it must be cheap.
-pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Bytes of the longest text that queries see or make where a request has `max_request` bytes at
 /// most: whatever can be put can be searched.
 #[must_use]
 pub fn value_max(max_request: usize) -> usize {
-    max_request.saturating_mul(2).clamp(QUERY_VALUE_DEFAULT, QUERY_VALUE_MAX)
+    max_request.saturating_mul(2).clamp(QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES)
 }
 
 /// A query to be answered.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct QueryTask {
     /// Over these rows, in their order.
     pub rows: Rows,
     /// Which of them.
@@ -72,18 +72,18 @@ pub struct Work {
 }
 
 /// The rows that match, in their order, or a sentence that says what is wrong with the query.
-pub type Found = Result<Arc<[Arc<Row>]>, String>;
+pub type QueryRows = Result<Arc<[Arc<Row>]>, String>;
 
 /// How far a query has got.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct TaskState {
     /// The rows that match, in their order, of those in front of `from`.
     pub found: Vec<Arc<Row>>,
     /// Where to go on.
     from: Bound<RowKey>,
 }
 
-impl Progress {
+impl TaskState {
     /// Where it goes on.
     #[must_use]
     pub fn place(&self) -> Bound<RowKey> {
@@ -91,7 +91,7 @@ impl Progress {
     }
 }
 
-impl Default for Progress {
+impl Default for TaskState {
     fn default() -> Self {
         Self { found: Vec::new(), from: Bound::Unbounded }
     }
@@ -99,7 +99,7 @@ impl Default for Progress {
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum QueryError {
     /// The query is none that can be evaluated: a sentence.
     Bad(String),
     /// It was stopped.
@@ -111,16 +111,16 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Task {
     /// What is to be answered.
-    pub work: Arc<Work>,
+    pub work: Arc<QueryTask>,
     /// What was found so far.
-    pub progress: Progress,
+    pub progress: TaskState,
 }
 
 impl Task {
     /// A query from its beginning.
     #[must_use]
-    pub fn new(work: Work) -> Self {
-        Self { work: Arc::new(work), progress: Progress::default() }
+    pub fn new(work: QueryTask) -> Self {
+        Self { work: Arc::new(work), progress: TaskState::default() }
     }
 }
 
@@ -142,9 +142,9 @@ pub enum Pace {
 
 /// What came of a turn.
 #[derive(Debug)]
-pub enum Done {
+pub enum TaskEnd {
     /// The query has ended.
-    Found(Found),
+    Found(QueryRows),
     /// It goes on in its next turn.
     Left(Task),
     /// It was let go of.
@@ -159,7 +159,7 @@ pub struct Ended {
     /// How long the processor has worked for it.
     pub spent: Duration,
     /// What came of it.
-    pub done: Done,
+    pub done: TaskEnd,
 }
 
 /// A lane in which a turn can begin.
@@ -175,7 +175,7 @@ pub struct Spot {
 /// query at a time, and is free again when [`Helper::poll`] has told the end of its turn. There is
 /// no clock here: the engine says when a turn is to end, and a lane that does not heed it for a
 /// while stays in use.
-pub trait Helper: Debug + Send {
+pub trait QueryExecutor: Debug + Send {
     /// A free lane; one with a share of its own if there is one and `share` says so.
     fn find(&mut self, share: bool) -> Option<Spot>;
 

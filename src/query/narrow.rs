@@ -6,10 +6,10 @@
 //! much, never too little. So may the terms of [`sought`](super::sought), of which SQLite does not
 //! tell.
 
-use super::Stop;
+use super::StopCheck;
 use super::like::Pattern;
 use super::rows::is_text;
-use super::sought::Sought;
+use super::sought::PathPredicate;
 use rusqlite::Result;
 use rusqlite::types::ValueRef;
 use rusqlite::vtab::{Filters, IndexConstraintOp, IndexInfo};
@@ -37,16 +37,16 @@ struct Condition {
 
 /// All that must hold, as far as it is looked at here.
 #[derive(Debug, Default)]
-pub(super) struct Narrowing {
+pub(super) struct Prefilter {
     conditions: Vec<Condition>,
     /// Terms on what a path leads to.
-    sought: Arc<[Sought]>,
+    sought: Arc<[PathPredicate]>,
     /// A text in lower case.
     folded: Vec<u8>,
 }
 
 /// Picks the comparisons, and asks for the values that they compare with.
-pub(super) fn offer(info: &mut IndexInfo) -> Result<()> {
+pub(super) fn plan(info: &mut IndexInfo) -> Result<()> {
     let mut picked = Vec::new();
     for (number, constraint) in info.constraints().enumerate() {
         let kind = match constraint.operator() {
@@ -76,10 +76,14 @@ pub(super) fn offer(info: &mut IndexInfo) -> Result<()> {
     Ok(())
 }
 
-impl Narrowing {
+impl Prefilter {
     /// What was picked, now that the values are known. A value that is no text compares in ways
     /// that are SQLite's affair.
-    pub(super) fn new(plan: Option<&str>, values: &Filters<'_>, sought: Arc<[Sought]>) -> Self {
+    pub(super) fn new(
+        plan: Option<&str>,
+        values: &Filters<'_>,
+        sought: Arc<[PathPredicate]>,
+    ) -> Self {
         let mut conditions = Vec::new();
         for (word, value) in plan.unwrap_or_default().split(' ').zip(values.iter()) {
             let Some((kind, Ok(column))) = word.split_at_checked(1).map(|(k, c)| (k, c.parse()))
@@ -104,10 +108,10 @@ impl Narrowing {
     }
 
     /// The column that rules a row out, if one does: `value` gives them. O(texts).
-    pub(super) fn rules_out(
+    pub(super) fn excludes(
         &mut self,
         mut value: impl FnMut(c_int, &mut dyn FnMut(ValueRef<'_>) -> Result<bool>) -> Result<bool>,
-        stop: &Stop,
+        stop: &StopCheck,
     ) -> Result<Option<c_int>> {
         let folded = &mut self.folded;
         for Condition { column, test } in &self.conditions {

@@ -27,7 +27,7 @@ const COMMON: u32 = 1 << STATE | 1 << EVENTS | 1 << MODIFIED | 1 << QUEUE | 1 <<
 
 /// Rows of a scan that were refused.
 #[derive(Debug, Default)]
-pub(super) struct Refused<'a> {
+pub(super) struct RejectedRowCache<'a> {
     /// With the bits of the columns that they were asked for; what was of use last comes first.
     rows: [Option<(u32, &'a Row)>; REMEMBERED],
     /// Rows that were remembered since one was last covered.
@@ -36,15 +36,15 @@ pub(super) struct Refused<'a> {
     rest: u32,
 }
 
-impl<'a> Refused<'a> {
+impl<'a> RejectedRowCache<'a> {
     /// It follows from these columns of a row that it does not match. O(1).
     #[inline]
-    pub(super) fn note(&mut self, row: &'a Row, asked: u32) {
+    pub(super) fn insert(&mut self, row: &'a Row, asked: u32) {
         if self.rest > 0 {
             self.rest -= 1;
         } else if self.vain == PATIENCE {
             *self = Self { rest: REST, ..Self::default() };
-        } else if asked != 0 && asked & !COMMON == 0 && is_brief(row) {
+        } else if asked != 0 && asked & !COMMON == 0 && is_small(row) {
             self.rows.rotate_right(1);
             self.rows[0] = Some((asked, row));
             self.vain += 1;
@@ -59,7 +59,7 @@ impl<'a> Refused<'a> {
 
     /// Whether SQLite would refuse this row for sure. O(1).
     #[inline]
-    pub(super) fn covers(&mut self, row: &Row) -> bool {
+    pub(super) fn contains(&mut self, row: &Row) -> bool {
         let mut known = self.rows.iter().map_while(|known| *known);
         let Some(at) = known.position(|(asked, known)| is_alike(known, row, asked)) else {
             return false;
@@ -72,7 +72,7 @@ impl<'a> Refused<'a> {
     }
 }
 
-fn is_brief(row: &Row) -> bool {
+fn is_small(row: &Row) -> bool {
     row.state.len().max(row.queue.len()).max(row.events.bytes()) <= BRIEF
         && row.urgency.as_ref().is_none_or(|digits| digits.len() <= BRIEF)
 }
@@ -90,7 +90,7 @@ fn is_alike(one: &Row, two: &Row, columns: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::{Event, EventLog, Happening};
+    use crate::model::event::{Event, EventKind, EventLog};
     use crate::model::id::JobId;
     use crate::model::job::Encoding;
     use std::sync::Arc;
@@ -104,7 +104,7 @@ mod tests {
             encoding: Encoding::Json,
             payload: Arc::from(*b"1"),
             state: state.as_bytes().into(),
-            events: EventLog::default().with(Event { what: Happening::Created, at: id }),
+            events: EventLog::default().with(Event { kind: EventKind::Created, at: id }),
             modified: id,
         }
     }
@@ -112,52 +112,52 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_compared_and_nothing_else() {
         let (one, two, three) = (row(1, "[1]"), row(2, "[1]"), row(3, "[2]"));
-        let mut refused = Refused::default();
-        refused.note(&one, 1 << STATE);
-        assert!(refused.covers(&two) && !refused.covers(&three));
-        let mut refused = Refused::default();
-        refused.note(&one, 1 << STATE | 1 << EVENTS);
-        assert!(refused.covers(&one) && !refused.covers(&two));
+        let mut refused = RejectedRowCache::default();
+        refused.insert(&one, 1 << STATE);
+        assert!(refused.contains(&two) && !refused.contains(&three));
+        let mut refused = RejectedRowCache::default();
+        refused.insert(&one, 1 << STATE | 1 << EVENTS);
+        assert!(refused.contains(&one) && !refused.contains(&two));
     }
 
     #[test]
     fn what_is_in_vain_is_left_for_a_while() {
         let rows: Vec<_> = (0..).map(|id| row(id, "")).take(PATIENCE as usize + 1).collect();
-        let mut refused = Refused::default();
+        let mut refused = RejectedRowCache::default();
         for row in &rows[1..] {
-            refused.note(row, 1 << MODIFIED);
+            refused.insert(row, 1 << MODIFIED);
         }
-        assert!(refused.covers(rows.last().unwrap()));
+        assert!(refused.contains(rows.last().unwrap()));
         for row in &rows {
             assert!(!refused.is_empty());
-            refused.note(row, 1 << MODIFIED);
+            refused.insert(row, 1 << MODIFIED);
         }
         for _ in 0..REST {
             assert!(refused.is_empty());
-            refused.note(&rows[0], 1 << MODIFIED);
+            refused.insert(&rows[0], 1 << MODIFIED);
         }
-        refused.note(&rows[0], 1 << MODIFIED);
-        assert!(refused.covers(&rows[0]) && !refused.covers(&rows[1]));
+        refused.insert(&rows[0], 1 << MODIFIED);
+        assert!(refused.contains(&rows[0]) && !refused.contains(&rows[1]));
     }
 
     #[test]
     fn few_and_brief_rows_of_common_columns_are_remembered() {
         let rows: Vec<_> = (0..).map(|id| row(id, "")).take(REMEMBERED + 1).collect();
-        let mut refused = Refused::default();
+        let mut refused = RejectedRowCache::default();
         for asked in [0, 1 << STATE | 1, 1 << STATE | 1 << 1, 1 << STATE | 1 << 7] {
-            refused.note(&rows[0], asked);
+            refused.insert(&rows[0], asked);
             assert!(refused.is_empty(), "{asked:b}");
         }
         let long = row(0, &"x".repeat(BRIEF + 1));
-        refused.note(&long, 1 << STATE);
+        refused.insert(&long, 1 << STATE);
         assert!(refused.is_empty());
         for row in &rows[..REMEMBERED] {
-            refused.note(row, 1 << MODIFIED);
+            refused.insert(row, 1 << MODIFIED);
         }
         // It is of use, so it stays; another one goes.
-        assert!(refused.covers(&rows[0]));
-        refused.note(&rows[REMEMBERED], 1 << MODIFIED);
-        assert!(refused.covers(&rows[0]) && refused.covers(&rows[REMEMBERED]));
-        assert!(!refused.covers(&rows[1]) && refused.covers(&rows[2]));
+        assert!(refused.contains(&rows[0]));
+        refused.insert(&rows[REMEMBERED], 1 << MODIFIED);
+        assert!(refused.contains(&rows[0]) && refused.contains(&rows[REMEMBERED]));
+        assert!(!refused.contains(&rows[1]) && refused.contains(&rows[2]));
     }
 }

@@ -1,6 +1,6 @@
 //! The columns of a snapshot's rows.
 
-use crate::model::event::{Happening, write_events};
+use crate::model::event::{EventKind, write_events};
 use crate::model::job::Encoding;
 use crate::model::row::Row;
 use crate::wire::json::push_packet;
@@ -22,7 +22,7 @@ pub(super) const COLUMNS: &str = "(SELECT id, payload, state, events, modified, 
 
 /// The column that is read of rows that match, and of no others: `#`, which no expression that
 /// passes its check can name.
-pub(super) const HERE: c_int = 7;
+pub(super) const MATCH_COLUMN: c_int = 7;
 
 const PAYLOAD: c_int = 1;
 pub(super) const STATE: c_int = 2;
@@ -66,37 +66,38 @@ const AHEAD: usize = 4;
 
 /// Reads what rows keep outside of themselves for the columns whose bits are set: reads that miss
 /// the cache overlap here, and would not in between of SQLite's work. O(rows).
-pub(super) fn touch(rows: &[&Arc<Row>], columns: u32) {
+pub(super) fn prefetch(rows: &[&Arc<Row>], columns: u32) {
     let uses = |column: c_int| columns & 1 << column != 0;
     let mut all = 0;
     for row in rows {
         if uses(PAYLOAD) {
-            all ^= u8::from(matches!(row.encoding, Encoding::Packet { .. })) ^ skim(&row.payload);
+            all ^= u8::from(matches!(row.encoding, Encoding::Packet { .. }))
+                ^ scan_bytes(&row.payload);
         }
         if uses(STATE) {
-            all ^= skim(&row.state);
+            all ^= scan_bytes(&row.state);
         }
         if uses(EVENTS) {
             let events = row.events.newest_first().take(AHEAD);
-            all ^= events.map(|event| skim_event(&event.what)).fold(0, |all, one| all ^ one);
+            all ^= events.map(|event| skim_event(&event.kind)).fold(0, |all, one| all ^ one);
         }
         if uses(QUEUE) {
-            all ^= skim(&row.queue);
+            all ^= scan_bytes(&row.queue);
         }
     }
     black_box(all);
 }
 
 #[inline]
-fn skim(text: &[u8]) -> u8 {
+fn scan_bytes(text: &[u8]) -> u8 {
     text.iter().step_by(LINE).take(AHEAD).fold(0, |all, byte| all ^ byte)
 }
 
 #[inline]
-fn skim_event(what: &Happening) -> u8 {
+fn skim_event(what: &EventKind) -> u8 {
     match what {
-        Happening::Advanced { old, new } => skim(old) ^ skim(new),
-        Happening::User(text) => skim(text),
+        EventKind::Advanced { old, new } => scan_bytes(old) ^ scan_bytes(new),
+        EventKind::User(text) => scan_bytes(text),
         _ => 0,
     }
 }

@@ -4,7 +4,7 @@
 //! SQLite finds, or [`Value::Unsure`]: so is whatever is not plain JSON on the way. Of what is no
 //! JSON nothing is said.
 
-use super::Stop;
+use super::StopCheck;
 use super::rows::stopped;
 use super::sought::integer;
 use super::table::LARGE;
@@ -40,7 +40,7 @@ pub(super) enum Value<'a> {
 
 /// What is to be known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Extract {
     /// The value itself.
     Value,
     /// How many items it has, which is 0 if it is no array.
@@ -48,7 +48,7 @@ pub(super) enum What {
 }
 
 /// Why there is no value to be read.
-enum Lost {
+enum NotFound {
     /// There is none.
     Absent,
     /// Nobody can say from here.
@@ -91,11 +91,11 @@ const KINDS: [Kind; 256] = {
 ///
 /// # Errors
 /// If it is told to stop.
-pub(super) fn seek<'a>(
+pub(super) fn extract<'a>(
     text: &'a [u8],
     path: &[Step],
-    what: What,
-    stop: &Stop,
+    what: Extract,
+    stop: &StopCheck,
 ) -> Result<Value<'a>> {
     let mut reader = Reader { text, at: 0, question: LARGE, stop };
     reader.space();
@@ -104,14 +104,14 @@ pub(super) fn seek<'a>(
         Step::Index(index) => reader.find_item(*index),
     });
     let value = there.and_then(|()| match what {
-        What::Value => Ok(reader.value()),
-        What::Length => reader.length().map(Value::Integer),
+        Extract::Value => Ok(reader.value()),
+        Extract::Length => reader.length().map(Value::Integer),
     });
     match value {
         Ok(value) => Ok(value),
-        Err(Lost::Absent) => Ok(Value::Null),
-        Err(Lost::Unsure) => Ok(Value::Unsure),
-        Err(Lost::Stopped) => Err(stopped()),
+        Err(NotFound::Absent) => Ok(Value::Null),
+        Err(NotFound::Unsure) => Ok(Value::Unsure),
+        Err(NotFound::Stopped) => Err(stopped()),
     }
 }
 
@@ -120,67 +120,67 @@ struct Reader<'a, 'b> {
     at: usize,
     /// From here on it is time to ask whether to stop.
     question: usize,
-    stop: &'b Stop,
+    stop: &'b StopCheck,
 }
 
 impl<'a> Reader<'a, '_> {
     /// Goes from an object to one of its values.
     #[inline]
-    fn find_label(&mut self, label: &[u8]) -> Result<(), Lost> {
+    fn find_label(&mut self, label: &[u8]) -> Result<(), NotFound> {
         self.enter(b'{', b'}')?;
         loop {
-            let key = self.string().ok_or(Lost::Unsure)?;
+            let key = self.string().ok_or(NotFound::Unsure)?;
             // With an escape it may be any.
             if key.contains(&b'\\') {
-                return Err(Lost::Unsure);
+                return Err(NotFound::Unsure);
             }
             self.space();
             if self.peek() != Some(b':') {
-                return Err(Lost::Unsure);
+                return Err(NotFound::Unsure);
             }
             self.at += 1;
             self.space();
             if key == label {
                 return Ok(());
             }
-            self.pass_over(b'}')?;
+            self.skip_value(b'}')?;
         }
     }
 
     /// Goes from an array to one of its items.
     #[inline]
-    fn find_item(&mut self, index: u32) -> Result<(), Lost> {
+    fn find_item(&mut self, index: u32) -> Result<(), NotFound> {
         self.enter(b'[', b']')?;
         for _ in 0..index {
-            self.pass_over(b']')?;
+            self.skip_value(b']')?;
         }
         Ok(())
     }
 
     /// Goes behind the bracket of a container of the right kind that is not empty.
     #[inline]
-    fn enter(&mut self, open: u8, close: u8) -> Result<(), Lost> {
+    fn enter(&mut self, open: u8, close: u8) -> Result<(), NotFound> {
         match self.peek() {
             Some(byte) if byte == open => self.at += 1,
             // Some other value.
             Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
-                return Err(Lost::Absent);
+                return Err(NotFound::Absent);
             }
-            _ => return Err(Lost::Unsure),
+            _ => return Err(NotFound::Unsure),
         }
         self.space();
-        if self.peek() == Some(close) { Err(Lost::Absent) } else { Ok(()) }
+        if self.peek() == Some(close) { Err(NotFound::Absent) } else { Ok(()) }
     }
 
     /// Goes from a value to what stands behind the next comma: there is nothing if the container
     /// is closed instead.
     #[inline]
-    fn pass_over(&mut self, close: u8) -> Result<(), Lost> {
+    fn skip_value(&mut self, close: u8) -> Result<(), NotFound> {
         match self.peek() {
-            Some(b'"') => drop(self.string().ok_or(Lost::Unsure)?),
+            Some(b'"') => drop(self.string().ok_or(NotFound::Unsure)?),
             Some(b'{' | b'[') => self.container()?,
             Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => drop(self.word()),
-            _ => return Err(Lost::Unsure),
+            _ => return Err(NotFound::Unsure),
         }
         if self.at >= self.question {
             self.ask()?;
@@ -188,15 +188,15 @@ impl<'a> Reader<'a, '_> {
         self.space();
         match self.peek() {
             Some(b',') => self.at += 1,
-            Some(byte) if byte == close => return Err(Lost::Absent),
-            _ => return Err(Lost::Unsure),
+            Some(byte) if byte == close => return Err(NotFound::Absent),
+            _ => return Err(NotFound::Unsure),
         }
         self.space();
         Ok(())
     }
 
     /// Goes behind an array or an object.
-    fn container(&mut self) -> Result<(), Lost> {
+    fn container(&mut self) -> Result<(), NotFound> {
         let mut depth = 0_usize;
         while let Some(byte) = self.peek() {
             match KINDS[usize::from(byte)] {
@@ -204,7 +204,7 @@ impl<'a> Reader<'a, '_> {
                     self.at += 1;
                     continue;
                 }
-                Kind::Quote => drop(self.string().ok_or(Lost::Unsure)?),
+                Kind::Quote => drop(self.string().ok_or(NotFound::Unsure)?),
                 Kind::Open => {
                     depth += 1;
                     self.at += 1;
@@ -222,7 +222,7 @@ impl<'a> Reader<'a, '_> {
                 self.ask()?;
             }
         }
-        Err(Lost::Unsure)
+        Err(NotFound::Unsure)
     }
 
     /// Goes behind a string, and gives what stands in it; `None` if it has no end.
@@ -275,16 +275,16 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// How many items the value here has.
-    fn length(&mut self) -> Result<i64, Lost> {
+    fn length(&mut self) -> Result<i64, NotFound> {
         match self.enter(b'[', b']') {
             // It is empty, or no array.
-            Err(Lost::Absent) => return Ok(0),
+            Err(NotFound::Absent) => return Ok(0),
             entered => entered?,
         }
         let mut length = 1;
         loop {
-            match self.pass_over(b']') {
-                Err(Lost::Absent) => return Ok(length),
+            match self.skip_value(b']') {
+                Err(NotFound::Absent) => return Ok(length),
                 passed => passed?,
             }
             length += 1;
@@ -305,9 +305,9 @@ impl<'a> Reader<'a, '_> {
 
     /// Whether to go on.
     #[cold]
-    fn ask(&mut self) -> Result<(), Lost> {
+    fn ask(&mut self) -> Result<(), NotFound> {
         self.question = self.at + LARGE;
-        if (self.stop)() { Err(Lost::Stopped) } else { Ok(()) }
+        if (self.stop)() { Err(NotFound::Stopped) } else { Ok(()) }
     }
 }
 
@@ -332,8 +332,8 @@ mod tests {
     use std::sync::Arc;
 
     fn at<'a>(text: &'a str, path: &[Step]) -> Value<'a> {
-        let stop: Stop = Arc::new(|| false);
-        seek(text.as_bytes(), path, What::Value, &stop).expect("nobody stops it")
+        let stop: StopCheck = Arc::new(|| false);
+        extract(text.as_bytes(), path, Extract::Value, &stop).expect("nobody stops it")
     }
 
     #[test]
@@ -404,8 +404,9 @@ mod tests {
     #[test]
     fn items_are_counted() {
         let at = |text: &str, path: &[Step]| {
-            let stop: Stop = Arc::new(|| false);
-            let Value::Integer(length) = seek(text.as_bytes(), path, What::Length, &stop)? else {
+            let stop: StopCheck = Arc::new(|| false);
+            let Value::Integer(length) = extract(text.as_bytes(), path, Extract::Length, &stop)?
+            else {
                 return Ok(None);
             };
             Ok::<_, rusqlite::Error>(Some(length))

@@ -6,9 +6,9 @@
 //! know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
 //! either.
 
-use super::Stop;
+use super::StopCheck;
 use super::rows::is_text;
-use super::seek::{Step, Value, What, seek};
+use super::seek::{Extract, Step, Value, extract};
 use crate::model::query::{Expr, Op, Query, SPACE, Term, column, quoted};
 use rusqlite::Result;
 use rusqlite::types::ValueRef;
@@ -37,20 +37,20 @@ enum Literal {
 
 /// A term that must hold.
 #[derive(Debug)]
-pub(super) struct Sought {
+pub(super) struct PathPredicate {
     pub(super) column: c_int,
     path: Vec<Step>,
-    what: What,
+    what: Extract,
     op: Op,
     literal: Literal,
 }
 
 /// The terms of a query that are plain enough. O(query).
-pub(super) fn sought(query: &Query) -> Arc<[Sought]> {
-    query.terms.iter().filter_map(Sought::of).take(TERMS).collect()
+pub(super) fn parse(query: &Query) -> Arc<[PathPredicate]> {
+    query.terms.iter().filter_map(PathPredicate::of).take(TERMS).collect()
 }
 
-impl Sought {
+impl PathPredicate {
     fn of(term: &Term) -> Option<Self> {
         let of = |value: &Expr, op: Op, literal: &Expr| {
             let ((column, what, path), literal) = (place(value)?, literal_of(literal)?);
@@ -70,16 +70,16 @@ impl Sought {
     }
 
     /// Whether the term may hold where the column has this value. O(text).
-    pub(super) fn admits(&self, value: ValueRef<'_>, stop: &Stop) -> Result<bool> {
+    pub(super) fn admits(&self, value: ValueRef<'_>, stop: &StopCheck) -> Result<bool> {
         let value = match value {
             ValueRef::Null => Value::Null,
-            ValueRef::Text(text) => seek(text, &self.path, self.what, stop)?,
+            ValueRef::Text(text) => extract(text, &self.path, self.what, stop)?,
             _ => Value::Unsure,
         };
-        Ok(self.may_hold(value))
+        Ok(self.may_match(value))
     }
 
-    fn may_hold(&self, value: Value<'_>) -> bool {
+    fn may_match(&self, value: Value<'_>) -> bool {
         if value == Value::Unsure {
             return true;
         }
@@ -126,7 +126,7 @@ fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
 }
 
 /// The column, and where and what an expression takes from it, if it does nothing else.
-fn place(expr: &Expr) -> Option<(c_int, What, Vec<Step>)> {
+fn place(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
     let Expr::Text(text) = expr else { return None };
     let text = text.trim_matches(SPACE);
     let (column, what, path) = if let Some((column, path)) = text.split_once("->>") {
@@ -138,21 +138,21 @@ fn place(expr: &Expr) -> Option<(c_int, What, Vec<Step>)> {
                 label => vec![self::label(label)?],
             },
         };
-        (column, What::Value, path)
+        (column, Extract::Value, path)
     } else {
         let (name, arguments) = text.split_once('(')?;
         let arguments = arguments.strip_suffix(')')?;
         let is = |known: &str| name.trim_end_matches(SPACE).eq_ignore_ascii_case(known);
         let what = if is("json_extract") {
-            What::Value
+            Extract::Value
         } else if is("json_array_length") {
-            What::Length
+            Extract::Length
         } else {
             return None;
         };
         match arguments.split_once(',') {
             Some((column, path)) => (column, what, steps(string(path.trim_matches(SPACE))?)?),
-            None if what == What::Length => (arguments, what, Vec::new()),
+            None if what == Extract::Length => (arguments, what, Vec::new()),
             None => return None,
         }
     };
@@ -248,20 +248,20 @@ mod tests {
     fn what_is_plain_is_seen() {
         let a = || Step::Label(Box::from(*b"a"));
         for (expr, column, what, path) in [
-            ("json_extract(payload, '$.a')", 1, What::Value, vec![a()]),
-            (" JSON_Extract\n( J.State ,'$' ) ", 2, What::Value, vec![]),
+            ("json_extract(payload, '$.a')", 1, Extract::Value, vec![a()]),
+            (" JSON_Extract\n( J.State ,'$' ) ", 2, Extract::Value, vec![]),
             (
                 "json_extract(events,'$[1].a[23]')",
                 3,
-                What::Value,
+                Extract::Value,
                 vec![Step::Index(1), a(), Step::Index(23)],
             ),
-            ("j.queue->>'a'", 5, What::Value, vec![a()]),
-            ("payload ->> '$.a'", 1, What::Value, vec![a()]),
-            ("payload ->> 7", 1, What::Value, vec![Step::Index(7)]),
-            ("payload ->> '7'", 1, What::Value, vec![Step::Label(Box::from(*b"7"))]),
-            ("json_array_length(events)", 3, What::Length, vec![]),
-            ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, What::Length, vec![a()]),
+            ("j.queue->>'a'", 5, Extract::Value, vec![a()]),
+            ("payload ->> '$.a'", 1, Extract::Value, vec![a()]),
+            ("payload ->> 7", 1, Extract::Value, vec![Step::Index(7)]),
+            ("payload ->> '7'", 1, Extract::Value, vec![Step::Label(Box::from(*b"7"))]),
+            ("json_array_length(events)", 3, Extract::Length, vec![]),
+            ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, Extract::Length, vec![a()]),
         ] {
             assert_eq!(place(&text(expr)), Some((column, what, path)), "{expr}");
         }

@@ -8,11 +8,11 @@
 
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
-use super::Stop;
-use super::narrow::{self, Narrowing};
-use super::refused::Refused;
-use super::rows::{COLUMNS, DECLARATION, EVENTS, HERE, stopped, touch, value};
-use super::sought::Sought;
+use super::StopCheck;
+use super::narrow::{self, Prefilter};
+use super::refused::RejectedRowCache;
+use super::rows::{COLUMNS, DECLARATION, EVENTS, MATCH_COLUMN, prefetch, stopped, value};
+use super::sought::PathPredicate;
 use crate::model::row::{Row, RowKey, Rows};
 use imbl::ordmap::RangedIter;
 use imbl::shared_ptr::DefaultSharedPtr;
@@ -37,14 +37,14 @@ pub(super) const LARGE: usize = 64 * 1024;
 
 /// What a cursor is to do, and what it has done.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct ScanState {
     rows: Rows,
     from: Bound<RowKey>,
-    sought: Arc<[Sought]>,
+    sought: Arc<[PathPredicate]>,
     /// The rows that were found, in their order.
     pub(super) found: Vec<Arc<Row>>,
     /// Where the cursor stood when it was closed.
-    pub(super) place: Place,
+    pub(super) place: CursorPos,
     /// It was told to leave before this row.
     pub(super) left: bool,
 }
@@ -53,14 +53,14 @@ pub(super) struct Scan {
 #[derive(Clone)]
 pub(super) struct Stops {
     /// Whether to stop, at once.
-    pub(super) stop: Stop,
+    pub(super) stop: StopCheck,
     /// Whether to stop before the next row. At least one row is looked at in any case.
-    pub(super) leave: Stop,
+    pub(super) leave: StopCheck,
 }
 
 /// Where a cursor stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CursorPos {
     /// It has not begun.
     Nowhere,
     /// At a row, whose columns were or were not asked for.
@@ -71,34 +71,34 @@ pub(super) enum Place {
 
 /// A scan, for whoever runs the statement and for the cursor.
 #[derive(Clone, Debug)]
-pub(super) struct Shared(Arc<Mutex<Scan>>);
+pub(super) struct SharedScan(Arc<Mutex<ScanState>>);
 
-impl Shared {
+impl SharedScan {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Scan::none())))
+        Self(Arc::new(Mutex::new(ScanState::none())))
     }
 
     /// The next cursor walks over these rows, of which those count for which all of `sought` may
     /// hold. O(1).
-    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>, sought: Arc<[Sought]>) {
-        *self.lock() = Scan { rows, from, sought, ..Scan::none() };
+    pub(super) fn begin(&self, rows: Rows, from: Bound<RowKey>, sought: Arc<[PathPredicate]>) {
+        *self.lock() = ScanState { rows, from, sought, ..ScanState::none() };
     }
 
     /// What has come of it. The snapshot is let go.
-    pub(super) fn end(&self) -> Scan {
-        replace(&mut self.lock(), Scan::none())
+    pub(super) fn end(&self) -> ScanState {
+        replace(&mut self.lock(), ScanState::none())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Scan> {
+    fn lock(&self) -> MutexGuard<'_, ScanState> {
         // A panic leaves no half-changed scan behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Scan {
+impl ScanState {
     fn none() -> Self {
         let (rows, from, sought) = (Rows::new(), Bound::Unbounded, Arc::from([]));
-        Self { rows, from, sought, found: Vec::new(), place: Place::Nowhere, left: false }
+        Self { rows, from, sought, found: Vec::new(), place: CursorPos::Nowhere, left: false }
     }
 }
 
@@ -106,7 +106,7 @@ impl Scan {
 /// bytes.
 pub(super) fn register(
     connection: &Connection,
-    shared: &Shared,
+    shared: &SharedScan,
     stops: Stops,
     value_max: usize,
 ) -> Result<()> {
@@ -120,14 +120,14 @@ pub(super) fn register(
 #[repr(C)]
 struct Table {
     base: sqlite3_vtab,
-    shared: Shared,
+    shared: SharedScan,
     stops: Stops,
     value_max: usize,
 }
 
 // SAFETY: `repr(C)`, and the base comes first.
 unsafe impl VTab<'_> for Table {
-    type Aux = (Shared, Stops, usize);
+    type Aux = (SharedScan, Stops, usize);
     type Cursor = Cursor;
 
     fn connect(
@@ -144,7 +144,7 @@ unsafe impl VTab<'_> for Table {
 
     /// There is one way to go: over all rows, of which some are left out on the way.
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
-        narrow::offer(info)?;
+        narrow::plan(info)?;
         info.set_estimated_cost(1e6);
         info.set_estimated_rows(1_000_000);
         Ok(true)
@@ -157,7 +157,7 @@ unsafe impl VTab<'_> for Table {
             stops: self.stops.clone(),
             value_max: self.value_max,
             walk: None,
-            narrowing: Narrowing::default(),
+            narrowing: Prefilter::default(),
             ordinal: 0,
             asked: Cell::new(0),
             left: false,
@@ -170,11 +170,11 @@ unsafe impl VTab<'_> for Table {
 #[repr(C)]
 struct Cursor {
     base: sqlite3_vtab_cursor,
-    shared: Shared,
+    shared: SharedScan,
     stops: Stops,
     value_max: usize,
     walk: Option<Walk>,
-    narrowing: Narrowing,
+    narrowing: Prefilter,
     ordinal: i64,
     /// Bits of the columns that this row was asked for.
     asked: Cell<u32>,
@@ -194,21 +194,21 @@ unsafe impl VTabCursor for Cursor {
         };
         self.walk = Some(Walk::new(rows, from));
         (self.ordinal, self.asked) = (0, Cell::new(0));
-        self.narrowing = Narrowing::new(plan, values, sought);
-        self.pass_over()
+        self.narrowing = Prefilter::new(plan, values, sought);
+        self.skip_to_candidate()
     }
 
     fn next(&mut self) -> Result<()> {
         let asked = self.asked.take();
         self.ordinal += 1;
         if let Some(walk) = &mut self.walk {
-            walk.leave(asked);
+            walk.advance_after_miss(asked);
         }
         if (self.stops.leave)() {
             self.left = true;
             return Err(stopped());
         }
-        self.pass_over()
+        self.skip_to_candidate()
     }
 
     fn eof(&self) -> bool {
@@ -218,7 +218,7 @@ unsafe impl VTabCursor for Cursor {
     fn column(&self, context: &mut Context, column: c_int) -> Result<()> {
         let Some(row) = self.here() else { return Ok(()) };
         self.asked.set(self.asked.get() | 1 << column);
-        if column == HERE {
+        if column == MATCH_COLUMN {
             self.found.borrow_mut().push(Arc::clone(row));
             return Ok(());
         }
@@ -239,7 +239,7 @@ fn shown<'a>(
     column: c_int,
     made: &'a mut Vec<u8>,
     value_max: usize,
-    stop: &Stop,
+    stop: &StopCheck,
 ) -> Result<ValueRef<'a>> {
     let value = value(row, column, made);
     let ValueRef::Text(text) = value else { return Ok(value) };
@@ -252,16 +252,16 @@ fn shown<'a>(
 impl Cursor {
     /// Goes on to the next row that may match, from here.
     #[inline]
-    fn pass_over(&mut self) -> Result<()> {
+    fn skip_to_candidate(&mut self) -> Result<()> {
         let all = self.narrowing.is_empty();
         match &self.walk {
-            Some(walk) if !all || !walk.refused.is_empty() => self.leave_out(),
+            Some(walk) if !all || !walk.refused.is_empty() => self.skip_row(),
             _ => Ok(()),
         }
     }
 
     /// The same where some rows may be left out.
-    fn leave_out(&mut self) -> Result<()> {
+    fn skip_row(&mut self) -> Result<()> {
         let made = self.made.get_mut();
         let Some(walk) = &mut self.walk else { return Ok(()) };
         loop {
@@ -271,10 +271,10 @@ impl Cursor {
                     walk.note_use(1_u32 << column);
                     see(shown(row, column, made, self.value_max, &self.stops.stop)?)
                 };
-                let Some(column) = self.narrowing.rules_out(value, &self.stops.stop)? else {
+                let Some(column) = self.narrowing.excludes(value, &self.stops.stop)? else {
                     return Ok(());
                 };
-                walk.note_ruled_out(column);
+                walk.count_excluded(column);
             }
             walk.advance();
             if walk.at == 0 {
@@ -295,9 +295,11 @@ impl Cursor {
 impl Drop for Cursor {
     fn drop(&mut self) {
         let place = match (&self.walk, self.here()) {
-            (None, _) => Place::Nowhere,
-            (Some(_), None) => Place::End,
-            (Some(_), Some(row)) => Place::At(row.key(), self.asked.get() & !(1 << HERE) != 0),
+            (None, _) => CursorPos::Nowhere,
+            (Some(_), None) => CursorPos::End,
+            (Some(_), Some(row)) => {
+                CursorPos::At(row.key(), self.asked.get() & !(1 << MATCH_COLUMN) != 0)
+            }
         };
         let mut scan = self.shared.lock();
         (scan.place, scan.left) = (place, self.left);
@@ -314,7 +316,7 @@ struct Walk {
     /// Bits of the columns that rows were asked for.
     used: Cell<u32>,
     /// What rows are compared with before SQLite sees them.
-    refused: Refused<'static>,
+    refused: RejectedRowCache<'static>,
     /// Those behind the window.
     rest: RangedIter<'static, RowKey, Arc<Row>, DefaultSharedPtr>,
     /// What all of the above borrows from. Never changed, and the last to be dropped.
@@ -332,7 +334,7 @@ impl Walk {
         let lasting: &'static Rows = unsafe { &*Arc::as_ptr(&rows) };
         let rest = lasting.range((from, Bound::Unbounded));
         let window = Vec::with_capacity(WINDOW);
-        let (used, refused) = (Cell::new(0), Refused::default());
+        let (used, refused) = (Cell::new(0), RejectedRowCache::default());
         let mut walk = Self { window, at: 0, used, refused, rest, _rows: rows };
         walk.refill();
         walk
@@ -351,25 +353,25 @@ impl Walk {
     /// Whether this row is like one that SQLite refused.
     #[inline]
     fn is_refused(&mut self) -> bool {
-        self.window.get(self.at).is_some_and(|row| self.refused.covers(row))
+        self.window.get(self.at).is_some_and(|row| self.refused.contains(row))
     }
 
     /// This row is left out for what this column says. Where that had to be made, the next one like
     /// it is known sooner.
     #[inline]
-    fn note_ruled_out(&mut self, column: c_int) {
+    fn count_excluded(&mut self, column: c_int) {
         if let (EVENTS, Some(row)) = (column, self.window.get(self.at)) {
-            self.refused.note(row, 1 << EVENTS);
+            self.refused.insert(row, 1 << EVENTS);
         }
     }
 
     /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would
     /// have asked for [`HERE`].
     #[inline]
-    fn leave(&mut self, asked: u32) {
+    fn advance_after_miss(&mut self, asked: u32) {
         self.note_use(asked);
         if let Some(row) = self.window.get(self.at) {
-            self.refused.note(row, asked);
+            self.refused.insert(row, asked);
         }
         self.advance();
     }
@@ -386,6 +388,6 @@ impl Walk {
         self.window.clear();
         self.window.extend(self.rest.by_ref().take(WINDOW).map(|(_, row)| row));
         self.at = 0;
-        touch(&self.window, self.used.get());
+        prefetch(&self.window, self.used.get());
     }
 }

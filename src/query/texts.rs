@@ -8,7 +8,7 @@
 //! taken for a constant, so that each use of a long text is a call. The work is SQLite's own, by a
 //! connection of its own: what they give is what they are asked for rarely.
 
-use super::Stop;
+use super::StopCheck;
 use super::check::explain;
 use super::rows::stopped;
 use super::table::LARGE;
@@ -28,7 +28,7 @@ pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8
     .union(FunctionFlags::SQLITE_INNOCUOUS);
 
 /// Functions that make long texts out of little, and how many arguments they have.
-const MAKERS: [(&str, i32); 6] = [
+const EXPANDING_FUNCTIONS: [(&str, i32); 6] = [
     ("format", -1),
     ("hex", 1),
     ("printf", -1),
@@ -42,9 +42,9 @@ const MAKING: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQ
 
 /// Values as texts, just as SQLite writes them.
 #[derive(Clone, Debug)]
-pub(super) struct Writer(Arc<Mutex<Connection>>);
+pub(super) struct HelperConnection(Arc<Mutex<Connection>>);
 
-impl Writer {
+impl HelperConnection {
     pub(super) fn new() -> Result<Self> {
         Ok(Self(Arc::new(Mutex::new(Connection::open_in_memory()?))))
     }
@@ -87,8 +87,8 @@ impl ToSql for Output {
 }
 
 /// Puts the functions in the places of SQLite's own. No text is longer than `value_max`.
-pub(super) fn register(connection: &Connection, stop: &Stop, value_max: usize) -> Result<()> {
-    let writer = Writer::new()?;
+pub(super) fn register(connection: &Connection, stop: &StopCheck, value_max: usize) -> Result<()> {
+    let writer = HelperConnection::new()?;
     let limit = i32::try_from(value_max).unwrap_or(i32::MAX);
     writer.lock().set_limit(Limit::SQLITE_LIMIT_LENGTH, limit)?;
     let own = writer.clone();
@@ -97,7 +97,7 @@ pub(super) fn register(connection: &Connection, stop: &Stop, value_max: usize) -
     connection.create_scalar_function("replace", 3, PURE, move |context| {
         replace(context, &own, &ask, value_max)
     })?;
-    for (name, arguments) in MAKERS {
+    for (name, arguments) in EXPANDING_FUNCTIONS {
         let (own, ask) = (writer.clone(), Arc::clone(stop));
         connection.create_scalar_function(name, arguments, MAKING, move |context| {
             make(context, name, &own, &ask)
@@ -115,7 +115,7 @@ pub(super) fn register(connection: &Connection, stop: &Stop, value_max: usize) -
 
 /// Where the second argument begins in the first, counted in characters from 1, or in bytes if both
 /// are blobs; 0 if nowhere.
-fn instr(context: &Context<'_>, writer: &Writer) -> Result<Option<i64>> {
+fn instr(context: &Context<'_>, writer: &HelperConnection) -> Result<Option<i64>> {
     let (first, second) = (context.get_raw(0), context.get_raw(1));
     let blobs = matches!((first, second), (ValueRef::Blob(_), ValueRef::Blob(_)));
     let (Some(text), Some(part)) = (writer.text(first)?, writer.text(second)?) else {
@@ -127,7 +127,12 @@ fn instr(context: &Context<'_>, writer: &Writer) -> Result<Option<i64>> {
 }
 
 /// What SQLite's function of this name gives.
-fn make(context: &Context<'_>, name: &str, writer: &Writer, stop: &Stop) -> Result<Output> {
+fn make(
+    context: &Context<'_>,
+    name: &str,
+    writer: &HelperConnection,
+    stop: &StopCheck,
+) -> Result<Output> {
     if stop() {
         return Err(stopped());
     }
@@ -153,8 +158,8 @@ fn make(context: &Context<'_>, name: &str, writer: &Writer, stop: &Stop) -> Resu
 
 fn replace(
     context: &Context<'_>,
-    writer: &Writer,
-    stop: &Stop,
+    writer: &HelperConnection,
+    stop: &StopCheck,
     value_max: usize,
 ) -> Result<Output> {
     let text = |number| writer.text(context.get_raw(number));
@@ -187,7 +192,12 @@ fn replace(
     Ok(Output::Text(out))
 }
 
-fn trim(context: &Context<'_>, writer: &Writer, front: bool, back: bool) -> Result<Output> {
+fn trim(
+    context: &Context<'_>,
+    writer: &HelperConnection,
+    front: bool,
+    back: bool,
+) -> Result<Output> {
     let text = |number| writer.text(context.get_raw(number));
     let (Some(whole), Some(set)) = (text(0)?, text(1)?) else {
         return Ok(Output::New(Value::Null));

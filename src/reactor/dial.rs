@@ -5,12 +5,12 @@
 //! for it finds anybody. An event only marks a dial as ready; [`Dials::poll`] does the rest, once
 //! in each pass. How long a dial may take is not known here.
 
-use super::listener::watch_for_death;
-use super::resolve::{self, Claim, Found, Resolver};
+use super::listener::enable_keepalive;
+use super::resolve::{self, Found, LookupGuard, Resolver};
 use super::shortage;
 use super::socket::{self, Socket, Stream};
-use super::tls::{Tls, Trust};
-use super::wake::Wake;
+use super::tls::{Tls, TrustStore};
+use super::wake::LoopWaker;
 use crate::model::core::{ConnectError, Target};
 use crate::model::id::ClientId;
 use mio::event::Event;
@@ -27,12 +27,12 @@ pub(super) type Outcome = Result<Socket, ConnectError>;
 
 /// All dials under way.
 #[derive(Debug)]
-pub(super) struct Dials {
+pub(super) struct Dialer {
     under_way: HashMap<ClientId, Dial>,
     /// Those that may be able to go on.
     ready: Vec<ClientId>,
     resolver: Resolver,
-    trust: Option<Trust>,
+    trust: Option<TrustStore>,
 }
 
 #[derive(Debug)]
@@ -46,13 +46,13 @@ struct Dial {
 #[derive(Debug)]
 enum State {
     /// Its name is being looked up.
-    Resolving { _claim: Claim },
+    Resolving { _claim: LookupGuard },
     /// These addresses are left, the next one last, and this is why there is no connection yet.
     Trying(Vec<SocketAddr>, ConnectError),
     /// One address has been asked; the others are left.
     Connecting(TcpStream, SocketAddr, Vec<SocketAddr>),
     /// Connected, but not yet encrypted.
-    Greeting(Box<Tls>),
+    Handshaking(Box<Tls>),
     /// It is over.
     Over(ConnectError),
 }
@@ -74,22 +74,22 @@ fn unreachable(address: SocketAddr, error: &io::Error) -> ConnectError {
     ConnectError::Unreachable(format!("{address}: {error}").into())
 }
 
-impl Dials {
-    pub(super) fn new(wake: Wake) -> Self {
+impl Dialer {
+    pub(super) fn new(wake: LoopWaker) -> Self {
         let resolver = Resolver::new(wake);
         Self { under_way: HashMap::new(), ready: Vec::new(), resolver, trust: None }
     }
 
     /// Whom connections by TLS trust; without this, the usual authorities.
-    pub(super) fn set_trust(&mut self, trust: Trust) {
+    pub(super) fn set_trust(&mut self, trust: TrustStore) {
         self.trust = Some(trust);
     }
 
     /// Begins one.
     pub(super) fn begin(&mut self, client: ClientId, target: Arc<Target>) {
         let state = match resolve::literal(&target) {
-            Some(address) => State::trying(vec![address]),
-            None => match self.resolver.ask(client, &target) {
+            Some(address) => State::try_address(vec![address]),
+            None => match self.resolver.submit(client, &target) {
                 Ok(claim) => State::Resolving { _claim: claim },
                 Err(why) => State::Over(why),
             },
@@ -134,7 +134,7 @@ impl Dials {
         while let Some(client) = self.ready.pop() {
             let Some(dial) = self.under_way.remove(&client) else { continue };
             let trust = &mut self.trust;
-            match dial.go_on(client, registry, || trust.get_or_insert_default().clone()) {
+            match dial.advance(client, registry, || trust.get_or_insert_default().clone()) {
                 Step::Waits(dial) => {
                     self.under_way.insert(client, dial);
                 }
@@ -147,7 +147,7 @@ impl Dials {
     fn handle_found(&mut self, client: ClientId, found: Found) {
         let Some(dial) = self.under_way.get_mut(&client) else { return };
         dial.state = match found {
-            Ok(addresses) => State::trying(addresses),
+            Ok(addresses) => State::try_address(addresses),
             Err(why) => State::Over(why),
         };
         self.ready.push(client);
@@ -156,7 +156,7 @@ impl Dials {
 
 impl State {
     /// Begins with the first address.
-    fn trying(mut addresses: Vec<SocketAddr>) -> Self {
+    fn try_address(mut addresses: Vec<SocketAddr>) -> Self {
         addresses.reverse();
         Self::Trying(addresses, ConnectError::Unreachable("no address".into()))
     }
@@ -164,11 +164,11 @@ impl State {
 
 impl Dial {
     /// Goes on as far as it goes without waiting.
-    fn go_on(
+    fn advance(
         self,
         client: ClientId,
         registry: &Registry,
-        mut trust: impl FnMut() -> Trust,
+        mut trust: impl FnMut() -> TrustStore,
     ) -> Step {
         let Self { target, mut state, mut hung_up } = self;
         loop {
@@ -182,15 +182,15 @@ impl Dial {
                 State::Connecting(stream, address, rest) => match is_connected(&stream) {
                     Ok(false) => Turn::Waits(State::Connecting(stream, address, rest)),
                     Ok(true) if target.tls => match Tls::begin(stream, &target.host, &trust()) {
-                        Ok(tls) => Turn::Next(State::Greeting(tls)),
+                        Ok(tls) => Turn::Next(State::Handshaking(tls)),
                         Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
                     },
                     Ok(true) => Turn::Ends(Ok(Stream::Plain(stream))),
                     Err(error) => Turn::Next(State::Trying(rest, unreachable(address, &error))),
                 },
-                State::Greeting(mut tls) => match tls.shake_hands() {
+                State::Handshaking(mut tls) => match tls.handshake() {
                     Ok(true) => Turn::Ends(Ok(Stream::Tls(tls))),
-                    Ok(false) => Turn::Waits(State::Greeting(tls)),
+                    Ok(false) => Turn::Waits(State::Handshaking(tls)),
                     Err(why) => Turn::Ends(Err(ConnectError::Tls(why.into()))),
                 },
                 State::Over(why) => Turn::Ends(Err(why)),
@@ -228,7 +228,7 @@ fn try_next(
 fn connect(client: ClientId, address: SocketAddr, registry: &Registry) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    watch_for_death(&SockRef::from(&stream))?;
+    enable_keepalive(&SockRef::from(&stream))?;
     let interest = Interest::READABLE | Interest::WRITABLE;
     registry.register(&mut stream, socket::token(client), interest)?;
     Ok(stream)
@@ -273,9 +273,9 @@ mod tests {
     /// What comes of a name with these addresses.
     fn dial(addresses: Vec<SocketAddr>) -> Outcome {
         let mut poll = Poll::new().unwrap();
-        let mut dials = Dials::new(Wake::default());
+        let mut dials = Dialer::new(LoopWaker::default());
         let target = Arc::new(Target { host: "several".into(), port: 0, tls: false });
-        let state = State::trying(addresses);
+        let state = State::try_address(addresses);
         dials.insert(CLIENT, Dial { target, state, hung_up: false });
         let mut events = Events::with_capacity(8);
         loop {
@@ -308,7 +308,7 @@ mod tests {
     fn what_came_with_the_connection_is_not_forgotten() {
         let (listener, address) = listener();
         let mut poll = Poll::new().unwrap();
-        let mut dials = Dials::new(Wake::default());
+        let mut dials = Dialer::new(LoopWaker::default());
         let host = address.ip().to_string().into();
         dials.begin(CLIENT, Arc::new(Target { host, port: address.port(), tls: false }));
         assert!(dials.poll(poll.registry()).is_none(), "the system has not been asked");
@@ -340,7 +340,7 @@ mod tests {
     fn one_that_is_called_off_ends_in_nothing() {
         let (_listener, address) = listener();
         let poll = Poll::new().unwrap();
-        let mut dials = Dials::new(Wake::default());
+        let mut dials = Dialer::new(LoopWaker::default());
         let host = address.ip().to_string().into();
         let target = Arc::new(Target { host, port: address.port(), tls: false });
         dials.begin(CLIENT, Arc::clone(&target));

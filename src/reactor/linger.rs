@@ -12,8 +12,8 @@
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
-use crate::base::deadlines::{Deadlines, Timer};
-use crate::base::limits::{LINGER_PATIENCE, LINGER_QUIET, LINGERING_MAX, WORKER_ANSWER_MAX};
+use crate::base::deadlines::{TimerId, TimerQueue};
+use crate::base::limits::{LINGER_PATIENCE, LINGER_QUIET, LINGERING_MAX, WORKER_ANSWER_MAX_BYTES};
 use crate::base::time::Mono;
 use crate::model::core::Core;
 use crate::model::id::ClientId;
@@ -27,7 +27,7 @@ pub(super) struct Lingering {
     sockets: HashMap<ClientId, Linger>,
     /// Those that may have something to read.
     ready: Vec<ClientId>,
-    deadlines: Deadlines<ClientId>,
+    deadlines: TimerQueue<ClientId>,
     most: usize,
     /// Bytes that were read and thrown away.
     discarded: u64,
@@ -42,7 +42,7 @@ struct Linger {
     heard: Mono,
     /// When it is closed in any case.
     until: Mono,
-    timer: Timer,
+    timer: TimerId,
     /// How many bytes may still be thrown away.
     room: u64,
 }
@@ -62,7 +62,7 @@ impl Default for Lingering {
         Self {
             sockets: HashMap::new(),
             ready: Vec::new(),
-            deadlines: Deadlines::default(),
+            deadlines: TimerQueue::default(),
             most: LINGERING_MAX,
             discarded: 0,
             cut: 0,
@@ -204,8 +204,8 @@ impl<C: Core> Reactor<C> {
             self.lingering.make_room();
             until
         };
-        let room = if outgoing { WORKER_ANSWER_MAX } else { u64::MAX };
-        let linger = Linger { stream, heard, until, timer: Timer::NONE, room };
+        let room = if outgoing { WORKER_ANSWER_MAX_BYTES } else { u64::MAX };
+        let linger = Linger { stream, heard, until, timer: TimerId::NONE, room };
         self.lingering.begin(client, linger, &mut self.scratch, now);
     }
 

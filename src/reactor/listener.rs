@@ -30,7 +30,7 @@ pub(super) enum Accepted {
 }
 
 /// Lets the system probe whether the peer of a connection still lives.
-pub(super) fn watch_for_death(socket: &Socket) -> io::Result<()> {
+pub(super) fn enable_keepalive(socket: &Socket) -> io::Result<()> {
     let probes = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_INTERVAL)
@@ -45,7 +45,7 @@ enum State {
     /// Somebody may wait.
     Ready,
     /// Somebody waits, but the system has no resources for another connection before then.
-    Resting(Mono),
+    Backoff(Mono),
 }
 
 /// One door's listening socket.
@@ -92,7 +92,7 @@ impl Listener {
             socket.set_reuse_address(true)?;
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;
-            watch_for_death(&socket)?;
+            enable_keepalive(&socket)?;
             socket.bind(&SockAddr::from(address))?;
             socket.listen(LISTEN_BACKLOG)?;
             Ok(TcpListener::from_std(socket.into()))
@@ -128,14 +128,14 @@ impl Listener {
 
     pub(super) fn rests_until(&self) -> Option<Mono> {
         match self.state {
-            State::Resting(until) => Some(until),
+            State::Backoff(until) => Some(until),
             State::Idle | State::Ready => None,
         }
     }
 
     /// A connection was closed: there may be resources again.
     pub(super) fn wake(&mut self) {
-        if let State::Resting(_) = self.state {
+        if let State::Backoff(_) = self.state {
             self.state = State::Ready;
         }
     }
@@ -143,8 +143,8 @@ impl Listener {
     pub(super) fn accept(&mut self, now: Now) -> Accepted {
         match self.state {
             State::Idle => return Accepted::NoMore,
-            State::Resting(until) if now.mono < until => return Accepted::NoMore,
-            State::Ready | State::Resting(_) => {}
+            State::Backoff(until) if now.mono < until => return Accepted::NoMore,
+            State::Ready | State::Backoff(_) => {}
         }
         match self.socket.accept() {
             Ok((stream, _)) => {
@@ -169,7 +169,7 @@ impl Listener {
                     warn!(door, %error, "cannot accept a connection: trying again shortly");
                     self.warned = Some(now.mono);
                 }
-                self.state = State::Resting(now.mono.after(ACCEPT_RETRY));
+                self.state = State::Backoff(now.mono.after(ACCEPT_RETRY));
                 Accepted::NoMore
             }
         }

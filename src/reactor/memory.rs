@@ -2,7 +2,7 @@
 
 /// Bytes of memory that are resident, where that is easily had. A read of a file that is none: some
 /// tens of microseconds.
-pub(super) fn resident() -> Option<u64> {
+pub(super) fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     parse(&status)
 }
@@ -28,6 +28,6 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_has_some() {
-        assert!(resident().is_some_and(|bytes| bytes > 100 * 1024));
+        assert!(resident_bytes().is_some_and(|bytes| bytes > 100 * 1024));
     }
 }

@@ -38,12 +38,12 @@ mod stop;
 mod tls;
 mod wake;
 
-use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET};
+use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET_BYTES};
 use crate::base::time::{Mono, Now};
 use crate::model::core::{Action, Core, Door};
 use crate::model::id::ClientId;
 pub use clock::Clock;
-use dial::Dials;
+use dial::Dialer;
 use linger::Lingering;
 pub use listener::CannotListen;
 use listener::{Accepted, Listener};
@@ -56,11 +56,11 @@ use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-use stop::Stop;
-pub use stop::{Cut, Ending};
-pub use tls::Trust;
+use stop::Shutdown;
+pub use stop::{ShutdownOutcome, TimedOut};
+pub use tls::TrustStore;
 use tracing::{debug, info, warn};
-pub use wake::Wake;
+pub use wake::LoopWaker;
 
 /// Tokens of connections have their index in the low half, so these can never be one.
 const SIGNALS: Token = Token(usize::MAX);
@@ -77,7 +77,7 @@ pub struct Reactor<C> {
     now: Now,
     listeners: Vec<Listener>,
     sockets: Sockets,
-    dials: Dials,
+    dials: Dialer,
     lingering: Lingering,
     stdio: stdio::State,
     /// Connections that have something to read and are wanted to be read.
@@ -87,7 +87,7 @@ pub struct Reactor<C> {
     /// The one buffer that everything is read into.
     scratch: Box<[u8]>,
     signals: Signals,
-    stop: Option<Stop>,
+    stop: Option<Shutdown>,
     /// When to look next.
     look_at_memory: Mono,
 }
@@ -102,7 +102,7 @@ impl<C: Core> Reactor<C> {
         core: C,
         doors: &[(Door, SocketAddr)],
         mut clock: Clock,
-        wake: &Wake,
+        wake: &LoopWaker,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         wake.register(poll.registry(), WAKE)?;
@@ -121,12 +121,12 @@ impl<C: Core> Reactor<C> {
             clock,
             listeners,
             sockets: Sockets::default(),
-            dials: Dials::new(wake.clone()),
+            dials: Dialer::new(wake.clone()),
             lingering: Lingering::default(),
             stdio: stdio::State::default(),
             runnable: Vec::new(),
             flushable: Vec::new(),
-            scratch: vec![0; READ_BUDGET].into_boxed_slice(),
+            scratch: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
             signals,
             stop: None,
             look_at_memory: Mono::default(),
@@ -134,7 +134,7 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Whose word is taken for who other servers are. Without this, the usual authorities'.
-    pub fn set_trust(&mut self, trust: Trust) {
+    pub fn set_trust(&mut self, trust: TrustStore) {
         self.dials.set_trust(trust);
     }
 
@@ -154,7 +154,7 @@ impl<C: Core> Reactor<C> {
     ///
     /// # Errors
     /// If the system refuses to wait for events.
-    pub fn run(&mut self) -> io::Result<Ending> {
+    pub fn run(&mut self) -> io::Result<ShutdownOutcome> {
         let mut events = Events::with_capacity(EVENTS_PER_PASS);
         self.begin_stdio();
         loop {
@@ -168,7 +168,7 @@ impl<C: Core> Reactor<C> {
             }
             self.now = self.clock.sample();
             for event in &events {
-                self.note(event);
+                self.on_event(event);
             }
             self.accept();
             self.dial();
@@ -176,25 +176,25 @@ impl<C: Core> Reactor<C> {
             self.linger();
             self.core.finish_pass(self.now);
             self.write();
-            self.tell();
+            self.log_notices();
             self.close();
             self.check()?;
-            self.look_at_itself();
+            self.sample_stats();
             if let Some(ending) = self.ending() {
-                let whole = ending != Ending::Forced && self.finish(&mut events)?;
-                return Ok(if whole { ending } else { Ending::Forced });
+                let whole = ending != ShutdownOutcome::Forced && self.finish(&mut events)?;
+                return Ok(if whole { ending } else { ShutdownOutcome::Forced });
             }
         }
     }
 
     /// Tells the core how long the pass took, and now and then how much memory there is.
-    fn look_at_itself(&mut self) {
+    fn sample_stats(&mut self) {
         let end = self.clock.moment();
-        self.core.note_pass(self.now.mono, end);
+        self.core.record_pass(self.now.mono, end);
         if end >= self.look_at_memory {
             self.look_at_memory = end.after(MEMORY_PERIOD);
-            if let Some(resident) = memory::resident() {
-                self.core.note_memory(resident);
+            if let Some(resident) = memory::resident_bytes() {
+                self.core.record_memory(resident);
             }
         }
     }
@@ -219,7 +219,7 @@ impl<C: Core> Reactor<C> {
         Some(next.until(self.now.mono))
     }
 
-    fn note(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         let token = event.token();
         if let Some(number) = token.0.checked_sub(FIRST_LISTENER) {
             match token {
@@ -329,18 +329,18 @@ impl<C: Core> Reactor<C> {
                     socket.heard = self.now.mono;
                     let more = socket.stream.is_stdio();
                     self.core.handle_input(client, &self.scratch[..count], self.now);
-                    if !more && self.stop.is_some() && !self.core.outlasts_stop(client) {
+                    if !more && self.stop.is_some() && !self.core.survives_shutdown(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     socket.readable = false;
-                    if self.stop.is_some() && !self.core.outlasts_stop(client) {
+                    if self.stop.is_some() && !self.core.survives_shutdown(client) {
                         self.core.handle_eof(client, self.now);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => self.enqueue(client),
-                Err(error) if socket.stream.is_stdio() => self.lose_stdin(client, &error),
+                Err(error) if socket.stream.is_stdio() => self.on_stdin_lost(client, &error),
                 Err(error) => {
                     debug!(%error, "connection lost");
                     self.sockets.remove(client);
@@ -398,7 +398,7 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    fn tell(&mut self) {
+    fn log_notices(&mut self) {
         while let Some(notice) = self.core.poll_notice() {
             let socket = notice.client.and_then(|client| self.sockets.get_mut(client));
             let address = socket.and_then(|socket| socket.stream.peer());
@@ -411,7 +411,7 @@ impl<C: Core> Reactor<C> {
         while let Some(action) = self.core.poll_action() {
             match action {
                 Action::Close(client) => {
-                    self.hang_up(client);
+                    self.close_outbound(client);
                     self.release_stdio(client);
                     self.let_go(client);
                     for listener in &mut self.listeners {

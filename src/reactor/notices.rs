@@ -1,57 +1,57 @@
 //! Trouble with clients, in sentences for the log.
 
-use crate::model::core::{Notice, Severity, Trouble};
+use crate::model::core::{Incident, Notice, Severity};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
 /// Logs a notice about the client at this address, if it is still known.
 pub(super) fn log(notice: Notice, address: Option<SocketAddr>) {
-    let Notice { trouble, total, .. } = notice;
+    let Notice { incident: trouble, total, .. } = notice;
     let client = address.map_or_else(|| "gone".to_owned(), |address| address.to_string());
     match trouble {
-        Trouble::PutLost => warn!(
+        Incident::JobDropped => warn!(
             client,
             total,
             "there is no place left for another job, or no space on the disk: one was dropped, and \
              its client does not know"
         ),
-        Trouble::TooLarge(id) => warn!(
+        Incident::TooLarge(id) => warn!(
             client,
             total,
             job = id.0,
             "a job is too large to be popped by this client's protocol: it stays in its queue, \
              where only other clients can get it"
         ),
-        Trouble::TooManySubscriptions => warn!(
+        Incident::TooManySubscriptions => warn!(
             client,
             total, "a client has subscribed to more queues than one connection may: closing it"
         ),
-        Trouble::UnknownRequest(byte) => warn!(
+        Incident::UnknownRequest(byte) => warn!(
             client,
             total,
             byte = format_args!("{byte:#04x}"),
             "a client has sent a byte that begins no request: it gets what it asked for before, \
              then it is closed"
         ),
-        Trouble::ClientsRefused(refused) => warn!(
+        Incident::ClientsRefused(refused) => warn!(
             refused,
             total,
             "clients were refused: as many are connected as --max-clients allows. Raise it if all \
              of them are wanted"
         ),
-        Trouble::OtherProtocol => warn!(
+        Incident::OtherProtocol => warn!(
             client,
             total,
             "a client speaks another protocol than this listener (HTTP from a browser?): nothing \
              was carried out, closing it"
         ),
-        Trouble::WorkerDropped(worker) => warn!(
+        Incident::WorkerDropped(worker) => warn!(
             worker = worker.0,
             total,
             "a worker could not be reached, or gave no sensible answer, several times in a row: it \
              was dropped, and its jobs go back to their queues"
         ),
-        Trouble::Remark(remark) => match remark.severity {
+        Incident::LogLine(remark) => match remark.severity {
             Severity::Error => error!("{}", remark.text),
             Severity::Warn => warn!("{}", remark.text),
             Severity::Info => info!("{}", remark.text),

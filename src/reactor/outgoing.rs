@@ -68,9 +68,9 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Calls a dial off, and says farewell on an encrypted connection, before either is forgotten.
-    pub(super) fn hang_up(&mut self, client: ClientId) {
+    pub(super) fn close_outbound(&mut self, client: ClientId) {
         if let Some(Socket { stream: Stream::Tls(tls), .. }) = self.sockets.get_mut(client) {
-            tls.say_farewell();
+            tls.send_close_notify();
         }
         self.dials.cancel(client);
     }

@@ -7,14 +7,14 @@ use thread_priority::{ThreadPriority, set_current_thread_priority};
 const SMALL_SHARE: u8 = 25;
 
 /// Takes a share of the processor that is small beside the loop's.
-pub(super) fn take_small_share() -> Result<(), Error> {
+pub(super) fn lower_priority() -> Result<(), Error> {
     let share = ThreadPriority::try_from(SMALL_SHARE).unwrap_or(ThreadPriority::Min);
     set_current_thread_priority(share)
 }
 
 /// Lets everybody else go first, as far as the system has a word for that.
 #[cfg(target_os = "linux")]
-pub(super) fn wait_for_idle() -> Result<(), Error> {
+pub(super) fn set_idle_class() -> Result<(), Error> {
     use thread_priority::{
         NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
         thread_native_id,

@@ -14,11 +14,13 @@
 //! Each thread starts when there is something for it to do. They are woken by a query and wake the
 //! loop with the result.
 
-use super::Wake;
+use super::LoopWaker;
 use super::clock::worked;
-use super::priority::{Error, take_small_share, wait_for_idle};
+use super::priority::{Error, lower_priority, set_idle_class};
 use crate::base::limits::QUERY_LANES;
-use crate::query::{Done, Ended, Evaluator, Fault, Helper, Pace, Spot, Stop, Task};
+use crate::query::{
+    Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, StopCheck, Task, TaskEnd,
+};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -39,15 +41,15 @@ const OFFER: u64 = 8;
 #[derive(Debug)]
 pub struct QueryThreads {
     /// The last one has a share of its own.
-    lanes: Vec<Lane>,
+    lanes: Vec<QueryWorker>,
 }
 
 /// One thread, once there was something for it to do.
 #[derive(Debug)]
-struct Lane {
+struct QueryWorker {
     name: String,
     give_way: fn() -> Result<(), Error>,
-    wake: Wake,
+    wake: LoopWaker,
     value_max: usize,
     running: Option<Running>,
     /// It has a turn, whose end was not told yet.
@@ -56,9 +58,9 @@ struct Lane {
 
 #[derive(Debug)]
 struct Running {
-    word: Arc<Word>,
+    word: Arc<StopFlag>,
     work: Sender<Order>,
-    ended: Receiver<(Duration, Done)>,
+    ended: Receiver<(Duration, TaskEnd)>,
     thread: JoinHandle<()>,
 }
 
@@ -73,7 +75,7 @@ enum Order {
 
 /// What the loop tells a lane about its turn, and how far that has come.
 #[derive(Debug, Default)]
-struct Word {
+struct StopFlag {
     pace: AtomicU8,
     /// Questions that were asked in all.
     asked: AtomicU64,
@@ -81,7 +83,7 @@ struct Word {
     enough: AtomicU64,
 }
 
-impl Word {
+impl StopFlag {
     fn say(&self, pace: Pace) {
         self.pace.store(pace as u8, Ordering::Relaxed);
     }
@@ -112,8 +114,8 @@ impl QueryThreads {
     /// Threads that start when they are needed, and see and make texts of so many bytes; the end of
     /// each turn is announced by `wake`.
     #[must_use]
-    pub fn new(value_max: usize, wake: &Wake) -> Self {
-        let lane = |name, give_way| Lane {
+    pub fn new(value_max: usize, wake: &LoopWaker) -> Self {
+        let lane = |name, give_way| QueryWorker {
             name,
             give_way,
             wake: wake.clone(),
@@ -121,13 +123,13 @@ impl QueryThreads {
             running: None,
             busy: false,
         };
-        let idle = (0..QUERY_LANES).map(|number| lane(format!("query-{number}"), wait_for_idle));
-        let last = lane("query-late".to_owned(), take_small_share);
+        let idle = (0..QUERY_LANES).map(|number| lane(format!("query-{number}"), set_idle_class));
+        let last = lane("query-late".to_owned(), lower_priority);
         Self { lanes: idle.chain([last]).collect() }
     }
 }
 
-impl Helper for QueryThreads {
+impl QueryExecutor for QueryThreads {
     fn find(&mut self, share: bool) -> Option<Spot> {
         let spot = |lane| Spot { lane, has_share: lane == QUERY_LANES };
         let is_free = |&lane: &usize| !self.lanes[lane].busy;
@@ -165,7 +167,7 @@ impl Running {
     }
 }
 
-impl Lane {
+impl QueryWorker {
     /// Gives the thread, which has nothing to do and is started if need be, something to do.
     fn begin(&mut self, task: Task, steps: u64) -> io::Result<()> {
         assert!(!self.busy, "one query at a time");
@@ -181,7 +183,7 @@ impl Lane {
     }
 
     fn start(&self) -> io::Result<Running> {
-        let word = Arc::<Word>::default();
+        let word = Arc::<StopFlag>::default();
         let (own, wake) = (Arc::clone(&word), self.wake.clone());
         let (give_way, value_max) = (self.give_way, self.value_max);
         let (sender, orders) = channel();
@@ -200,7 +202,7 @@ impl Lane {
         Ok(Running { word, work: sender, ended, thread })
     }
 
-    fn poll(&mut self) -> Option<(Duration, Done)> {
+    fn poll(&mut self) -> Option<(Duration, TaskEnd)> {
         match self.running.as_ref()?.ended.try_recv() {
             Ok(ended) => {
                 self.busy = false;
@@ -220,14 +222,14 @@ impl Lane {
 
 /// Evaluates what comes, until there are no more senders.
 fn serve(
-    word: &Arc<Word>,
+    word: &Arc<StopFlag>,
     value_max: usize,
     orders: &Receiver<Order>,
-    give: impl Fn(Duration, Done),
+    give: impl Fn(Duration, TaskEnd),
 ) {
     let (own, between) = (Arc::clone(word), Arc::clone(word));
-    let stop: Stop = Arc::new(move || own.stops());
-    let leave: Stop = Arc::new(move || between.leaves());
+    let stop: StopCheck = Arc::new(move || own.stops());
+    let leave: StopCheck = Arc::new(move || between.leaves());
     let mut evaluator = Evaluator::with_turns(stop, leave, value_max);
     while let Ok(order) = orders.recv() {
         let (mut task, steps) = match order {
@@ -241,19 +243,19 @@ fn serve(
         let asked = word.asked.load(Ordering::Relaxed);
         word.enough.store(asked.saturating_add(steps), Ordering::Relaxed);
         let result = match &mut evaluator {
-            _ if word.reaches(Pace::Drop) => Err(Fault::Stopped),
+            _ if word.reaches(Pace::Drop) => Err(QueryError::Stopped),
             Ok(evaluator) => evaluator.go_on(&task.work, &mut task.progress),
-            Err(why) => Err(Fault::Bad(why.clone())),
+            Err(why) => Err(QueryError::Bad(why.clone())),
         };
         let spent = || worked().saturating_sub(begun);
         let done = match result {
-            Err(Fault::Stopped) if !word.reaches(Pace::Drop) => {
-                give(spent(), Done::Left(task));
+            Err(QueryError::Stopped) if !word.reaches(Pace::Drop) => {
+                give(spent(), TaskEnd::Left(task));
                 continue;
             }
-            Ok(()) => Done::Found(Ok(Arc::from(task.progress.found))),
-            Err(Fault::Bad(why)) => Done::Found(Err(why)),
-            Err(Fault::Stopped) => Done::Dropped,
+            Ok(()) => TaskEnd::Found(Ok(Arc::from(task.progress.found))),
+            Err(QueryError::Bad(why)) => TaskEnd::Found(Err(why)),
+            Err(QueryError::Stopped) => TaskEnd::Dropped,
         };
         // Before the result is known, so that the loop never frees a snapshot that has grown old.
         drop(task.work);
@@ -261,7 +263,7 @@ fn serve(
     }
 }
 
-impl Drop for Lane {
+impl Drop for QueryWorker {
     fn drop(&mut self) {
         self.say(Pace::Drop);
         if let Some(Running { work, thread, .. }) = self.running.take() {

@@ -5,8 +5,8 @@
 //! one dead name server would otherwise hold up every other name.
 
 use super::shortage;
-use super::wake::Wake;
-use crate::base::limits::{ADDRESSES_MAX, NAMES_MAX, RESOLVERS};
+use super::wake::LoopWaker;
+use crate::base::limits::{DNS_ADDRESSES_MAX, DNS_LOOKUPS_QUEUED_MAX, DNS_THREADS};
 use crate::model::core::{ConnectError, Target};
 use crate::model::id::ClientId;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -16,7 +16,7 @@ use std::thread;
 
 /// Held by whoever waits for an answer: without it a request is passed over.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct LookupGuard {
     _alive: Arc<()>,
 }
 
@@ -39,7 +39,7 @@ struct Lanes {
 /// The threads, and the way to them.
 #[derive(Debug)]
 pub(super) struct Resolver {
-    wake: Wake,
+    wake: LoopWaker,
     lanes: Option<Lanes>,
 }
 
@@ -51,17 +51,17 @@ pub(super) fn literal(target: &Target) -> Option<SocketAddr> {
 
 impl Resolver {
     /// No thread is started yet.
-    pub(super) fn new(wake: Wake) -> Self {
+    pub(super) fn new(wake: LoopWaker) -> Self {
         Self { wake, lanes: None }
     }
 
     /// Asks for the addresses of a name; [`Resolver::poll`] gives them, unless the claim is dropped
     /// before.
-    pub(super) fn ask(
+    pub(super) fn submit(
         &mut self,
         client: ClientId,
         target: &Arc<Target>,
-    ) -> Result<Claim, ConnectError> {
+    ) -> Result<LookupGuard, ConnectError> {
         let alive = Arc::new(());
         let wanted = Arc::downgrade(&alive);
         let request = Request { client, target: Arc::clone(target), wanted };
@@ -72,7 +72,7 @@ impl Resolver {
             })?),
         };
         match lanes.requests.try_send(request) {
-            Ok(()) => Ok(Claim { _alive: alive }),
+            Ok(()) => Ok(LookupGuard { _alive: alive }),
             Err(TrySendError::Full(_)) => Err(ConnectError::Busy),
             Err(TrySendError::Disconnected(_)) => {
                 Err(ConnectError::Name("the threads that ask have died".into()))
@@ -86,11 +86,11 @@ impl Resolver {
     }
 }
 
-fn start(wake: &Wake) -> std::io::Result<Lanes> {
-    let (requests, queue) = sync_channel(NAMES_MAX);
+fn start(wake: &LoopWaker) -> std::io::Result<Lanes> {
+    let (requests, queue) = sync_channel(DNS_LOOKUPS_QUEUED_MAX);
     let (answer, answers) = channel();
     let queue = Arc::new(Mutex::new(queue));
-    for _ in 0..RESOLVERS {
+    for _ in 0..DNS_THREADS {
         let (queue, answer, wake) = (Arc::clone(&queue), answer.clone(), wake.clone());
         // Nobody joins it: the system's resolver cannot be called off.
         thread::Builder::new()
@@ -100,20 +100,20 @@ fn start(wake: &Wake) -> std::io::Result<Lanes> {
     Ok(Lanes { requests, answers })
 }
 
-fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, wake: &Wake) {
+fn serve(queue: &Mutex<Receiver<Request>>, answer: &Sender<(ClientId, Found)>, wake: &LoopWaker) {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
     while let Ok(request) = next() {
         if request.wanted.strong_count() == 0 {
             continue;
         }
-        if answer.send((request.client, look_up(&request.target))).is_err() {
+        if answer.send((request.client, resolve(&request.target))).is_err() {
             return;
         }
         wake.wake();
     }
 }
 
-fn look_up(target: &Target) -> Found {
+fn resolve(target: &Target) -> Found {
     let host = &*target.host;
     let unknown = |why: String| match shortage::now() {
         Some(shortage) => ConnectError::NoRoom(format!("{host}: {why}: {shortage}").into()),
@@ -121,7 +121,7 @@ fn look_up(target: &Target) -> Found {
     };
     let found =
         (host, target.port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-    let addresses: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();
+    let addresses: Vec<SocketAddr> = found.take(DNS_ADDRESSES_MAX).collect();
     if addresses.is_empty() {
         return Err(unknown("no address".to_owned()));
     }
@@ -142,10 +142,10 @@ mod tests {
 
     /// A resolver without threads, and what its threads would have.
     fn idle() -> (Resolver, Receiver<Request>, Sender<(ClientId, Found)>) {
-        let (requests, queue) = sync_channel(NAMES_MAX);
+        let (requests, queue) = sync_channel(DNS_LOOKUPS_QUEUED_MAX);
         let (answer, answers) = channel();
         let lanes = Some(Lanes { requests, answers });
-        (Resolver { wake: Wake::default(), lanes }, queue, answer)
+        (Resolver { wake: LoopWaker::default(), lanes }, queue, answer)
     }
 
     #[test]
@@ -161,11 +161,11 @@ mod tests {
     fn the_queue_is_bounded_and_its_end_is_told() {
         let (mut resolver, queue, _answer) = idle();
         let name = target("name");
-        let claims: Vec<_> = (0..).map_while(|i| resolver.ask(client(i), &name).ok()).collect();
-        assert_eq!(claims.len(), NAMES_MAX);
-        assert_eq!(resolver.ask(client(0), &name).unwrap_err(), ConnectError::Busy);
+        let claims: Vec<_> = (0..).map_while(|i| resolver.submit(client(i), &name).ok()).collect();
+        assert_eq!(claims.len(), DNS_LOOKUPS_QUEUED_MAX);
+        assert_eq!(resolver.submit(client(0), &name).unwrap_err(), ConnectError::Busy);
         drop(queue);
-        let ConnectError::Name(why) = resolver.ask(client(0), &name).unwrap_err() else {
+        let ConnectError::Name(why) = resolver.submit(client(0), &name).unwrap_err() else {
             panic!("another reason");
         };
         assert!(why.contains("have died"), "{why}");
@@ -176,12 +176,12 @@ mod tests {
         let (mut resolver, queue, answer) = idle();
         // No name has a label of 64 bytes, so nobody has to be asked.
         let long = target(&"x".repeat(64));
-        let dropped = resolver.ask(client(1), &long).unwrap();
-        let _kept = resolver.ask(client(2), &long).unwrap();
+        let dropped = resolver.submit(client(1), &long).unwrap();
+        let _kept = resolver.submit(client(2), &long).unwrap();
         drop(dropped);
         let lanes = resolver.lanes.take().unwrap();
         drop(lanes.requests);
-        serve(&Mutex::new(queue), &answer, &Wake::default());
+        serve(&Mutex::new(queue), &answer, &LoopWaker::default());
         let (who, found) = lanes.answers.try_recv().unwrap();
         assert_eq!(who, client(2));
         let Err(ConnectError::Name(why)) = found else { panic!("{found:?}") };

@@ -65,7 +65,7 @@ impl Stream {
                 // If it fails the connection is gone, and the next read says so.
                 let _ = shut_down(stream);
             }
-            Self::Tls(tls) => tls.say_farewell(),
+            Self::Tls(tls) => tls.send_close_notify(),
             // It goes with the process.
             Self::Stdio(_) => {}
         }

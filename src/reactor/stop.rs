@@ -11,7 +11,7 @@
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
-use crate::base::limits::{DISK_PATIENCE, SHUTDOWN_PATIENCE};
+use crate::base::limits::{SHUTDOWN_DISK_TIMEOUT, SHUTDOWN_TIMEOUT};
 use crate::base::time::Mono;
 use crate::model::core::Core;
 use mio::Events;
@@ -20,21 +20,21 @@ use tracing::{info, warn};
 
 /// How a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ShutdownOutcome {
     /// All that was read is answered.
-    Orderly {
+    Graceful {
         /// Bytes that came after the stop had begun, and were thrown away.
         unread: u64,
     },
     /// Time was over.
-    Cut(Cut),
+    TimedOut(TimedOut),
     /// A second signal: at once.
     Forced,
 }
 
 /// Connections that an orderly stop has cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub struct TimedOut {
     /// Clients that did not take their answers in time ..
     pub clients: usize,
     /// .. and bytes of answers that were made for them and not sent.
@@ -47,7 +47,7 @@ pub struct Cut {
 
 /// An orderly stop under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stop {
+pub(super) struct Shutdown {
     /// Until then the clients may take their answers.
     pub(super) deadline: Mono,
     /// Until then the disk may take what answers wait for.
@@ -68,9 +68,10 @@ enum Verdict {
     Forced,
 }
 
-impl Stop {
+impl Shutdown {
     fn begin(now: Mono, before: (u64, usize)) -> Self {
-        let (deadline, disk_deadline) = (now.after(SHUTDOWN_PATIENCE), now.after(DISK_PATIENCE));
+        let (deadline, disk_deadline) =
+            (now.after(SHUTDOWN_TIMEOUT), now.after(SHUTDOWN_DISK_TIMEOUT));
         Self { deadline, disk_deadline, seen: (now, false), before, forced: false }
     }
 
@@ -118,17 +119,19 @@ impl<C: Core> Reactor<C> {
         if self.stop.is_some() {
             return;
         }
-        self.stop =
-            Some(Stop::begin(self.now.mono, (self.lingering.discarded(), self.lingering.cut())));
+        self.stop = Some(Shutdown::begin(
+            self.now.mono,
+            (self.lingering.discarded(), self.lingering.cut()),
+        ));
         self.listeners.clear();
-        self.core.handle_stop(self.now);
+        self.core.handle_shutdown(self.now);
         // Whatever has arrived is read once more, and then counts as the last.
         for client in self.sockets.clients() {
             let Some(socket) = self.sockets.get_mut(client) else { continue };
             socket.readable = true;
             if let Socket { stream: Stream::Stdio(stdio), .. } = socket {
-                stdio.hear_out();
-            } else if !self.core.wants_input(client) && !self.core.outlasts_stop(client) {
+                stdio.drain_input();
+            } else if !self.core.wants_input(client) && !self.core.survives_shutdown(client) {
                 // It has enough to do with what was read before.
                 self.core.handle_eof(client, self.now);
             }
@@ -137,26 +140,26 @@ impl<C: Core> Reactor<C> {
     }
 
     /// Whether the run is over, and how.
-    pub(super) fn ending(&mut self) -> Option<Ending> {
+    pub(super) fn ending(&mut self) -> Option<ShutdownOutcome> {
         let stop = self.stop.as_mut()?;
         let connections = self.core.connections() + self.lingering.len();
         let unread = self.lingering.discarded() - stop.before.0;
         let cut = self.lingering.cut() > stop.before.1;
         match stop.judge(connections, self.core.awaits_disk(), self.now.mono) {
             Verdict::GoesOn => None,
-            Verdict::Done if cut => Some(Ending::Cut(self.cut())),
-            Verdict::Done => Some(Ending::Orderly { unread }),
-            Verdict::TimeOver => Some(Ending::Cut(self.cut())),
-            Verdict::Forced => Some(Ending::Forced),
+            Verdict::Done if cut => Some(ShutdownOutcome::TimedOut(self.cut())),
+            Verdict::Done => Some(ShutdownOutcome::Graceful { unread }),
+            Verdict::TimeOver => Some(ShutdownOutcome::TimedOut(self.cut())),
+            Verdict::Forced => Some(ShutdownOutcome::Forced),
         }
     }
 
     /// Who is left. O(connections).
-    fn cut(&self) -> Cut {
+    fn cut(&self) -> TimedOut {
         let clients = self.sockets.clients().into_iter();
         let calls = self.core.calls();
         let before = self.stop.map_or(0, |stop| stop.before.1);
-        Cut {
+        TimedOut {
             clients: self.core.connections().saturating_sub(calls),
             unsent: clients.map(|client| self.core.output(client).len()).sum(),
             sending: self.lingering.len() + self.lingering.cut() - before,
@@ -168,8 +171,8 @@ impl<C: Core> Reactor<C> {
     /// False if a second signal has ended that.
     pub(super) fn finish(&mut self, events: &mut Events) -> io::Result<bool> {
         self.core.handle_close(self.now);
-        let patience = self.now.mono.after(DISK_PATIENCE);
-        let mut worry = Some(self.now.mono.after(SHUTDOWN_PATIENCE));
+        let patience = self.now.mono.after(SHUTDOWN_DISK_TIMEOUT);
+        let mut worry = Some(self.now.mono.after(SHUTDOWN_TIMEOUT));
         while !self.core.is_closed() {
             if self.now.mono >= patience {
                 let why = "the disk did not take the last changes in time: they were not answered";
@@ -204,8 +207,8 @@ mod tests {
         Mono(seconds * 1_000_000_000)
     }
 
-    fn begin() -> Stop {
-        Stop::begin(at(0), (0, 0))
+    fn begin() -> Shutdown {
+        Shutdown::begin(at(0), (0, 0))
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! `WouldBlock` is only said when the system has said it and nothing is buffered, so no edge is
 //! lost; the end of a stream without farewell is an error, never an end.
 
-use crate::base::limits::{HANDSHAKE_MAX, READ_BUDGET, TLS_PIECE};
+use crate::base::limits::{READ_BUDGET_BYTES, TLS_HANDSHAKE_MAX_BYTES, TLS_RECORD_BYTES};
 use mio::net::TcpStream;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 /// Whose word is taken for who another server is.
 #[derive(Clone, Debug)]
-pub struct Trust(Arc<ClientConfig>);
+pub struct TrustStore(Arc<ClientConfig>);
 
-impl Default for Trust {
+impl Default for TrustStore {
     /// The authorities that browsers trust (Mozilla's list, as of the build).
     fn default() -> Self {
-        Self::new(usual_roots())
+        Self::new(system_roots())
     }
 }
 
-fn usual_roots() -> RootCertStore {
+fn system_roots() -> RootCertStore {
     webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
-impl Trust {
+impl TrustStore {
     fn new(roots: RootCertStore) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -44,7 +44,7 @@ impl Trust {
     /// # Errors
     /// Says what is wrong with the text, or that it holds no certificate.
     pub fn with(pem: &[u8]) -> Result<Self, String> {
-        let mut roots = usual_roots();
+        let mut roots = system_roots();
         let usual = roots.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| format!("is no PEM: {error}"))?;
@@ -75,7 +75,11 @@ pub(super) struct Tls {
 
 impl Tls {
     /// Begins to speak TLS with `host` over a connection. The error is a sentence.
-    pub(super) fn begin(stream: TcpStream, host: &str, trust: &Trust) -> Result<Box<Self>, String> {
+    pub(super) fn begin(
+        stream: TcpStream,
+        host: &str,
+        trust: &TrustStore,
+    ) -> Result<Box<Self>, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("there can be no certificate for a name like {host:?}"))?;
         let session = ClientConnection::new(Arc::clone(&trust.0), name).map_err(|e| explain(&e))?;
@@ -93,7 +97,7 @@ impl Tls {
 
     /// Goes on with the handshake as far as it goes without waiting. Whether it is over; the error
     /// is a sentence.
-    pub(super) fn shake_hands(&mut self) -> Result<bool, String> {
+    pub(super) fn handshake(&mut self) -> Result<bool, String> {
         let lost = |error: &io::Error| match error.kind() {
             ErrorKind::InvalidData => error.to_string(),
             _ => format!("the connection broke during the handshake: {error}"),
@@ -110,8 +114,10 @@ impl Tls {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(lost(&error)),
             }
-            if self.heard > HANDSHAKE_MAX {
-                return Err(format!("its handshake is longer than {HANDSHAKE_MAX} bytes"));
+            if self.heard > TLS_HANDSHAKE_MAX_BYTES {
+                return Err(format!(
+                    "its handshake is longer than {TLS_HANDSHAKE_MAX_BYTES} bytes"
+                ));
             }
         }
     }
@@ -129,7 +135,7 @@ impl Tls {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 read => return read,
             }
-            if heard > READ_BUDGET {
+            if heard > READ_BUDGET_BYTES {
                 return Err(ErrorKind::Interrupted.into());
             }
             heard += self.pull()?;
@@ -163,10 +169,10 @@ impl Tls {
                 return Ok((sent, false));
             }
             sent = output.len().min(sent + std::mem::take(&mut self.taken));
-            if sent == output.len() || sent > READ_BUDGET {
+            if sent == output.len() || sent > READ_BUDGET_BYTES {
                 return Ok((sent, true));
             }
-            let piece = &output[sent..output.len().min(sent + TLS_PIECE)];
+            let piece = &output[sent..output.len().min(sent + TLS_RECORD_BYTES)];
             self.taken = self.session.writer().write(piece)?;
             if self.taken == 0 {
                 return Err(ErrorKind::WriteZero.into());
@@ -176,7 +182,7 @@ impl Tls {
 
     /// Tells the peer that nothing more will be sent, as far as the system takes it now;
     /// [`Tls::write`] sends the rest.
-    pub(super) fn say_farewell(&mut self) {
+    pub(super) fn send_close_notify(&mut self) {
         self.session.send_close_notify();
         if !self.broken {
             self.broken = self.push().is_err();
@@ -234,11 +240,11 @@ fn explain(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Trust;
+    use super::TrustStore;
 
     #[test]
     fn a_text_without_sound_certificates_is_refused() {
-        let wrong = |pem: &[u8]| Trust::with(pem).unwrap_err();
+        let wrong = |pem: &[u8]| TrustStore::with(pem).unwrap_err();
         assert!(wrong(b"").starts_with("holds no certificate"));
         assert!(wrong(b"words\n").starts_with("holds no certificate"));
         let block = |inner: &str| {

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 /// A way to wake a reactor, to be had before there is one. Waking before that does nothing: nobody
 /// sleeps yet.
 #[derive(Clone, Debug, Default)]
-pub struct Wake(Arc<OnceLock<Waker>>);
+pub struct LoopWaker(Arc<OnceLock<Waker>>);
 
-impl Wake {
+impl LoopWaker {
     /// Lets `registry` hear of it as `token`.
     pub(super) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         let waker = Waker::new(registry, token)?;

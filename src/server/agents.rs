@@ -9,23 +9,23 @@
 //!   the server stops;
 //! - an agent that ends because the server stops leaves its worker the jobs that it holds.
 
-use super::connection::{Connection, Way};
-use super::{Server, hand_to_other};
-use crate::base::limits::{WORKER_TURN, WORKERS_PER_PASS};
+use super::connection::{Connection, Origin};
+use super::{Server, deliver_to};
+use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
 use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::command::{Command, Wait};
-use crate::model::core::{Door, Trouble};
+use crate::model::core::{Door, Incident};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;
-use crate::model::work::{Work, WorkerId};
+use crate::model::work::{WorkerCommand, WorkerId};
 use crate::protocol::Session;
-use crate::protocol::http::agent::{Address, Agent, Order, Wish};
+use crate::protocol::http::agent::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
 use std::collections::BTreeMap;
 
 /// Who acts for whom.
 #[derive(Debug, Default)]
-pub(super) struct Agents {
+pub(super) struct Dispatchers {
     by_worker: BTreeMap<WorkerId, ClientId>,
     /// How often the list had been changed when it was looked at.
     seen: u64,
@@ -35,7 +35,7 @@ pub(super) struct Agents {
     silent: usize,
 }
 
-impl Agents {
+impl Dispatchers {
     pub(super) fn len(&self) -> usize {
         self.by_worker.len()
     }
@@ -47,7 +47,7 @@ impl Agents {
 }
 
 impl Server {
-    pub(super) fn agent_mut(&mut self, client: ClientId) -> Option<&mut Agent> {
+    pub(super) fn dispatcher_mut(&mut self, client: ClientId) -> Option<&mut WorkerDispatcher> {
         match &mut self.connections.get_mut(client)?.session {
             Session::Agent(agent) => Some(agent),
             _ => None,
@@ -55,33 +55,33 @@ impl Server {
     }
 
     /// Whether agents have something to do before anything happens.
-    pub(super) fn are_agents_due(&self) -> bool {
-        let list = self.engine.list_changes() != self.agents.seen && !self.stopping;
-        list || !self.lists.awake.is_empty() || !self.lists.called.is_empty()
+    pub(super) fn are_dispatchers_due(&self) -> bool {
+        let list = self.engine.registry_version() != self.agents.seen && !self.stopping;
+        list || !self.lists.ready_dispatchers.is_empty() || !self.lists.ready_deliveries.is_empty()
     }
 
     /// Lets agents act, as far as a pass allows.
-    pub(super) fn run_agents(&mut self, now: Now) {
-        if !self.are_agents_due() {
+    pub(super) fn run_dispatchers(&mut self, now: Now) {
+        if !self.are_dispatchers_due() {
             return;
         }
-        self.hear_calls(now);
-        if self.engine.list_changes() != self.agents.seen && !self.stopping {
-            self.meet_workers(now);
+        self.poll_deliveries(now);
+        if self.engine.registry_version() != self.agents.seen && !self.stopping {
+            self.sync_with_registry(now);
         }
         let mut left = WORKERS_PER_PASS;
         while left > 0
-            && let Some(client) = self.lists.awake.pop_front()
+            && let Some(client) = self.lists.ready_dispatchers.pop_front()
         {
-            let done = self.run_agent(client, left.min(WORKER_TURN), now);
+            let done = self.run_dispatcher(client, left.min(WORKER_STEPS_PER_TURN), now);
             left -= done.min(left);
-            self.hear_calls(now);
+            self.poll_deliveries(now);
         }
     }
 
     /// O(workers that are new), and O(agents) if workers have gone.
-    fn meet_workers(&mut self, now: Now) {
-        self.agents.seen = self.engine.list_changes();
+    fn sync_with_registry(&mut self, now: Now) {
+        self.agents.seen = self.engine.registry_version();
         let mut new = Vec::new();
         for (id, worker) in self.engine.workers(WorkerId(self.agents.next)) {
             if worker.url.is_empty() {
@@ -90,87 +90,90 @@ impl Server {
                 continue;
             }
             let address = Address::parse(worker.url);
-            new.push((id, address.ok().map(|address| Agent::new(id, &worker, address))));
+            new.push((id, address.ok().map(|address| WorkerDispatcher::new(id, &worker, address))));
         }
         for (id, agent) in new {
             self.agents.next = id.0 + 1;
             match agent {
-                Some(agent) => self.add_agent(id, agent),
+                Some(agent) => self.add_dispatcher(id, agent),
                 None => self.drop_worker(id, now),
             }
         }
         if self.agents.len() > self.engine.counts().workers - self.agents.silent {
             for (&worker, &client) in &self.agents.by_worker {
-                if !self.engine.is_on_list(worker)
+                if !self.engine.is_registered(worker)
                     && let Some(connection) = self.connections.get_mut(client)
                     && let Session::Agent(agent) = &mut connection.session
                 {
-                    agent.dismiss();
-                    self.lists.awake.push_back(client);
+                    agent.deregister();
+                    self.lists.ready_dispatchers.push_back(client);
                 }
             }
         }
     }
 
-    fn add_agent(&mut self, worker: WorkerId, agent: Agent) {
+    fn add_dispatcher(&mut self, worker: WorkerId, agent: WorkerDispatcher) {
         let session = Session::Agent(Box::new(agent));
-        let connection = Connection { way: Way::Agent, ..Connection::new(Door::Http, session) };
+        let connection =
+            Connection { way: Origin::Internal, ..Connection::new(Door::Http, session) };
         let client = self.connections.insert(connection);
         self.agents.by_worker.insert(worker, client);
-        self.lists.awake.push_back(client);
+        self.lists.ready_dispatchers.push_back(client);
     }
 
     /// A worker that cannot be called is not kept on the list.
     fn drop_worker(&mut self, worker: WorkerId, now: Now) {
         let nobody = ClientId { index: u32::MAX, generation: 0 };
         let ticket = Ticket { client: nobody, serial: 0 };
-        self.engine.submit(ticket, &Command::Work(&Work::Dismiss { worker }), now);
+        self.engine.submit(ticket, &Command::Work(&WorkerCommand::Deregister { worker }), now);
         self.deliver(None, now);
-        self.notices.note(nobody, Trouble::WorkerDropped(worker), now);
+        self.notices.note(nobody, Incident::WorkerDropped(worker), now);
     }
 
     /// Does up to `most` things for an agent; how many it did.
-    fn run_agent(&mut self, client: ClientId, most: usize, now: Now) -> usize {
+    fn run_dispatcher(&mut self, client: ClientId, most: usize, now: Now) -> usize {
         for done in 0..most {
-            let Some(agent) = self.agent_mut(client) else { return done };
+            let Some(agent) = self.dispatcher_mut(client) else { return done };
             let Some(wish) = agent.poll() else {
                 self.watch_session(client);
                 return done;
             };
             match wish {
-                Wish::Take(serial) => self.submit_take(client, serial, now),
-                Wish::Ask(serial, order) => self.submit_order(client, serial, order, now),
-                Wish::CallOff(serial) => self.call_off(client, serial, None, now),
-                Wish::Call(errand) => self.call_worker(client, errand, now),
-                Wish::End { dropped } => {
-                    self.end_agent(client, dropped, now);
+                DispatchAction::Reserve(serial) => self.submit_reserve(client, serial, now),
+                DispatchAction::Request(serial, order) => {
+                    self.submit_request(client, serial, order, now)
+                }
+                DispatchAction::Cancel(serial) => self.cancel_wait(client, serial, None, now),
+                DispatchAction::Deliver(errand) => self.deliver_to_worker(client, errand, now),
+                DispatchAction::Close { dropped } => {
+                    self.end_dispatcher(client, dropped, now);
                     return done + 1;
                 }
             }
         }
-        self.lists.awake.push_back(client);
+        self.lists.ready_dispatchers.push_back(client);
         most
     }
 
-    fn submit_take(&mut self, client: ClientId, serial: u32, now: Now) {
+    fn submit_reserve(&mut self, client: ClientId, serial: u32, now: Now) {
         let Some(connection) = self.connections.get(client) else { return };
         let Session::Agent(agent) = &connection.session else { return };
         let command = match agent.queues() {
-            Some(queues) => Command::Take { queues, wait: Wait::Forever },
-            None => Command::Work(&Work::TakeAny),
+            Some(queues) => Command::Reserve { queues, wait: Wait::Forever },
+            None => Command::Work(&WorkerCommand::ReserveAny),
         };
         self.engine.submit(Ticket { client, serial }, &command, now);
         self.deliver(None, now);
     }
 
-    fn submit_order(&mut self, client: ClientId, serial: u32, order: Order, now: Now) {
-        let Some(agent) = self.agent_mut(client) else { return };
+    fn submit_request(&mut self, client: ClientId, serial: u32, order: StoreRequest, now: Now) {
+        let Some(agent) = self.dispatcher_mut(client) else { return };
         let worker = agent.worker();
         let command = order.work(worker);
         self.engine.submit(Ticket { client, serial }, &Command::Work(&command), now);
-        if order == Order::Serve {
-            let held = self.engine.held_by(worker);
-            if let Some(agent) = self.agent_mut(client) {
+        if order == StoreRequest::Attach {
+            let held = self.engine.reserved_by(worker);
+            if let Some(agent) = self.dispatcher_mut(client) {
                 agent.resume(held);
             }
         }
@@ -178,21 +181,21 @@ impl Server {
     }
 
     /// The server stops: an agent takes nothing more.
-    pub(super) fn stop_agent(&mut self, client: ClientId) {
-        if let Some(agent) = self.agent_mut(client) {
+    pub(super) fn drain_dispatcher(&mut self, client: ClientId) {
+        if let Some(agent) = self.dispatcher_mut(client) {
             agent.stop();
-            self.lists.awake.push_back(client);
+            self.lists.ready_dispatchers.push_back(client);
         }
     }
 
-    fn end_agent(&mut self, client: ClientId, dropped: bool, now: Now) {
-        let Some(agent) = self.agent_mut(client) else { return };
-        let (worker, lines) = (agent.worker(), agent.take_lines());
+    fn end_dispatcher(&mut self, client: ClientId, dropped: bool, now: Now) {
+        let Some(agent) = self.dispatcher_mut(client) else { return };
+        let (worker, lines) = (agent.worker(), agent.take_connections());
         for line in lines {
             self.end(line, now, true);
         }
         if dropped {
-            self.notices.note(client, Trouble::WorkerDropped(worker), now);
+            self.notices.note(client, Incident::WorkerDropped(worker), now);
         }
         self.disarm(client);
         self.agents.by_worker.remove(&worker);
@@ -218,7 +221,7 @@ impl Server {
             if completion.ticket.client == nobody {
                 see(&completion.reply);
             } else {
-                hand_to_other(&mut self.connections, &mut self.lists, &completion, now);
+                deliver_to(&mut self.connections, &mut self.lists, &completion, now);
             }
         }
         self.deliver(None, now);
@@ -231,17 +234,17 @@ impl Server {
         &self.engine
     }
 
-    pub(super) fn check_agents(&self) {
+    pub(super) fn check_dispatchers(&self) {
         for (&worker, &client) in &self.agents.by_worker {
             let connection = self.connections.get(client).expect("an agent is a client");
             let Session::Agent(agent) = &connection.session else { panic!("no agent") };
-            assert_eq!((agent.worker(), connection.way), (worker, Way::Agent));
+            assert_eq!((agent.worker(), connection.way), (worker, Origin::Internal));
             assert!(!connection.touched && connection.output.is_empty(), "an agent says something");
             agent.check_invariants();
-            let held = self.engine.held_by(worker).len();
+            let held = self.engine.reserved_by(worker).len();
             assert!(held <= agent.max_jobs(), "worker {worker:?} has {held} jobs");
         }
-        let agents = self.connections.iter().filter(|(_, each)| each.way == Way::Agent);
+        let agents = self.connections.iter().filter(|(_, each)| each.way == Origin::Internal);
         assert_eq!(agents.count(), self.agents.len(), "an agent without a worker");
     }
 }

@@ -1,15 +1,15 @@
 //! Calls to workers: connections that agents ask for, use again, and hear of.
 
 use super::Server;
-use super::connection::{Connection, Way};
+use super::connection::{Connection, Origin};
 use crate::base::time::Now;
 use crate::model::id::{ClientId, Ticket};
 use crate::protocol::Session;
-use crate::protocol::http::agent::{Agent, Call, Errand, Verdict};
+use crate::protocol::http::agent::{Delivery, DeliveryOutcome, WorkerConnection, WorkerDispatcher};
 use std::sync::Arc;
 
 impl Server {
-    fn call_mut(&mut self, client: ClientId) -> Option<&mut Call> {
+    fn call_mut(&mut self, client: ClientId) -> Option<&mut WorkerConnection> {
         match &mut self.connections.get_mut(client)?.session {
             Session::Call(call) => Some(call),
             _ => None,
@@ -24,31 +24,31 @@ impl Server {
     }
 
     /// Sends a worker's agent on an errand, by a connection that is there or a new one.
-    pub(super) fn call_worker(&mut self, client: ClientId, errand: Errand, now: Now) {
+    pub(super) fn deliver_to_worker(&mut self, client: ClientId, errand: Delivery, now: Now) {
         if !errand.fresh
-            && let Some(line) = self.free_line(client)
+            && let Some(line) = self.idle_connection(client)
             && let Some(call) = self.call_mut(line)
         {
-            call.take_on(errand);
-            return self.begin_call(line, now);
+            call.start_delivery(errand);
+            return self.start_delivery(line, now);
         }
-        let Some(agent) = self.agent_mut(client) else { return };
+        let Some(agent) = self.dispatcher_mut(client) else { return };
         let address = agent.address().clone();
         let target = Arc::clone(&address.target);
-        self.make_room(now);
-        let session = Session::Call(Box::new(Call::new(client, address, errand)));
+        self.evict_idle_connection(now);
+        let session = Session::Call(Box::new(WorkerConnection::new(client, address, errand)));
         let line = self.connect(target, session, now);
-        let Some(agent) = self.agent_mut(client) else { return };
+        let Some(agent) = self.dispatcher_mut(client) else { return };
         match line {
-            Some(line) => agent.add_line(line),
-            None => agent.handle_verdict(errand, Verdict::NoRoom, b"", now),
+            Some(line) => agent.add_connection(line),
+            None => agent.handle_outcome(errand, DeliveryOutcome::Busy, b"", now),
         }
     }
 
     /// A connection that its worker has not closed yet, as far as is known.
-    fn free_line(&mut self, client: ClientId) -> Option<ClientId> {
+    fn idle_connection(&mut self, client: ClientId) -> Option<ClientId> {
         loop {
-            let line = self.agent_mut(client)?.take_idle_line()?;
+            let line = self.dispatcher_mut(client)?.take_idle_connection()?;
             let Some(connection) = self.connections.get(line) else { continue };
             let Session::Call(call) = &connection.session else { continue };
             if call.is_idle() && !connection.peer_closed && connection.output.is_empty() {
@@ -58,12 +58,12 @@ impl Server {
     }
 
     /// Closes a connection that is not in use if there is no room for another. O(agents) then.
-    fn make_room(&mut self, now: Now) {
+    fn evict_idle_connection(&mut self, now: Now) {
         if self.has_room_outside() {
             return;
         }
         for agent in self.agents.clients() {
-            let line = self.agent_mut(agent).and_then(Agent::take_idle_line);
+            let line = self.dispatcher_mut(agent).and_then(WorkerDispatcher::take_idle_connection);
             if let Some(line) = line {
                 return self.end(line, now, true);
             }
@@ -71,7 +71,7 @@ impl Server {
     }
 
     /// A connection to a worker is there, or is used again.
-    pub(super) fn begin_call(&mut self, line: ClientId, now: Now) {
+    pub(super) fn start_delivery(&mut self, line: ClientId, now: Now) {
         let Some(call) = self.call_mut(line) else { return };
         let (serial, command) = call.begin(now);
         self.engine.submit(Ticket { client: line, serial }, &command, now);
@@ -80,24 +80,24 @@ impl Server {
     }
 
     /// Tells agents what has become of their calls.
-    pub(super) fn hear_calls(&mut self, now: Now) {
-        while let Some(line) = self.lists.called.pop() {
+    pub(super) fn poll_deliveries(&mut self, now: Now) {
+        while let Some(line) = self.lists.ready_deliveries.pop() {
             let Some(call) = self.call_mut(line) else { continue };
-            let (client, verdict) = (call.agent(), call.take_verdict());
+            let (client, verdict) = (call.agent(), call.take_outcome());
             let (idle, over) = (call.take_idle(), call.is_over());
             let queue = match verdict {
-                Some((_, Verdict::Refused(_))) => call.queue().to_vec(),
+                Some((_, DeliveryOutcome::Rejected(_))) => call.queue().to_vec(),
                 _ => Vec::new(),
             };
             let (busy, mut useless) = (call.is_busy(), over);
-            if let Some(agent) = self.agent_mut(client) {
+            if let Some(agent) = self.dispatcher_mut(client) {
                 if let Some((errand, verdict)) = verdict {
-                    agent.handle_verdict(errand, verdict, &queue, now);
+                    agent.handle_outcome(errand, verdict, &queue, now);
                 }
                 if idle {
-                    useless |= !agent.keep_line(line);
+                    useless |= !agent.keep_connection(line);
                 }
-                self.lists.awake.push_back(client);
+                self.lists.ready_dispatchers.push_back(client);
             }
             if useless || (self.stopping && !busy) {
                 self.end(line, now, true);
@@ -106,24 +106,24 @@ impl Server {
     }
 
     /// A connection to a worker has ended.
-    pub(super) fn note_end_of_call(
+    pub(super) fn on_delivery_end(
         &mut self,
         line: ClientId,
         connection: &mut Connection,
         now: Now,
     ) {
-        let told = connection.way == Way::Called && connection.output.is_empty();
+        let told = connection.way == Origin::Outbound && connection.output.is_empty();
         let Session::Call(call) = &mut connection.session else { return };
         let (client, ended) = (call.agent(), call.handle_end(told));
-        let Some(agent) = self.agent_mut(client) else { return };
-        agent.lose_line(line);
+        let Some(agent) = self.dispatcher_mut(client) else { return };
+        agent.drop_connection(line);
         match ended {
             None => {}
             Some((errand, None)) => agent.retry(errand),
             Some((errand, Some(verdict))) => {
-                agent.handle_verdict(errand, verdict, call.queue(), now);
+                agent.handle_outcome(errand, verdict, call.queue(), now);
             }
         }
-        self.lists.awake.push_back(client);
+        self.lists.ready_dispatchers.push_back(client);
     }
 }

@@ -1,24 +1,24 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
 use crate::base::buf::{InBuf, OutBuf};
-use crate::base::deadlines::Timer;
-use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
+use crate::base::deadlines::TimerId;
+use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::Now;
-use crate::model::core::{Door, Trouble};
+use crate::model::core::{Door, Incident};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
 
 /// How a connection came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Origin {
     /// A client has come.
-    Accepted,
+    Inbound,
     /// Another server is being called. A deadline is armed, and nothing is read or sent.
-    Connecting,
+    Dialing,
     /// Another server was called and has answered.
-    Called,
+    Outbound,
     /// There is none: the session acts for a worker. The shell is never told of it.
-    Agent,
+    Internal,
 }
 
 /// A connection as the server sees it: no socket.
@@ -31,13 +31,13 @@ pub(super) struct Connection {
     /// By which it came in.
     pub(super) door: Door,
     pub(super) session: Session,
-    pub(super) way: Way,
+    pub(super) way: Origin,
     /// What was received and not yet taken by the session.
     pub(super) input: InBuf,
     /// What is to be sent.
     pub(super) output: OutBuf,
     /// When the server loses patience with the peer, if it is counting.
-    pub(super) deadline: Timer,
+    pub(super) deadline: TimerId,
     /// The deadline is at or before that of the session, and nothing else is waited for.
     pub(super) timed: bool,
     /// The input may hold whole requests, but the session takes none at the moment.
@@ -61,10 +61,10 @@ impl Connection {
         Self {
             door,
             session,
-            way: Way::Accepted,
+            way: Origin::Inbound,
             input: InBuf::default(),
             output: OutBuf::default(),
-            deadline: Timer::NONE,
+            deadline: TimerId::NONE,
             timed: false,
             stalled: false,
             peer_closed: false,
@@ -79,7 +79,7 @@ impl Connection {
     /// Whether its session owes a command, and its peer has not closed: then nothing is owed to it
     /// any more but what its requests lead to, as long as there are any.
     pub(super) fn is_kept_waiting(&self) -> bool {
-        self.session.owes_command() && !self.peer_closed
+        self.session.has_pending_submit() && !self.peer_closed
     }
 
     /// Lets the session write a reply.
@@ -88,14 +88,14 @@ impl Connection {
         &mut self,
         completion: &Completion<'_>,
         now: Now,
-    ) -> Option<Trouble> {
+    ) -> Option<Incident> {
         let serial = completion.ticket.serial;
         self.session.handle_reply(serial, &completion.reply, now, &mut self.output)
     }
 
     /// Whether the peer has got all that it will get.
     pub(super) fn is_finished(&self) -> bool {
-        if self.way == Way::Called && matches!(self.session, Session::Call(_)) {
+        if self.way == Origin::Outbound && matches!(self.session, Session::Call(_)) {
             // Nobody reads the rest of a request.
             return self.eof && !self.stalled;
         }
@@ -105,25 +105,31 @@ impl Connection {
     /// Whether its session's deadline counts no more: another is waited for.
     #[inline]
     pub(super) fn is_leaving(&self) -> bool {
-        (self.peer_closed || self.over) && self.way != Way::Called
+        (self.peer_closed || self.over) && self.way != Origin::Outbound
     }
 
     pub(super) fn check_invariants(&self) {
         assert!(self.peer_closed || !self.eof, "the end was seen before the close");
         assert!(!self.stalled || !self.input.is_empty(), "stalled without input");
-        let connecting = self.way == Way::Connecting;
+        let connecting = self.way == Origin::Dialing;
         assert!(!connecting || !self.deadline.is_none(), "nobody ends a call that nobody answers");
         assert!(!connecting || !self.peer_closed, "a call that has ended goes on");
-        let room = self.output.len() <= OUTPUT_HIGH_WATER;
+        let room = self.output.len() <= OUTPUT_HIGH_WATER_BYTES;
         assert!(!(self.is_kept_waiting() && room) || self.resumed, "a command is owed for long");
-        let put_off = self.session.wants_turn() && room && !self.resumed;
+        let put_off = self.session.wants_poll() && room && !self.resumed;
         assert!(!put_off, "a session has waited for its turn for long");
         assert!(!self.timed || !self.deadline.is_none(), "a session counts without a deadline");
         assert!(!self.timed || !self.is_leaving(), "two reasons for a deadline");
-        assert!(room || self.session.standing_take().is_none(), "a take stands above high water");
-        let waits = self.session.waits_for().is_some();
+        assert!(
+            room || self.session.open_subscription().is_none(),
+            "a take stands above high water"
+        );
+        let waits = self.session.pending_serial().is_some();
         assert!(!self.is_finished(), "a finished connection was left open");
         let behind = if waits && self.stalled { self.input.len() } else { 0 };
-        assert!(behind <= 2 * STALLED_INPUT_MAX, "too much is buffered behind a waiting take");
+        assert!(
+            behind <= 2 * STALLED_INPUT_MAX_BYTES,
+            "too much is buffered behind a waiting take"
+        );
     }
 }

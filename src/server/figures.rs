@@ -5,16 +5,16 @@ use crate::base::histogram::Histogram;
 use crate::base::limits::BUSY_WINDOW;
 use crate::base::time::Mono;
 use crate::model::core::Door;
-use crate::model::figures::{DoorFigures, Figures, PassFigures};
+use crate::model::figures::{LoopStats, ProtocolStats, ServerStats};
 
 /// What is counted as it happens.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    pub(super) doors: [DoorFigures; Door::ALL.len()],
+    pub(super) doors: [ProtocolStats; Door::ALL.len()],
     /// Answers of the pass under way to commands of the same pass.
     pub(super) answered: u64,
     answered_ns: Histogram,
-    passes: PassFigures,
+    passes: LoopStats,
     resident: Option<u64>,
     /// When the window began that is under way, and how long the loop was busy in it.
     window: Mono,
@@ -23,7 +23,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// The pass is over: whatever was answered in it took as long as that. O(1).
-    pub(super) fn note_pass(&mut self, from: Mono, to: Mono) {
+    pub(super) fn record_pass(&mut self, from: Mono, to: Mono) {
         let took = to.0.saturating_sub(from.0);
         self.passes.took_ns.note(took, 1);
         self.passes.longest_ns = self.passes.longest_ns.max(took);
@@ -53,18 +53,18 @@ fn millionths(part: u64, whole: u64) -> u64 {
 impl Server {
     /// Everything that is counted. O(segments of the journal).
     #[must_use]
-    pub fn figures(&self) -> Box<Figures> {
+    pub fn stats(&self) -> Box<ServerStats> {
         let counters = &self.counters;
-        let mut figures = Box::new(Figures {
-            doors: counters.doors,
+        let mut figures = Box::new(ServerStats {
+            protocols: counters.doors,
             answered_ns: counters.answered_ns,
             passes: counters.passes,
             resident_bytes: counters.resident,
-            ..Figures::default()
+            ..ServerStats::default()
         });
-        self.engine.figures(&mut figures);
+        self.engine.stats(&mut figures);
         let processor = self.processor.and_then(|client| self.connections.get(client));
-        figures.crew = processor.map(|connection| connection.session.crew());
+        figures.bus_workers = processor.map(|connection| connection.session.bus_workers());
         figures
     }
 }
@@ -78,12 +78,12 @@ mod tests {
         let mut counters = Counters::default();
         let second = |seconds: u64| Mono(seconds * 1_000_000_000);
         counters.answered = 3;
-        counters.note_pass(second(1), second(3));
+        counters.record_pass(second(1), second(3));
         assert_eq!(counters.passes.busy_millionths, 0);
-        counters.note_pass(second(9), second(10));
+        counters.record_pass(second(9), second(10));
         assert_eq!(counters.passes.busy_millionths, 300_000);
-        counters.note_pass(second(19), Mono(second(19).0 + 1));
-        counters.note_pass(second(29), second(30));
+        counters.record_pass(second(19), Mono(second(19).0 + 1));
+        counters.record_pass(second(29), second(30));
         assert_eq!(counters.passes.busy_millionths, 50_000);
         assert_eq!(counters.passes.longest_ns, second(2).0);
         assert_eq!((counters.passes.took_ns.count(), counters.answered), (4, 0));

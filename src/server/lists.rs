@@ -9,32 +9,32 @@ use std::collections::VecDeque;
 /// Connections that something is to be done about, each at most once in each list but `owing`. A
 /// connection that has ended may still be named; its key finds nothing.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    pub(super) touched: Vec<ClientId>,
-    pub(super) resumed: VecDeque<ClientId>,
+pub(super) struct RunQueues {
+    pub(super) dirty: Vec<ClientId>,
+    pub(super) resumable: VecDeque<ClientId>,
     /// Their sessions owe a command since they got a reply. Empty between any two calls.
-    pub(super) owing: VecDeque<ClientId>,
+    pub(super) pending_submits: VecDeque<ClientId>,
     /// Got a reply after their peers had closed: it may have been the last one.
-    pub(super) unsettled: Vec<ClientId>,
+    pub(super) closing: Vec<ClientId>,
     /// Agents that may want something, some of them more than once.
-    pub(super) awake: VecDeque<ClientId>,
+    pub(super) ready_dispatchers: VecDeque<ClientId>,
     /// Connections to workers that have got something.
-    pub(super) called: Vec<ClientId>,
+    pub(super) ready_deliveries: Vec<ClientId>,
     pub(super) actions: VecDeque<Action>,
     pub(super) pool: BufferPool,
 }
 
-impl Lists {
+impl RunQueues {
     #[inline]
     pub(super) fn touch(&mut self, client: ClientId, connection: &mut Connection) {
         if connection.broken {
             let unsent = connection.output.len();
             connection.output.sent(unsent, &mut self.pool);
         }
-        connection.output.relax(&mut self.pool);
+        connection.output.release_memory(&mut self.pool);
         if !connection.touched {
             connection.touched = true;
-            self.touched.push(client);
+            self.dirty.push(client);
         }
     }
 
@@ -50,7 +50,7 @@ impl Lists {
     pub(super) fn go_on(&mut self, client: ClientId, connection: &mut Connection) {
         if !connection.resumed {
             connection.resumed = true;
-            self.resumed.push_back(client);
+            self.resumable.push_back(client);
         }
     }
 }

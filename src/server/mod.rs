@@ -20,26 +20,26 @@ mod patience;
 mod shell;
 
 use crate::base::buf::{Input, progress};
-use crate::base::deadlines::{Deadlines, Timer};
+use crate::base::deadlines::{TimerId, TimerQueue};
 use crate::base::limits::{
-    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, RESUMED_PER_PASS, TIMEOUTS_PER_PASS,
+    FLUSH_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, RESUMED_PER_PASS, TIMEOUTS_PER_PASS,
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::core::{Action, Door, Trouble};
+use crate::model::core::{Action, Door, Incident};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
-use crate::model::watch::Watch;
-use crate::model::work::Work;
-use crate::protocol::{Session, Shared, Step, processor};
+use crate::model::watch::IndexedCommand;
+use crate::model::work::WorkerCommand;
+use crate::protocol::{Session, SessionAction, SessionContext, processor};
 use crate::store::Counts;
-use agents::Agents;
-use connection::{Connection, Way};
+use agents::Dispatchers;
+use connection::{Connection, Origin};
 use figures::Counters;
-use lists::Lists;
+use lists::RunQueues;
 use notices::Notices;
 pub use outgoing::Room;
 use std::time::Duration;
@@ -58,61 +58,61 @@ pub struct Settings {
 pub struct Server {
     settings: Settings,
     engine: Engine,
-    shared: Shared,
+    shared: SessionContext,
     connections: Slab<Connection>,
     refused: usize,
     /// Connections to other servers, answered or not.
     outgoing: usize,
     /// How many of these, and of clients that are refused politely, there may be.
     room: Room,
-    agents: Agents,
+    agents: Dispatchers,
     stopping: bool,
     /// The connection of the processor.
     processor: Option<ClientId>,
-    deadlines: Deadlines<ClientId>,
-    lists: Lists,
+    deadlines: TimerQueue<ClientId>,
+    lists: RunQueues,
     notices: Notices,
     counters: Counters,
 }
 
 /// Hands a completion to a client that is not being served at the moment.
-fn hand_to_other(
+fn deliver_to(
     connections: &mut Slab<Connection>,
-    lists: &mut Lists,
+    lists: &mut RunQueues,
     completion: &Completion<'_>,
     now: Now,
-) -> Option<Trouble> {
+) -> Option<Incident> {
     let client = completion.ticket.client;
     // A late reply may find nobody any more.
     let connection = connections.get_mut(client)?;
     match connection.way {
-        Way::Accepted | Way::Connecting => {}
-        Way::Called => lists.called.push(client),
-        Way::Agent => {
-            lists.awake.push_back(client);
+        Origin::Inbound | Origin::Dialing => {}
+        Origin::Outbound => lists.ready_deliveries.push(client),
+        Origin::Internal => {
+            lists.ready_dispatchers.push_back(client);
             return connection.handle_reply(completion, now);
         }
     }
     connection.output.prepare(&mut lists.pool);
     let trouble = connection.handle_reply(completion, now);
-    if connection.session.owes_command() {
-        lists.owing.push_back(client);
+    if connection.session.has_pending_submit() {
+        lists.pending_submits.push_back(client);
     }
-    if connection.session.wants_turn() {
+    if connection.session.wants_poll() {
         lists.go_on(client, connection);
     }
     lists.resume(client, connection);
     lists.touch(client, connection);
     if connection.peer_closed || connection.over {
-        lists.unsettled.push(client);
+        lists.closing.push(client);
     }
     trouble
 }
 
 /// Out of the way of those who ask often.
 #[cold]
-fn submit_watch(engine: &mut Engine, ticket: Ticket, watch: &Watch<'_>, now: Now) {
-    engine.submit(ticket, &Command::Watch(watch), now);
+fn submit_watch(engine: &mut Engine, ticket: Ticket, watch: &IndexedCommand<'_>, now: Now) {
+    engine.submit(ticket, &Command::Indexed(watch), now);
 }
 
 impl Server {
@@ -122,16 +122,16 @@ impl Server {
         Self {
             settings,
             engine,
-            shared: Shared::new(settings.max_request),
+            shared: SessionContext::new(settings.max_request),
             connections: Slab::default(),
             refused: 0,
             outgoing: 0,
             room: Room::default(),
-            agents: Agents::default(),
+            agents: Dispatchers::default(),
             stopping: false,
             processor: None,
-            deadlines: Deadlines::default(),
-            lists: Lists::default(),
+            deadlines: TimerQueue::default(),
+            lists: RunQueues::default(),
             notices: Notices::default(),
             counters: Counters::default(),
         }
@@ -166,37 +166,37 @@ impl Server {
 
     /// Figures of the journal, if there is one. O(segments).
     #[must_use]
-    pub fn journal_status(&self) -> Option<journal::Status> {
+    pub fn journal_status(&self) -> Option<journal::LogStats> {
         self.engine.journal_status()
     }
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
     pub fn check_invariants(&self) {
         self.engine.check_invariants();
-        assert!(self.lists.owing.is_empty(), "a command was put off");
+        assert!(self.lists.pending_submits.is_empty(), "a command was put off");
         for (client, connection) in self.connections.iter() {
             connection.check_invariants();
             // Its answer may be on the way: it waits for the disk.
             let ends = connection.peer_closed || connection.over;
-            let waits = connection.session.waits_for().filter(|_| ends);
+            let waits = connection.session.pending_serial().filter(|_| ends);
             let waits =
                 waits.is_some_and(|serial| self.engine.is_waiting(Ticket { client, serial }));
             assert!(!waits, "a take waits for a peer that has closed or is sent away");
             connection.session.check_invariants();
-            assert_eq!(connection.touched, self.lists.touched.contains(&client));
-            assert_eq!(connection.resumed, self.lists.resumed.contains(&client));
+            assert_eq!(connection.touched, self.lists.dirty.contains(&client));
+            assert_eq!(connection.resumed, self.lists.resumable.contains(&client));
         }
         let open = |connection: &Connection| {
-            connection.way == Way::Accepted && !matches!(connection.session, Session::Refused)
+            connection.way == Origin::Inbound && !matches!(connection.session, Session::Rejected)
         };
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
         let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
         let called = |(_, connection): &(ClientId, &Connection)| {
-            matches!(connection.way, Way::Connecting | Way::Called)
+            matches!(connection.way, Origin::Dialing | Origin::Outbound)
         };
         assert_eq!(self.outgoing, self.connections.iter().filter(called).count());
-        self.check_agents();
+        self.check_dispatchers();
         let armed = |(_, connection): &(ClientId, &Connection)| !connection.deadline.is_none();
         assert_eq!(self.deadlines.len(), self.connections.iter().filter(armed).count());
         self.deadlines.check_invariants(|timer, _, client| {
@@ -210,13 +210,13 @@ impl Server {
     /// after its turn, and asked for what it owes by its turn.
     #[inline]
     fn deliver(&mut self, running: Option<ClientId>, now: Now) {
-        self.hand_over(running, now);
-        if !self.lists.owing.is_empty() {
-            self.serve_owing(running, now);
+        self.forward_reply(running, now);
+        if !self.lists.pending_submits.is_empty() {
+            self.run_pending_submits(running, now);
         }
     }
 
-    fn hand_over(&mut self, running: Option<ClientId>, now: Now) {
+    fn forward_reply(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(completion) = self.engine.poll_completion() {
             let client = completion.ticket.client;
             let trouble = if Some(client) == running
@@ -225,7 +225,7 @@ impl Server {
                 self.counters.answered += 1;
                 connection.handle_reply(&completion, now)
             } else {
-                hand_to_other(&mut self.connections, &mut self.lists, &completion, now)
+                deliver_to(&mut self.connections, &mut self.lists, &completion, now)
             };
             if let Some(trouble) = trouble {
                 self.notices.note(client, trouble, now);
@@ -238,36 +238,36 @@ impl Server {
     /// a session owe again is a delivery, which has taken something out of the store and adds to
     /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER`]: so this ends.
     #[cold]
-    fn serve_owing(&mut self, running: Option<ClientId>, now: Now) {
-        while let Some(client) = self.lists.owing.pop_front() {
+    fn run_pending_submits(&mut self, running: Option<ClientId>, now: Now) {
+        while let Some(client) = self.lists.pending_submits.pop_front() {
             let Some(connection) = self.connections.get_mut(client) else { continue };
-            if !connection.is_kept_waiting() || connection.output.len() > OUTPUT_HIGH_WATER {
+            if !connection.is_kept_waiting() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
                 continue;
             }
             let (mut nothing, output) = (Input::new(b""), &mut connection.output);
-            match connection.session.poll_owed(&mut nothing, &mut self.shared, output) {
-                Step::Submit(serial, command) => {
+            match connection.session.poll_pending_submit(&mut nothing, &mut self.shared, output) {
+                SessionAction::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
-                    self.hand_over(running, now);
+                    self.forward_reply(running, now);
                 }
-                Step::Enough => self.lists.go_on(client, connection),
-                Step::Hungry
-                | Step::Blocked
-                | Step::Answered
-                | Step::CallOff(_)
-                | Step::Members(..)
-                | Step::Tell(_)
-                | Step::Watch(..)
-                | Step::Work(..)
-                | Step::Figures
-                | Step::Finished
-                | Step::Failed(_) => unreachable!("what is owed comes first"),
+                SessionAction::Yield => self.lists.go_on(client, connection),
+                SessionAction::NeedInput
+                | SessionAction::Stalled
+                | SessionAction::Continue
+                | SessionAction::Cancel(_)
+                | SessionAction::FetchWorkers(..)
+                | SessionAction::Log(_)
+                | SessionAction::Watch(..)
+                | SessionAction::Work(..)
+                | SessionAction::FetchStats
+                | SessionAction::Close
+                | SessionAction::ProtocolError(_) => unreachable!("what is owed comes first"),
             }
         }
     }
 
     /// Calls a take off that still waits.
-    fn call_off(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
+    fn cancel_wait(&mut self, client: ClientId, serial: u32, running: Option<ClientId>, now: Now) {
         self.engine.cancel(Ticket { client, serial }, now);
         self.deliver(running, now);
     }
@@ -285,7 +285,7 @@ impl Server {
                 continue;
             }
             let other = completion.ticket.client;
-            let trouble = hand_to_other(&mut self.connections, &mut self.lists, &completion, now);
+            let trouble = deliver_to(&mut self.connections, &mut self.lists, &completion, now);
             if let Some(trouble) = trouble {
                 self.notices.note(other, trouble, now);
             }
@@ -300,10 +300,10 @@ impl Server {
         self.shared.begin_turn(now);
         let stalled = loop {
             let Some(connection) = self.connections.get_mut(client) else { return };
-            if connection.output.len() > OUTPUT_HIGH_WATER {
+            if connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
                 if !connection.broken {
-                    if let Some(serial) = connection.session.standing_take() {
-                        self.call_off(client, serial, Some(client), now);
+                    if let Some(serial) = connection.session.open_subscription() {
+                        self.cancel_wait(client, serial, Some(client), now);
                     }
                     break true;
                 }
@@ -312,35 +312,37 @@ impl Server {
             }
             let output = &mut connection.output;
             match connection.session.poll_command(input, &mut self.shared, output) {
-                Step::Hungry => break false,
-                Step::Blocked => break true,
-                Step::Answered => {}
-                Step::Enough => {
+                SessionAction::NeedInput => break false,
+                SessionAction::Stalled => break true,
+                SessionAction::Continue => {}
+                SessionAction::Yield => {
                     self.lists.go_on(client, connection);
                     break true;
                 }
-                Step::Submit(serial, command) => {
+                SessionAction::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
                 }
-                Step::Watch(serial, watch) => {
+                SessionAction::Watch(serial, watch) => {
                     submit_watch(&mut self.engine, Ticket { client, serial }, &watch, now);
                     self.deliver(Some(client), now);
                 }
-                Step::Work(serial, work) => {
+                SessionAction::Work(serial, work) => {
                     self.engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
                     self.deliver(Some(client), now);
                 }
-                Step::Figures => self.shared.figures = Some(self.figures()),
-                Step::CallOff(serial) => self.call_off(client, serial, Some(client), now),
-                Step::Members(queue, from) => {
+                SessionAction::FetchStats => self.shared.figures = Some(self.stats()),
+                SessionAction::Cancel(serial) => {
+                    self.cancel_wait(client, serial, Some(client), now)
+                }
+                SessionAction::FetchWorkers(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
-                    let members = processor.map(|other| other.session.members(queue, from));
+                    let members = processor.map(|other| other.session.worker_page(queue, from));
                     self.shared.members = Some(members.unwrap_or_default());
                 }
-                Step::Tell(trouble) => self.notices.note(client, trouble, now),
-                Step::Finished => connection.over = true,
-                Step::Failed(trouble) => {
+                SessionAction::Log(trouble) => self.notices.note(client, trouble, now),
+                SessionAction::Close => connection.over = true,
+                SessionAction::ProtocolError(trouble) => {
                     connection.over = true;
                     self.notices.note(client, trouble, now);
                 }
@@ -350,8 +352,8 @@ impl Server {
             connection.stalled = stalled && !input.unread().is_empty();
             self.lists.touch(client, connection);
             if connection.session.is_timed() {
-                if connection.way == Way::Called {
-                    self.lists.called.push(client);
+                if connection.way == Origin::Outbound {
+                    self.lists.ready_deliveries.push(client);
                 }
                 self.watch_session(client);
             }
@@ -364,25 +366,25 @@ impl Server {
         connection.stalled = false;
         let mut buffered = std::mem::take(&mut connection.input);
         buffered.append(more);
-        let mut input = buffered.offer();
+        let mut input = buffered.peek();
         self.run(client, &mut input, now);
         let (used, scanned) = progress(&input);
-        buffered.settle(used, scanned);
+        buffered.commit(used, scanned);
         if let Some(connection) = self.connections.get_mut(client) {
             connection.input = buffered;
         }
     }
 
     /// Does what follows from the state that a connection is in after something has happened to it.
-    fn settle(&mut self, client: ClientId, now: Now) {
+    fn update_connection(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if (connection.peer_closed || connection.over)
-            && let Some(serial) = connection.session.waits_for()
+            && let Some(serial) = connection.session.pending_serial()
         {
-            self.call_off(client, serial, None, now);
-            if self.lists.unsettled.last() == Some(&client) {
+            self.cancel_wait(client, serial, None, now);
+            if self.lists.closing.last() == Some(&client) {
                 // That is being done right here.
-                self.lists.unsettled.pop();
+                self.lists.closing.pop();
             }
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
@@ -400,29 +402,29 @@ impl Server {
         if connection.is_finished() {
             return self.end(client, now, true);
         }
-        self.say_farewell(client, now);
-        self.watch_flush(client, now);
+        self.begin_linger(client, now);
+        self.arm_flush_timeout(client, now);
     }
 
     /// A client that is sent away and has got all that it will get is let go.
-    fn say_farewell(&mut self, client: ClientId, now: Now) {
+    fn begin_linger(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let told = connection.session.is_settled() && connection.output.is_empty();
         if connection.over && told && connection.deadline.is_none() {
             self.lists.actions.push_back(Action::ShutdownWrite(client));
-            connection.deadline = self.deadlines.arm(now.mono.after(FAREWELL_LINGER), client);
+            connection.deadline = self.deadlines.arm(now.mono.after(LINGER_TIMEOUT), client);
         }
     }
 
     /// Starts the clock for a peer that ends, or is sent away, and does not take its answers.
-    fn watch_flush(&mut self, client: ClientId, now: Now) {
+    fn arm_flush_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         let ends = connection.peer_closed || connection.over;
         // What was assigned is never dropped while there is time.
         let patient = self.processor == Some(client) && !self.stopping;
         let waits = ends && !connection.output.is_empty() && !patient;
         if waits && connection.deadline.is_none() {
-            connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_PATIENCE), client);
+            connection.deadline = self.deadlines.arm(now.mono.after(FLUSH_TIMEOUT), client);
         }
     }
 
@@ -439,13 +441,13 @@ impl Server {
     fn end(&mut self, client: ClientId, now: Now, close: bool) {
         self.disarm(client);
         let Some(mut connection) = self.connections.remove(client) else { return };
-        if matches!(connection.session, Session::Refused) {
+        if matches!(connection.session, Session::Rejected) {
             self.refused -= 1;
-        } else if connection.way == Way::Accepted {
+        } else if connection.way == Origin::Inbound {
             self.counters.doors[connection.door.number()].open -= 1;
         } else {
             self.outgoing -= 1;
-            self.note_end_of_call(client, &mut connection, now);
+            self.on_delivery_end(client, &mut connection, now);
         }
         if close {
             self.lists.actions.push_back(Action::Close(client));
@@ -454,7 +456,7 @@ impl Server {
             self.processor = None;
             // What it holds is still being worked on: it goes on to be held.
             let ticket = Ticket { client, serial: 0 };
-            self.engine.submit(ticket, &Command::Work(&Work::Resign), now);
+            self.engine.submit(ticket, &Command::Work(&WorkerCommand::Detach), now);
             self.deliver(None, now);
         }
         self.engine.forget(client, now);
@@ -467,9 +469,9 @@ impl Server {
             let Some(connection) = self.connections.get_mut(client) else {
                 unreachable!("a connection that ends takes its deadline along");
             };
-            connection.deadline = Timer::NONE;
+            connection.deadline = TimerId::NONE;
             if std::mem::take(&mut connection.timed) {
-                self.lose_patience(client, now);
+                self.on_session_timeout(client, now);
             } else {
                 self.end(client, now, true);
             }
@@ -477,12 +479,12 @@ impl Server {
     }
 
     fn run_resumed(&mut self, now: Now) {
-        for _ in 0..RESUMED_PER_PASS.min(self.lists.resumed.len()) {
-            let Some(client) = self.lists.resumed.pop_front() else { return };
+        for _ in 0..RESUMED_PER_PASS.min(self.lists.resumable.len()) {
+            let Some(client) = self.lists.resumable.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(client) else { continue };
             connection.resumed = false;
             self.run_buffered(client, b"", now);
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REFUSAL_NOTICES};
 use crate::base::rarely::Rarely;
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Notice, Trouble};
+use crate::model::core::{Incident, Notice};
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
 
@@ -36,16 +36,16 @@ struct Kind {
     told: u32,
 }
 
-fn kind(trouble: &Trouble) -> usize {
+fn kind(trouble: &Incident) -> usize {
     match trouble {
-        Trouble::PutLost => 0,
-        Trouble::TooLarge(_) => 1,
-        Trouble::TooManySubscriptions => 2,
-        Trouble::UnknownRequest(_) => 3,
-        Trouble::WorkerDropped(_) => 4,
-        Trouble::Remark(_) => 5,
-        Trouble::ClientsRefused(_) => 6,
-        Trouble::OtherProtocol => 7,
+        Incident::JobDropped => 0,
+        Incident::TooLarge(_) => 1,
+        Incident::TooManySubscriptions => 2,
+        Incident::UnknownRequest(_) => 3,
+        Incident::WorkerDropped(_) => 4,
+        Incident::LogLine(_) => 5,
+        Incident::ClientsRefused(_) => 6,
+        Incident::OtherProtocol => 7,
     }
 }
 
@@ -53,12 +53,16 @@ impl Notices {
     /// Counts trouble, and tells it unless enough of its kind was told lately. A remark is told in
     /// any case: whoever makes them bounds how many there are in a turn.
     #[cold]
-    pub(super) fn note(&mut self, client: ClientId, trouble: Trouble, now: Now) {
+    pub(super) fn note(&mut self, client: ClientId, trouble: Incident, now: Now) {
         let kind = &mut self.kinds[kind(&trouble)];
         kind.total += 1;
-        if let Trouble::Remark(_) = trouble {
+        if let Incident::LogLine(_) = trouble {
             let total = kind.total;
-            return self.untold.push_back(Notice { client: Some(client), trouble, total });
+            return self.untold.push_back(Notice {
+                client: Some(client),
+                incident: trouble,
+                total,
+            });
         }
         if now.mono >= kind.since.after(NOTICE_WINDOW) {
             kind.told = 0;
@@ -68,14 +72,18 @@ impl Notices {
         }
         if kind.told < NOTICES_PER_WINDOW {
             kind.told += 1;
-            self.untold.push_back(Notice { client: Some(client), trouble, total: kind.total });
+            self.untold.push_back(Notice {
+                client: Some(client),
+                incident: trouble,
+                total: kind.total,
+            });
         }
     }
 
     /// A client was refused: that is told now and then, with how many there were.
     #[cold]
     pub(super) fn note_refusal(&mut self) {
-        self.kinds[kind(&Trouble::ClientsRefused(0))].total += 1;
+        self.kinds[kind(&Incident::ClientsRefused(0))].total += 1;
         self.refusals.note();
     }
 
@@ -87,9 +95,9 @@ impl Notices {
     /// Tells of refusals, if it is time.
     pub(super) fn tell_refusals(&mut self, now: Now) {
         if let Some(count) = self.refusals.take(now.mono) {
-            let trouble = Trouble::ClientsRefused(count);
+            let trouble = Incident::ClientsRefused(count);
             let total = self.kinds[kind(&trouble)].total;
-            self.untold.push_back(Notice { client: None, trouble, total });
+            self.untold.push_back(Notice { client: None, incident: trouble, total });
         }
     }
 
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn much_trouble_of_one_kind_is_counted_and_told_in_part() {
         let mut notices = Notices::default();
-        let mut told = |at: Mono, troubles: &[Trouble]| {
+        let mut told = |at: Mono, troubles: &[Incident]| {
             for trouble in troubles {
                 notices.note(CLIENT, trouble.clone(), Now { mono: at, ..Now::default() });
             }
@@ -118,11 +126,11 @@ mod tests {
         };
         let most: Vec<u64> = (1..=u64::from(NOTICES_PER_WINDOW)).collect();
         let start = Mono(5);
-        assert_eq!(told(start, &vec![Trouble::UnknownRequest(0); 100]), most);
-        assert_eq!(told(start, &[Trouble::UnknownRequest(1)]), NONE);
-        assert_eq!(told(start, &[Trouble::PutLost, Trouble::TooManySubscriptions]), [1, 1]);
+        assert_eq!(told(start, &vec![Incident::UnknownRequest(0); 100]), most);
+        assert_eq!(told(start, &[Incident::UnknownRequest(1)]), NONE);
+        assert_eq!(told(start, &[Incident::JobDropped, Incident::TooManySubscriptions]), [1, 1]);
         let end = start.after(NOTICE_WINDOW);
-        assert_eq!(told(Mono(end.0 - 1), &[Trouble::UnknownRequest(2)]), NONE);
-        assert_eq!(told(end, &[Trouble::UnknownRequest(2)]), [103]);
+        assert_eq!(told(Mono(end.0 - 1), &[Incident::UnknownRequest(2)]), NONE);
+        assert_eq!(told(end, &[Incident::UnknownRequest(2)]), [103]);
     }
 }

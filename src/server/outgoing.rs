@@ -2,8 +2,8 @@
 //! other. They do not count as clients.
 
 use super::Server;
-use super::connection::{Connection, Way};
-use crate::base::limits::{CONNECT_PATIENCE, OUTGOING_MAX, REFUSED_MAX};
+use super::connection::{Connection, Origin};
+use crate::base::limits::{CONNECT_TIMEOUT, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX};
 use crate::base::time::Now;
 use crate::model::core::{Action, Door, Target};
 use crate::model::id::ClientId;
@@ -22,7 +22,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Self { calls: OUTGOING_MAX, refused: REFUSED_MAX }
+        Self { calls: OUTBOUND_CONNECTIONS_MAX, refused: REJECTED_CONNECTIONS_MAX }
     }
 }
 
@@ -42,9 +42,9 @@ impl Server {
             return None;
         }
         let connection =
-            Connection { way: Way::Connecting, ..Connection::new(Door::Http, session) };
+            Connection { way: Origin::Dialing, ..Connection::new(Door::Http, session) };
         let client = self.connections.insert(connection);
-        let deadline = self.deadlines.arm(now.mono.after(CONNECT_PATIENCE), client);
+        let deadline = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
             connection.deadline = deadline;
         }
@@ -62,7 +62,7 @@ impl Server {
     pub(super) fn connected(&mut self, client: ClientId) {
         self.disarm(client);
         if let Some(connection) = self.connections.get_mut(client) {
-            connection.way = Way::Called;
+            connection.way = Origin::Outbound;
             self.lists.touch(client, connection);
         }
     }
@@ -135,7 +135,7 @@ mod tests {
     fn without_an_answer_it_is_called_off() {
         let (mut server, now) = (server(), Now::default());
         let client = begin(&mut server, now);
-        let end = now.mono.after(CONNECT_PATIENCE);
+        let end = now.mono.after(CONNECT_TIMEOUT);
         assert_eq!(server.poll_timeout(now), Some(end));
         server.finish_pass(Now { mono: Mono(end.0 - 1), ..now });
         assert_eq!(server.poll_action(), None);
@@ -151,7 +151,7 @@ mod tests {
         let waiting = begin(&mut server, now);
         let called = begin(&mut server, now);
         server.handle_connected(called, now);
-        server.handle_stop(now);
+        server.handle_shutdown(now);
         assert_eq!(server.poll_action(), Some(Action::Close(waiting)));
         assert_eq!(server.connections(), 1, "what is connected is heard to its end");
         assert_eq!(server.connect(target(), session(), now), None);
@@ -167,7 +167,7 @@ mod tests {
         while let Some(client) = server.connect(target(), session(), now) {
             called.push(client);
         }
-        assert_eq!(called.len(), OUTGOING_MAX);
+        assert_eq!(called.len(), OUTBOUND_CONNECTIONS_MAX);
         let client = server.handle_open(Door::JobCentre, now).unwrap();
         assert!(server.output(client).is_empty(), "there is a place for one client");
         let refused = server.handle_open(Door::JobCentre, now).unwrap();

@@ -7,7 +7,7 @@
 use super::Server;
 use crate::base::time::Now;
 use crate::model::id::ClientId;
-use crate::protocol::{Late, Session};
+use crate::protocol::{Session, TimeoutAction};
 
 impl Server {
     /// Sees to it that the deadline of a session is not missed. O(log n) if it comes before what
@@ -33,14 +33,14 @@ impl Server {
     }
 
     /// The timer of a session has fired.
-    pub(super) fn lose_patience(&mut self, client: ClientId, now: Now) {
+    pub(super) fn on_session_timeout(&mut self, client: ClientId, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         if connection.session.deadline().is_none_or(|at| at > now.mono) {
             return self.watch_session(client);
         }
         if let Session::Agent(agent) = &mut connection.session {
             agent.handle_timeout();
-            return self.lists.awake.push_back(client);
+            return self.lists.ready_dispatchers.push_back(client);
         }
         connection.output.prepare(&mut self.lists.pool);
         let late = connection.session.handle_timeout(&mut self.shared, &mut connection.output);
@@ -48,21 +48,21 @@ impl Server {
         while let Some(connection) = self.connections.get_mut(client)
             && let Some(serial) = connection.session.poll_called_off()
         {
-            self.call_off(client, serial, None, now);
+            self.cancel_wait(client, serial, None, now);
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         match late {
-            Late::Spared => {
-                if connection.session.wants_turn() {
+            TimeoutAction::Rearm => {
+                if connection.session.wants_poll() {
                     self.lists.go_on(client, connection);
                 }
                 self.watch_session(client);
             }
-            Late::Dismissed => {
+            TimeoutAction::Close => {
                 connection.over = true;
                 self.lists.go_on(client, connection);
             }
-            Late::Cut => self.end(client, now, true),
+            TimeoutAction::Abort => self.end(client, now, true),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What a shell calls: connections come, speak, close and go, and passes end.
 
 use super::Server;
-use super::connection::{Connection, Way};
+use super::connection::{Connection, Origin};
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{OUTPUT_HIGH_WATER, STALLED_INPUT_MAX};
+use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Action, ConnectError, Core, Door, Notice, Trouble};
+use crate::model::core::{Action, ConnectError, Core, Door, Incident, Notice};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
@@ -45,14 +45,14 @@ impl Core for Server {
         }
         counters.refused += 1;
         let mut output = OutBuf::default();
-        let session = Session::refuse(door, self.settings.max_clients, &mut output);
+        let session = Session::reject(door, self.settings.max_clients, &mut output);
         self.refused += 1;
         let refused = Connection { output, over: true, ..Connection::new(door, session) };
         let client = self.connections.insert(refused);
         if let Some(connection) = self.connections.get_mut(client) {
             self.lists.touch(client, connection);
         }
-        self.settle(client, now);
+        self.update_connection(client, now);
         Some(client)
     }
 
@@ -70,14 +70,14 @@ impl Core for Server {
                 && let Some(connection) = self.connections.get_mut(client)
             {
                 connection.input.append(&bytes[used..]);
-                connection.input.settle(0, scanned);
+                connection.input.commit(0, scanned);
             }
         } else {
             self.run_buffered(client, bytes, now);
         }
         let ends = |connection: &Connection| connection.peer_closed || connection.over;
         if self.connections.get(client).is_some_and(ends) {
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 
@@ -87,7 +87,7 @@ impl Core for Server {
         {
             connection.peer_closed = true;
             self.lists.touch(client, connection);
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 
@@ -99,17 +99,17 @@ impl Core for Server {
                 connection.session.handle_eof();
                 self.run_buffered(client, b"", now);
             }
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
         self.counters.doors[connection.door.number()].bytes_out += count as u64;
-        let was_above = connection.output.len() > OUTPUT_HIGH_WATER;
+        let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
         connection.output.sent(count, &mut self.lists.pool);
-        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER {
-            let wants = connection.is_kept_waiting() || connection.session.wants_turn();
+        if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
+            let wants = connection.is_kept_waiting() || connection.session.wants_poll();
             if connection.stalled || wants {
                 self.lists.go_on(client, connection);
             }
@@ -119,7 +119,7 @@ impl Core for Server {
             if count > 0 {
                 self.disarm(client);
             }
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 
@@ -130,7 +130,7 @@ impl Core for Server {
             connection.session.handle_broken_output();
             self.lists.resume(client, connection);
             self.lists.touch(client, connection);
-            self.settle(client, now);
+            self.update_connection(client, now);
         }
     }
 
@@ -140,7 +140,7 @@ impl Core for Server {
 
     fn handle_connected(&mut self, client: ClientId, now: Now) {
         self.connected(client);
-        self.begin_call(client, now);
+        self.start_delivery(client, now);
     }
 
     fn handle_connect_failed(&mut self, client: ClientId, why: &ConnectError, now: Now) {
@@ -150,22 +150,24 @@ impl Core for Server {
         self.end(client, now, false);
     }
 
-    fn handle_stop(&mut self, now: Now) {
+    fn handle_shutdown(&mut self, now: Now) {
         self.stopping = true;
         let ways = |(client, connection): (ClientId, &Connection)| (client, connection.way);
-        let clients: Vec<(ClientId, Way)> = self.connections.iter().map(ways).collect();
+        let clients: Vec<(ClientId, Origin)> = self.connections.iter().map(ways).collect();
         for (client, way) in clients {
             match way {
                 // There is nothing that the shell could hand over before the end.
-                Way::Connecting => self.end(client, now, true),
-                Way::Called if self.outlasts_stop(client) => self.lists.called.push(client),
-                Way::Accepted | Way::Called => self.handle_peer_closed(client, now),
-                Way::Agent => self.stop_agent(client),
+                Origin::Dialing => self.end(client, now, true),
+                Origin::Outbound if self.survives_shutdown(client) => {
+                    self.lists.ready_deliveries.push(client)
+                }
+                Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
+                Origin::Internal => self.drain_dispatcher(client),
             }
         }
         if let Some(client) = self.processor {
             // Until now it was given all the time that it took.
-            self.watch_flush(client, now);
+            self.arm_flush_timeout(client, now);
         }
     }
 
@@ -174,24 +176,24 @@ impl Core for Server {
         self.expire(now);
         self.engine.expire(now);
         self.deliver(None, now);
-        self.run_agents(now);
+        self.run_dispatchers(now);
         self.engine.commit(now);
         self.deliver(None, now);
-        self.run_agents(now);
+        self.run_dispatchers(now);
         self.run_resumed(now);
         self.notices.tell_refusals(now);
-        while let Some(client) = self.lists.unsettled.pop() {
-            self.settle(client, now);
+        while let Some(client) = self.lists.closing.pop() {
+            self.update_connection(client, now);
         }
     }
 
     fn wants_input(&self, client: ClientId) -> bool {
         let Some(connection) = self.connections.get(client) else { return false };
-        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER {
+        if connection.eof || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
             return false;
         }
         let served = connection.session.wants_input() && !connection.stalled;
-        served || connection.input.len() < STALLED_INPUT_MAX
+        served || connection.input.len() < STALLED_INPUT_MAX_BYTES
     }
 
     fn output(&self, client: ClientId) -> &[u8] {
@@ -199,7 +201,7 @@ impl Core for Server {
     }
 
     fn poll_touched(&mut self) -> Option<ClientId> {
-        let client = self.lists.touched.pop()?;
+        let client = self.lists.dirty.pop()?;
         if let Some(connection) = self.connections.get_mut(client) {
             connection.touched = false;
         }
@@ -212,32 +214,32 @@ impl Core for Server {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.poll().or_else(|| {
-            let trouble = Trouble::Remark(Box::new(self.engine.poll_remark()?));
-            Some(Notice { client: None, trouble, total: 1 })
+            let trouble = Incident::LogLine(Box::new(self.engine.poll_remark()?));
+            Some(Notice { client: None, incident: trouble, total: 1 })
         })
     }
 
     fn poll_timeout(&self, now: Now) -> Option<Mono> {
         // Those that have ended meanwhile want nothing: no pass is made for them.
         let lives = |&client: &ClientId| self.connections.get(client).is_some();
-        let due = !self.lists.unsettled.is_empty() || self.are_agents_due();
-        if due || self.lists.resumed.iter().any(lives) {
+        let due = !self.lists.closing.is_empty() || self.are_dispatchers_due();
+        if due || self.lists.resumable.iter().any(lives) {
             return Some(now.mono);
         }
         let refusals = self.notices.next_refusals();
         [self.deadlines.next(), self.engine.poll_timeout(), refusals].into_iter().flatten().min()
     }
 
-    fn note_pass(&mut self, from: Mono, to: Mono) {
-        self.counters.note_pass(from, to);
+    fn record_pass(&mut self, from: Mono, to: Mono) {
+        self.counters.record_pass(from, to);
     }
 
-    fn note_memory(&mut self, resident: u64) {
+    fn record_memory(&mut self, resident: u64) {
         self.counters.note_memory(resident);
     }
 
     fn failure(&self) -> Option<String> {
-        self.engine.fault()
+        self.engine.fatal_error()
     }
 
     fn awaits_disk(&self) -> bool {
@@ -261,7 +263,7 @@ impl Core for Server {
         self.outgoing + if self.stopping { self.agents.len() } else { 0 }
     }
 
-    fn outlasts_stop(&self, client: ClientId) -> bool {
+    fn survives_shutdown(&self, client: ClientId) -> bool {
         let connection = self.connections.get(client);
         connection.is_some_and(|connection| matches!(connection.session, Session::Call(_)))
     }

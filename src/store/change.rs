@@ -1,33 +1,33 @@
 //! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
 
-use super::census::deed;
+use super::census::count;
 use super::jobs::{Job, NONE};
-use super::life::{Claim, Event, Step, step};
+use super::life::{Caller, JobEvent, Transition, transition};
 use super::retry::backoff_ms;
-use super::{Change, Due, Effects, JobSlot, Outcome, Store};
-use crate::base::deadlines::Timer;
+use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, Store};
+use crate::base::deadlines::TimerId;
 use crate::base::time::{Mono, Now};
-use crate::model::figures::Deed;
+use crate::model::figures::JobCounter;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Lease, Payload, Status};
+use crate::model::job::{LeaseEpoch, Payload, Status};
 use std::time::Duration;
 
 /// What somebody wants of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct TransitionRequest<'a> {
     pub(super) id: JobId,
     /// Under which lease the client believes to hold it.
-    pub(super) lease: Option<Lease>,
-    pub(super) event: Event,
+    pub(super) lease: Option<LeaseEpoch>,
+    pub(super) event: JobEvent,
     /// The result, or what went wrong.
     pub(super) note: Option<Payload<'a>>,
     /// What went wrong, for people.
     pub(super) message: Option<&'a str>,
 }
 
-impl Wish<'_> {
+impl TransitionRequest<'_> {
     #[inline]
-    pub(super) fn of(id: JobId, lease: Option<Lease>, event: Event) -> Self {
+    pub(super) fn of(id: JobId, lease: Option<LeaseEpoch>, event: JobEvent) -> Self {
         Self { id, lease, event, note: None, message: None }
     }
 }
@@ -35,7 +35,7 @@ impl Wish<'_> {
 impl Store {
     /// [`Store::find`] for where it is not done for each request.
     #[inline(never)]
-    pub(super) fn find_anywhere(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
+    pub(super) fn find_cold(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
         self.find(id, now, fx)
     }
 
@@ -44,20 +44,26 @@ impl Store {
     fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
         let slot = self.ids.find(id.0)?;
         let job = &self.jobs[slot];
-        if job.is_plain() || !job.is_gone(now) {
+        if job.is_simple() || !job.is_expired_waiting(now) {
             return Some(slot);
         }
         let queue = job.queue;
-        self.withdraw(slot);
+        self.unlink_waiting(slot);
         drop(self.remove(slot, fx));
-        self.first_left(queue, now, fx);
+        self.rematch_queue(queue, now, fx);
         None
     }
 
     /// Does what the holder of a job asks for, or whoever may kick it. O(log n), and O(log d) for a
     /// deadline among d.
     #[inline(always)]
-    pub(super) fn change(&mut self, ticket: Ticket, wish: &Wish<'_>, now: Now, fx: &mut Effects) {
+    pub(super) fn change(
+        &mut self,
+        ticket: Ticket,
+        wish: &TransitionRequest<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let Some(slot) = self.find(wish.id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
@@ -67,10 +73,10 @@ impl Store {
 
     /// [`Store::change`] for where it is not done for each request.
     #[inline(never)]
-    pub(super) fn change_slowly(
+    pub(super) fn change_cold(
         &mut self,
         ticket: Ticket,
-        wish: &Wish<'_>,
+        wish: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
@@ -82,32 +88,32 @@ impl Store {
         &mut self,
         ticket: Ticket,
         slot: u32,
-        wish: &Wish<'_>,
-        claim: Claim,
+        wish: &TransitionRequest<'_>,
+        claim: Caller,
         now: Now,
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
-        let recorded = !job.is_plain() && job.is_recorded();
-        match step(job, wish.event, claim) {
+        let recorded = !job.is_simple() && job.is_recorded();
+        match transition(job, wish.event, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
-                self.totals.note(deed(wish.event));
+                self.totals.count(count(wish.event));
                 if let Some(note) = wish.note
-                    && step != Step::End
+                    && step != Transition::End
                 {
                     job.set_result(note);
-                    job.set_message(wish.message);
+                    job.set_result_message(wish.message);
                 }
-                if wish.event == Event::Kick {
+                if wish.event == JobEvent::Kick {
                     job.set_retries(0);
-                    fx.note(Change::State(JobSlot(slot), wish.id));
+                    fx.mark_dirty(DirtyRecord::State(JobLocation(slot), wish.id));
                 }
                 fx.answer(ticket, Outcome::Done);
                 if recorded {
-                    self.tell_event(slot, wish.event, now, fx);
+                    self.emit_event(slot, wish.event, now, fx);
                 }
-                self.go(slot, step, now, fx);
+                self.apply_transition(slot, step, now, fx);
             }
         }
     }
@@ -118,118 +124,124 @@ impl Store {
         &mut self,
         ticket: Ticket,
         slot: u32,
-        wish: &Wish<'_>,
+        wish: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change_by(ticket, slot, wish, Claim::Holder, now, fx);
+        self.change_by(ticket, slot, wish, Caller::Holder, now, fx);
     }
 
     /// Who asks, seen from a job that somebody holds. O(1).
     #[inline(always)]
-    pub(super) fn claim(&self, ticket: Ticket, slot: u32, lease: Option<Lease>) -> Claim {
+    pub(super) fn claim(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
         let job = &self.jobs[slot];
         if !self.holders.holds(ticket.client, job) {
-            Claim::Stranger
+            Caller::Stranger
         } else if lease.is_some_and(|lease| lease != job.lease()) {
-            Claim::FormerHolder
+            Caller::FormerHolder
         } else {
-            Claim::Holder
+            Caller::Holder
         }
     }
 
     /// The deadline of a job has come.
     pub(super) fn job_due(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
-        if let Some(extra) = job.extra_mut() {
-            extra.timer = Timer::NONE;
+        if let Some(extra) = job.ext_mut() {
+            extra.timer = TimerId::NONE;
         }
         let (queue, recorded) = (job.queue, job.is_recorded());
-        self.totals.note(Deed::Due);
-        match step(job, Event::Due, Claim::Clock) {
+        self.totals.count(JobCounter::TimerFired);
+        match transition(job, JobEvent::Due, Caller::Clock) {
             Ok(step) => {
-                if self.jobs[slot].status == Status::Held && self.jobs[slot].is_followed() {
-                    self.jobs[slot].set_timed_out();
+                if self.jobs[slot].status == Status::Reserved && self.jobs[slot].is_tracked() {
+                    self.jobs[slot].mark_timed_out();
                 }
                 if recorded {
-                    self.tell_event(slot, Event::Due, now, fx);
+                    self.emit_event(slot, JobEvent::Due, now, fx);
                 }
-                self.go_slowly(slot, step, now, fx);
+                self.apply_transition_cold(slot, step, now, fx);
             }
             Err(_) => unreachable!("whatever has a deadline can come to it"),
         }
-        self.first_left(queue, now, fx);
+        self.rematch_queue(queue, now, fx);
     }
 
     #[inline(never)]
-    pub(super) fn go_slowly(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
-        self.go(slot, step, now, fx);
+    pub(super) fn apply_transition_cold(
+        &mut self,
+        slot: u32,
+        step: Transition,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        self.apply_transition(slot, step, now, fx);
     }
 
     /// Takes a job to where its step leads.
     #[inline(always)]
-    fn go(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
-        if step == Step::Queue {
-            if !self.jobs[slot].is_plain() {
-                self.leave_worker(slot, fx);
+    fn apply_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
+        if step == Transition::Queue {
+            if !self.jobs[slot].is_simple() {
+                self.unlink_from_worker(slot, fx);
             }
-            self.detach(slot);
+            self.unlink(slot);
             self.make_ready(slot, now, fx);
         } else {
-            self.go_elsewhere(slot, step, now, fx);
+            self.apply_rare_transition(slot, step, now, fx);
         }
     }
 
     #[inline(never)]
-    fn go_elsewhere(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
-        if step == Step::Renew {
+    fn apply_rare_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
+        if step == Transition::Renew {
             self.disarm(slot);
             if self.jobs[slot].worker().is_some() {
-                self.note_state(slot, fx);
+                self.mark_state_dirty(slot, fx);
             }
-            return self.begin_lease(slot, now);
+            return self.start_lease(slot, now);
         }
-        self.withdraw(slot);
-        if step != Step::End {
-            self.note_state(slot, fx);
+        self.unlink_waiting(slot);
+        if step != Transition::End {
+            self.mark_state_dirty(slot, fx);
             if self.jobs[slot].is_recorded() {
-                self.tell_step(slot, step, now, fx);
+                self.record_transition(slot, step, now, fx);
             }
         }
         match step {
-            Step::Renew | Step::Queue => unreachable!("these were done before"),
-            Step::Retry => self.retry(slot, now, fx),
-            Step::Keep => {
-                self.jobs[slot].status = Status::Kept;
-                let keep_ms = self.jobs[slot].terms().keep_ms;
+            Transition::Renew | Transition::Queue => unreachable!("these were done before"),
+            Transition::Retry => self.retry(slot, now, fx),
+            Transition::Keep => {
+                self.jobs[slot].status = Status::Completed;
+                let keep_ms = self.jobs[slot].options().result_retention_ms;
                 self.arm(slot, now.mono.after(Duration::from_millis(keep_ms)));
             }
-            Step::Bury => {
+            Transition::Bury => {
                 let job = &mut self.jobs[slot];
                 job.status = Status::Buried;
-                let (queue, bury_ms) = (job.queue, job.terms().bury_ms);
+                let (queue, bury_ms) = (job.queue, job.options().dead_retention_ms);
                 self.queues[queue].buried.link(slot, &mut self.jobs);
                 if bury_ms > 0 {
                     self.arm(slot, now.mono.after(Duration::from_millis(bury_ms)));
                 }
             }
-            Step::End => drop(self.remove(slot, fx)),
+            Transition::End => drop(self.remove(slot, fx)),
         }
-        if matches!(step, Step::Keep | Step::Bury) && !self.vigils.is_empty() {
-            self.tell_end(slot, fx);
+        if matches!(step, Transition::Keep | Transition::Bury) && !self.vigils.is_empty() {
+            self.notify_end(slot, fx);
         }
     }
 
     /// A job of a worker goes back to its queue, which has to be written down. O(1).
     #[inline(never)]
-    pub(super) fn leave_worker(&self, slot: u32, fx: &mut Effects) {
+    pub(super) fn unlink_from_worker(&self, slot: u32, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
-            self.note_state(slot, fx);
+            self.mark_state_dirty(slot, fx);
         }
     }
 
-    pub(super) fn note_state(&self, slot: u32, fx: &mut Effects) {
-        fx.note(Change::State(JobSlot(slot), JobId(self.jobs[slot].id)));
+    pub(super) fn mark_state_dirty(&self, slot: u32, fx: &mut Effects) {
+        fx.mark_dirty(DirtyRecord::State(JobLocation(slot), JobId(self.jobs[slot].id)));
     }
 
     fn retry(&mut self, slot: u32, now: Now, fx: &mut Effects) {
@@ -244,11 +256,11 @@ impl Store {
     /// Lets a job that is nowhere wait for so long before it is ready. O(log d).
     pub(super) fn delay(&mut self, slot: u32, wait_ms: u64, now: Now, fx: &mut Effects) {
         if wait_ms == 0 {
-            return self.make_ready_slowly(slot, now, fx);
+            return self.make_ready_cold(slot, now, fx);
         }
         let job = &mut self.jobs[slot];
         job.status = Status::Delayed;
-        let expires = job.enrich().expires;
+        let expires = job.ext_mut_or_insert().expires;
         self.arm(slot, now.mono.after(Duration::from_millis(wait_ms)).min(expires));
     }
 
@@ -257,7 +269,7 @@ impl Store {
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        let (queue, plain) = (&self.queues[job.queue], job.is_plain());
+        let (queue, plain) = (&self.queues[job.queue], job.is_simple());
         if plain && queue.waiters.is_empty() {
             return self.enqueue(slot, now);
         }
@@ -267,19 +279,19 @@ impl Store {
         {
             let (_, ticket) = self.end_wait(waiter);
             self.jobs[slot].ready_since(now);
-            return self.hand_out(slot, ticket, now, fx);
+            return self.mark_reserved(slot, ticket, now, fx);
         }
-        self.make_ready_slowly(slot, now, fx);
+        self.make_ready_cold(slot, now, fx);
     }
 
     /// The same for jobs that are not plain, and where pops wait.
     #[inline(never)]
-    pub(super) fn make_ready_slowly(&mut self, slot: u32, now: Now, fx: &mut Effects) {
-        if self.jobs[slot].is_over(now) {
+    pub(super) fn make_ready_cold(&mut self, slot: u32, now: Now, fx: &mut Effects) {
+        if self.jobs[slot].is_expired(now) {
             return drop(self.remove(slot, fx));
         }
         self.enqueue(slot, now);
-        self.serve_with(slot, now, fx);
+        self.match_job(slot, now, fx);
     }
 
     /// Puts a job that is nowhere into its queue. O(log n).
@@ -288,19 +300,19 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.ready_since(now);
         let queue = job.queue;
-        if job.is_plain() {
+        if job.is_simple() {
             job.status = Status::Ready;
             let entry = job.entry(slot);
             self.queues[queue].ready.push(entry, &mut self.jobs);
         } else {
-            self.enqueue_rare(slot, now);
+            self.enqueue_cold(slot, now);
         }
     }
 
     #[inline(never)]
-    pub(super) fn enqueue_rare(&mut self, slot: u32, now: Now) {
+    pub(super) fn enqueue_cold(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
-        let expires = job.is_mortal().then(|| job.enrich().expires);
+        let expires = job.has_ttl().then(|| job.ext_mut_or_insert().expires);
         self.stand(slot, now);
         if let Some(expires) = expires {
             self.arm(slot, expires);
@@ -312,12 +324,12 @@ impl Store {
         let job = &mut self.jobs[slot];
         let packet = job.is_packet();
         if job.is_never_selected() {
-            job.status = Status::Aside;
+            job.status = Status::GroupOnly;
         } else if job.strand() != NONE {
-            self.come(slot, now);
+            self.on_ready(slot, now);
         } else {
             job.status = Status::Ready;
-            self.stand_ready(slot);
+            self.push_ready(slot);
         }
         if packet {
             self.groups.join(slot, &mut self.jobs);
@@ -326,42 +338,46 @@ impl Store {
 
     /// [`Store::detach`] for where it is not done for each request.
     #[inline(never)]
-    pub(super) fn withdraw(&mut self, slot: u32) {
-        self.detach(slot);
+    pub(super) fn unlink_waiting(&mut self, slot: u32) {
+        self.unlink(slot);
     }
 
     /// Takes a job out of whatever its status has it in; then it is nowhere. O(log n).
     #[inline(always)]
-    pub(super) fn detach(&mut self, slot: u32) {
+    pub(super) fn unlink(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        let (queue, place, plain) = (job.queue, job.place, job.is_plain());
+        let (queue, place, plain) = (job.queue, job.place, job.is_simple());
         match job.status {
             Status::Ready if plain => {
                 self.queues[queue].ready.remove(place, &mut self.jobs);
             }
-            Status::Held => self.holders.unlink(slot, &mut self.jobs),
+            Status::Reserved => self.holders.unlink(slot, &mut self.jobs),
             Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
-            Status::Ready | Status::Parked | Status::Aside | Status::Delayed | Status::Kept => {}
+            Status::Ready
+            | Status::Blocked
+            | Status::GroupOnly
+            | Status::Delayed
+            | Status::Completed => {}
         }
         if !plain {
-            self.detach_rare(slot);
+            self.unlink_cold(slot);
         }
     }
 
     #[inline(never)]
-    fn detach_rare(&mut self, slot: u32) {
+    fn unlink_cold(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let bound = job.strand() != NONE;
-        if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
+        if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             self.groups.leave(slot, &mut self.jobs);
         }
         match self.jobs[slot].status {
-            Status::Ready => self.leave_heaps(slot),
-            Status::Held => self.leave_holder(slot),
+            Status::Ready => self.remove_ready(slot),
+            Status::Reserved => self.unlink_reservation(slot),
             _ => {}
         }
         if bound {
-            self.depart(slot);
+            self.on_removed(slot);
         }
         self.disarm(slot);
     }
@@ -369,16 +385,16 @@ impl Store {
     /// Removes a job that is nowhere. O(1).
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
-        let job = self.discard(slot);
-        fx.note(Change::Gone(JobSlot(slot), JobId(job.id)));
+        let job = self.delete_payload(slot);
+        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(job.id)));
         job
     }
 
     /// The same without a word to anybody.
-    pub(super) fn discard(&mut self, slot: u32) -> Job {
+    pub(super) fn delete_payload(&mut self, slot: u32) -> Job {
         self.leave_queue(slot);
         let job = self.jobs.remove(slot);
-        self.ids.take(job.id, self.next_id);
+        self.ids.remove(job.id, self.next_id);
         job
     }
 
@@ -386,22 +402,22 @@ impl Store {
     #[inline(always)]
     pub(super) fn leave_queue(&mut self, slot: u32) {
         if !self.vigils.is_empty() {
-            self.end_vigils(slot);
+            self.remove_watchers(slot);
         }
         if !self.names.is_empty() {
-            self.lose_name(slot);
+            self.release_id(slot);
         }
         let job = &self.jobs[slot];
-        if !job.is_plain() && job.strand() != NONE {
-            self.unseat(slot);
+        if !job.is_simple() && job.strand() != NONE {
+            self.drop_class(slot);
         }
         let job = &self.jobs[slot];
-        let (number, mortal) = (job.queue, !job.is_plain() && job.is_mortal());
+        let (number, mortal) = (job.queue, !job.is_simple() && job.has_ttl());
         let queue = &mut self.queues[number];
         queue.jobs -= 1;
         queue.mortals -= u32::from(mortal);
         if queue.watch.is_some() {
-            self.leave_stock(slot);
+            self.remove_from_index(slot);
         }
         self.queues.leave_if_idle(number);
     }
@@ -409,14 +425,14 @@ impl Store {
     /// Sets the deadline of a job's status. O(log d), O(1) on average.
     pub(super) fn arm(&mut self, slot: u32, at: Mono) {
         let timer = self.deadlines.arm(at, Due::Job(slot));
-        let extra = self.jobs[slot].enrich();
+        let extra = self.jobs[slot].ext_mut_or_insert();
         assert!(extra.timer.is_none(), "a job has two deadlines");
         extra.timer = timer;
     }
 
     /// Calls the deadline of a job's status off, if it has one. O(log d), O(1) on average.
     pub(super) fn disarm(&mut self, slot: u32) {
-        if let Some(extra) = self.jobs[slot].extra_mut()
+        if let Some(extra) = self.jobs[slot].ext_mut()
             && !extra.timer.is_none()
         {
             self.deadlines.cancel(std::mem::take(&mut extra.timer));
@@ -424,9 +440,9 @@ impl Store {
     }
 
     /// Shows a job. O(1).
-    pub(super) fn look(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
+    pub(super) fn peek_job(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let outcome = match self.find(id, now, fx) {
-            Some(slot) => Outcome::Seen(JobSlot(slot)),
+            Some(slot) => Outcome::Seen(JobLocation(slot)),
             None => Outcome::NoJob,
         };
         fx.answer(ticket, outcome);

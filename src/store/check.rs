@@ -2,12 +2,12 @@
 
 use super::jobs::{Job, NONE};
 use super::records::DEFAULT;
-use super::waiters::ANYWHERE;
-use super::{Due, JobSlot, Store};
-use crate::base::deadlines::Timer;
+use super::waiters::ANY_QUEUE;
+use super::{Due, JobLocation, Store};
+use crate::base::deadlines::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
-use crate::model::work::Progress;
+use crate::model::work::JobStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,28 +28,28 @@ impl Expected {
     fn note(&mut self, slot: u32, job: &Job) {
         let (jobs, mortals) = self.jobs_in.entry(job.queue).or_default();
         *jobs += 1;
-        *mortals += u32::from(job.is_mortal());
-        if job.is_packet() && matches!(job.status, Status::Ready | Status::Aside) {
+        *mortals += u32::from(job.has_ttl());
+        if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             assert!(self.grouped.insert(slot));
         }
         match job.status {
             Status::Ready => self.ready += 1,
-            Status::Held => {
+            Status::Reserved => {
                 self.held_by.entry(job.holder).or_default().insert(slot);
             }
             Status::Buried => {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
             }
-            Status::Parked => {}
-            Status::Aside => assert!(job.is_never_selected(), "a job is passed over"),
-            Status::Delayed | Status::Kept => {
-                assert!(job.extra().is_some_and(|extra| !extra.timer.is_none()), "kept for ever");
+            Status::Blocked => {}
+            Status::GroupOnly => assert!(job.is_never_selected(), "a job is passed over"),
+            Status::Delayed | Status::Completed => {
+                assert!(job.ext().is_some_and(|extra| !extra.timer.is_none()), "kept for ever");
             }
         }
-        let timer = job.extra().map_or(Timer::NONE, |extra| extra.timer);
+        let timer = job.ext().map_or(TimerId::NONE, |extra| extra.timer);
         self.armed += usize::from(!timer.is_none());
-        if matches!(job.status, Status::Ready | Status::Parked | Status::Aside) {
-            assert_eq!(!timer.is_none(), job.is_mortal(), "a time to live has no deadline");
+        if matches!(job.status, Status::Ready | Status::Blocked | Status::GroupOnly) {
+            assert_eq!(!timer.is_none(), job.has_ttl(), "a time to live has no deadline");
         }
     }
 }
@@ -57,8 +57,8 @@ impl Expected {
 impl Store {
     /// How a job is going, if it is there; nothing comes of the look. O(log n).
     #[must_use]
-    pub fn peek(&self, id: JobId) -> Option<Progress<'_>> {
-        self.ids.find(id.0).map(|slot| self.progress(JobSlot(slot)))
+    pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
+        self.ids.find(id.0).map(|slot| self.progress(JobLocation(slot)))
     }
 
     /// Whether something that was asked waits here for its time to be answered. O(takes of its
@@ -85,7 +85,11 @@ impl Store {
             }
             if self.is_worker(slot) {
                 assert!(job.id < self.next_id, "a worker has an id that was not given out yet");
-                assert_eq!(self.slot(JobId(job.id)), Some(JobSlot(slot)), "a worker is not known");
+                assert_eq!(
+                    self.slot(JobId(job.id)),
+                    Some(JobLocation(slot)),
+                    "a worker is not known"
+                );
                 assert_eq!(self.ids.find(job.id), None, "a worker has a job's id");
                 continue;
             }
@@ -136,7 +140,7 @@ impl Store {
                     let found = stock.rows().get(&row.key());
                     let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
                     assert!(same && row.id.0 == job.id, "a job's row is not the one in stock");
-                    assert!(!job.is_plain(), "a job with a record is plain");
+                    assert!(!job.is_simple(), "a job with a record is plain");
                     *rows.entry(job.queue).or_default() += 1;
                 }
             }
@@ -160,7 +164,7 @@ impl Store {
         assert_eq!(self.deadlines.len(), armed_jobs + others, "deadlines nobody knows of");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
-                Due::Job(slot) => self.jobs[slot].extra().map(|extra| extra.timer),
+                Due::Job(slot) => self.jobs[slot].ext().map(|extra| extra.timer),
                 Due::Wait(waiter) => Some(self.waiters[waiter].timer),
                 Due::Bucket(bucket) => self.bucket_timer(bucket),
                 Due::Vigil(vigil) => Some(self.vigils[vigil].timer),
@@ -199,20 +203,19 @@ impl Store {
                 let next = self.waiters.first(queue.waiters, wide);
                 assert_eq!(next, None, "a waiter beside a ready job that it could have");
             }
-            for waiter in self.waiters.in_line(queue.waiters) {
+            for waiter in self.waiters.waiters_of(queue.waiters) {
                 assert!(places.remove(&(waiter, slot)), "a waiter stands in a line twice");
             }
         }
-        for waiter in self.waiters.in_line(self.anywhere.lines) {
-            assert!(places.remove(&(waiter, ANYWHERE)), "a waiter stands in a line twice");
+        for waiter in self.waiters.waiters_of(self.anywhere.lines) {
+            assert!(places.remove(&(waiter, ANY_QUEUE)), "a waiter stands in a line twice");
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
         assert!(places.is_empty(), "a waiter stands in no line");
         let linked = |job: &Job| (job.place, job.next, job.holder) != (NONE, NONE, NONE);
-        let stray = self
-            .jobs
-            .iter()
-            .find(|(_, job)| matches!(job.status, Status::Delayed | Status::Kept) && linked(job));
+        let stray = self.jobs.iter().find(|(_, job)| {
+            matches!(job.status, Status::Delayed | Status::Completed) && linked(job)
+        });
         assert!(stray.is_none(), "a job that is nowhere is linked somewhere");
     }
 }

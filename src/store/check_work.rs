@@ -1,10 +1,10 @@
 //! The part of the sweep that is about workers, vigils, and ready jobs beside the heaps of queues.
 
 use super::Store;
-use super::holders::Holders;
-use super::shelves::Shelves;
-use super::vigils::Aim;
-use super::waiters::{Lines, Waiter};
+use super::holders::Reservations;
+use super::shelves::ExcludedHeaps;
+use super::vigils::WatchFor;
+use super::waiters::{WaitQueues, Waiter};
 use crate::base::heap::Entry;
 use crate::model::job::Status;
 use crate::model::work::WorkerId;
@@ -18,8 +18,8 @@ impl Store {
         let mut serving = BTreeMap::new();
         for (place, record) in self.workers.iter() {
             let away: BTreeSet<u32> =
-                self.holders.jobs_away(place, &self.jobs).into_iter().collect();
-            let held = held_by.remove(&Holders::away(place)).unwrap_or_default();
+                self.holders.jobs_detached(place, &self.jobs).into_iter().collect();
+            let held = held_by.remove(&Reservations::away(place)).unwrap_or_default();
             assert_eq!(away, held, "a worker's list and its jobs differ");
             for &slot in &away {
                 assert_eq!(self.jobs[slot].worker(), Some(record.id), "a worker holds another's");
@@ -31,10 +31,10 @@ impl Store {
             }
         }
         for (slot, job) in self.jobs.iter() {
-            if job.status != Status::Held {
+            if job.status != Status::Reserved {
                 assert_eq!(job.worker(), None, "a job that nobody holds has a worker");
                 assert_eq!(job.progress(), None, "nobody works on a job that nobody holds");
-            } else if job.holder < Holders::away(0) {
+            } else if job.holder < Reservations::away(0) {
                 let worker = serving.get(&job.holder).copied();
                 assert_eq!(job.worker(), worker, "job {slot} is held for a wrong worker");
             }
@@ -43,18 +43,18 @@ impl Store {
 
     pub(super) fn check_vigils(&self) {
         self.vigils.check_invariants();
-        assert!(self.told.is_empty(), "an answer was forgotten");
+        assert!(self.pending_outcomes.is_empty(), "an answer was forgotten");
         for (_, vigil) in self.vigils.iter() {
             let job = &self.jobs[vigil.job];
-            assert!(!job.is_plain(), "somebody waits for news of a job that has none");
+            assert!(!job.is_simple(), "somebody waits for news of a job that has none");
             match vigil.aim {
-                Aim::Free => {
-                    assert_eq!(job.status, Status::Held, "a place is free");
+                WatchFor::Release => {
+                    assert_eq!(job.status, Status::Reserved, "a place is free");
                     let holds = self.holders.holds(vigil.ticket.client, job);
                     assert!(holds && vigil.timer.is_none(), "another one holds it");
                 }
-                Aim::End => {
-                    let ended = matches!(job.status, Status::Kept | Status::Buried);
+                WatchFor::Completion => {
+                    let ended = matches!(job.status, Status::Completed | Status::Buried);
                     assert!(!ended && !vigil.timer.is_none(), "a job has ended");
                 }
             }
@@ -67,19 +67,19 @@ impl Store {
         let (rank, tie, key) = (entry.rank, entry.tie, job.entry(entry.slot));
         assert_eq!((rank, tie), ({ key.rank }, { key.tie }), "a heap key is stale");
         assert_eq!(job.status, Status::Ready, "a job in a heap is not ready");
-        assert_eq!(job.refused_by(), refused_by, "a job is on a wrong shelf");
+        assert_eq!(job.excluded_workers(), refused_by, "a job is on a wrong shelf");
     }
 
     /// Nobody waits beside a job on a shelf that he could have.
-    pub(super) fn check_shelves(&self, lines: Lines, shelves: Option<&Shelves>) {
+    pub(super) fn check_shelves(&self, lines: WaitQueues, shelves: Option<&ExcludedHeaps>) {
         if self.constraints.is_pending() {
             return;
         }
         for shelf in shelves.iter().flat_map(|shelves| shelves.iter()) {
             let Some(entry) = shelf.ready.peek() else { continue };
             let wide = self.jobs[entry.slot].is_wide();
-            let meant = |waiter: &Waiter| shelf.is_for(self.worker_of(waiter.ticket.client));
-            let next = self.waiters.first_of(lines, Lines::default(), wide, meant);
+            let meant = |waiter: &Waiter| shelf.is_eligible(self.worker_of(waiter.ticket.client));
+            let next = self.waiters.first_of(lines, WaitQueues::default(), wide, meant);
             assert_eq!(next, None, "a waiter beside a refused job that it could have");
         }
     }
@@ -87,7 +87,7 @@ impl Store {
     /// The followed jobs that are ready are among all of them, and nothing else is.
     pub(super) fn check_anywhere(&self) {
         let followed =
-            self.jobs.iter().filter(|(_, job)| job.status == Status::Ready && job.is_followed());
+            self.jobs.iter().filter(|(_, job)| job.status == Status::Ready && job.is_tracked());
         let mut followed: BTreeSet<u32> = followed.map(|(slot, _)| slot).collect();
         let shelves = self.anywhere.shelves.iter();
         let shelves = shelves.map(|shelf| (&*shelf.refused_by, &shelf.ready));

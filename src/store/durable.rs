@@ -4,31 +4,31 @@
 use super::jobs::{Job, NONE};
 use super::records::NO_STATE;
 use super::watch::next_row;
-use super::{JobSlot, Store};
+use super::{JobLocation, Store};
 use crate::base::time::{Mono, Now};
-use crate::model::event::{Event, Happening};
+use crate::model::event::{Event, EventKind};
 use crate::model::id::JobId;
-use crate::model::job::{Status, Terms};
+use crate::model::job::{JobOptions, Status};
 use crate::model::row::Row;
-use crate::model::snapshot::{Enlisted, History, Record, Snapshot, Stage, State};
+use crate::model::snapshot::{History, PersistedStatus, PersistedWorker, Record, Snapshot, State};
 use crate::model::work::{Worker, WorkerId};
 use std::borrow::Cow;
 
 /// Something that has to outlive a restart. Slots are good until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum DirtyRecord {
     /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the
     /// same command.
-    Put(JobSlot, JobId),
+    Put(JobLocation, JobId),
     /// The state of a job has changed.
-    State(JobSlot, JobId),
+    State(JobLocation, JobId),
     /// Something has happened to a job that has a record: this one of [`super::Effects::events`].
-    Event(JobSlot, JobId, u32),
+    Event(JobLocation, JobId, u32),
     /// A job is gone.
-    Gone(JobSlot, JobId),
+    Gone(JobLocation, JobId),
 }
 
-impl JobSlot {
+impl JobLocation {
     /// The place of the job among all places: small and dense.
     #[must_use]
     pub fn number(self) -> u32 {
@@ -40,7 +40,7 @@ impl Store {
     /// The place of a job, of a declaration, of a worker or of a constraint, if there is one with
     /// this id. O(1), or O(log q) for q declared queues, workers and constraints.
     #[must_use]
-    pub fn slot(&self, id: JobId) -> Option<JobSlot> {
+    pub fn slot(&self, id: JobId) -> Option<JobLocation> {
         let declared = || self.declared.get(&id.0).copied();
         let constraint = || self.constraints.place(id.0);
         let enlisted = || {
@@ -48,7 +48,7 @@ impl Store {
             self.workers[place].enlisted.as_ref().map(|worker| worker.slot)
         };
         let found = self.ids.find(id.0).or_else(declared).or_else(enlisted);
-        found.or_else(constraint).map(JobSlot)
+        found.or_else(constraint).map(JobLocation)
     }
 
     /// The base record of what is in `slot`. O(1).
@@ -56,7 +56,7 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn base_record(&self, slot: JobSlot) -> Record<'_> {
+    pub fn base_record(&self, slot: JobLocation) -> Record<'_> {
         if self.is_constraint(slot.0) {
             let id = JobId(self.jobs[slot.0].id);
             return Record::Constraint(id, Cow::Borrowed(self.constraints.at(id.0)));
@@ -74,9 +74,9 @@ impl Store {
     /// What was asked for when the job was put; `None` for one without terms, and for an id that is
     /// no job's. O(1).
     #[must_use]
-    pub fn terms(&self, id: JobId) -> Option<Terms> {
+    pub fn terms(&self, id: JobId) -> Option<JobOptions> {
         let job = &self.jobs[self.ids.find(id.0)?];
-        job.counts_leases().then(|| job.terms())
+        job.counts_leases().then(|| job.options())
     }
 
     /// For how long the job in `slot` has been ready, or had been when it was handed out, in
@@ -85,14 +85,14 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn ready_for(&self, slot: JobSlot, now: Now) -> u32 {
+    pub fn ready_for(&self, slot: JobLocation, now: Now) -> u32 {
         self.jobs[slot.0].ready_for(now)
     }
 
     /// The job at a place, if there is one. O(1).
     #[must_use]
-    pub fn job_at(&self, number: u32) -> Option<JobSlot> {
-        self.jobs.get(number).map(|_| JobSlot(number))
+    pub fn job_at(&self, number: u32) -> Option<JobLocation> {
+        self.jobs.get(number).map(|_| JobLocation(number))
     }
 
     /// The whole job in `slot`. O(1).
@@ -100,16 +100,16 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn snapshot(&self, slot: JobSlot) -> Snapshot<'_> {
+    pub fn snapshot(&self, slot: JobLocation) -> Snapshot<'_> {
         let job = &self.jobs[slot.0];
         Snapshot {
             id: JobId(job.id),
             queue: &self.queues[job.queue].name,
-            urgency: job.urgency(),
-            turn: job.turn(),
+            priority: job.priority(),
+            turn: job.tie_break(),
             payload: job.payload(),
-            terms: job.counts_leases().then(|| job.terms()),
-            expires: job.is_mortal().then(|| job.expires()),
+            terms: job.counts_leases().then(|| job.options()),
+            expires: job.has_ttl().then(|| job.expires()),
             state: self.state(slot),
             history: job.row().map(|row| History {
                 state: &row.state,
@@ -117,7 +117,7 @@ impl Store {
                 version: row.version,
                 events: row.events.clone(),
             }),
-            name: job.name(),
+            name: job.external_id(),
         }
     }
 
@@ -126,25 +126,27 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn state(&self, slot: JobSlot) -> State<'_> {
+    pub fn state(&self, slot: JobLocation) -> State<'_> {
         let job = &self.jobs[slot.0];
         let due = || self.due(job);
         let stage = match job.status {
-            Status::Held if let Some(worker) = job.worker() => {
-                Stage::Running { worker, until: due(), lease: job.lease() }
+            Status::Reserved if let Some(worker) = job.worker() => {
+                PersistedStatus::Running { worker, until: due(), lease: job.lease() }
             }
-            Status::Ready | Status::Parked | Status::Aside | Status::Held => Stage::Waiting,
-            Status::Delayed => due().map_or(Stage::Waiting, Stage::Delayed),
-            Status::Kept => due().map_or(Stage::Waiting, Stage::Kept),
-            Status::Buried => Stage::Buried(due()),
+            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Reserved => {
+                PersistedStatus::Waiting
+            }
+            Status::Delayed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed),
+            Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
+            Status::Buried => PersistedStatus::Buried(due()),
         };
-        let (result, message) = (job.result(), job.message());
+        let (result, message) = (job.result(), job.result_message());
         State { stage, retries: job.retries(), result, message, progress: job.progress() }
     }
 
     /// When the status of a job ends by itself. O(1).
     pub(super) fn due(&self, job: &Job) -> Option<Mono> {
-        let timer = job.extra()?.timer;
+        let timer = job.ext()?.timer;
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
@@ -153,17 +155,17 @@ impl Store {
     ///
     /// # Panics
     /// If somebody waits.
-    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobSlot {
+    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobLocation {
         assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
         let queue = self.queues.find_or_add(job.queue);
-        let mut record = Job::new(job.id.0, queue, job.urgency, job.turn, job.payload, now);
+        let mut record = Job::new(job.id.0, queue, job.priority, job.turn, job.payload, now);
         if let Some(terms) = &job.terms {
             record.resume(terms, job.expires);
         }
         self.queues[queue].jobs += 1;
-        self.queues[queue].mortals += u32::from(record.is_mortal());
+        self.queues[queue].mortals += u32::from(record.has_ttl());
         let slot = if let Some(slot) = self.ids.find(job.id.0) {
-            self.withdraw(slot);
+            self.unlink_waiting(slot);
             self.leave_queue(slot);
             self.jobs[slot] = record;
             slot
@@ -174,64 +176,64 @@ impl Store {
         };
         self.next_id = self.next_id.max(job.id.0 + 1);
         if let Some(name) = job.name {
-            self.give_name(slot, name);
+            self.assign_id(slot, name);
         }
         if let Some(history) = &job.history {
-            self.begin_watch(queue);
+            self.start_indexing(queue);
             let row = self.make_record(slot, None, history.state, history.modified);
             let History { version, ref events, .. } = *history;
             self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
         }
-        self.settle_at(slot, &job.state, now);
-        JobSlot(slot)
+        self.finish_restore_at(slot, &job.state, now);
+        JobLocation(slot)
     }
 
     /// Brings back what has happened to a job, which had this version then. O(log n).
     pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
         let Some(slot) = self.ids.find(id.0) else { return };
         let Some(row) = self.jobs[slot].row().cloned() else {
-            self.begin_watch(self.jobs[slot].queue);
+            self.start_indexing(self.jobs[slot].queue);
             self.make_record(slot, None, NO_STATE, event.at);
             return;
         };
         if version > row.version {
-            let stock = self.stock(self.jobs[slot].queue);
-            let what = match event.what {
-                Happening::Advanced { old, new } => {
+            let stock = self.index_mut(self.jobs[slot].queue);
+            let what = match event.kind {
+                EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
-                    Happening::Advanced { old, new: stock.share(&new) }
+                    EventKind::Advanced { old, new: stock.share(&new) }
                 }
                 what => what,
             };
-            self.replace_row(slot, next_row(&row, version, &Event { what, ..event }));
+            self.replace_row(slot, next_row(&row, version, &Event { kind: what, ..event }));
         }
     }
 
     /// Brings back that a queue was declared. O(log q).
-    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobSlot {
+    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobLocation {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.declared.get(&id.0).copied();
-        JobSlot(known.unwrap_or_else(|| self.add_declaration(id, name)))
+        JobLocation(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
     /// Brings back that a worker was enlisted. O(log w).
-    pub fn restore_worker(&mut self, id: WorkerId, worker: &Enlisted<'_>) -> JobSlot {
+    pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> JobLocation {
         self.next_id = self.next_id.max(id.0 + 1);
         if let Some(slot) = self.slot(JobId(id.0)) {
             return slot;
         }
-        let Enlisted { name, url, max_jobs, ref queues } = *worker;
+        let PersistedWorker { name, url, max_jobs, ref queues } = *worker;
         let queues = queues.as_ref().map(|names| names.iter().copied());
-        JobSlot(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
+        JobLocation(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
     }
 
     /// Ends bringing back: what is held by workers that are not on the list any more waits again,
     /// and what was brought back in whatever order is matched with the constraints.
     /// O(w + h log n), and O(jobs) if there are constraints.
-    pub fn settle(&mut self, now: Now) {
-        for place in self.workers.unlisted() {
-            while let Some(slot) = self.holders.first_away(place) {
-                self.withdraw(slot);
+    pub fn finish_restore(&mut self, now: Now) {
+        for place in self.workers.deregistered() {
+            while let Some(slot) = self.holders.first_detached(place) {
+                self.unlink_waiting(slot);
                 self.enqueue(slot, now);
             }
             self.workers.forget(place);
@@ -239,47 +241,47 @@ impl Store {
         self.settle_constraints(now);
     }
 
-    fn worker_record(&self, slot: JobSlot) -> Record<'_> {
+    fn worker_record(&self, slot: JobLocation) -> Record<'_> {
         let id = WorkerId(self.jobs[slot.0].id);
         let record = self.workers.find(id).and_then(|place| self.workers[place].enlisted.as_ref());
         let Worker { name, url, max_jobs, queues } =
             record.expect("its place is a worker's").view();
         let queues = queues.map(|names| names.into_iter().collect());
-        Record::Worker(id, Enlisted { name, url, max_jobs, queues })
+        Record::Worker(id, PersistedWorker { name, url, max_jobs, queues })
     }
 
     /// Brings a job that was brought back to the state that it was in later, if it is there.
     /// O(log n + log d).
     pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
         let Some(slot) = self.ids.find(id.0) else { return };
-        self.withdraw(slot);
+        self.unlink_waiting(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
-        self.settle_at(slot, state, now);
+        self.finish_restore_at(slot, state, now);
     }
 
     /// Takes a job that was brought back away again, a declaration, a worker or a constraint, if it
     /// is there.
     /// O(log n + log d).
-    pub fn erase(&mut self, id: JobId) -> Option<JobSlot> {
+    pub fn undo_restore(&mut self, id: JobId) -> Option<JobLocation> {
         if let Some(place) = self.workers.find(WorkerId(id.0)) {
-            return self.erase_worker(place).map(JobSlot);
+            return self.erase_worker(place).map(JobLocation);
         }
         if let Some(&slot) = self.declared.get(&id.0) {
             let queue = self.jobs[slot].queue;
-            self.stock(queue).declared = None;
+            self.index_mut(queue).declared = None;
             self.remove_declaration(slot);
-            self.end_watch_if_gone(queue);
+            self.stop_indexing_if_gone(queue);
             self.queues.leave_if_idle(queue);
-            return Some(JobSlot(slot));
+            return Some(JobLocation(slot));
         }
         if let Some(slot) = self.erase_constraint(id) {
             return Some(slot);
         }
         let slot = self.ids.find(id.0)?;
-        self.withdraw(slot);
-        drop(self.discard(slot));
-        Some(JobSlot(slot))
+        self.unlink_waiting(slot);
+        drop(self.delete_payload(slot));
+        Some(JobLocation(slot))
     }
 
     /// Ids below this one have been given out.
@@ -294,32 +296,32 @@ impl Store {
     }
 
     /// Puts a job that is nowhere where its state says.
-    fn settle_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
+    fn finish_restore_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);
         job.resume_outcome(state.result, state.message);
         job.set_progress(state.progress);
         match state.stage {
-            Stage::Waiting => self.enqueue(slot, now),
-            Stage::Running { worker, until, lease } => {
-                job.status = Status::Held;
+            PersistedStatus::Waiting => self.enqueue(slot, now),
+            PersistedStatus::Running { worker, until, lease } => {
+                job.status = Status::Reserved;
                 job.set_worker(Some(worker));
                 job.resume_lease(lease);
                 let place = self.workers.find_or_add(worker);
-                self.holders.link_away(place, slot, &mut self.jobs);
+                self.holders.link_detached(place, slot, &mut self.jobs);
                 if let Some(at) = until {
                     self.arm(slot, at);
                 }
             }
-            Stage::Delayed(at) => {
+            PersistedStatus::Delayed(at) => {
                 job.status = Status::Delayed;
                 self.arm(slot, at);
             }
-            Stage::Kept(at) => {
-                job.status = Status::Kept;
+            PersistedStatus::Completed(at) => {
+                job.status = Status::Completed;
                 self.arm(slot, at);
             }
-            Stage::Buried(until) => {
+            PersistedStatus::Buried(until) => {
                 job.status = Status::Buried;
                 let queue = job.queue;
                 self.queues[queue].buried.link(slot, &mut self.jobs);

@@ -1,14 +1,14 @@
 //! What commands bring about: answers, and what has to outlive a restart.
 
-use super::JobSlot;
-use super::durable::Change;
+use super::JobLocation;
+use super::durable::DirtyRecord;
 use super::watch::Watched;
-use super::watched::Search;
+use super::watched::SearchRequest;
 use crate::model::event;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
-use crate::model::owned::OwnedProgress;
-use crate::model::reply::Refusal;
+use crate::model::owned::OwnedJobStatus;
+use crate::model::reply::Rejection;
 use crate::model::work::WorkerId;
 
 /// Places for popped packets that are kept for the next pop.
@@ -29,7 +29,7 @@ pub enum Outcome {
     /// It is done.
     Done,
     /// The client holds this job now: see [`Store::view`](super::Store::view).
-    Job(JobSlot),
+    Job(JobLocation),
     /// This one of [`Effects::fetched`].
     Fetched(u32),
     /// There is no such job any more.
@@ -52,13 +52,13 @@ pub enum Outcome {
         count: u32,
     },
     /// This is how it is going: see [`Store::progress`](super::Store::progress).
-    Progress(JobSlot),
+    Progress(JobLocation),
     /// The job is in its queue, or will be.
     Put(JobId),
     /// Nothing has changed.
-    Refused(Refusal),
+    Refused(Rejection),
     /// Here it is: see [`Store::sight`](super::Store::sight).
-    Seen(JobSlot),
+    Seen(JobLocation),
     /// A pop cannot carry this job.
     TooLarge(JobId),
     /// This one of [`Effects::watched`].
@@ -75,15 +75,15 @@ pub struct Effects {
     /// What was popped: of the outcomes' jobs those that are gone from the store.
     pub popped: Vec<Packet>,
     /// Jobs whose results were fetched, and are gone from the store.
-    pub fetched: Vec<OwnedProgress>,
+    pub fetched: Vec<OwnedJobStatus>,
     /// What questions about watched queues are answered.
     pub watched: Vec<Watched>,
     /// Questions that are not answered yet.
-    pub searches: Vec<Search>,
+    pub searches: Vec<SearchRequest>,
     /// The events of [`Change::Event`], each with the version of the job's row after it.
     pub events: Vec<(u64, event::Event)>,
     /// What has to outlive a restart, in order, if that is asked for.
-    pub changes: Vec<Change>,
+    pub changes: Vec<DirtyRecord>,
     /// Whether it is.
     pub keeps_changes: bool,
     /// How many of the outcomes have been shown.
@@ -103,14 +103,14 @@ impl Effects {
     }
 
     #[inline]
-    pub(super) fn note(&mut self, change: Change) {
+    pub(super) fn mark_dirty(&mut self, change: DirtyRecord) {
         if self.keeps_changes {
             self.changes.push(change);
         }
     }
 
     /// Answers a question about a watched queue.
-    pub fn tell(&mut self, ticket: Ticket, answer: Watched) {
+    pub fn reply(&mut self, ticket: Ticket, answer: Watched) {
         // Proof: one call answers less than it applies to, which slots of 32 bits number.
         let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
         self.watched.push(answer);
@@ -118,11 +118,17 @@ impl Effects {
     }
 
     /// Notes an event of a job, which has this version now.
-    pub(super) fn happened(&mut self, slot: JobSlot, id: JobId, version: u64, event: event::Event) {
+    pub(super) fn is_empty(
+        &mut self,
+        slot: JobLocation,
+        id: JobId,
+        version: u64,
+        event: event::Event,
+    ) {
         if self.keeps_changes {
             let number = u32::try_from(self.events.len()).expect("jobs and their events are fewer");
             self.events.push((version, event));
-            self.changes.push(Change::Event(slot, id, number));
+            self.changes.push(DirtyRecord::Event(slot, id, number));
         }
     }
 
@@ -159,12 +165,12 @@ impl Effects {
         self.changes.clear();
         let rare = self.popped.len() | self.watched.len() | self.events.len() | self.fetched.len();
         if rare != 0 {
-            self.clear_rare();
+            self.clear_cold();
         }
     }
 
     #[inline(never)]
-    fn clear_rare(&mut self) {
+    fn clear_cold(&mut self) {
         self.popped.clear();
         self.popped.shrink_to(POPPED_KEPT);
         self.watched.clear();

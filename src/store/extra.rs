@@ -1,10 +1,10 @@
 //! What few jobs have, apart from the table of jobs.
 
 use super::jobs::NONE;
-use crate::base::deadlines::Timer;
+use crate::base::deadlines::TimerId;
 use crate::base::time::{Mono, Now};
-use crate::model::job::{Encoding, Lease, Terms};
-use crate::model::named::Portion;
+use crate::model::job::{Encoding, JobOptions, LeaseEpoch};
+use crate::model::named::Fraction;
 use crate::model::row::Row;
 use crate::model::work::WorkerId;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use std::time::Duration;
 
 /// What few jobs have.
 #[derive(Debug)]
-pub(super) struct Extra {
-    pub(super) content: Content,
+pub(super) struct JobExt {
+    pub(super) content: PayloadHome,
     /// The digits of an urgency beyond 64 bits.
     pub(super) digits: Option<Box<str>>,
     /// When its time to live is over.
     pub(super) expires: Mono,
     /// The deadline of its status.
-    pub(super) timer: Timer,
+    pub(super) timer: TimerId,
     /// What holds it back, if anything may: its strand among the constraints'.
     pub(super) strand: u32,
     /// How often it was handed out, if that is counted.
-    pub(super) lease: Lease,
+    pub(super) lease: LeaseEpoch,
     pub(super) counts_leases: bool,
-    pub(super) work: Option<Box<Work>>,
+    pub(super) work: Option<Box<RunState>>,
 }
 
 /// What it carries: alone, or in its row if it has a record.
 #[derive(Debug)]
-pub(super) enum Content {
-    Own(Box<[u8]>),
-    Recorded(Arc<Row>),
+pub(super) enum PayloadHome {
+    Inline(Box<[u8]>),
+    Row(Arc<Row>),
 }
 
 /// What jobs have that somebody follows through failures to a result.
 #[derive(Debug, Default)]
-pub(super) struct Work {
-    pub(super) terms: Terms,
+pub(super) struct RunState {
+    pub(super) terms: JobOptions,
     pub(super) retries: u32,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
     /// What went wrong last, for people.
@@ -55,23 +55,23 @@ pub(super) struct Work {
     /// The name that its sender gave it.
     pub(super) name: Option<Box<[u8]>>,
     /// How much of it is done, if whoever holds it has said to work on it.
-    pub(super) progress: Option<Portion>,
+    pub(super) progress: Option<Fraction>,
 }
 
-const _: () = assert!(size_of::<Extra>() == 64, "one allocation of a usual size");
+const _: () = assert!(size_of::<JobExt>() == 64, "one allocation of a usual size");
 
 /// The moment that never comes.
 pub(super) const NEVER: Mono = Mono(u64::MAX);
 
-impl Extra {
+impl JobExt {
     pub(super) fn new(payload: Box<[u8]>) -> Self {
         Self {
-            content: Content::Own(payload),
+            content: PayloadHome::Inline(payload),
             digits: None,
             expires: NEVER,
-            timer: Timer::NONE,
+            timer: TimerId::NONE,
             strand: NONE,
-            lease: Lease(0),
+            lease: LeaseEpoch(0),
             counts_leases: false,
             work: None,
         }
@@ -79,15 +79,15 @@ impl Extra {
 
     pub(super) fn payload(&self) -> &[u8] {
         match &self.content {
-            Content::Own(payload) => payload,
-            Content::Recorded(row) => &row.payload,
+            PayloadHome::Inline(payload) => payload,
+            PayloadHome::Row(row) => &row.payload,
         }
     }
 
     pub(super) fn into_payload(self) -> Box<[u8]> {
         match self.content {
-            Content::Own(payload) => payload,
-            Content::Recorded(row) => (*row.payload).into(),
+            PayloadHome::Inline(payload) => payload,
+            PayloadHome::Row(row) => (*row.payload).into(),
         }
     }
 
@@ -95,24 +95,32 @@ impl Extra {
     #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         match &self.content {
-            Content::Own(_) => None,
-            Content::Recorded(row) => Some(row),
+            PayloadHome::Inline(_) => None,
+            PayloadHome::Row(row) => Some(row),
         }
     }
 
     pub(super) fn set_row(&mut self, row: Arc<Row>) {
-        self.content = Content::Recorded(row);
+        self.content = PayloadHome::Row(row);
     }
 
-    pub(super) fn agree(&mut self, terms: &Terms, now: Now) {
+    pub(super) fn agree(&mut self, terms: &JobOptions, now: Now) {
         if terms.ttl_ms > 0 {
             self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
         }
         self.counts_leases = true;
-        let Terms { delay_ms: _, ttl_ms: _, lease_ms, retry, keep_ms, bury_ms, .. } = *terms;
+        let JobOptions {
+            delay_ms: _,
+            ttl_ms: _,
+            lease_ms,
+            retry,
+            result_retention_ms: keep_ms,
+            dead_retention_ms: bury_ms,
+            ..
+        } = *terms;
         let lasting = lease_ms > 0 || keep_ms > 0 || bury_ms > 0;
-        if lasting || retry.is_some() || terms.followed || terms.fetch_once {
-            self.work = Some(Box::new(Work { terms: *terms, ..Work::default() }));
+        if lasting || retry.is_some() || terms.tracked || terms.result_once {
+            self.work = Some(Box::new(RunState { terms: *terms, ..RunState::default() }));
         }
     }
 }

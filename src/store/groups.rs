@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 #[derive(Debug)]
-struct Group {
+struct KeyGroup {
     hash: u64,
     newest: u32,
     oldest: u32,
@@ -27,7 +27,7 @@ struct Group {
 }
 
 /// In place of the next newer packet: it stands beside the list.
-const BESIDE: u32 = NONE - 1;
+const REINSERTED: u32 = NONE - 1;
 
 /// The table is cut into so many by hash, so that when one grows, nobody waits for all.
 const SHARDS: usize = 64;
@@ -37,8 +37,8 @@ const SMALL: usize = 256;
 
 /// All groups, by queue and key.
 #[derive(Debug)]
-pub(super) struct Groups {
-    slots: PagedSlab<Group>,
+pub(super) struct KeyGroups {
+    slots: PagedSlab<KeyGroup>,
     shards: Vec<HashTable<u32>>,
     hasher: FixedState,
     /// Group, id and slot of those that have come back, the newest of a group first.
@@ -46,13 +46,13 @@ pub(super) struct Groups {
 }
 
 /// Finds a group of a key in a queue.
-struct Sought<'a> {
+struct GroupKey<'a> {
     hash: u64,
     queue: u32,
     key: &'a [u8],
 }
 
-impl Groups {
+impl KeyGroups {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: PagedSlab::default(),
@@ -62,10 +62,10 @@ impl Groups {
         }
     }
 
-    fn seek<'a>(&self, slot: u32, jobs: &'a Jobs) -> Sought<'a> {
+    fn seek<'a>(&self, slot: u32, jobs: &'a Jobs) -> GroupKey<'a> {
         let job = &jobs[slot];
         let key = job.key().expect("only packets have groups");
-        Sought { hash: self.hasher.hash_one((job.queue, key)), queue: job.queue, key }
+        GroupKey { hash: self.hasher.hash_one((job.queue, key)), queue: job.queue, key }
     }
 
     fn shard(hash: u64) -> usize {
@@ -73,24 +73,24 @@ impl Groups {
         ((hash >> 40) % SHARDS as u64) as usize
     }
 
-    fn find(&self, sought: &Sought<'_>, jobs: &Jobs) -> Option<u32> {
+    fn find(&self, sought: &GroupKey<'_>, jobs: &Jobs) -> Option<u32> {
         let shard = &self.shards[Self::shard(sought.hash)];
         let found = shard.find(sought.hash, |&group| {
-            let member = &jobs[self.a_member(group)];
+            let member = &jobs[self.any_member(group)];
             member.queue == sought.queue && member.key() == Some(sought.key)
         });
         found.copied()
     }
 
-    fn a_member(&self, group: u32) -> u32 {
+    fn any_member(&self, group: u32) -> u32 {
         match self.slots[group].newest {
-            NONE => self.newest_beside(group).expect("a group has a member").1,
+            NONE => self.newest_other(group).expect("a group has a member").1,
             newest => newest,
         }
     }
 
     /// Id and slot of the newest of those that have come back to a group.
-    fn newest_beside(&self, group: u32) -> Option<(u64, u32)> {
+    fn newest_other(&self, group: u32) -> Option<(u64, u32)> {
         let from = (group, Reverse(u64::MAX), 0);
         let &(of, Reverse(id), slot) = self.returned.range(from..).next()?;
         (of == group).then_some((id, slot))
@@ -107,7 +107,8 @@ impl Groups {
         let sought = self.seek(slot, jobs);
         let hash = sought.hash;
         let Some(number) = self.find(&sought, jobs) else {
-            let group = self.slots.insert(Group { hash, newest: slot, oldest: slot, returned: 0 });
+            let group =
+                self.slots.insert(KeyGroup { hash, newest: slot, oldest: slot, returned: 0 });
             let slots = &self.slots;
             let shard = &mut self.shards[Self::shard(hash)];
             shard.insert_unique(hash, group, |&group| slots[group].hash);
@@ -119,7 +120,7 @@ impl Groups {
         if second != NONE && id < jobs[second].id {
             group.returned += 1;
             self.returned.insert((number, Reverse(id), slot));
-            (jobs[slot].next, jobs[slot].holder) = (NONE, BESIDE);
+            (jobs[slot].next, jobs[slot].holder) = (NONE, REINSERTED);
             return;
         }
         group.newest = slot;
@@ -139,7 +140,7 @@ impl Groups {
             let sought = self.seek(slot, jobs);
             let number = self.find(&sought, jobs).expect("a packet is in a group");
             let group = &mut self.slots[number];
-            if newer == BESIDE {
+            if newer == REINSERTED {
                 group.returned -= 1;
                 let was_there = self.returned.remove(&(number, Reverse(jobs[slot].id), slot));
                 assert!(was_there, "a packet that came back is not beside its group");
@@ -157,7 +158,7 @@ impl Groups {
                 self.forget(number);
             }
         }
-        if newer != NONE && newer != BESIDE {
+        if newer != NONE && newer != REINSERTED {
             jobs[newer].next = older;
         }
         if older != NONE {
@@ -186,7 +187,7 @@ impl Groups {
         if group.returned == 0 {
             return (newest, alone);
         }
-        match self.newest_beside(number) {
+        match self.newest_other(number) {
             Some((id, slot)) if newest == NONE || jobs[newest].id < id => {
                 (slot, newest == NONE && group.returned == 1)
             }
@@ -213,11 +214,15 @@ impl Groups {
                 .iter()
                 .filter(|&&(of, ..)| of == number)
                 .map(|&(_, Reverse(id), slot)| {
-                    assert_eq!((jobs[slot].id, jobs[slot].holder), (id, BESIDE), "a wrong place");
+                    assert_eq!(
+                        (jobs[slot].id, jobs[slot].holder),
+                        (id, REINSERTED),
+                        "a wrong place"
+                    );
                     slot
                 })
                 .collect();
-            let first = &jobs[self.a_member(number)];
+            let first = &jobs[self.any_member(number)];
             for (place, &slot) in members.iter().enumerate() {
                 let newer = place.checked_sub(1).map_or(NONE, |before| members[before]);
                 assert_eq!(jobs[slot].holder, newer, "a group is linked wrongly");

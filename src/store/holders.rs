@@ -22,17 +22,17 @@ struct Holder {
 const NOBODY: Holder = Holder { generation: 0, job: NONE, waiter: NONE, worker: NONE };
 
 /// Marks the place of a worker where a client's index would stand: clients are far fewer.
-const AWAY: u32 = 1 << 31;
+const DETACHED: u32 = 1 << 31;
 
 /// Records of clients by their index.
 #[derive(Debug, Default)]
-pub(super) struct Holders {
+pub(super) struct Reservations {
     records: Vec<Holder>,
     /// The first job of each worker for whom nobody acts, by the worker's place.
-    away: Vec<u32>,
+    detached_count: Vec<u32>,
 }
 
-impl Holders {
+impl Reservations {
     /// The record of `client`, made if need be. O(1) amortised.
     fn record(&mut self, client: ClientId) -> &mut Holder {
         let index = client.index as usize;
@@ -73,22 +73,22 @@ impl Holders {
     }
 
     /// Adds a job to those of the worker at `place`, for whom nobody acts. O(1) amortised.
-    pub(super) fn link_away(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
+    pub(super) fn link_detached(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
         let index = place as usize;
-        if index >= self.away.len() {
-            self.away.resize(index + 1, NONE);
+        if index >= self.detached_count.len() {
+            self.detached_count.resize(index + 1, NONE);
         }
-        let next = std::mem::replace(&mut self.away[index], slot);
+        let next = std::mem::replace(&mut self.detached_count[index], slot);
         let job = &mut jobs[slot];
-        (job.holder, job.place, job.next) = (AWAY | place, NONE, next);
+        (job.holder, job.place, job.next) = (DETACHED | place, NONE, next);
         if next != NONE {
             jobs[next].place = slot;
         }
     }
 
     /// One of the jobs of the worker at `place`, if nobody acts for it. O(1).
-    pub(super) fn first_away(&self, place: u32) -> Option<u32> {
-        self.away.get(place as usize).copied().filter(|&slot| slot != NONE)
+    pub(super) fn first_detached(&self, place: u32) -> Option<u32> {
+        self.detached_count.get(place as usize).copied().filter(|&slot| slot != NONE)
     }
 
     /// The place of the worker for whom `client` acts. O(1).
@@ -107,9 +107,9 @@ impl Holders {
         let (previous, next, holder) = (job.place, job.next, job.holder);
         (job.holder, job.place, job.next) = (NONE, NONE, NONE);
         if previous == NONE {
-            let first = match holder & AWAY {
+            let first = match holder & DETACHED {
                 0 => &mut self.records[holder as usize].job,
-                _ => &mut self.away[(holder ^ AWAY) as usize],
+                _ => &mut self.detached_count[(holder ^ DETACHED) as usize],
             };
             assert!(*first == slot, "a held job is not in its holder's list");
             *first = next;
@@ -182,8 +182,8 @@ impl Holders {
     }
 
     /// The jobs of the worker at `place`, if nobody acts for it. O(jobs held).
-    pub(super) fn jobs_away(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
-        Self::list(self.away.get(place as usize).copied().unwrap_or(NONE), jobs)
+    pub(super) fn jobs_detached(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
+        Self::list(self.detached_count.get(place as usize).copied().unwrap_or(NONE), jobs)
     }
 
     fn list(first: u32, jobs: &Jobs) -> Vec<u32> {
@@ -193,7 +193,7 @@ impl Holders {
 
     /// The holder that the jobs of the worker at `place` have when nobody acts for it.
     pub(super) fn away(place: u32) -> u32 {
-        AWAY | place
+        DETACHED | place
     }
 
     /// How many clients there are records for, for checks.

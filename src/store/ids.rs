@@ -77,7 +77,7 @@ impl Ids {
     /// given out next: its page stays, so that one job that comes and goes costs no allocation.
     /// O(1).
     #[inline(always)]
-    pub(super) fn take(&mut self, id: u64, next_id: u64) -> Option<u32> {
+    pub(super) fn remove(&mut self, id: u64, next_id: u64) -> Option<u32> {
         let number = id >> SHIFT;
         let page = self.pages.get_mut(&number)?;
         let slot = std::mem::replace(&mut page.slots[offset(id)], VACANT);
@@ -117,15 +117,15 @@ mod tests {
                 model.insert(next_id, u32::try_from(next_id % 1_000).unwrap());
                 next_id += 1;
             } else if let Some((&id, _)) = model.range(rng.below(next_id)..).next() {
-                assert_eq!(ids.take(id, next_id), model.remove(&id));
-                assert_eq!(ids.take(id, next_id), None);
+                assert_eq!(ids.remove(id, next_id), model.remove(&id));
+                assert_eq!(ids.remove(id, next_id), None);
             }
             let id = rng.below(next_id + 2);
             assert_eq!(ids.find(id), model.get(&id).copied());
         }
         assert_eq!(ids.count(), model.len());
         for &id in model.keys() {
-            ids.take(id, next_id);
+            ids.remove(id, next_id);
         }
         assert!(ids.pages.len() <= 2, "pages of forgotten ids go");
         assert_eq!(ids.find(u64::MAX), None);

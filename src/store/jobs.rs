@@ -3,14 +3,16 @@
 //! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
 //! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
 
-use super::extra::{Extra, NEVER, Work};
+use super::extra::{JobExt, NEVER, RunState};
 use super::queues::Queues;
-use crate::base::heap::{Entry, Slots, leaves_before};
-use crate::base::limits::PACKET_MAX;
+use crate::base::heap::{Entry, PositionMap, orders_before};
+use crate::base::limits::PACKET_MAX_BYTES;
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Packet, Payload, Retry, Status, Terms, Turn, Urgency};
+use crate::model::job::{
+    Encoding, JobOptions, LeaseEpoch, Packet, Payload, Priority, Retry, Status, TieBreak,
+};
 use crate::model::reply::JobView;
 use crate::model::row::Row;
 use std::cmp::Ordering;
@@ -40,7 +42,7 @@ pub(super) struct Job {
     /// Whether it is neither a packet nor has anything rare: nothing but the heap has to know when
     /// it comes and goes.
     plain: bool,
-    turn: Turn,
+    turn: TieBreak,
     encoding: Encoding,
     /// When it was put, in Unix seconds; after a restart when it came back.
     created: u32,
@@ -51,8 +53,8 @@ pub(super) struct Job {
 /// The payload, alone or with what few jobs have. As large as the payload's own pointer.
 #[derive(Debug)]
 enum Body {
-    Plain(Box<[u8]>),
-    Rich(Box<Extra>),
+    Inline(Box<[u8]>),
+    Extended(Box<JobExt>),
 }
 
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
@@ -67,18 +69,18 @@ impl Job {
     pub(super) fn new(
         id: u64,
         queue: u32,
-        urgency: Urgency<'_>,
-        turn: Turn,
+        urgency: Priority<'_>,
+        turn: TieBreak,
         payload: Payload<'_>,
         now: Now,
     ) -> Self {
         let bytes: Box<[u8]> = payload.bytes.into();
         let (rank, body) = match urgency {
-            Urgency::Number(number) => (rank(number), Body::Plain(bytes)),
-            Urgency::Never => (NEVER_RANK, Body::Plain(bytes)),
-            Urgency::Beyond(digits) => {
+            Priority::Small(number) => (rank(number), Body::Inline(bytes)),
+            Priority::Unselected => (UNSELECTED_RANK, Body::Inline(bytes)),
+            Priority::Big(digits) => {
                 let digits = Some(digits.into());
-                (0, Body::Rich(Box::new(Extra { digits, ..Extra::new(bytes) })))
+                (0, Body::Extended(Box::new(JobExt { digits, ..JobExt::new(bytes) })))
             }
         };
         Self {
@@ -89,8 +91,8 @@ impl Job {
             place: NONE,
             next: NONE,
             holder: NONE,
-            status: Status::Held,
-            plain: matches!(urgency, Urgency::Number(_))
+            status: Status::Reserved,
+            plain: matches!(urgency, Priority::Small(_))
                 && !matches!(payload.encoding, Encoding::Packet { .. }),
             turn,
             encoding: payload.encoding,
@@ -100,34 +102,34 @@ impl Job {
     }
 
     /// Agrees on terms: its time to live begins now.
-    pub(super) fn agree(&mut self, terms: &Terms, now: Now) {
-        self.enrich().agree(terms, now);
+    pub(super) fn apply_options(&mut self, terms: &JobOptions, now: Now) {
+        self.ext_mut_or_insert().agree(terms, now);
     }
 
     /// Takes its terms up again after a restart; its time to live is over at a moment by now.
-    pub(super) fn resume(&mut self, terms: &Terms, expires: Option<Mono>) {
-        let extra = self.enrich();
-        extra.agree(&Terms { ttl_ms: 0, ..*terms }, Now::default());
+    pub(super) fn resume(&mut self, terms: &JobOptions, expires: Option<Mono>) {
+        let extra = self.ext_mut_or_insert();
+        extra.agree(&JobOptions { ttl_ms: 0, ..*terms }, Now::default());
         extra.expires = expires.unwrap_or(NEVER);
     }
 
-    pub(super) fn turn(&self) -> Turn {
+    pub(super) fn tie_break(&self) -> TieBreak {
         self.turn
     }
 
     /// Whether it was put with terms.
     pub(super) fn counts_leases(&self) -> bool {
-        self.extra().is_some_and(|extra| extra.counts_leases)
+        self.ext().is_some_and(|extra| extra.counts_leases)
     }
 
     /// When its time to live is over.
     pub(super) fn expires(&self) -> Mono {
-        self.extra().map_or(NEVER, |extra| extra.expires)
+        self.ext().map_or(NEVER, |extra| extra.expires)
     }
 
     /// Whether it is neither a packet nor has anything rare.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
+    pub(super) fn is_simple(&self) -> bool {
         self.plain
     }
 
@@ -138,62 +140,62 @@ impl Job {
 
     /// Whether it has no urgency.
     pub(super) fn is_never_selected(&self) -> bool {
-        self.rank == NEVER_RANK
+        self.rank == UNSELECTED_RANK
     }
 
     /// Whether a pop cannot carry it.
     pub(super) fn is_wide(&self) -> bool {
-        !self.is_packet() && self.payload().bytes.len() > PACKET_MAX
+        !self.is_packet() && self.payload().bytes.len() > PACKET_MAX_BYTES
     }
 
     /// Whether its time to live is over while it waits, or would go back to waiting.
-    pub(super) fn is_over(&self, now: Now) -> bool {
-        self.extra().is_some_and(|extra| extra.expires <= now.mono)
+    pub(super) fn is_expired(&self, now: Now) -> bool {
+        self.ext().is_some_and(|extra| extra.expires <= now.mono)
     }
 
     /// Whether it waits although its time to live is over: then it is as good as gone.
     #[inline]
-    pub(super) fn is_gone(&self, now: Now) -> bool {
-        self.is_over(now) && self.waits()
+    pub(super) fn is_expired_waiting(&self, now: Now) -> bool {
+        self.is_expired(now) && self.waits()
     }
 
     /// Whether it waits to be handed out.
     pub(super) fn waits(&self) -> bool {
-        matches!(self.status, Status::Ready | Status::Parked | Status::Aside | Status::Delayed)
+        matches!(self.status, Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed)
     }
 
     /// Its strand among those that constraints hold back, if some may.
     #[inline]
     pub(super) fn strand(&self) -> u32 {
-        self.extra().map_or(NONE, |extra| extra.strand)
+        self.ext().map_or(NONE, |extra| extra.strand)
     }
 
     /// Whether it has a time to live.
-    pub(super) fn is_mortal(&self) -> bool {
-        self.extra().is_some_and(|extra| extra.expires < NEVER)
+    pub(super) fn has_ttl(&self) -> bool {
+        self.ext().is_some_and(|extra| extra.expires < NEVER)
     }
 
     /// The key by which this job, in `slot`, stands in a heap.
     pub(super) fn entry(&self, slot: u32) -> Entry {
         let tie = match self.turn {
-            Turn::OldestFirst => self.id,
-            Turn::NewestFirst => u64::MAX - self.id,
+            TieBreak::Fifo => self.id,
+            TieBreak::Lifo => u64::MAX - self.id,
         };
         Entry { rank: self.rank, tie, slot }
     }
 
-    pub(super) fn urgency(&self) -> Urgency<'_> {
+    pub(super) fn priority(&self) -> Priority<'_> {
         match self.digits() {
-            Some(digits) => Urgency::Beyond(digits),
-            None if self.rank == NEVER_RANK => Urgency::Never,
-            None => Urgency::Number(number(self.rank)),
+            Some(digits) => Priority::Big(digits),
+            None if self.rank == UNSELECTED_RANK => Priority::Unselected,
+            None => Priority::Small(number(self.rank)),
         }
     }
 
     pub(super) fn payload(&self) -> Payload<'_> {
         let bytes = match &self.body {
-            Body::Plain(payload) => payload,
-            Body::Rich(extra) => extra.payload(),
+            Body::Inline(payload) => payload,
+            Body::Extended(extra) => extra.payload(),
         };
         Payload { encoding: self.encoding, bytes }
     }
@@ -202,18 +204,18 @@ impl Job {
     #[inline]
     pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
         let (bytes, urgency, lease, named) = match &self.body {
-            Body::Plain(bytes) if self.rank != NEVER_RANK => {
-                (&**bytes, Urgency::Number(number(self.rank)), Lease(0), false)
+            Body::Inline(bytes) if self.rank != UNSELECTED_RANK => {
+                (&**bytes, Priority::Small(number(self.rank)), LeaseEpoch(0), false)
             }
-            Body::Plain(bytes) => (&**bytes, Urgency::Never, Lease(0), false),
-            Body::Rich(extra) => {
-                (extra.payload(), self.urgency(), extra.lease, self.name().is_some())
+            Body::Inline(bytes) => (&**bytes, Priority::Unselected, LeaseEpoch(0), false),
+            Body::Extended(extra) => {
+                (extra.payload(), self.priority(), extra.lease, self.external_id().is_some())
             }
         };
         JobView {
             id: JobId(self.id),
             queue: &queues[self.queue].name,
-            urgency,
+            priority: urgency,
             payload: Payload { encoding: self.encoding, bytes },
             lease,
             named,
@@ -235,47 +237,47 @@ impl Job {
             Encoding::Json | Encoding::JsonLine | Encoding::MsgPack => 0,
         };
         let bytes = match self.body {
-            Body::Plain(payload) => payload,
-            Body::Rich(extra) => extra.into_payload(),
+            Body::Inline(payload) => payload,
+            Body::Extended(extra) => extra.into_payload(),
         };
         Packet { key_len, bytes }
     }
 
     #[inline]
-    pub(super) fn extra(&self) -> Option<&Extra> {
+    pub(super) fn ext(&self) -> Option<&JobExt> {
         match &self.body {
-            Body::Plain(_) => None,
-            Body::Rich(extra) => Some(extra),
+            Body::Inline(_) => None,
+            Body::Extended(extra) => Some(extra),
         }
     }
 
     #[inline]
-    pub(super) fn extra_mut(&mut self) -> Option<&mut Extra> {
+    pub(super) fn ext_mut(&mut self) -> Option<&mut JobExt> {
         match &mut self.body {
-            Body::Plain(_) => None,
-            Body::Rich(extra) => Some(extra),
+            Body::Inline(_) => None,
+            Body::Extended(extra) => Some(extra),
         }
     }
 
     /// The extra part, made if need be.
-    pub(super) fn enrich(&mut self) -> &mut Extra {
+    pub(super) fn ext_mut_or_insert(&mut self) -> &mut JobExt {
         self.plain = false;
-        if let Body::Plain(payload) = &mut self.body {
+        if let Body::Inline(payload) = &mut self.body {
             let payload = std::mem::take(payload);
-            self.body = Body::Rich(Box::new(Extra::new(payload)));
+            self.body = Body::Extended(Box::new(JobExt::new(payload)));
         }
         match &mut self.body {
-            Body::Rich(extra) => extra,
-            Body::Plain(_) => unreachable!("it was made"),
+            Body::Extended(extra) => extra,
+            Body::Inline(_) => unreachable!("it was made"),
         }
     }
 
     fn digits(&self) -> Option<&str> {
-        self.extra()?.digits.as_deref()
+        self.ext()?.digits.as_deref()
     }
 
-    pub(super) fn work(&self) -> Option<&Work> {
-        self.extra()?.work.as_deref()
+    pub(super) fn work(&self) -> Option<&RunState> {
+        self.ext()?.work.as_deref()
     }
 
     /// When it was put, in Unix seconds.
@@ -304,17 +306,17 @@ impl Job {
     /// Its row, if it has a record.
     #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
-        self.extra()?.row()
+        self.ext()?.row()
     }
 
     /// This is its row from now on, and the row's payload its own.
     pub(super) fn set_row(&mut self, row: Arc<Row>) {
-        self.enrich().set_row(row);
+        self.ext_mut_or_insert().set_row(row);
     }
 
     /// What was agreed on, as far as it is more than a time to live.
-    pub(super) fn terms(&self) -> Terms {
-        self.work().map_or_else(Terms::default, |work| work.terms)
+    pub(super) fn options(&self) -> JobOptions {
+        self.work().map_or_else(JobOptions::default, |work| work.terms)
     }
 
     pub(super) fn retry(&self) -> Option<Retry> {
@@ -349,17 +351,17 @@ impl Job {
         work.message = None;
     }
 
-    pub(super) fn work_mut(&mut self) -> &mut Work {
-        self.enrich().work.get_or_insert_default()
+    pub(super) fn work_mut(&mut self) -> &mut RunState {
+        self.ext_mut_or_insert().work.get_or_insert_default()
     }
 
-    pub(super) fn lease(&self) -> Lease {
-        self.extra().map_or(Lease(0), |extra| extra.lease)
+    pub(super) fn lease(&self) -> LeaseEpoch {
+        self.ext().map_or(LeaseEpoch(0), |extra| extra.lease)
     }
 
     /// It is handed out once more.
     pub(super) fn count_lease(&mut self) {
-        if let Some(extra) = self.extra_mut()
+        if let Some(extra) = self.ext_mut()
             && extra.counts_leases
         {
             extra.lease.0 = extra.lease.0.wrapping_add(1);
@@ -376,7 +378,7 @@ fn milliseconds(now: Now) -> u32 {
 const SIGN: u64 = 1 << 63;
 
 /// The rank of a job without urgency: that of the one number that is none.
-const NEVER_RANK: u64 = u64::MAX;
+const UNSELECTED_RANK: u64 = u64::MAX;
 
 /// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`NEVER_RANK`] for
 /// numbers that are allowed.
@@ -426,9 +428,9 @@ impl Jobs {
     /// In which order two jobs are handed out.
     pub(super) fn order(&self, a: u32, b: u32) -> Ordering {
         let (first, second) = (self[a].entry(a), self[b].entry(b));
-        if leaves_before(&first, &second, self) {
+        if orders_before(&first, &second, self) {
             Ordering::Less
-        } else if leaves_before(&second, &first, self) {
+        } else if orders_before(&second, &first, self) {
             Ordering::Greater
         } else {
             Ordering::Equal
@@ -451,7 +453,7 @@ impl IndexMut<u32> for Jobs {
     }
 }
 
-impl Slots for Jobs {
+impl PositionMap for Jobs {
     #[inline]
     fn moved(&mut self, slot: u32, position: u32) {
         self.slots[slot].place = position;
@@ -468,29 +470,29 @@ impl Slots for Jobs {
 mod tests {
     use super::*;
 
-    fn job(urgency: Urgency<'_>) -> Job {
+    fn job(urgency: Priority<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };
-        Job::new(1, 0, urgency, Turn::OldestFirst, payload, Now::default())
+        Job::new(1, 0, urgency, TieBreak::Fifo, payload, Now::default())
     }
 
     #[test]
     fn urgencies_come_back_and_sort() {
         let rising = [
-            Urgency::Never,
-            Urgency::Number(i64::MIN + 1),
-            Urgency::Number(-1),
-            Urgency::Number(0),
-            Urgency::Number(i64::MAX - 1),
-            Urgency::Beyond("9223372036854775807"),
-            Urgency::Beyond("9223372036854775808"),
-            Urgency::Beyond("18446744073709551615"),
-            Urgency::Beyond("18446744073709551616"),
-            Urgency::Beyond("100000000000000000000000000000"),
+            Priority::Unselected,
+            Priority::Small(i64::MIN + 1),
+            Priority::Small(-1),
+            Priority::Small(0),
+            Priority::Small(i64::MAX - 1),
+            Priority::Big("9223372036854775807"),
+            Priority::Big("9223372036854775808"),
+            Priority::Big("18446744073709551615"),
+            Priority::Big("18446744073709551616"),
+            Priority::Big("100000000000000000000000000000"),
         ];
         let mut jobs = Jobs::default();
         let slots = rising.map(|urgency| jobs.insert(job(urgency)));
         for (place, (&slot, urgency)) in slots.iter().zip(rising).enumerate() {
-            assert_eq!(jobs[slot].urgency(), urgency);
+            assert_eq!(jobs[slot].priority(), urgency);
             for &less in &slots[..place] {
                 assert_eq!(jobs.order(slot, less), Ordering::Less, "the more urgent leaves first");
                 assert_eq!(jobs.order(less, slot), Ordering::Greater);

@@ -22,11 +22,11 @@
 use super::jobs::Job;
 use crate::model::id::JobId;
 use crate::model::job::Status;
-use crate::model::reply::Refusal;
+use crate::model::reply::Rejection;
 
 /// What happens to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum JobEvent {
     /// Its holder gives it back.
     Release,
     /// Its holder needs more time.
@@ -45,7 +45,7 @@ pub(super) enum Event {
 
 /// Who asks, seen from the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum Caller {
     /// Its present holder, under the present lease.
     Holder,
     /// Its present holder, under an earlier lease.
@@ -58,7 +58,7 @@ pub(super) enum Claim {
 
 /// Where a job goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Transition {
     /// Nowhere; its lease begins anew.
     Renew,
     /// Back to its queue, or away if its time to live is over.
@@ -79,42 +79,54 @@ pub(super) enum Step {
 /// Why it stays as it is.
 #[inline(always)]
 #[expect(clippy::match_same_arms, reason = "what comes first decides")]
-pub(super) fn step(job: &Job, event: Event, by: Claim) -> Result<Step, Refusal> {
+pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
     let id = JobId(job.id);
     match (job.status, event) {
-        (Status::Buried, Event::Kick) | (Status::Delayed, Event::Due) => Ok(Step::Queue),
-        (_, Event::Kick) => Err(Refusal::NotBuried(id)),
-
-        (
-            Status::Ready | Status::Parked | Status::Aside | Status::Kept | Status::Buried,
-            Event::Due,
-        ) => Ok(Step::End),
-        (Status::Held, Event::Due) if job.retry().is_some() || job.is_followed() => {
-            Ok(fail(job, true))
+        (Status::Buried, JobEvent::Kick) | (Status::Delayed, JobEvent::Due) => {
+            Ok(Transition::Queue)
         }
-        (Status::Held, Event::Due) => Ok(Step::Queue),
-
-        (Status::Held, _) if by == Claim::Stranger => Err(Refusal::HeldByAnother(id)),
-        (Status::Held, _) if by == Claim::FormerHolder => Err(Refusal::LeaseOver(id)),
-        (Status::Held, Event::Release) => Ok(Step::Queue),
-        (Status::Held, Event::Touch) => Ok(Step::Renew),
-        (Status::Held, Event::Finish) if job.terms().keep_ms > 0 => Ok(Step::Keep),
-        (Status::Held, Event::Finish) => Ok(Step::End),
-        (Status::Held, Event::Fail { retry }) => Ok(fail(job, retry)),
-        (Status::Held, Event::Bury) => Ok(Step::Bury),
+        (_, JobEvent::Kick) => Err(Rejection::NotBuried(id)),
 
         (
             Status::Ready
-            | Status::Parked
-            | Status::Aside
-            | Status::Delayed
-            | Status::Kept
+            | Status::Blocked
+            | Status::GroupOnly
+            | Status::Completed
             | Status::Buried,
-            Event::Release | Event::Touch | Event::Finish | Event::Fail { .. } | Event::Bury,
-        ) => Err(Refusal::NotHeld(id)),
+            JobEvent::Due,
+        ) => Ok(Transition::End),
+        (Status::Reserved, JobEvent::Due) if job.retry().is_some() || job.is_tracked() => {
+            Ok(fail(job, true))
+        }
+        (Status::Reserved, JobEvent::Due) => Ok(Transition::Queue),
+
+        (Status::Reserved, _) if by == Caller::Stranger => Err(Rejection::ReservedByAnother(id)),
+        (Status::Reserved, _) if by == Caller::FormerHolder => Err(Rejection::LeaseExpired(id)),
+        (Status::Reserved, JobEvent::Release) => Ok(Transition::Queue),
+        (Status::Reserved, JobEvent::Touch) => Ok(Transition::Renew),
+        (Status::Reserved, JobEvent::Finish) if job.options().result_retention_ms > 0 => {
+            Ok(Transition::Keep)
+        }
+        (Status::Reserved, JobEvent::Finish) => Ok(Transition::End),
+        (Status::Reserved, JobEvent::Fail { retry }) => Ok(fail(job, retry)),
+        (Status::Reserved, JobEvent::Bury) => Ok(Transition::Bury),
+
+        (
+            Status::Ready
+            | Status::Blocked
+            | Status::GroupOnly
+            | Status::Delayed
+            | Status::Completed
+            | Status::Buried,
+            JobEvent::Release
+            | JobEvent::Touch
+            | JobEvent::Finish
+            | JobEvent::Fail { .. }
+            | JobEvent::Bury,
+        ) => Err(Rejection::NotReserved(id)),
     }
 }
 
-fn fail(job: &Job, retry: bool) -> Step {
-    if retry && job.retries_left() { Step::Retry } else { Step::Bury }
+fn fail(job: &Job, retry: bool) -> Transition {
+    if retry && job.retries_left() { Transition::Retry } else { Transition::Bury }
 }

@@ -51,40 +51,40 @@ mod watched;
 mod work;
 mod workers;
 
-use crate::base::deadlines::{Deadlines, Timer};
+use crate::base::deadlines::{TimerId, TimerQueue};
 use crate::base::limits::JOB_ID_END;
 use crate::base::rng::Rng;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::event;
-use crate::model::figures::{Deed, Totals};
+use crate::model::figures::{JobCounter, JobTotals};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Payload, Status, Terms, Turn, Urgency};
-use crate::model::reply::{JobView, Refusal, Sight};
-use anywhere::Anywhere;
-use change::Wish;
+use crate::model::job::{JobOptions, Payload, Priority, Status, TieBreak};
+use crate::model::reply::{JobInfo, JobView, Rejection};
+use anywhere::GlobalReady;
+use change::TransitionRequest;
 use constraints::Constraints;
 pub use counts::Counts;
-pub use durable::Change;
+pub use durable::DirtyRecord;
 pub use effects::{Effects, Outcome};
-use groups::Groups;
-use holders::Holders;
+use groups::KeyGroups;
+use holders::Reservations;
 use ids::Ids;
 use jobs::{Job, Jobs};
-use life::Event;
-use names::Names;
+use life::JobEvent;
+use names::ExternalIds;
 use queues::Queues;
 use records::NO_STATE;
 use std::collections::BTreeMap;
-use vigils::Vigils;
+use vigils::JobWatchers;
 use waiters::Waiters;
 pub use watch::Watched;
-pub use watched::Search;
+pub use watched::SearchRequest;
 use workers::Workers;
 
 /// The place of a job in the store: valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobSlot(u32);
+pub struct JobLocation(u32);
 
 /// What is due at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,26 +112,26 @@ pub struct Store {
     ids: Ids,
     queues: Queues,
     waiters: Waiters,
-    holders: Holders,
-    groups: Groups,
-    deadlines: Deadlines<Due>,
+    holders: Reservations,
+    groups: KeyGroups,
+    deadlines: TimerQueue<Due>,
     /// The places of declarations of queues, by their ids.
     declared: BTreeMap<u64, u32>,
     constraints: Constraints,
     workers: Workers,
-    anywhere: Anywhere,
-    vigils: Vigils,
-    names: Names,
+    anywhere: GlobalReady,
+    vigils: JobWatchers,
+    names: ExternalIds,
     /// Answers to vigils that have ended in this call.
-    told: Vec<(Ticket, Outcome)>,
+    pending_outcomes: Vec<(Ticket, Outcome)>,
     rng: Rng,
     next_id: u64,
     /// Ids from this one on belong to places that are no jobs: nobody can name them, and they are
     /// given out downwards.
     first_hidden_id: u64,
-    totals: Totals,
+    totals: JobTotals,
     /// Jobs that come back at the end of a client. Reused.
-    returned: Vec<u32>,
+    requeue_buf: Vec<u32>,
 }
 
 impl Store {
@@ -144,21 +144,21 @@ impl Store {
             ids: Ids::default(),
             queues: Queues::new(seed),
             waiters: Waiters::default(),
-            holders: Holders::default(),
-            groups: Groups::new(seed),
-            deadlines: Deadlines::default(),
+            holders: Reservations::default(),
+            groups: KeyGroups::new(seed),
+            deadlines: TimerQueue::default(),
             declared: BTreeMap::new(),
             constraints: Constraints::default(),
             workers: Workers::default(),
-            anywhere: Anywhere::default(),
-            vigils: Vigils::default(),
-            names: Names::new(seed),
-            told: Vec::new(),
+            anywhere: GlobalReady::default(),
+            vigils: JobWatchers::default(),
+            names: ExternalIds::new(seed),
+            pending_outcomes: Vec::new(),
             rng: Rng::new(seed),
             next_id: 1,
             first_hidden_id: JOB_ID_END,
-            totals: Totals::default(),
-            returned: Vec::new(),
+            totals: JobTotals::default(),
+            requeue_buf: Vec::new(),
         }
     }
 
@@ -167,54 +167,60 @@ impl Store {
     #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         match *command {
-            Command::Put { queue, urgency, turn, payload, terms } => {
+            Command::Put { queue, priority: urgency, turn, payload, terms } => {
                 self.put(ticket, queue, (urgency, turn, payload), terms, now, fx);
             }
-            Command::Take { queues, wait } => self.take(ticket, queues, wait, now, fx),
+            Command::Reserve { queues, wait } => self.reserve(ticket, queues, wait, now, fx),
             Command::Delete { id } => self.delete(ticket, id, now, fx),
             Command::Release { id, lease } => {
-                self.change(ticket, &Wish::of(id, lease, Event::Release), now, fx);
+                self.change(ticket, &TransitionRequest::of(id, lease, JobEvent::Release), now, fx);
             }
-            _ => self.apply_rare(ticket, command, now, fx),
+            _ => self.apply_cold(ticket, command, now, fx),
         }
-        self.work_off_and_tell(now, fx);
+        self.run_deferred(now, fx);
     }
 
     /// Behind whatever was done: what constraints let happen, and answers to those whose vigils
     /// have ended on the way.
     #[inline(always)]
-    fn work_off_and_tell(&mut self, now: Now, fx: &mut Effects) {
+    fn run_deferred(&mut self, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
-            self.work_off(now, fx);
+            self.run_pending(now, fx);
         }
-        if !self.told.is_empty() {
-            self.tell_vigils(fx);
+        if !self.pending_outcomes.is_empty() {
+            self.notify_watchers(fx);
         }
     }
 
     #[inline(never)]
-    fn apply_rare(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
+    fn apply_cold(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         let wish = match *command {
             Command::Pop { queues, wait } => return self.pop(ticket, queues, wait, now, fx),
-            Command::Join { take, queue } => return self.join(ticket, take, queue, now, fx),
-            Command::Leave { take, queue } => return self.leave(ticket, take, queue, fx),
+            Command::Subscribe { serial: take, queue } => {
+                return self.subscribe(ticket, take, queue, now, fx);
+            }
+            Command::Unsubscribe { serial: take, queue } => {
+                return self.unsubscribe(ticket, take, queue, fx);
+            }
             Command::KickQueue { queue, limit } => {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
-            Command::Look { id } => return self.look(ticket, id, now, fx),
-            Command::Watch(watch) => return self.watch(ticket, watch, now, fx),
-            Command::Work(work) => return self.work(ticket, work, now, fx),
-            Command::Touch { id, lease } => Wish::of(id, lease, Event::Touch),
-            Command::Finish { id, lease, result } => {
-                Wish { note: Some(result), ..Wish::of(id, lease, Event::Finish) }
-            }
-            Command::Fail { id, lease, retry, error } => {
-                Wish { note: Some(error), ..Wish::of(id, lease, Event::Fail { retry }) }
-            }
-            Command::Bury { id, lease } => Wish::of(id, lease, Event::Bury),
-            Command::Kick { id } => Wish::of(id, None, Event::Kick),
+            Command::Peek { id } => return self.peek_job(ticket, id, now, fx),
+            Command::Indexed(watch) => return self.indexed_command(ticket, watch, now, fx),
+            Command::Work(work) => return self.worker_command(ticket, work, now, fx),
+            Command::Touch { id, lease } => TransitionRequest::of(id, lease, JobEvent::Touch),
+            Command::Finish { id, lease, result } => TransitionRequest {
+                note: Some(result),
+                ..TransitionRequest::of(id, lease, JobEvent::Finish)
+            },
+            Command::Fail { id, lease, retry, error } => TransitionRequest {
+                note: Some(error),
+                ..TransitionRequest::of(id, lease, JobEvent::Fail { retry })
+            },
+            Command::Bury { id, lease } => TransitionRequest::of(id, lease, JobEvent::Bury),
+            Command::Kick { id } => TransitionRequest::of(id, None, JobEvent::Kick),
             Command::Put { .. }
-            | Command::Take { .. }
+            | Command::Reserve { .. }
             | Command::Delete { .. }
             | Command::Release { .. } => unreachable!("these are frequent"),
         };
@@ -227,23 +233,23 @@ impl Store {
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        (urgency, turn, payload): (Urgency<'_>, Turn, Payload<'_>),
-        terms: Option<&Terms>,
+        (urgency, turn, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        terms: Option<&JobOptions>,
         now: Now,
         fx: &mut Effects,
     ) {
         if self.is_full() {
-            return fx.answer(ticket, Outcome::Refused(Refusal::Full));
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        let slot = self.bring_in(ticket, queue, (urgency, turn, payload), now, fx);
+        let slot = self.insert_job(ticket, queue, (urgency, turn, payload), now, fx);
         match terms {
             None => {
                 if !self.constraints.is_empty() {
-                    self.bind(slot, now);
+                    self.attach_limiters(slot, now);
                 }
                 self.make_ready(slot, now, fx);
             }
-            Some(terms) => self.begin(slot, terms, now, fx),
+            Some(terms) => self.apply_options(slot, terms, now, fx),
         }
     }
 
@@ -255,17 +261,17 @@ impl Store {
 
     /// Makes a job that is nowhere yet, and says so. O(1).
     #[inline(always)]
-    fn bring_in(
+    fn insert_job(
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        (urgency, turn, payload): (Urgency<'_>, Turn, Payload<'_>),
+        (urgency, turn, payload): (Priority<'_>, TieBreak, Payload<'_>),
         now: Now,
         fx: &mut Effects,
     ) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
-        self.totals.note(Deed::Put);
+        self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add(queue);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
         self.ids.insert(id, slot);
@@ -275,20 +281,20 @@ impl Store {
             self.record_put(slot, payload.bytes, NO_STATE, now);
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
-        fx.note(Change::Put(JobSlot(slot), JobId(id)));
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(id)));
         slot
     }
 
     /// The life of a job with terms begins. O(log n + log d).
     #[cold]
-    fn begin(&mut self, slot: u32, terms: &Terms, now: Now, fx: &mut Effects) {
+    fn apply_options(&mut self, slot: u32, terms: &JobOptions, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
-        job.agree(terms, now);
-        if job.is_mortal() {
+        job.apply_options(terms, now);
+        if job.has_ttl() {
             self.queues[job.queue].mortals += 1;
         }
         if !self.constraints.is_empty() {
-            self.bind(slot, now);
+            self.attach_limiters(slot, now);
         }
         self.delay(slot, terms.delay_ms, now, fx);
     }
@@ -296,46 +302,46 @@ impl Store {
     /// Makes an end of a job. O(log n).
     #[inline(always)]
     fn delete(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
-        let Some(slot) = self.ids.take(id.0, self.next_id) else {
+        let Some(slot) = self.ids.remove(id.0, self.next_id) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let job = &self.jobs[slot];
         let (queue, place) = (job.queue, job.place);
         match job.status {
-            Status::Held if job.is_plain() => self.holders.unlink(slot, &mut self.jobs),
-            Status::Ready if job.is_plain() => {
+            Status::Reserved if job.is_simple() => self.holders.unlink(slot, &mut self.jobs),
+            Status::Ready if job.is_simple() => {
                 self.queues[queue].ready.remove(place, &mut self.jobs);
             }
-            _ => return self.delete_rare(ticket, slot, now, fx),
+            _ => return self.delete_cold(ticket, slot, now, fx),
         }
         drop(self.jobs.remove(slot));
-        self.totals.note(Deed::Deleted);
+        self.totals.count(JobCounter::Deleted);
         fx.answer(ticket, Outcome::Done);
-        fx.note(Change::Gone(JobSlot(slot), id));
+        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
         let awaited = !record.waiters.is_empty();
         if record.watch.is_some() {
-            self.end_watch_if_gone(queue);
+            self.stop_indexing_if_gone(queue);
         }
         if awaited {
-            self.serve(queue, now, fx);
+            self.match_queue(queue, now, fx);
         } else {
             self.queues.leave_if_idle(queue);
         }
     }
 
     #[inline(never)]
-    pub(super) fn delete_rare(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
-        let (queue, gone, id) = (job.queue, job.is_gone(now), JobId(job.id));
-        self.withdraw(slot);
+        let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id));
+        self.unlink_waiting(slot);
         self.leave_queue(slot);
         drop(self.jobs.remove(slot));
-        self.totals.deeds[Deed::Deleted as usize] += u64::from(!gone);
+        self.totals.counters[JobCounter::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
-        fx.note(Change::Gone(JobSlot(slot), id));
-        self.first_left(queue, now, fx);
+        fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+        self.rematch_queue(queue, now, fx);
     }
 
     /// Calls off one take, or one wait for news of a job, if it still waits, and then answers it.
@@ -345,7 +351,7 @@ impl Store {
             self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
         } else if let Some(vigil) = self.vigils.find(ticket) {
-            self.end_vigil(vigil);
+            self.remove_watcher(vigil);
             fx.answer(ticket, Outcome::Cancelled);
         }
     }
@@ -357,24 +363,24 @@ impl Store {
             self.end_wait(waiter);
         }
         while let Some(vigil) = self.vigils.first_of(client) {
-            self.end_vigil(vigil);
+            self.remove_watcher(vigil);
         }
         if let Some(place) = self.holders.worker_of(client) {
-            self.quit(client, place);
+            self.clear_client(client, place);
         }
-        let mut returned = std::mem::take(&mut self.returned);
+        let mut returned = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.holders.first_job(client) {
-            self.leave_worker(slot, fx);
-            self.withdraw(slot);
-            self.totals.note(Deed::Abandoned);
+            self.unlink_from_worker(slot, fx);
+            self.unlink_waiting(slot);
+            self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].is_recorded() {
-                self.happen(slot, event::Happening::Abandoned, now, fx);
+                self.record_event(slot, event::EventKind::Abandoned, now, fx);
             }
             returned.push(slot);
         }
         self.holders.end(client);
-        self.bring_back(returned, now, fx);
-        self.work_off_and_tell(now, fx);
+        self.requeue_batch(returned, now, fx);
+        self.run_deferred(now, fx);
     }
 
     /// A new pass begins: what is bounded for all commands of one together counts anew. O(1).
@@ -392,11 +398,11 @@ impl Store {
             match due {
                 Due::Job(slot) => self.job_due(slot, now, fx),
                 Due::Wait(waiter) => {
-                    self.waiters[waiter].timer = Timer::NONE;
+                    self.waiters[waiter].timer = TimerId::NONE;
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
-                Due::Bucket(bucket) => self.bucket_due(bucket),
+                Due::Bucket(bucket) => self.refill_due(bucket),
                 Due::Vigil(vigil) => {
                     let ticket = self.vigils.end(vigil).ticket;
                     fx.answer(ticket, Outcome::NotYet);
@@ -406,11 +412,11 @@ impl Store {
             // moment come together.
             let more = matches!(due, Due::Bucket(_)) && self.deadlines.next() == Some(at);
             if self.constraints.is_pending() && self.constraints.has_steps() && !more {
-                self.work_off(now, fx);
+                self.run_pending(now, fx);
             }
         }
-        self.rematch(now);
-        self.work_off_and_tell(now, fx);
+        self.reevaluate_jobs(now);
+        self.run_deferred(now, fx);
     }
 
     /// When something is due next. O(1), exact.
@@ -429,7 +435,7 @@ impl Store {
     /// If the slot is from before the last command and its job is gone.
     #[must_use]
     #[inline]
-    pub fn view(&self, slot: JobSlot) -> JobView<'_> {
+    pub fn view(&self, slot: JobLocation) -> JobView<'_> {
         self.jobs[slot.0].view(&self.queues)
     }
 
@@ -438,13 +444,13 @@ impl Store {
     /// # Panics
     /// As [`Store::view`].
     #[must_use]
-    pub fn sight(&self, slot: JobSlot) -> Sight<'_> {
+    pub fn job_info(&self, slot: JobLocation) -> JobInfo<'_> {
         let job = &self.jobs[slot.0];
-        Sight {
+        JobInfo {
             job: self.view(slot),
             status: job.status,
             due: self.due(job),
-            lease_ms: job.terms().lease_ms,
+            lease_ms: job.options().lease_ms,
             retries: job.retries(),
             result: job.result(),
         }

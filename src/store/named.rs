@@ -5,18 +5,18 @@
 //! It is held under the client's lease, whatever the job's terms say. A job that somebody has said
 //! to work on has a progress; what has none goes back when the processor is resumed.
 
-use super::change::Wish;
-use super::life::{Event, step};
+use super::change::TransitionRequest;
+use super::life::{JobEvent, transition};
 use super::watch::Watched;
 use super::{Effects, Outcome, Store};
-use crate::base::limits::CENSUS_PLACES;
+use crate::base::limits::STATS_SLOTS_PER_STEP;
 use crate::base::time::{Now, Wall};
-use crate::model::event::Happening;
-use crate::model::figures::Deed;
+use crate::model::event::EventKind;
+use crate::model::figures::JobCounter;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
-use crate::model::named::{HeldJob, Named, Place, Portion, Survey};
-use crate::model::reply::Refusal;
+use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
+use crate::model::named::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
+use crate::model::reply::Rejection;
 use crate::model::work::WorkerId;
 use std::time::Duration;
 
@@ -25,120 +25,123 @@ const NOTHING: Payload<'static> = Payload { encoding: Encoding::JsonLine, bytes:
 
 impl Store {
     /// As [`Store::put`], O(1) more.
-    pub(super) fn put_named(
+    pub(super) fn put_by_name(
         &mut self,
         ticket: Ticket,
-        job: &Named<'_>,
+        job: &JobRef<'_>,
         urgency: i64,
         payload: Payload<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
         if let Some(slot) = self.names.find(job.name, &self.jobs) {
-            let taken = Refusal::NameTaken(JobId(self.jobs[slot].id));
+            let taken = Rejection::NameTaken(JobId(self.jobs[slot].id));
             return fx.answer(ticket, Outcome::Refused(taken));
         }
         if self.is_full() {
-            return fx.answer(ticket, Outcome::Refused(Refusal::Full));
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        let what = (Urgency::Number(urgency), Turn::OldestFirst, payload);
-        let slot = self.bring_in(ticket, job.queue, what, now, fx);
-        self.give_name(slot, job.name);
+        let what = (Priority::Small(urgency), TieBreak::Fifo, payload);
+        let slot = self.insert_job(ticket, job.queue, what, now, fx);
+        self.assign_id(slot, job.name);
         if !self.constraints.is_empty() {
-            self.bind(slot, now);
+            self.attach_limiters(slot, now);
         }
-        self.make_ready_slowly(slot, now, fx);
+        self.make_ready_cold(slot, now, fx);
     }
 
     /// Gives a job this name, unless another one has it. O(1).
-    pub(super) fn give_name(&mut self, slot: u32, name: &[u8]) {
+    pub(super) fn assign_id(&mut self, slot: u32, name: &[u8]) {
         if self.names.find(name, &self.jobs).is_none() {
-            self.jobs[slot].set_name(name);
+            self.jobs[slot].set_external_id(name);
             self.names.insert(name, slot);
         }
     }
 
     /// A job is about to be removed, or replaced. O(1).
     #[inline(never)]
-    pub(super) fn lose_name(&mut self, slot: u32) {
-        if let Some(name) = self.jobs[slot].name() {
+    pub(super) fn release_id(&mut self, slot: u32) {
+        if let Some(name) = self.jobs[slot].external_id() {
             self.names.remove(name, slot);
         }
     }
 
     /// The job that is meant: the one of this name, or without a name of this id, in its queue.
-    fn find_named(&mut self, job: &Named<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
+    fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
         let queue = self.queues.find(job.queue)?;
         let here = |slot: &u32| self.jobs[*slot].queue == queue;
         let named = self.names.find(job.name, &self.jobs).filter(here);
         let slot = named.or_else(|| {
             let slot = self.ids.find(id_in(job.name)?).filter(here)?;
-            self.jobs[slot].name().is_none().then_some(slot)
+            self.jobs[slot].external_id().is_none().then_some(slot)
         })?;
-        self.find_anywhere(JobId(self.jobs[slot].id), now, fx)
+        self.find_cold(JobId(self.jobs[slot].id), now, fx)
     }
 
     /// O(log n + log d).
-    pub(super) fn proceed(
+    pub(super) fn report_progress(
         &mut self,
         ticket: Ticket,
-        job: &Named<'_>,
-        progress: Option<Portion>,
+        job: &JobRef<'_>,
+        progress: Option<Fraction>,
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.find_named(job, now, fx) else {
+        let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let claim = self.claim(ticket, slot, None);
-        match step(&self.jobs[slot], Event::Touch, claim) {
+        match transition(&self.jobs[slot], JobEvent::Touch, claim) {
             Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
             Ok(step) => {
                 let job = &mut self.jobs[slot];
-                let progress = progress.or_else(|| job.progress()).unwrap_or(Portion::NOTHING);
+                let progress = progress.or_else(|| job.progress()).unwrap_or(Fraction::ZERO);
                 job.set_progress(Some(progress));
-                self.totals.note(Deed::Touched);
+                self.totals.count(JobCounter::Touched);
                 fx.answer(ticket, Outcome::Done);
-                self.go_slowly(slot, step, now, fx);
+                self.apply_transition_cold(slot, step, now, fx);
             }
         }
     }
 
     /// O(log n + log d).
-    pub(super) fn finish_named(
+    pub(super) fn complete_by_name(
         &mut self,
         ticket: Ticket,
-        job: &Named<'_>,
+        job: &JobRef<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.find_named(job, now, fx) else {
+        let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let id = JobId(self.jobs[slot].id);
-        let wish = Wish { note: Some(NOTHING), ..Wish::of(id, None, Event::Finish) };
-        self.change_slowly(ticket, &wish, now, fx);
+        let wish = TransitionRequest {
+            note: Some(NOTHING),
+            ..TransitionRequest::of(id, None, JobEvent::Finish)
+        };
+        self.change_cold(ticket, &wish, now, fx);
     }
 
     /// O(log n + log d).
-    pub(super) fn remove_named(
+    pub(super) fn delete_by_name(
         &mut self,
         ticket: Ticket,
-        job: &Named<'_>,
+        job: &JobRef<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        match self.find_named(job, now, fx) {
+        match self.find_by_ref(job, now, fx) {
             Some(slot) => {
-                self.ids.take(self.jobs[slot].id, self.next_id);
-                self.delete_rare(ticket, slot, now, fx);
+                self.ids.remove(self.jobs[slot].id, self.next_id);
+                self.delete_cold(ticket, slot, now, fx);
             }
             None => fx.answer(ticket, Outcome::NoJob),
         }
     }
 
     /// O(h log n) for the jobs that the worker holds, and what [`Store::act_for`] costs.
-    pub(super) fn resume(
+    pub(super) fn attach_with_lease(
         &mut self,
         ticket: Ticket,
         worker: WorkerId,
@@ -146,44 +149,44 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.act_for(ticket, worker, fx);
+        self.attach_client(ticket, worker, fx);
         let Some(place) = self.workers.find(worker) else { return };
         self.workers[place].lease_ms = lease_ms;
-        let mut returned = std::mem::take(&mut self.returned);
+        let mut returned = std::mem::take(&mut self.requeue_buf);
         for slot in self.holders.jobs_of(ticket.client.index, &self.jobs) {
             if self.jobs[slot].progress().is_some() {
                 continue;
             }
-            self.leave_worker(slot, fx);
-            self.withdraw(slot);
-            self.totals.note(Deed::Abandoned);
+            self.unlink_from_worker(slot, fx);
+            self.unlink_waiting(slot);
+            self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].is_recorded() {
-                self.happen(slot, Happening::Abandoned, now, fx);
+                self.record_event(slot, EventKind::Abandoned, now, fx);
             }
             returned.push(slot);
         }
-        self.bring_back(returned, now, fx);
+        self.requeue_batch(returned, now, fx);
     }
 
     /// O(w log w + h) for the h jobs that the client holds and the w takes that wait.
-    pub(super) fn resign(&mut self, ticket: Ticket, fx: &mut Effects) {
+    pub(super) fn detach(&mut self, ticket: Ticket, fx: &mut Effects) {
         if let Some(place) = self.holders.worker_of(ticket.client) {
-            self.end_service(ticket.client, place, fx);
+            self.detach_client(ticket.client, place, fx);
         }
         fx.answer(ticket, Outcome::Done);
     }
 
     /// O([`CENSUS_PLACES`]).
-    pub(super) fn survey(
+    pub(super) fn scan_queue(
         &self,
         ticket: Ticket,
         (queue, from): (&[u8], u32),
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut survey = Survey::default();
+        let mut survey = QueueScan::default();
         let end = self.jobs.end();
-        let stop = end.min(from.saturating_add(CENSUS_PLACES));
+        let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         if let Some(queue) = self.queues.find(queue) {
             let processor = self.workers.processor();
             for slot in from..stop {
@@ -193,21 +196,26 @@ impl Store {
                 }
                 let id = JobId(job.id);
                 match job.status {
-                    Status::Ready | Status::Parked => {
+                    Status::Ready | Status::Blocked => {
                         let entry = job.entry(slot);
-                        survey.ready.push(Place { rank: entry.rank, tie: entry.tie, id });
+                        survey.ready.push(ReadyOrderKey { rank: entry.rank, tie: entry.tie, id });
                     }
-                    Status::Held if processor.is_some() && job.worker() == processor => {
-                        let name = job.name().map(Into::into);
+                    Status::Reserved if processor.is_some() && job.worker() == processor => {
+                        let name = job.external_id().map(Into::into);
                         let since = self.held_since(slot, now);
-                        survey.held.push(HeldJob { id, name, progress: job.progress(), since });
+                        survey.reserved.push(ReservedJob {
+                            id,
+                            name,
+                            progress: job.progress(),
+                            since,
+                        });
                     }
                     _ => {}
                 }
             }
             survey.next = (stop < end).then_some(stop);
         }
-        fx.tell(ticket, Watched::Survey(survey));
+        fx.reply(ticket, Watched::Survey(survey));
     }
 
     /// When the lease of a job that the processor holds began. O(log w).

@@ -17,16 +17,16 @@ const SMALL: usize = 64;
 
 /// Where the job of a name is, and by which part of its hash it is found there.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct IdEntry {
     hash: u32,
     slot: u32,
 }
 
 /// All names that jobs have.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ExternalIds {
     /// None before there is a name.
-    shards: Vec<HashTable<Known>>,
+    shards: Vec<HashTable<IdEntry>>,
     hasher: FixedState,
     len: usize,
 }
@@ -37,7 +37,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-impl Names {
+impl ExternalIds {
     pub(super) fn new(seed: u64) -> Self {
         Self { shards: Vec::new(), hasher: FixedState::with_seed(seed), len: 0 }
     }
@@ -48,26 +48,27 @@ impl Names {
     }
 
     /// Shard and hash of a name.
-    fn place(&self, name: &[u8]) -> (usize, u32) {
+    fn index(&self, name: &[u8]) -> (usize, u32) {
         let [shard, _, _, _, hash @ ..] = self.hasher.hash_one(name).to_le_bytes();
         (usize::from(shard), u32::from_le_bytes(hash))
     }
 
     /// The slot of the job that has this name.
     pub(super) fn find(&self, name: &[u8], jobs: &Jobs) -> Option<u32> {
-        let (shard, hash) = self.place(name);
-        let is_meant = |known: &Known| known.hash == hash && jobs[known.slot].name() == Some(name);
+        let (shard, hash) = self.index(name);
+        let is_meant =
+            |known: &IdEntry| known.hash == hash && jobs[known.slot].external_id() == Some(name);
         self.shards.get(shard)?.find(spread(hash), is_meant).map(|known| known.slot)
     }
 
     /// Notes a name that no job has yet.
     pub(super) fn insert(&mut self, name: &[u8], slot: u32) {
-        let (shard, hash) = self.place(name);
+        let (shard, hash) = self.index(name);
         if self.shards.is_empty() {
             self.shards.resize_with(SHARDS, HashTable::new);
         }
-        let rehash = |known: &Known| spread(known.hash);
-        self.shards[shard].insert_unique(spread(hash), Known { hash, slot }, rehash);
+        let rehash = |known: &IdEntry| spread(known.hash);
+        self.shards[shard].insert_unique(spread(hash), IdEntry { hash, slot }, rehash);
         self.len += 1;
     }
 
@@ -76,7 +77,7 @@ impl Names {
     /// # Panics
     /// If the job is not found by it.
     pub(super) fn remove(&mut self, name: &[u8], slot: u32) {
-        let (shard, hash) = self.place(name);
+        let (shard, hash) = self.index(name);
         let shard = &mut self.shards[shard];
         match shard.find_entry(spread(hash), |known| known.slot == slot) {
             Ok(entry) => entry.remove(),
@@ -92,7 +93,7 @@ impl Names {
     pub(super) fn check_invariants(&self, jobs: &Jobs) {
         let mut named = 0;
         for (slot, job) in jobs.iter() {
-            let Some(name) = job.name() else { continue };
+            let Some(name) = job.external_id() else { continue };
             assert_eq!(self.find(name, jobs), Some(slot), "a job is not found by its name");
             named += 1;
         }

@@ -5,9 +5,9 @@
 //! names used once leave nothing behind.
 
 use super::buried::Buried;
-use super::shelves::Shelves;
-use super::waiters::Lines;
-use super::watch::Stock;
+use super::shelves::ExcludedHeaps;
+use super::waiters::WaitQueues;
+use super::watch::QueueIndex;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES;
 use crate::base::paged::PagedSlab;
@@ -27,9 +27,9 @@ pub(super) struct Queue {
     /// Jobs that wait to be taken.
     pub(super) ready: Heap,
     /// Those of them that some workers are not offered, if there are any.
-    pub(super) shelves: Option<Box<Shelves>>,
+    pub(super) shelves: Option<Box<ExcludedHeaps>>,
     /// Takes that wait for a job.
-    pub(super) waiters: Lines,
+    pub(super) waiters: WaitQueues,
     /// Jobs that were put away.
     pub(super) buried: Buried,
     /// Jobs that belong here, whatever they are doing.
@@ -39,7 +39,7 @@ pub(super) struct Queue {
     /// Strands of them that constraints may hold back.
     pub(super) strands: u32,
     /// What is kept of it if it is watched, which it is only while it exists.
-    pub(super) watch: Option<Box<Stock>>,
+    pub(super) watch: Option<Box<QueueIndex>>,
     /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
     listed: bool,
 }
@@ -110,7 +110,7 @@ impl Queues {
             hash,
             ready: Heap::default(),
             shelves: None,
-            waiters: Lines::default(),
+            waiters: WaitQueues::default(),
             buried: Buried::default(),
             mortals: 0,
             strands: 0,

@@ -5,14 +5,14 @@
 //! watched and have not been taken stock of.
 
 use super::jobs::NONE;
-use super::life::{self, Step};
-use super::watch::{Stock, next_row};
-use super::{Change, Effects, JobSlot, Store};
-use crate::base::limits::{STOCK_JOBS, STOCK_PLACES};
+use super::life::{self, Transition};
+use super::watch::{QueueIndex, next_row};
+use super::{DirtyRecord, Effects, JobLocation, Store};
+use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::time::Now;
-use crate::model::event::{Event, EventLog, Happening};
+use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::JobId;
-use crate::model::job::{Status, Urgency};
+use crate::model::job::{Priority, Status};
 use crate::model::row::Row;
 use std::sync::Arc;
 
@@ -24,20 +24,20 @@ pub(super) const NO_STATE: &[u8] = b"null";
 
 impl Store {
     /// The stock of a watched queue.
-    pub(super) fn stock(&mut self, queue: u32) -> &mut Stock {
+    pub(super) fn index_mut(&mut self, queue: u32) -> &mut QueueIndex {
         self.queues[queue].watch.as_deref_mut().expect("the queue is watched")
     }
 
     /// Watches a queue that exists from now on. O(1).
-    pub(super) fn begin_watch(&mut self, queue: u32) {
+    pub(super) fn start_indexing(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
         if record.watch.is_none() {
-            record.watch = Some(Box::new(Stock::new(&record.name)));
+            record.watch = Some(Box::new(QueueIndex::new(&record.name)));
         }
     }
 
     /// A queue that does not exist any more is not watched either. O(1).
-    pub(super) fn end_watch_if_gone(&mut self, queue: u32) {
+    pub(super) fn stop_indexing_if_gone(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
         if record.jobs == 0
             && record.watch.as_ref().is_some_and(|stock| stock.declared.is_none())
@@ -49,13 +49,13 @@ impl Store {
 
     /// A job of a watched queue is about to be removed, and no longer counts. O(log n).
     #[inline(never)]
-    pub(super) fn leave_stock(&mut self, slot: u32) {
+    pub(super) fn remove_from_index(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let queue = job.queue;
         if let (Some(row), Some(stock)) = (job.row(), &mut self.queues[queue].watch) {
             stock.remove(row);
         }
-        self.end_watch_if_gone(queue);
+        self.stop_indexing_if_gone(queue);
     }
 
     /// Whether this place has the declaration of a queue and no job.
@@ -79,17 +79,17 @@ impl Store {
         state: &[u8],
         created: u64,
     ) -> Arc<Row> {
-        let event = Event { what: Happening::Created, at: created };
+        let event = Event { kind: EventKind::Created, at: created };
         let job = &self.jobs[slot];
         let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
         let row = Arc::new(Row {
             id: JobId(job.id),
             version: 1,
             queue: stock.name().clone(),
-            urgency: match job.urgency() {
-                Urgency::Number(number) => Some(number.to_string().into()),
-                Urgency::Beyond(digits) => Some(digits.into()),
-                Urgency::Never => None,
+            urgency: match job.priority() {
+                Priority::Small(number) => Some(number.to_string().into()),
+                Priority::Big(digits) => Some(digits.into()),
+                Priority::Unselected => None,
             },
             encoding: job.payload().encoding,
             payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
@@ -120,13 +120,13 @@ impl Store {
             return row.clone();
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
-        fx.happened(JobSlot(slot), id, 1, Event { what: Happening::Created, at });
+        fx.is_empty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
         self.make_record(slot, None, NO_STATE, at)
     }
 
     /// Something has happened to a job that has a record. O(log n).
     #[cold]
-    pub(super) fn happen(&mut self, slot: u32, what: Happening, now: Now, fx: &mut Effects) {
+    pub(super) fn record_event(&mut self, slot: u32, what: EventKind, now: Now, fx: &mut Effects) {
         self.append(slot, what, now, fx);
     }
 
@@ -134,63 +134,78 @@ impl Store {
     pub(super) fn append(
         &mut self,
         slot: u32,
-        what: Happening,
+        what: EventKind,
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let at = self.stock(self.jobs[slot].queue).tick(now);
-        let event = Event { what, at };
+        let at = self.index_mut(self.jobs[slot].queue).tick(now);
+        let event = Event { kind: what, at };
         let row = self.jobs[slot].row().expect("the job has a record");
         let next = next_row(row, row.version + 1, &event);
-        fx.happened(JobSlot(slot), next.id, next.version, event);
+        fx.is_empty(JobLocation(slot), next.id, next.version, event);
         self.replace_row(slot, next)
     }
 
     /// An event of its life has been allowed to happen to a job that has a record. O(log n).
     #[cold]
-    pub(super) fn tell_event(&mut self, slot: u32, event: life::Event, now: Now, fx: &mut Effects) {
+    pub(super) fn emit_event(
+        &mut self,
+        slot: u32,
+        event: life::JobEvent,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let job = &self.jobs[slot];
         let what = match (event, job.status) {
-            (life::Event::Release, _) => Happening::Aborted,
-            (life::Event::Fail { .. }, _) => Happening::Failed,
-            (life::Event::Kick, _) => Happening::Kicked,
-            (life::Event::Due, Status::Held) => Happening::Expired,
-            (life::Event::Due, Status::Delayed) if !job.is_over(now) => Happening::Due,
+            (life::JobEvent::Release, _) => EventKind::Aborted,
+            (life::JobEvent::Fail { .. }, _) => EventKind::Failed,
+            (life::JobEvent::Kick, _) => EventKind::Kicked,
+            (life::JobEvent::Due, Status::Reserved) => EventKind::Expired,
+            (life::JobEvent::Due, Status::Delayed) if !job.is_expired(now) => EventKind::Due,
             // The step says it, or the job is gone; of a touch nobody else can tell.
             (
-                life::Event::Due | life::Event::Finish | life::Event::Bury | life::Event::Touch,
+                life::JobEvent::Due
+                | life::JobEvent::Finish
+                | life::JobEvent::Bury
+                | life::JobEvent::Touch,
                 _,
             ) => return,
         };
-        self.happen(slot, what, now, fx);
+        self.record_event(slot, what, now, fx);
     }
 
     /// A job that has a record takes this step of its life. O(log n).
     #[cold]
-    pub(super) fn tell_step(&mut self, slot: u32, step: Step, now: Now, fx: &mut Effects) {
+    pub(super) fn record_transition(
+        &mut self,
+        slot: u32,
+        step: Transition,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let what = match step {
-            Step::Retry => Happening::Retried,
-            Step::Keep => Happening::Finished,
-            Step::Bury => Happening::Buried,
-            Step::Queue | Step::Renew | Step::End => return,
+            Transition::Retry => EventKind::Retried,
+            Transition::Keep => EventKind::Finished,
+            Transition::Bury => EventKind::Buried,
+            Transition::Queue | Transition::Renew | Transition::End => return,
         };
-        self.happen(slot, what, now, fx);
+        self.record_event(slot, what, now, fx);
     }
 
     /// Whether all jobs of a watched queue have their records, after a bounded number of them were
     /// made. O(limit log n).
-    pub(super) fn take_stock(&mut self, queue: u32, fx: &mut Effects) -> bool {
-        let mut slot = self.stock(queue).cursor;
-        let end = self.jobs.end().min(slot.saturating_add(STOCK_PLACES));
+    pub(super) fn backfill_step(&mut self, queue: u32, fx: &mut Effects) -> bool {
+        let mut slot = self.index_mut(queue).cursor;
+        let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
-        while !self.is_complete(queue) && slot < end && made < STOCK_JOBS {
+        while !self.is_complete(queue) && slot < end && made < BACKFILL_JOBS_PER_STEP {
             if self.is_unrecorded(slot, queue) {
                 self.row_of(slot, fx);
                 made += 1;
             }
             slot += 1;
         }
-        self.stock(queue).cursor = slot;
+        self.index_mut(queue).cursor = slot;
         self.is_complete(queue)
     }
 
@@ -214,12 +229,12 @@ impl Store {
         state: &[u8],
         now: Now,
     ) -> Arc<Row> {
-        let created = self.stock(self.jobs[slot].queue).tick(now);
+        let created = self.index_mut(self.jobs[slot].queue).tick(now);
         self.make_record(slot, Some(payload.into()), state, created)
     }
 
     /// Notes a change if somebody asked for changes.
-    pub(super) fn note_put(&self, slot: u32, fx: &mut Effects) {
-        fx.note(Change::Put(JobSlot(slot), JobId(self.jobs[slot].id)));
+    pub(super) fn record_put_cold(&self, slot: u32, fx: &mut Effects) {
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
     }
 }

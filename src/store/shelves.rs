@@ -8,19 +8,19 @@
 //! Invariants: no shelf is empty, unless it stays for jobs that constraints hold back; no two are
 //! for the same set.
 
-use crate::base::heap::{Entry, Heap, Slots};
-use crate::base::limits::SHELVES_MAX;
+use crate::base::heap::{Entry, Heap, PositionMap};
+use crate::base::limits::EXCLUSION_SETS_MAX;
 use crate::model::work::WorkerId;
 
 /// Shelves of one queue, or of all.
 #[derive(Debug, Default)]
-pub(super) struct Shelves {
-    list: Vec<Shelf>,
+pub(super) struct ExcludedHeaps {
+    list: Vec<ExcludedHeap>,
 }
 
 /// Jobs that the same workers have refused.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct ExcludedHeap {
     /// In rising order.
     pub(super) refused_by: Box<[WorkerId]>,
     pub(super) ready: Heap,
@@ -28,19 +28,19 @@ pub(super) struct Shelf {
     reserved: u32,
 }
 
-impl Shelf {
+impl ExcludedHeap {
     /// Whether this worker, or who is none, may take from here. O(log refusers).
-    pub(super) fn is_for(&self, worker: Option<WorkerId>) -> bool {
+    pub(super) fn is_eligible(&self, worker: Option<WorkerId>) -> bool {
         worker.is_none_or(|worker| self.refused_by.binary_search(&worker).is_err())
     }
 }
 
-impl Shelves {
+impl ExcludedHeaps {
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Shelf> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ExcludedHeap> {
         self.list.iter()
     }
 
@@ -50,7 +50,7 @@ impl Shelves {
 
     /// Whether jobs that these have refused find a place. O(shelves).
     pub(super) fn has_room(&self, refused_by: &[WorkerId]) -> bool {
-        self.list.len() < SHELVES_MAX || self.find(refused_by).is_some()
+        self.list.len() < EXCLUSION_SETS_MAX || self.find(refused_by).is_some()
     }
 
     /// The first job on the shelf of these refusers. O(shelves).
@@ -59,14 +59,19 @@ impl Shelves {
     }
 
     /// Adds a job. O(shelves + log n).
-    pub(super) fn push(&mut self, refused_by: &[WorkerId], entry: Entry, slots: &mut impl Slots) {
-        self.shelf(refused_by).ready.push(entry, slots);
+    pub(super) fn push(
+        &mut self,
+        refused_by: &[WorkerId],
+        entry: Entry,
+        slots: &mut impl PositionMap,
+    ) {
+        self.heap(refused_by).ready.push(entry, slots);
     }
 
-    fn shelf(&mut self, refused_by: &[WorkerId]) -> &mut Shelf {
+    fn heap(&mut self, refused_by: &[WorkerId]) -> &mut ExcludedHeap {
         let place = self.find(refused_by).unwrap_or_else(|| {
             let ready = Heap::default();
-            self.list.push(Shelf { refused_by: refused_by.into(), ready, reserved: 0 });
+            self.list.push(ExcludedHeap { refused_by: refused_by.into(), ready, reserved: 0 });
             self.list.len() - 1
         });
         &mut self.list[place]
@@ -74,7 +79,7 @@ impl Shelves {
 
     /// The shelf of these refusers stays for one job more. O(shelves).
     pub(super) fn reserve(&mut self, refused_by: &[WorkerId]) {
-        self.shelf(refused_by).reserved += 1;
+        self.heap(refused_by).reserved += 1;
     }
 
     /// It stays for one job less. O(shelves).
@@ -107,7 +112,7 @@ impl Shelves {
         &mut self,
         refused_by: &[WorkerId],
         position: u32,
-        slots: &mut impl Slots,
+        slots: &mut impl PositionMap,
     ) {
         let place = self.find(refused_by).expect("a refused job is on its shelf");
         self.list[place].ready.remove(position, slots);

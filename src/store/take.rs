@@ -3,17 +3,17 @@
 //! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
 //! may have become another one while somebody waits.
 
-use super::constraints::Stint;
+use super::constraints::StepBudget;
 use super::jobs::NONE;
-use super::waiters::{ANYWHERE, Kind};
-use super::{Due, Effects, JobSlot, Outcome, Store};
-use crate::base::heap::{Entry, leaves_before, outranks};
-use crate::base::limits::{POPPED_MAX, UNSEEN_REST_MS};
+use super::waiters::{ANY_QUEUE, Kind};
+use super::{Due, Effects, JobLocation, Outcome, Store};
+use crate::base::heap::{Entry, orders_before, outranks};
+use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
 use crate::base::strings::Strings;
 use crate::base::time::Now;
 use crate::model::command::Wait;
-use crate::model::event::Happening;
-use crate::model::figures::Deed;
+use crate::model::event::EventKind;
+use crate::model::figures::JobCounter;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Status;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use std::time::Duration;
 impl Store {
     /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
     #[inline(always)]
-    pub(super) fn take(
+    pub(super) fn reserve(
         &mut self,
         ticket: Ticket,
         names: Strings<'_>,
@@ -32,19 +32,19 @@ impl Store {
         let mut best: Option<Entry> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
-            let Some(entry) = self.first_for(queue, (ticket.client, false), now, fx) else {
+            let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
                 continue;
             };
-            if best.is_none_or(|best| leaves_before(&entry, &best, &self.jobs)) {
+            if best.is_none_or(|best| orders_before(&entry, &best, &self.jobs)) {
                 best = Some(entry);
             }
         }
         match best {
             Some(entry) => {
                 let queue = self.jobs[entry.slot].queue;
-                self.detach(entry.slot);
-                self.hand_out(entry.slot, ticket, now, fx);
-                self.first_left(queue, now, fx);
+                self.unlink(entry.slot);
+                self.mark_reserved(entry.slot, ticket, now, fx);
+                self.rematch_queue(queue, now, fx);
             }
             None => self.wait(ticket, Kind::Take, names, wait, now, fx),
         }
@@ -65,7 +65,7 @@ impl Store {
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
             let narrow = (ticket.client, wait != Wait::No);
-            let Some(entry) = self.first_for(queue, narrow, now, fx) else { continue };
+            let Some(entry) = self.head_for_client(queue, narrow, now, fx) else { continue };
             if wait != Wait::No && self.jobs[entry.slot].is_wide() {
                 continue;
             }
@@ -80,7 +80,7 @@ impl Store {
             Some(entry) => {
                 let queue = self.jobs[entry.slot].queue;
                 self.pop_out(entry.slot, ticket, now, fx);
-                self.first_left(queue, now, fx);
+                self.rematch_queue(queue, now, fx);
             }
             None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
         }
@@ -98,12 +98,12 @@ impl Store {
         fx: &mut Effects,
     ) {
         if wait == Wait::No {
-            if self.constraints.left_unseen() {
-                return self.wait_for_the_rest(ticket, kind, names, now);
+            if self.constraints.unfinished_scan() {
+                return self.defer_empty_reply(ticket, kind, names, now);
             }
             return fx.answer(ticket, Outcome::NoJob);
         }
-        let waiter = self.stand_in_line(ticket, kind, names);
+        let waiter = self.enqueue_waiter(ticket, kind, names);
         if let Wait::Milliseconds(patience) = wait {
             let at = now.mono.after(Duration::from_millis(patience));
             self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
@@ -112,7 +112,7 @@ impl Store {
 
     /// Puts a take into the lines of all its queues. O(q).
     #[inline(always)]
-    fn stand_in_line(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>) -> u32 {
+    fn enqueue_waiter(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>) -> u32 {
         let waiter = self.waiters.add(ticket, kind);
         self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
         for name in names {
@@ -130,16 +130,16 @@ impl Store {
     /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
     /// O(q).
     #[cold]
-    fn wait_for_the_rest(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
-        let waiter = self.stand_in_line(ticket, kind, names);
-        let at = now.mono.after(Duration::from_millis(UNSEEN_REST_MS));
+    fn defer_empty_reply(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
+        let waiter = self.enqueue_waiter(ticket, kind, names);
+        let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
         self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
-        self.constraints.answer_later(waiter, ticket);
+        self.constraints.defer_reply(waiter, ticket);
     }
 
     /// Lets a waiter wait in one more queue. O(queues of the waiter).
     #[inline(never)]
-    pub(super) fn join(
+    pub(super) fn subscribe(
         &mut self,
         ticket: Ticket,
         take: u32,
@@ -153,17 +153,23 @@ impl Store {
         };
         fx.answer(ticket, Outcome::Done);
         let queue = self.queues.find_or_add(queue);
-        if !self.waiters.stands_in(waiter, queue) {
-            self.waiters.join_at_end(waiter, queue, &mut self.queues[queue].waiters);
+        if !self.waiters.is_queued_in(waiter, queue) {
+            self.waiters.push_back(waiter, queue, &mut self.queues[queue].waiters);
             if self.queues[queue].shelves.is_some() {
-                return self.serve_joined(waiter, queue, now, fx);
+                return self.match_new_waiter(waiter, queue, now, fx);
             }
-            self.serve(queue, now, fx);
+            self.match_queue(queue, now, fx);
         }
     }
 
     /// Lets a waiter wait in one queue less. O(queues of the waiter).
-    pub(super) fn leave(&mut self, ticket: Ticket, take: u32, queue: &[u8], fx: &mut Effects) {
+    pub(super) fn unsubscribe(
+        &mut self,
+        ticket: Ticket,
+        take: u32,
+        queue: &[u8],
+        fx: &mut Effects,
+    ) {
         let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
         else {
             return fx.answer(ticket, Outcome::NoJob);
@@ -179,22 +185,27 @@ impl Store {
     /// the way, each once, and a bounded number that constraints hold back: O(log n) for each of
     /// these, or else O(1). Nothing if there are more of the latter.
     #[inline(always)]
-    pub(super) fn first_ready(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+    pub(super) fn pop_ready_head(
+        &mut self,
+        queue: u32,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry> {
         let record = &self.queues[queue];
         if (record.mortals | record.strands) > 0 {
-            return self.first_free(queue, now, fx);
+            return self.head_not_blocked(queue, now, fx);
         }
         record.ready.peek()
     }
 
     #[inline(never)]
-    fn first_free(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
-        let (first, dropped) = self.drop_over(queue, now, fx);
+    fn head_not_blocked(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+        let (first, dropped) = self.expire_heads(queue, now, fx);
         if dropped {
-            self.others_first(queue, now, fx);
+            self.global_head_wins(queue, now, fx);
         }
         if first.is_none() && self.queues[queue].strands > 0 {
-            self.constraints.miss_the_sleeping();
+            self.constraints.mark_blocked_missed();
         }
         first.and_then(|_| self.queues[queue].ready.peek())
     }
@@ -202,11 +213,11 @@ impl Store {
     /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
     /// not given to somebody else meanwhile, who might use up what it needs.
     #[cold]
-    pub(super) fn others_first(&mut self, queue: u32, now: Now, fx: &mut Effects) {
-        if self.constraints.holds_nothing() {
-            self.first_left(queue, now, fx);
+    pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.is_inactive() {
+            self.rematch_queue(queue, now, fx);
         } else if !self.queues[queue].waiters.is_empty() {
-            self.serve_later(queue);
+            self.schedule_match(queue);
         }
     }
 
@@ -214,35 +225,35 @@ impl Store {
     /// waiting for one that a pop can carry. As [`Store::first_ready`], unless workers have refused
     /// jobs of the queue.
     #[inline(always)]
-    fn first_for(
+    fn head_for_client(
         &mut self,
         queue: u32,
         client: (ClientId, bool),
         now: Now,
         fx: &mut Effects,
     ) -> Option<Entry> {
-        let first = self.first_ready(queue, now, fx);
+        let first = self.pop_ready_head(queue, now, fx);
         if self.queues[queue].shelves.is_none() {
             return first;
         }
-        self.first_with_shelves(queue, client, now, fx)
+        self.head_with_excluded(queue, client, now, fx)
     }
 
     /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
     /// those away that constraints hold back. Tells which one is first then, unless too many are
     /// held back, and whether any were removed.
     #[inline(never)]
-    fn drop_over(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
+    fn expire_heads(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
         let (mut dropped, mut stint) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
-            if self.jobs[entry.slot].is_over(now) {
-                self.withdraw(entry.slot);
+            if self.jobs[entry.slot].is_expired(now) {
+                self.unlink_waiting(entry.slot);
                 drop(self.remove(entry.slot, fx));
                 dropped = true;
-            } else if !self.holds_back(entry.slot, now) {
+            } else if !self.is_blocked(entry.slot, now) {
                 return (Some(entry), dropped);
-            } else if !self.looks_on(&mut stint) {
-                self.leave_unseen(queue);
+            } else if !self.has_scan_budget(&mut stint) {
+                self.defer_scan(queue);
                 break;
             }
         }
@@ -250,89 +261,89 @@ impl Store {
     }
 
     /// Whether somebody who has just met a job that is held back looks at the next one.
-    pub(super) fn looks_on(&mut self, stint: &mut Option<Stint>) -> bool {
-        let stint = *stint.get_or_insert_with(|| self.constraints.begin());
-        self.constraints.goes_on(stint)
+    pub(super) fn has_scan_budget(&mut self, stint: &mut Option<StepBudget>) -> bool {
+        let stint = *stint.get_or_insert_with(|| self.constraints.start_budget());
+        self.constraints.is_running(stint)
     }
 
     /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
     /// that the waiters could not have.
     #[inline(always)]
-    pub(super) fn first_left(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn rematch_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if !self.queues[queue].waiters.is_empty() {
-            self.serve(queue, now, fx);
+            self.match_queue(queue, now, fx);
         }
     }
 
     /// Gives ready jobs of a queue to those who wait there until there is none of either, or nobody
     /// can have the first job.
     #[inline(never)]
-    pub(super) fn serve(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+    pub(super) fn match_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
-            return self.serve_later(queue);
+            return self.schedule_match(queue);
         }
-        while self.serve_one(queue, now, fx) {}
+        while self.match_one(queue, now, fx) {}
         if self.queues[queue].strands > 0 {
             self.note_blocked(queue);
         }
         if self.queues[queue].shelves.is_some() {
-            self.serve_pops_from_shelves(queue, now, fx);
+            self.match_pops_excluded(queue, now, fx);
         }
     }
 
     /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
     /// what a pop costs.
-    pub(super) fn serve_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
-        let (Some(entry), _) = self.drop_over(queue, now, fx) else { return false };
+    pub(super) fn match_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
+        let (Some(entry), _) = self.expire_heads(queue, now, fx) else { return false };
         let record = &self.queues[queue];
         let job = &self.jobs[entry.slot];
-        let first = if job.is_followed() {
+        let first = if job.is_tracked() {
             let anywhere = self.anywhere.lines;
             self.waiters.first_of(record.waiters, anywhere, job.is_wide(), |_| true)
         } else {
             self.waiters.first(record.waiters, job.is_wide())
         };
         let Some(waiter) = first else { return false };
-        self.give(entry.slot, waiter, now, fx);
+        self.reserve_for_waiter(entry.slot, waiter, now, fx);
         true
     }
 
     /// Makes the client of `ticket` the holder of a job that is nowhere. O(1), or O(log n) of the
     /// deadlines for a job with a lease.
     #[inline(always)]
-    pub(super) fn hand_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+    pub(super) fn mark_reserved(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
-        job.status = Status::Held;
+        job.status = Status::Reserved;
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
-        if !job.is_plain() || self.workers.any_served() {
-            self.hand_out_rare(slot, ticket.client, now, fx);
+        if !job.is_simple() || self.workers.any_served() {
+            self.mark_reserved_cold(slot, ticket.client, now, fx);
         }
         self.holders.link(ticket.client, slot, &mut self.jobs);
-        fx.answer(ticket, Outcome::Job(JobSlot(slot)));
+        fx.answer(ticket, Outcome::Job(JobLocation(slot)));
     }
 
     #[inline(never)]
-    fn hand_out_rare(&mut self, slot: u32, client: ClientId, now: Now, fx: &mut Effects) {
+    fn mark_reserved_cold(&mut self, slot: u32, client: ClientId, now: Now, fx: &mut Effects) {
         if let Some(worker) = self.worker_of(client) {
             self.jobs[slot].set_worker(Some(worker));
-            self.note_state(slot, fx);
+            self.mark_state_dirty(slot, fx);
         }
-        if !self.jobs[slot].is_plain() {
+        if !self.jobs[slot].is_simple() {
             self.jobs[slot].count_lease();
             if self.jobs[slot].strand() != NONE {
                 self.start_run(slot, now);
             }
-            self.begin_lease(slot, now);
+            self.start_lease(slot, now);
             if self.jobs[slot].is_recorded() {
-                self.happen(slot, Happening::Taken { by: Some(client) }, now, fx);
+                self.record_event(slot, EventKind::Reserved { by: Some(client) }, now, fx);
             }
         }
     }
 
     /// Lets the lease of a job that is being held begin now, if it has one.
-    pub(super) fn begin_lease(&mut self, slot: u32, now: Now) {
+    pub(super) fn start_lease(&mut self, slot: u32, now: Now) {
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
-        let lease_ms = own.unwrap_or_else(|| self.jobs[slot].terms().lease_ms);
+        let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
         if lease_ms > 0 {
             self.arm(slot, now.mono.after(Duration::from_millis(lease_ms)));
         }
@@ -343,7 +354,7 @@ impl Store {
     /// here would be a recursion, one level for each that waits. O(k log n).
     pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
-        self.withdraw(slot);
+        self.unlink_waiting(slot);
         let group =
             if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
         if self.jobs[slot].strand() != NONE {
@@ -354,14 +365,14 @@ impl Store {
         fx.popped.push(selected.into_packet());
         let mut left = group;
         while let Some(group) = left
-            && fx.popped.len() - first < POPPED_MAX
+            && fx.popped.len() - first < PACKETS_PER_POP_MAX
         {
             let (member, alone) = self.groups.newest(group, &self.jobs);
             if alone {
                 left = None;
             }
-            self.withdraw(member);
-            let over = self.jobs[member].is_over(now);
+            self.unlink_waiting(member);
+            let over = self.jobs[member].is_expired(now);
             let job = self.remove(member, fx);
             if !over {
                 self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
@@ -369,7 +380,7 @@ impl Store {
             }
         }
         let count = fx.popped.len() - first;
-        self.totals.deeds[Deed::Popped as usize] += count as u64;
+        self.totals.counters[JobCounter::Popped as usize] += count as u64;
         // Proof: one call pops less than it applies to, which slots of 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
@@ -380,7 +391,7 @@ impl Store {
         let (queues, anywhere) = (&mut self.queues, &mut self.anywhere.lines);
         self.holders.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
-            if queue == ANYWHERE {
+            if queue == ANY_QUEUE {
                 return nodes.unlink(node, kind, anywhere);
             }
             nodes.unlink(node, kind, &mut queues[queue].waiters);

@@ -3,8 +3,8 @@
 
 use super::{Effects, Outcome, RETURNED_KEPT, Store};
 use crate::base::time::Now;
-use crate::model::event::Happening;
-use crate::model::figures::Deed;
+use crate::model::event::EventKind;
+use crate::model::figures::JobCounter;
 use crate::model::id::Ticket;
 use crate::model::job::Status;
 
@@ -18,30 +18,30 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut kicked = std::mem::take(&mut self.returned);
+        let mut kicked = std::mem::take(&mut self.requeue_buf);
         if let Some(queue) = self.queues.find(queue) {
             while kicked.len() < limit as usize
                 && let Some(slot) = self.queues[queue].buried.first()
             {
-                self.withdraw(slot);
+                self.unlink_waiting(slot);
                 self.jobs[slot].set_retries(0);
-                self.note_state(slot, fx);
+                self.mark_state_dirty(slot, fx);
                 if self.jobs[slot].is_recorded() {
-                    self.happen(slot, Happening::Kicked, now, fx);
+                    self.record_event(slot, EventKind::Kicked, now, fx);
                 }
-                self.totals.note(Deed::Kicked);
+                self.totals.count(JobCounter::Kicked);
                 kicked.push(slot);
             }
         }
         let count = u32::try_from(kicked.len()).unwrap_or(limit);
         fx.answer(ticket, Outcome::Kicked(count));
-        self.bring_back(kicked, now, fx);
+        self.requeue_batch(kicked, now, fx);
     }
 
     /// Brings jobs that are nowhere back to their queues together: all are there before anybody
     /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs. Keeps the
     /// list's memory.
-    pub(super) fn bring_back(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
+    pub(super) fn requeue_batch(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving
         // anything.
         let jobs = &self.jobs;
@@ -52,11 +52,11 @@ impl Store {
             if !self.queues[queue].waiters.is_empty() {
                 awaited = true;
                 // Now, so that below each job that has come back can serve one waiter at most.
-                self.first_ready(queue, now, fx);
+                self.pop_ready_head(queue, now, fx);
             }
         }
         returned.retain(|&slot| {
-            if self.jobs[slot].is_over(now) {
+            if self.jobs[slot].is_expired(now) {
                 drop(self.remove(slot, fx));
                 return false;
             }
@@ -67,7 +67,7 @@ impl Store {
             // What they have made room for may be more urgent.
             for &slot in &returned {
                 if self.jobs[slot].status == Status::Ready {
-                    self.serve_later_for(slot);
+                    self.schedule_match_for_job(slot);
                 }
             }
         } else if awaited {
@@ -75,13 +75,13 @@ impl Store {
                 // It may have gone with its key group; its place is nobody else's before the next
                 // command.
                 if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
-                    self.serve_for(slot, now, fx);
+                    self.match_job_global(slot, now, fx);
                 }
             }
         }
         returned.clear();
         if returned.capacity() <= RETURNED_KEPT {
-            self.returned = returned;
+            self.requeue_buf = returned;
         }
     }
 }

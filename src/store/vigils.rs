@@ -3,7 +3,7 @@
 //! Invariants: a vigil is found by its ticket and by its job; its job is there. All operations are
 //! O(log v) for v vigils.
 
-use crate::base::deadlines::Timer;
+use crate::base::deadlines::TimerId;
 use crate::base::paged::PagedSlab;
 use crate::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
@@ -11,35 +11,35 @@ use std::ops::{Index, IndexMut};
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Aim {
+pub(super) enum WatchFor {
     /// That nobody holds it any more.
-    Free,
+    Release,
     /// That it is finished or has failed for good.
-    End,
+    Completion,
 }
 
 /// Somebody who waits.
 #[derive(Debug)]
-pub(super) struct Vigil {
+pub(super) struct JobWatcher {
     pub(super) ticket: Ticket,
     /// The place of the job.
     pub(super) job: u32,
-    pub(super) aim: Aim,
+    pub(super) aim: WatchFor,
     arrival: u64,
     /// When it has lasted long enough.
-    pub(super) timer: Timer,
+    pub(super) timer: TimerId,
 }
 
 /// All vigils.
 #[derive(Debug, Default)]
-pub(super) struct Vigils {
-    slots: PagedSlab<Vigil>,
+pub(super) struct JobWatchers {
+    slots: PagedSlab<JobWatcher>,
     by_ticket: BTreeMap<Ticket, u32>,
-    by_job: BTreeMap<(u32, Aim, u64), u32>,
+    by_job: BTreeMap<(u32, WatchFor, u64), u32>,
     arrivals: u64,
 }
 
-impl Vigils {
+impl JobWatchers {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -49,17 +49,17 @@ impl Vigils {
         self.slots.len() == 0
     }
 
-    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, aim: Aim) -> u32 {
+    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, aim: WatchFor) -> u32 {
         self.arrivals += 1;
-        let (arrival, timer) = (self.arrivals, Timer::NONE);
-        let vigil = self.slots.insert(Vigil { ticket, job, aim, arrival, timer });
+        let (arrival, timer) = (self.arrivals, TimerId::NONE);
+        let vigil = self.slots.insert(JobWatcher { ticket, job, aim, arrival, timer });
         self.by_ticket.insert(ticket, vigil);
         self.by_job.insert((job, aim, arrival), vigil);
         vigil
     }
 
     /// Takes a vigil out. Its deadline is the caller's affair.
-    pub(super) fn end(&mut self, vigil: u32) -> Vigil {
+    pub(super) fn end(&mut self, vigil: u32) -> JobWatcher {
         let vigil = self.slots.remove(vigil).expect("a vigil ended twice");
         self.by_ticket.remove(&vigil.ticket);
         self.by_job.remove(&(vigil.job, vigil.aim, vigil.arrival));
@@ -77,11 +77,11 @@ impl Vigils {
     }
 
     /// Who waits longest for this news of a job.
-    pub(super) fn first_for(&self, job: u32, aim: Aim) -> Option<u32> {
+    pub(super) fn first_for(&self, job: u32, aim: WatchFor) -> Option<u32> {
         self.by_job.range((job, aim, 0)..=(job, aim, u64::MAX)).next().map(|(_, &vigil)| vigil)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Vigil)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &JobWatcher)> {
         self.slots.iter()
     }
 
@@ -97,15 +97,15 @@ impl Vigils {
     }
 }
 
-impl Index<u32> for Vigils {
-    type Output = Vigil;
-    fn index(&self, vigil: u32) -> &Vigil {
+impl Index<u32> for JobWatchers {
+    type Output = JobWatcher;
+    fn index(&self, vigil: u32) -> &JobWatcher {
         &self.slots[vigil]
     }
 }
 
-impl IndexMut<u32> for Vigils {
-    fn index_mut(&mut self, vigil: u32) -> &mut Vigil {
+impl IndexMut<u32> for JobWatchers {
+    fn index_mut(&mut self, vigil: u32) -> &mut JobWatcher {
         &mut self.slots[vigil]
     }
 }

@@ -8,7 +8,7 @@
 //! the queue (who is next here) and along the waiter (where else it stands).
 
 use super::jobs::NONE;
-use crate::base::deadlines::Timer;
+use crate::base::deadlines::TimerId;
 use crate::base::paged::PagedSlab;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
@@ -21,12 +21,12 @@ pub(super) struct Waiter {
     pub(super) previous: u32,
     pub(super) next: u32,
     /// When it has waited long enough.
-    pub(super) timer: Timer,
+    pub(super) timer: TimerId,
     pub(super) kind: Kind,
 }
 
 /// Stands for a queue's place where the line is that of all followed jobs.
-pub(super) const ANYWHERE: u32 = NONE;
+pub(super) const ANY_QUEUE: u32 = NONE;
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 
 /// A waiter's place in one queue.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct WaitNode {
     waiter: u32,
     queue: u32,
     previous: u32,
@@ -52,12 +52,12 @@ pub(super) struct Node {
 
 /// The waiters of one queue: first come, first served.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lines {
-    takes: Line,
-    pops: Line,
+pub(super) struct WaitQueues {
+    takes: WaitQueue,
+    pops: WaitQueue,
 }
 
-impl Lines {
+impl WaitQueues {
     #[inline]
     pub(super) fn is_empty(self) -> bool {
         self.takes.is_empty() && self.pops.is_empty()
@@ -65,10 +65,10 @@ impl Lines {
 
     /// Only the pops.
     pub(super) fn pops(self) -> Self {
-        Self { takes: Line::default(), pops: self.pops }
+        Self { takes: WaitQueue::default(), pops: self.pops }
     }
 
-    fn of(&mut self, kind: Kind) -> &mut Line {
+    fn of(&mut self, kind: Kind) -> &mut WaitQueue {
         match kind {
             Kind::Take => &mut self.takes,
             Kind::Pop => &mut self.pops,
@@ -77,18 +77,18 @@ impl Lines {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct WaitQueue {
     first: u32,
     last: u32,
 }
 
-impl Default for Line {
+impl Default for WaitQueue {
     fn default() -> Self {
         Self { first: NONE, last: NONE }
     }
 }
 
-impl Line {
+impl WaitQueue {
     #[inline]
     fn is_empty(self) -> bool {
         self.first == NONE
@@ -97,13 +97,13 @@ impl Line {
 
 /// All nodes by place.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
-    slots: PagedSlab<Node>,
+pub(super) struct WaitNodes {
+    slots: PagedSlab<WaitNode>,
 }
 
-impl Nodes {
+impl WaitNodes {
     /// Takes a node out of the line that it stands in. O(1).
-    pub(super) fn unlink(&mut self, node: u32, kind: Kind, lines: &mut Lines) {
+    pub(super) fn unlink(&mut self, node: u32, kind: Kind, lines: &mut WaitQueues) {
         let line = lines.of(kind);
         let (previous, next) = (self.slots[node].previous, self.slots[node].next);
         if previous == NONE {
@@ -123,7 +123,7 @@ impl Nodes {
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     slots: PagedSlab<Waiter>,
-    nodes: Nodes,
+    nodes: WaitNodes,
     arrivals: u64,
 }
 
@@ -135,29 +135,29 @@ impl Waiters {
     /// A waiter that stands in no line yet. O(1).
     #[inline(always)]
     pub(super) fn add(&mut self, ticket: Ticket, kind: Kind) -> u32 {
-        let timer = Timer::NONE;
+        let timer = TimerId::NONE;
         self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE, timer, kind })
     }
 
     /// Puts a waiter that has just been added at the end of a queue's line, unless it is there
     /// already. O(1): it is the last to arrive, so if it stands in that line, it is the last there.
     #[inline(always)]
-    pub(super) fn join(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+    pub(super) fn join(&mut self, waiter: u32, queue: u32, lines: &mut WaitQueues) {
         let last = lines.of(self.slots[waiter].kind).last;
         if last == NONE || self.nodes.slots[last].waiter != waiter {
-            self.join_at_end(waiter, queue, lines);
+            self.push_back(waiter, queue, lines);
         }
     }
 
     /// Puts a waiter that does not stand there at the end of a queue's line. O(1).
     #[inline(always)]
-    pub(super) fn join_at_end(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+    pub(super) fn push_back(&mut self, waiter: u32, queue: u32, lines: &mut WaitQueues) {
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
         let line = lines.of(kind);
         let previous = line.last;
         self.arrivals += 1;
         let arrival = self.arrivals;
-        let node = Node { waiter, queue, previous, next: NONE, sibling, arrival };
+        let node = WaitNode { waiter, queue, previous, next: NONE, sibling, arrival };
         let node = self.nodes.slots.insert(node);
         self.slots[waiter].node = node;
         line.last = node;
@@ -169,7 +169,7 @@ impl Waiters {
     }
 
     /// Whether a waiter stands in a queue's line. O(queues of the waiter).
-    pub(super) fn stands_in(&self, waiter: u32, queue: u32) -> bool {
+    pub(super) fn is_queued_in(&self, waiter: u32, queue: u32) -> bool {
         let mut node = self.slots[waiter].node;
         while node != NONE && self.nodes.slots[node].queue != queue {
             node = self.nodes.slots[node].sibling;
@@ -178,7 +178,7 @@ impl Waiters {
     }
 
     /// Takes a waiter out of one queue's line, if it stands there. O(queues of the waiter).
-    pub(super) fn leave(&mut self, waiter: u32, queue: u32, lines: &mut Lines) {
+    pub(super) fn leave(&mut self, waiter: u32, queue: u32, lines: &mut WaitQueues) {
         let (mut before, mut node) = (NONE, self.slots[waiter].node);
         while node != NONE && self.nodes.slots[node].queue != queue {
             (before, node) = (node, self.nodes.slots[node].sibling);
@@ -197,9 +197,9 @@ impl Waiters {
 
     /// Who is served next in a queue; with `takes_only` among those who can have any job. O(1).
     #[inline]
-    pub(super) fn first(&self, lines: Lines, takes_only: bool) -> Option<u32> {
-        let Lines { takes, pops } = lines;
-        let first = |line: Line| (!line.is_empty()).then(|| &self.nodes.slots[line.first]);
+    pub(super) fn first(&self, lines: WaitQueues, takes_only: bool) -> Option<u32> {
+        let WaitQueues { takes, pops } = lines;
+        let first = |line: WaitQueue| (!line.is_empty()).then(|| &self.nodes.slots[line.first]);
         let node = match (first(takes), first(pops)) {
             (Some(take), Some(pop)) if !takes_only && pop.arrival < take.arrival => pop,
             (Some(take), _) => take,
@@ -213,25 +213,25 @@ impl Waiters {
     /// all followed jobs: the first for whom the job is meant. O(places passed over).
     pub(super) fn first_of(
         &self,
-        lines: Lines,
-        anywhere: Lines,
+        lines: WaitQueues,
+        anywhere: WaitQueues,
         takes_only: bool,
         is_meant: impl Fn(&Waiter) -> bool,
     ) -> Option<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
-        let first = |line: Line| {
+        let first = |line: WaitQueue| {
             let head = Some(line.first).filter(|&node| node != NONE);
             let nodes = std::iter::successors(head, follow).map(|node| &self.nodes.slots[node]);
             nodes.into_iter().find(|node| is_meant(&self.slots[node.waiter]))
         };
-        let pops = if takes_only { Line::default() } else { lines.pops };
+        let pops = if takes_only { WaitQueue::default() } else { lines.pops };
         let firsts = [lines.takes, pops, anywhere.takes].map(first).into_iter().flatten();
         firsts.min_by_key(|node| node.arrival).map(|node| node.waiter)
     }
 
     /// Which take is served next in a queue, unless a pop came before it. O(1).
     #[inline]
-    pub(super) fn first_take(&self, lines: Lines) -> Option<u32> {
+    pub(super) fn first_take(&self, lines: WaitQueues) -> Option<u32> {
         if lines.pops.is_empty() { self.first(lines, true) } else { None }
     }
 
@@ -239,7 +239,7 @@ impl Waiters {
     pub(super) fn end(
         &mut self,
         waiter: u32,
-        mut leave: impl FnMut(u32, u32, Kind, &mut Nodes),
+        mut leave: impl FnMut(u32, u32, Kind, &mut WaitNodes),
     ) -> Waiter {
         let waiter = self.slots.remove(waiter).expect("a wait ended twice");
         let mut node = waiter.node;
@@ -252,7 +252,7 @@ impl Waiters {
     }
 
     /// The waiters of a queue, takes before pops, each in order, for checks. O(lines).
-    pub(super) fn in_line(&self, lines: Lines) -> Vec<u32> {
+    pub(super) fn waiters_of(&self, lines: WaitQueues) -> Vec<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
         let heads = [lines.takes.first, lines.pops.first].into_iter().filter(|&node| node != NONE);
         heads

@@ -4,11 +4,11 @@
 //! Invariants: a row is among all rows and among those of its state, and nowhere else; the queue's
 //! clock of changes never runs back.
 
-use crate::base::limits::{LOG_BYTES_MAX, LOG_EVENTS_MAX};
+use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
-use crate::model::event::{Event, EventLog, Happening};
-use crate::model::figures::Page;
-use crate::model::named::Survey;
+use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::figures::StatsPage;
+use crate::model::named::QueueScan;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
@@ -21,7 +21,7 @@ pub enum Watched {
     /// The query cannot be evaluated: a sentence.
     BadQuery(Box<str>),
     /// A part of a census.
-    Census(Page),
+    Census(StatsPage),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
     /// So many jobs of the queue were removed.
@@ -51,7 +51,7 @@ pub enum Watched {
     /// These are all jobs.
     Rows(Rows),
     /// Some of the jobs of a queue, whether it is watched or not.
-    Survey(Survey),
+    Survey(QueueScan),
 }
 
 impl Watched {
@@ -70,27 +70,27 @@ impl Watched {
     pub fn reply(&self) -> Reply<'_> {
         match self {
             Self::BadQuery(why) => Reply::BadQuery(why),
-            Self::Census(page) => Reply::Census(page),
+            Self::Census(page) => Reply::Stats(page),
             Self::Conflict(state) => Reply::Conflict(state),
-            &Self::Dropped { jobs, more } => Reply::Dropped { jobs, more },
-            Self::Found(rows) => Reply::Found(rows),
+            &Self::Dropped { jobs, more } => Reply::QueueDropped { jobs, more },
+            Self::Found(rows) => Reply::QueryRows(rows),
             Self::NoQueue => Reply::NoQueue,
             Self::NotYet => Reply::NotYet,
             Self::Queue(name) => Reply::Queue(name),
             Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
             Self::Row(row) => Reply::Row(row),
             Self::Rows(rows) => Reply::Rows(rows),
-            Self::Survey(survey) => Reply::Survey(survey),
+            Self::Survey(survey) => Reply::QueueScan(survey),
         }
     }
 }
 
 /// What is kept of a watched queue.
 #[derive(Debug)]
-pub(super) struct Stock {
+pub(super) struct QueueIndex {
     name: Arc<[u8]>,
     rows: Rows,
-    states: BTreeMap<Arc<[u8]>, Alike>,
+    states: BTreeMap<Arc<[u8]>, StateRows>,
     /// When one of its jobs was changed last, in Unix seconds.
     last: u64,
     /// Below this slot all its jobs have their records.
@@ -101,12 +101,12 @@ pub(super) struct Stock {
 
 /// Rows with the same state. Alone in its state is what many rows are, and a map is large.
 #[derive(Debug)]
-enum Alike {
+enum StateRows {
     One(Arc<Row>),
     Many(Rows),
 }
 
-impl Stock {
+impl QueueIndex {
     pub(super) fn new(name: &[u8]) -> Self {
         Self {
             name: name.into(),
@@ -136,8 +136,8 @@ impl Stock {
     pub(super) fn in_state(&self, state: &[u8]) -> Rows {
         match self.states.get(state) {
             None => Rows::new(),
-            Some(Alike::One(row)) => Rows::unit(row.key(), row.clone()),
-            Some(Alike::Many(rows)) => rows.clone(),
+            Some(StateRows::One(row)) => Rows::unit(row.key(), row.clone()),
+            Some(StateRows::Many(rows)) => rows.clone(),
         }
     }
 
@@ -163,16 +163,16 @@ impl Stock {
         assert!(former.is_none(), "a job has two rows");
         match self.states.get_mut(&row.state) {
             None => {
-                self.states.insert(row.state.clone(), Alike::One(row.clone()));
+                self.states.insert(row.state.clone(), StateRows::One(row.clone()));
             }
-            Some(Alike::Many(rows)) => {
+            Some(StateRows::Many(rows)) => {
                 rows.insert(key, row.clone());
             }
             Some(alike) => {
-                let Alike::One(other) = &*alike else { return };
+                let StateRows::One(other) = &*alike else { return };
                 let mut rows = Rows::unit(other.key(), other.clone());
                 rows.insert(key, row.clone());
-                *alike = Alike::Many(rows);
+                *alike = StateRows::Many(rows);
             }
         }
     }
@@ -183,8 +183,8 @@ impl Stock {
         assert!(self.rows.remove(&key).is_some(), "a row is not where its key says");
         let empty = match self.states.get_mut(&row.state) {
             None => unreachable!("a row is found by its state"),
-            Some(Alike::One(_)) => true,
-            Some(Alike::Many(rows)) => {
+            Some(StateRows::One(_)) => true,
+            Some(StateRows::Many(rows)) => {
                 rows.remove(&key);
                 rows.is_empty()
             }
@@ -218,13 +218,13 @@ impl Stock {
 
 /// Whether a log takes another event: of its user, or with `times` above 1 of somebody else.
 pub(super) fn has_room(log: &EventLog, times: usize) -> bool {
-    log.len() < LOG_EVENTS_MAX * times && log.bytes() < LOG_BYTES_MAX * times
+    log.len() < EVENT_LOG_EVENTS_MAX * times && log.bytes() < EVENT_LOG_MAX_BYTES * times
 }
 
 /// The row of a job to which one more thing has happened. O(1).
 pub(super) fn next_row(row: &Row, version: u64, event: &Event) -> Row {
     let mut next = Row { version, modified: event.at, ..row.clone() };
-    if let Happening::Advanced { new, .. } = &event.what {
+    if let EventKind::Advanced { new, .. } = &event.kind {
         next.state = new.clone();
     }
     if has_room(&row.events, 2) {

@@ -6,25 +6,26 @@
 use super::jobs::Job;
 use super::records::DEFAULT;
 use super::watch::{Watched, has_room};
-use super::{Change, Effects, JOBS_MAX, JobSlot, Outcome, Store};
+use super::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
 use crate::base::limits::{
-    DROPPED_AT_ONCE, FOUND_AT_ONCE, QUEUE_NAMES_AT_ONCE, QUEUES_AT_ONCE, STOCK_PLACES,
+    BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
+    ROWS_PER_CHUNK,
 };
 use crate::base::time::Now;
-use crate::model::event::Happening;
-use crate::model::figures::Deed;
+use crate::model::event::EventKind;
+use crate::model::figures::JobCounter;
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Status, Turn, Urgency};
+use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
 use crate::model::query::Query;
-use crate::model::reply::Refusal;
+use crate::model::reply::Rejection;
 use crate::model::row::{Row, Rows};
-use crate::model::watch::{QueueSize, Watch};
+use crate::model::watch::{IndexedCommand, QueueSize};
 use std::sync::Arc;
 
 /// A question that needs a look at many rows: whoever applies commands has them looked at, away
 /// from the loop, and answers it.
 #[derive(Clone, Debug)]
-pub struct Search {
+pub struct SearchRequest {
     /// Who asks.
     pub ticket: Ticket,
     /// The name of the queue.
@@ -42,72 +43,82 @@ pub struct Search {
 impl Store {
     /// Answers a question, or pushes it to [`Effects::searches`].
     #[inline(never)]
-    pub(super) fn watch(&mut self, ticket: Ticket, watch: &Watch<'_>, now: Now, fx: &mut Effects) {
+    pub(super) fn indexed_command(
+        &mut self,
+        ticket: Ticket,
+        watch: &IndexedCommand<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         let name = match *watch {
-            Watch::Census(census) => return self.take_census(ticket, census, now, fx),
-            Watch::Queues { from } => return self.list_queues(ticket, from, fx),
-            Watch::Declare { queue } => return self.declare(ticket, queue, fx),
-            Watch::Drop { queue }
-            | Watch::List { queue }
-            | Watch::Find { queue, .. }
-            | Watch::Poll { queue, .. }
-            | Watch::Put { queue, .. }
-            | Watch::Show { queue, .. }
-            | Watch::Delete { queue, .. }
-            | Watch::Advance { queue, .. }
-            | Watch::Note { queue, .. } => queue,
+            IndexedCommand::Stats(census) => return self.scan_stats(ticket, census, now, fx),
+            IndexedCommand::Queues { from } => return self.list_queues(ticket, from, fx),
+            IndexedCommand::CreateQueue { queue } => return self.create_queue(ticket, queue, fx),
+            IndexedCommand::DropQueue { queue }
+            | IndexedCommand::List { queue }
+            | IndexedCommand::Find { queue, .. }
+            | IndexedCommand::Poll { queue, .. }
+            | IndexedCommand::Put { queue, .. }
+            | IndexedCommand::Show { queue, .. }
+            | IndexedCommand::Delete { queue, .. }
+            | IndexedCommand::CompareAndSetState { queue, .. }
+            | IndexedCommand::AppendEvent { queue, .. } => queue,
         };
-        let Some(queue) = self.watched_queue(name) else {
-            return fx.tell(ticket, Watched::NoQueue);
+        let Some(queue) = self.indexed_queue(name) else {
+            return fx.reply(ticket, Watched::NoQueue);
         };
         match *watch {
-            Watch::Census(_) | Watch::Queues { .. } | Watch::Declare { .. } => {
+            IndexedCommand::Stats(_)
+            | IndexedCommand::Queues { .. }
+            | IndexedCommand::CreateQueue { .. } => {
                 unreachable!("these were done before")
             }
-            Watch::Drop { .. } => self.drop_jobs(ticket, queue, now, fx),
-            Watch::List { .. } => {
-                let all = self.take_stock(queue, fx);
-                let rows = self.stock(queue).rows();
+            IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
+            IndexedCommand::List { .. } => {
+                let all = self.backfill_step(queue, fx);
+                let rows = self.index_mut(queue).rows();
                 let found = if all { Watched::Rows(rows.clone()) } else { Watched::NotYet };
-                fx.tell(ticket, found);
+                fx.reply(ticket, found);
             }
-            Watch::Find { query, limit, .. } => self.seek(ticket, queue, query, limit, fx),
-            Watch::Poll { query, state, .. } => self.poll(ticket, queue, query, state, now, fx),
-            Watch::Put { payload, state, .. } => {
+            IndexedCommand::Find { query, limit, .. } => self.seek(ticket, queue, query, limit, fx),
+            IndexedCommand::Poll { query, state, .. } => {
+                self.claim_matching(ticket, queue, query, state, now, fx)
+            }
+            IndexedCommand::Put { payload, state, .. } => {
                 self.put_watched(ticket, queue, payload, state, now, fx);
             }
-            Watch::Show { id, .. } => {
+            IndexedCommand::Show { id, .. } => {
                 if let Some((_, row)) = self.named(ticket, queue, id, now, fx) {
-                    fx.tell(ticket, Watched::Row(row));
+                    fx.reply(ticket, Watched::Row(row));
                 }
             }
-            Watch::Delete { id, .. } => self.delete_watched(ticket, queue, id, now, fx),
-            Watch::Advance { id, old, new, .. } => {
+            IndexedCommand::Delete { id, .. } => self.delete_watched(ticket, queue, id, now, fx),
+            IndexedCommand::CompareAndSetState { id, old, new, .. } => {
                 let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
                 let answer = if *row.state == *old {
-                    Watched::Row(self.advance(slot, &row, new, now, fx))
+                    Watched::Row(self.compare_and_set_state(slot, &row, new, now, fx))
                 } else {
                     Watched::Conflict(row.state.clone())
                 };
-                fx.tell(ticket, answer);
+                fx.reply(ticket, answer);
             }
-            Watch::Note { id, event, .. } => {
+            IndexedCommand::AppendEvent { id, event, .. } => {
                 let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
                 if !has_room(&row.events, 1) {
-                    return fx.answer(ticket, Outcome::Refused(Refusal::LogFull));
+                    return fx.answer(ticket, Outcome::Refused(Rejection::LogFull));
                 }
-                let row = self.append(slot, Happening::User(event.into()), now, fx);
-                fx.tell(ticket, Watched::Row(row));
+                let row = self.append(slot, EventKind::User(event.into()), now, fx);
+                fx.reply(ticket, Watched::Row(row));
             }
         }
     }
 
     /// The queue of this name, if it exists, watched from now on. O(name).
-    fn watched_queue(&mut self, name: &[u8]) -> Option<u32> {
+    fn indexed_queue(&mut self, name: &[u8]) -> Option<u32> {
         let found = self.queues.find(name).filter(|&queue| self.exists(queue));
         let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
         let queue = found.or_else(default)?;
-        self.begin_watch(queue);
+        self.start_indexing(queue);
         Some(queue)
     }
 
@@ -139,7 +150,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<u32> {
-        let found = self.find_anywhere(id, now, fx);
+        let found = self.find_cold(id, now, fx);
         let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
         if slot.is_none() {
             fx.answer(ticket, Outcome::NoJob);
@@ -147,7 +158,7 @@ impl Store {
         slot
     }
 
-    fn advance(
+    fn compare_and_set_state(
         &mut self,
         slot: u32,
         row: &Row,
@@ -155,13 +166,13 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let new = self.stock(self.jobs[slot].queue).share(state);
-        self.append(slot, Happening::Advanced { old: row.state.clone(), new }, now, fx)
+        let new = self.index_mut(self.jobs[slot].queue).share(state);
+        self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
     }
 
     /// Which rows may match, and whether they have to be looked at.
-    fn candidates(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
-        let stock = self.stock(queue);
+    fn candidate_rows(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
+        let stock = self.index_mut(queue);
         match query.state_literal() {
             Some((state, rest)) => (stock.in_state(&state), rest),
             None => (stock.rows().clone(), !query.terms.is_empty()),
@@ -176,20 +187,20 @@ impl Store {
         limit: Option<u64>,
         fx: &mut Effects,
     ) {
-        if !self.take_stock(queue, fx) {
-            return fx.tell(ticket, Watched::NotYet);
+        if !self.backfill_step(queue, fx) {
+            return fx.reply(ticket, Watched::NotYet);
         }
-        let (rows, search) = self.candidates(queue, query);
+        let (rows, search) = self.candidate_rows(queue, query);
         let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        if !search && rows.len().min(most) <= FOUND_AT_ONCE {
+        if !search && rows.len().min(most) <= ROWS_PER_CHUNK {
             let found = rows.values().take(most).cloned().collect();
-            return fx.tell(ticket, Watched::Found(found));
+            return fx.reply(ticket, Watched::Found(found));
         }
-        let (queue, query) = (self.stock(queue).name().clone(), query.clone());
-        fx.searches.push(Search { ticket, queue, rows, query, limit, poll: None });
+        let (queue, query) = (self.index_mut(queue).name().clone(), query.clone());
+        fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None });
     }
 
-    fn poll(
+    fn claim_matching(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -198,14 +209,14 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if !self.take_stock(queue, fx) {
-            return fx.tell(ticket, Watched::NotYet);
+        if !self.backfill_step(queue, fx) {
+            return fx.reply(ticket, Watched::NotYet);
         }
-        let (rows, search) = self.candidates(queue, query);
+        let (rows, search) = self.candidate_rows(queue, query);
         if search {
-            let (name, query) = (self.stock(queue).name().clone(), query.clone());
+            let (name, query) = (self.index_mut(queue).name().clone(), query.clone());
             let poll = Some(state.into());
-            return fx.searches.push(Search {
+            return fx.searches.push(SearchRequest {
                 ticket,
                 queue: name,
                 rows,
@@ -231,7 +242,7 @@ impl Store {
         fx: &mut Effects,
     ) -> bool {
         let found = self.advance_any(ticket, candidates.iter(), state, now, fx);
-        self.tell_vigils(fx);
+        self.notify_watchers(fx);
         found
     }
 
@@ -245,11 +256,11 @@ impl Store {
     ) -> bool {
         for row in rows {
             // A job whose time to live is over goes here, once.
-            let Some(slot) = self.find_anywhere(row.id, now, fx) else { continue };
+            let Some(slot) = self.find_cold(row.id, now, fx) else { continue };
             let is_current = |now: &Arc<Row>| now.version == row.version;
             if self.jobs[slot].row().is_some_and(is_current) {
-                let row = self.advance(slot, row, state, now, fx);
-                fx.tell(ticket, Watched::Row(row));
+                let row = self.compare_and_set_state(slot, row, state, now, fx);
+                fx.reply(ticket, Watched::Row(row));
                 return true;
             }
         }
@@ -258,14 +269,14 @@ impl Store {
 
     /// Asks again what a search was for, since what it found is out of date: the ticket is
     /// answered, or a new search is pushed. O(log n).
-    pub fn search_again(&mut self, search: &Search, now: Now, fx: &mut Effects) {
+    pub fn resubmit_search(&mut self, search: &SearchRequest, now: Now, fx: &mut Effects) {
         let (queue, query) = (&*search.queue, &search.query);
         let watch = match &search.poll {
-            Some(state) => Watch::Poll { queue, query, state },
-            None => Watch::Find { queue, query, limit: search.limit },
+            Some(state) => IndexedCommand::Poll { queue, query, state },
+            None => IndexedCommand::Find { queue, query, limit: search.limit },
         };
-        self.watch(search.ticket, &watch, now, fx);
-        self.tell_vigils(fx);
+        self.indexed_command(search.ticket, &watch, now, fx);
+        self.notify_watchers(fx);
     }
 
     /// Adds a job with a state. O(log n).
@@ -279,23 +290,23 @@ impl Store {
         fx: &mut Effects,
     ) {
         if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
-            return fx.answer(ticket, Outcome::Refused(Refusal::Full));
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
         let content = Payload { encoding: Encoding::Json, bytes: b"" };
         let id = self.next_id;
         self.next_id += 1;
-        self.totals.note(Deed::Put);
-        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        self.totals.count(JobCounter::Put);
+        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
         let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
-        fx.tell(ticket, Watched::Row(row));
-        self.note_put(slot, fx);
+        fx.reply(ticket, Watched::Row(row));
+        self.record_put_cold(slot, fx);
         if !self.constraints.is_empty() {
-            self.bind(slot, now);
+            self.attach_limiters(slot, now);
         }
-        self.make_ready_slowly(slot, now, fx);
+        self.make_ready_cold(slot, now, fx);
     }
 
     fn delete_watched(
@@ -307,34 +318,38 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
-        self.withdraw(slot);
+        self.unlink_waiting(slot);
         drop(self.remove(slot, fx));
-        self.totals.note(Deed::Deleted);
+        self.totals.count(JobCounter::Deleted);
         fx.answer(ticket, Outcome::Done);
-        self.first_left(queue, now, fx);
+        self.rematch_queue(queue, now, fx);
     }
 
     /// Removes a bounded number of a queue's jobs, and the queue when there are none left.
     /// O(limit log n).
     fn drop_jobs(&mut self, ticket: Ticket, queue: u32, now: Now, fx: &mut Effects) {
         let (mut gone, mut jobs) = (0, 0);
-        let end = self.stock(queue).cursor.saturating_add(STOCK_PLACES).min(self.jobs.end());
-        while gone < DROPPED_AT_ONCE
+        let end = self
+            .index_mut(queue)
+            .cursor
+            .saturating_add(BACKFILL_SLOTS_PER_STEP)
+            .min(self.jobs.end());
+        while gone < DROPPED_JOBS_PER_CHUNK
             && let Some(slot) = self.next_to_drop(queue, end)
         {
             gone += 1;
-            let there = !self.jobs[slot].is_gone(now);
+            let there = !self.jobs[slot].is_expired_waiting(now);
             jobs += u32::from(there);
-            self.totals.deeds[Deed::Deleted as usize] += u64::from(there);
-            self.withdraw(slot);
+            self.totals.counters[JobCounter::Deleted as usize] += u64::from(there);
+            self.unlink_waiting(slot);
             drop(self.remove(slot, fx));
         }
-        self.first_left(queue, now, fx);
+        self.rematch_queue(queue, now, fx);
         let more = self.queues[queue].jobs > 0;
         if !more {
-            self.undeclare(queue, fx);
+            self.remove_queue_record(queue, fx);
         }
-        fx.tell(ticket, Watched::Dropped { jobs, more });
+        fx.reply(ticket, Watched::Dropped { jobs, more });
     }
 
     /// A job of a queue; one without record only if its place is before `end`.
@@ -347,18 +362,18 @@ impl Store {
         while slot < end && !self.is_unrecorded(slot, queue) {
             slot += 1;
         }
-        self.stock(queue).cursor = slot;
+        self.index_mut(queue).cursor = slot;
         (slot < end).then_some(slot)
     }
 
     /// Takes back that a queue was declared.
-    fn undeclare(&mut self, queue: u32, fx: &mut Effects) {
+    fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
         let declared = self.queues[queue].watch.as_mut().and_then(|stock| stock.declared.take());
         if let Some(slot) = declared {
             let id = self.remove_declaration(slot);
-            fx.note(Change::Gone(JobSlot(slot), id));
+            fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
         }
-        self.end_watch_if_gone(queue);
+        self.stop_indexing_if_gone(queue);
         self.queues.leave_if_idle(queue);
     }
 
@@ -369,9 +384,9 @@ impl Store {
     }
 
     /// Lets a queue exist without jobs. O(name).
-    fn declare(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
+    fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
         if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
-            return fx.answer(ticket, Outcome::Refused(Refusal::Full));
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
         let name: Box<[u8]> = match name {
             Some(name) => name.into(),
@@ -384,27 +399,27 @@ impl Store {
         };
         let known = self.queues.find(&name);
         if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
-            return fx.answer(ticket, Outcome::Refused(Refusal::QueueExists));
+            return fx.answer(ticket, Outcome::Refused(Rejection::QueueExists));
         }
         self.first_hidden_id -= 1;
         let id = JobId(self.first_hidden_id);
         let slot = self.add_declaration(id, &name);
-        fx.note(Change::Put(JobSlot(slot), id));
-        fx.tell(ticket, Watched::Queue(name));
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
+        fx.reply(ticket, Watched::Queue(name));
     }
 
     /// A declaration has a place among the jobs, so that a journal keeps it like one, and an id
     /// that finds nothing.
     pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
         let queue = self.queues.find_or_add(name);
-        self.begin_watch(queue);
+        self.start_indexing(queue);
         let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (urgency, turn) = (Urgency::Never, Turn::OldestFirst);
+        let (urgency, turn) = (Priority::Unselected, TieBreak::Fifo);
         let mut place = Job::new(id.0, queue, urgency, turn, nothing, Now::default());
-        place.status = Status::Aside;
+        place.status = Status::GroupOnly;
         let slot = self.jobs.insert(place);
         self.declared.insert(id.0, slot);
-        self.stock(queue).declared = Some(slot);
+        self.index_mut(queue).declared = Some(slot);
         slot
     }
 
@@ -419,9 +434,10 @@ impl Store {
             queues.push(QueueSize { name: DEFAULT.into(), jobs });
         }
         let end = self.queues.end();
-        let stop = end.min(from.saturating_add(STOCK_PLACES));
+        let stop = end.min(from.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut place = from;
-        while place < stop && queues.len() < QUEUES_AT_ONCE && bytes < QUEUE_NAMES_AT_ONCE {
+        while place < stop && queues.len() < QUEUES_PER_CHUNK && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
+        {
             if let Some(queue) = self.queues.get(place)
                 && default != Some(place)
                 && self.exists(place)
@@ -432,6 +448,6 @@ impl Store {
             place += 1;
         }
         let next = (place < end).then_some(place);
-        fx.tell(ticket, Watched::Queues { queues, next });
+        fx.reply(ticket, Watched::Queues { queues, next });
     }
 }

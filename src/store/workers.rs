@@ -17,7 +17,7 @@ use std::ops::{Index, IndexMut};
 
 /// What is known of a worker's number.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct WorkerEntry {
     pub(super) id: WorkerId,
     /// Who acts for it.
     pub(super) client: Option<ClientId>,
@@ -25,12 +25,12 @@ pub(super) struct Record {
     /// says.
     pub(super) lease_ms: u64,
     /// What it said of itself, if it is on the list.
-    pub(super) enlisted: Option<Enlisted>,
+    pub(super) enlisted: Option<RegisteredWorker>,
 }
 
 /// A worker on the list.
 #[derive(Debug)]
-pub(super) struct Enlisted {
+pub(super) struct RegisteredWorker {
     /// Its place among the jobs.
     pub(super) slot: u32,
     name: Box<str>,
@@ -39,7 +39,7 @@ pub(super) struct Enlisted {
     queues: Option<StringList>,
 }
 
-impl Enlisted {
+impl RegisteredWorker {
     pub(super) fn new<'a>(
         slot: u32,
         name: &str,
@@ -58,7 +58,7 @@ impl Enlisted {
     }
 
     /// Whether it has no URL.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_bus(&self) -> bool {
         self.url.is_empty()
     }
 
@@ -71,7 +71,7 @@ impl Enlisted {
 /// All workers, by place and by number.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    places: PagedSlab<Record>,
+    places: PagedSlab<WorkerEntry>,
     by_id: BTreeMap<WorkerId, u32>,
     /// The place of the worker that was enlisted last at each address.
     by_address: BTreeMap<Box<str>, u32>,
@@ -139,12 +139,12 @@ impl Workers {
     /// The place of a worker's record, made if need be.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
         let places = &mut self.places;
-        let make = || places.insert(Record { id, client: None, lease_ms: 0, enlisted: None });
+        let make = || places.insert(WorkerEntry { id, client: None, lease_ms: 0, enlisted: None });
         *self.by_id.entry(id).or_insert_with(make)
     }
 
     /// Puts a worker on the list, in place of what was known of it.
-    pub(super) fn enlist(&mut self, id: WorkerId, worker: Enlisted) {
+    pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) {
         let place = self.find_or_add(id);
         self.changes += 1;
         if worker.url.is_empty() {
@@ -159,7 +159,7 @@ impl Workers {
     }
 
     /// Takes a worker off the list; its record stays.
-    pub(super) fn strike(&mut self, place: u32) -> Option<Enlisted> {
+    pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
         let struck = self.places[place].enlisted.take();
         self.changes += 1;
         if let Some(struck) = &struck {
@@ -196,19 +196,19 @@ impl Workers {
     }
 
     /// The records of workers that are not on the list. O(w).
-    pub(super) fn unlisted(&self) -> Vec<u32> {
+    pub(super) fn deregistered(&self) -> Vec<u32> {
         let unlisted = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
         unlisted.map(|(place, _)| place).collect()
     }
 
     /// Those on the list, in the order in which they were enlisted. O(w).
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Record)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &WorkerEntry)> {
         self.iter_from(WorkerId(0))
     }
 
     /// Those on the list with this number or a later one, in the order in which they were enlisted.
     /// O(log w + how many there are).
-    pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &Record)> {
+    pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &WorkerEntry)> {
         let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.places[place]));
         all.filter(|(_, record)| record.enlisted.is_some())
     }
@@ -224,7 +224,8 @@ impl Workers {
             let enlisted = self.places[place].enlisted.as_ref();
             assert_eq!(enlisted.map(|worker| address(&worker.url)).as_ref(), Some(at));
         }
-        let silent = |record: &&Record| record.enlisted.as_ref().is_some_and(Enlisted::is_silent);
+        let silent =
+            |record: &&WorkerEntry| record.enlisted.as_ref().is_some_and(RegisteredWorker::is_bus);
         let silent: Vec<_> = self.iter().map(|(_, record)| record).filter(silent).collect();
         let processor: Vec<_> = silent.into_iter().map(|record| record.id).collect();
         assert_eq!(processor, self.processor.into_iter().collect::<Vec<_>>(), "a processor's URL");
@@ -235,14 +236,14 @@ impl Workers {
 }
 
 impl Index<u32> for Workers {
-    type Output = Record;
-    fn index(&self, place: u32) -> &Record {
+    type Output = WorkerEntry;
+    fn index(&self, place: u32) -> &WorkerEntry {
         &self.places[place]
     }
 }
 
 impl IndexMut<u32> for Workers {
-    fn index_mut(&mut self, place: u32) -> &mut Record {
+    fn index_mut(&mut self, place: u32) -> &mut WorkerEntry {
         &mut self.places[place]
     }
 }

@@ -69,7 +69,7 @@ mod tests {
         let (mut reader, mut buffer, mut lines) = (LineReader::default(), InBuf::default(), vec![]);
         for bytes in stream.chunks(piece) {
             buffer.append(bytes);
-            let mut input = buffer.offer();
+            let mut input = buffer.peek();
             loop {
                 match reader.next(&mut input, max) {
                     Framed::Incomplete => break,
@@ -78,7 +78,7 @@ mod tests {
                 }
             }
             let (used, scanned) = progress(&input);
-            buffer.settle(used, scanned);
+            buffer.commit(used, scanned);
             assert!(buffer.len() <= max + 1, "no more than a line is kept");
         }
         lines

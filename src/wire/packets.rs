@@ -251,14 +251,14 @@ mod tests {
         let (mut buffer, mut requests) = (InBuf::default(), vec![]);
         for bytes in stream.chunks(piece) {
             buffer.append(bytes);
-            let mut input = buffer.offer();
+            let mut input = buffer.peek();
             while let Framed::Request(request) = next(&mut input) {
                 let mut written = Vec::new();
                 push_request(&mut written, &request);
                 requests.push(written);
             }
             let (used, scanned) = progress(&input);
-            buffer.settle(used, scanned);
+            buffer.commit(used, scanned);
         }
         assert!(buffer.is_empty(), "the last request is whole");
         requests

@@ -2,7 +2,7 @@
 //! of them against the passes of a loop, of which none may fire late.
 
 use crate::dice::Dice;
-use jobcentre::base::deadlines::{Deadlines, Timer};
+use jobcentre::base::deadlines::{TimerId, TimerQueue};
 use jobcentre::base::time::Mono;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -32,16 +32,16 @@ enum Operation {
 }
 
 struct World {
-    deadlines: Deadlines<u64>,
+    deadlines: TimerQueue<u64>,
     now: Mono,
     /// Moment and number of each, the next to fire first; numbers rise from arming to arming.
-    sorted: Vec<(Mono, u64, Timer)>,
+    sorted: Vec<(Mono, u64, TimerId)>,
     armed: u64,
 }
 
 impl World {
     fn new(now: u64) -> Self {
-        Self { deadlines: Deadlines::default(), now: Mono(now), sorted: Vec::new(), armed: 0 }
+        Self { deadlines: TimerQueue::default(), now: Mono(now), sorted: Vec::new(), armed: 0 }
     }
 
     fn arm(&mut self, when: When) {
@@ -182,8 +182,8 @@ struct Entry {
 
 /// Many owners with one deadline each, and the passes of a loop that takes all that is due.
 struct Loop {
-    deadlines: Deadlines<u32>,
-    timers: Vec<Timer>,
+    deadlines: TimerQueue<u32>,
+    timers: Vec<TimerId>,
     entries: Vec<Option<Entry>>,
     /// Moment, number and owner of all entries.
     sorted: BTreeSet<(Mono, u64, u32)>,
@@ -200,8 +200,8 @@ struct Loop {
 impl Loop {
     fn new(owners: usize, seed: u64) -> Self {
         let mut this = Self {
-            deadlines: Deadlines::default(),
-            timers: vec![Timer::NONE; owners],
+            deadlines: TimerQueue::default(),
+            timers: vec![TimerId::NONE; owners],
             entries: vec![None; owners],
             sorted: BTreeSet::new(),
             arms: 0,
@@ -259,7 +259,7 @@ impl Loop {
         while let Some((at, owner)) = self.deadlines.pop_due(self.now) {
             let (first, _, expected) = self.sorted.pop_first().unwrap();
             assert_eq!((at, owner), (first, expected), "the wrong one fired");
-            self.timers[owner as usize] = Timer::NONE;
+            self.timers[owner as usize] = TimerId::NONE;
             let entry = self.entries[owner as usize].take().unwrap();
             let due = self.passes.partition_point(|&pass| pass < at).max(entry.passes);
             self.latest = self.latest.max(self.passes.len() - due);

@@ -1,6 +1,6 @@
 //! The heap against a sorted list: whatever is pushed, popped or taken from the middle.
 
-use jobcentre::base::heap::{Entry, Heap, Slots};
+use jobcentre::base::heap::{Entry, Heap, PositionMap};
 use proptest::prelude::*;
 use std::cmp::{Ordering, Reverse};
 
@@ -11,7 +11,7 @@ struct Owner {
     exact: Vec<u8>,
 }
 
-impl Slots for Owner {
+impl PositionMap for Owner {
     fn moved(&mut self, slot: u32, position: u32) {
         self.positions[slot as usize] = position;
     }

@@ -147,7 +147,7 @@ impl Desk for ActorDesk {
     }
 
     fn call_off(&mut self, seat: &mut Seat, _: &mut Turn<'_>) {
-        let serial = seat.session.as_ref().and_then(Session::waits_for);
+        let serial = seat.session.as_ref().and_then(Session::pending_serial);
         if let Some(serial) = serial
             && self.called_off != Some(serial)
         {

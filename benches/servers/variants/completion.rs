@@ -5,8 +5,8 @@
 use super::Start;
 use super::connection::{Connection, SCRATCH, Scratch, Turn, now};
 use super::hall::{HallDesk, Local};
-use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_PATIENCE};
-use jobcentre::protocol::Shared;
+use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
+use jobcentre::protocol::SessionContext;
 use monoio::buf::IoBuf;
 use monoio::io::{AsyncReadRent, AsyncWriteRent, Splitable};
 use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
@@ -89,7 +89,7 @@ fn mood(connection: &Connection<HallDesk<Local>>) -> (bool, bool) {
 fn with_turn(
     cx: &Context<'_>,
     connection: &Shareable,
-    act: impl FnOnce(&mut Connection<HallDesk<Local>>, &mut Shared, &mut Turn<'_>),
+    act: impl FnOnce(&mut Connection<HallDesk<Local>>, &mut SessionContext, &mut Turn<'_>),
 ) {
     SCRATCH.with_borrow_mut(|Scratch { shared, pool, .. }| {
         let turn = &mut Turn { now: now(), waker: cx.waker(), pool };
@@ -100,7 +100,7 @@ fn with_turn(
 /// The same in an async function.
 async fn in_turn(
     connection: &Shareable,
-    mut act: impl FnMut(&mut Connection<HallDesk<Local>>, &mut Shared, &mut Turn<'_>),
+    mut act: impl FnMut(&mut Connection<HallDesk<Local>>, &mut SessionContext, &mut Turn<'_>),
 ) {
     poll_fn(|cx| {
         with_turn(cx, connection, &mut act);
@@ -172,7 +172,7 @@ fn wait_for_peer(
         return Poll::Pending;
     }
     if patience.as_ref().is_none_or(|&(before, _)| before != backlog) {
-        *patience = Some((backlog, Box::pin(sleep(FLUSH_PATIENCE))));
+        *patience = Some((backlog, Box::pin(sleep(FLUSH_TIMEOUT))));
     }
     let Some((_, timer)) = patience else { return Poll::Pending };
     timer.as_mut().poll(cx).map(|()| connection.handle_lost())

@@ -7,11 +7,13 @@
 //! served; behind a waiting take up to [`STALLED_INPUT_MAX`] bytes are buffered.
 
 use jobcentre::base::buf::{BufferPool, InBuf, Input, OutBuf, progress};
-use jobcentre::base::limits::{OUTPUT_HIGH_WATER, READ_BUDGET, STALLED_INPUT_MAX};
+use jobcentre::base::limits::{
+    OUTPUT_HIGH_WATER_BYTES, READ_BUDGET_BYTES, STALLED_INPUT_MAX_BYTES,
+};
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::Command;
 use jobcentre::model::core::Door;
-use jobcentre::protocol::{Session, Shared, Step};
+use jobcentre::protocol::{Session, SessionAction, SessionContext};
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::task::Waker;
@@ -56,15 +58,15 @@ pub(super) struct Turn<'a> {
 pub(super) struct Scratch {
     /// Everything is read into this.
     pub(super) bytes: Box<[u8]>,
-    pub(super) shared: Shared,
+    pub(super) shared: SessionContext,
     pub(super) pool: BufferPool,
 }
 
 impl Scratch {
     fn new() -> Self {
         Self {
-            bytes: vec![0; READ_BUDGET].into_boxed_slice(),
-            shared: Shared::new(0),
+            bytes: vec![0; READ_BUDGET_BYTES].into_boxed_slice(),
+            shared: SessionContext::new(0),
             pool: BufferPool::default(),
         }
     }
@@ -128,7 +130,12 @@ impl<D: Desk> Connection<D> {
     }
 
     /// Bytes came in. Only while [`Connection::wants_input`].
-    pub(super) fn handle_input(&mut self, bytes: &[u8], shared: &mut Shared, turn: &mut Turn<'_>) {
+    pub(super) fn handle_input(
+        &mut self,
+        bytes: &[u8],
+        shared: &mut SessionContext,
+        turn: &mut Turn<'_>,
+    ) {
         if self.stalled || self.seat.session.is_none() {
             self.stalled = true;
             self.input.append(bytes);
@@ -138,7 +145,7 @@ impl<D: Desk> Connection<D> {
             let (used, scanned) = progress(&input);
             if used < bytes.len() {
                 self.input.append(&bytes[used..]);
-                self.input.settle(0, scanned);
+                self.input.commit(0, scanned);
             }
         } else {
             self.serve_buffered(bytes, shared, turn);
@@ -147,7 +154,7 @@ impl<D: Desk> Connection<D> {
     }
 
     /// Takes what was answered meanwhile, and goes on with what is buffered while that is possible.
-    pub(super) fn resume(&mut self, shared: &mut Shared, turn: &mut Turn<'_>) {
+    pub(super) fn resume(&mut self, shared: &mut SessionContext, turn: &mut Turn<'_>) {
         loop {
             let waits = self.seat.session.as_ref().is_none_or(|session| !session.is_settled());
             if waits {
@@ -170,46 +177,46 @@ impl<D: Desk> Connection<D> {
     /// Whether buffered requests would be served now.
     pub(super) fn can_resume(&self) -> bool {
         self.stalled
-            && self.backlog() <= OUTPUT_HIGH_WATER
+            && self.backlog() <= OUTPUT_HIGH_WATER_BYTES
             && self.seat.session.as_ref().is_some_and(Session::wants_input)
     }
 
-    fn serve_buffered(&mut self, more: &[u8], shared: &mut Shared, turn: &mut Turn<'_>) {
+    fn serve_buffered(&mut self, more: &[u8], shared: &mut SessionContext, turn: &mut Turn<'_>) {
         let mut buffered = std::mem::take(&mut self.input);
         buffered.append(more);
-        let mut input = buffered.offer();
+        let mut input = buffered.peek();
         self.serve(&mut input, shared, turn);
         let (used, scanned) = progress(&input);
-        buffered.settle(used, scanned);
+        buffered.commit(used, scanned);
         self.input = buffered;
     }
 
     /// Lets the session take requests from `input` until it has had enough.
-    fn serve(&mut self, input: &mut Input<'_>, shared: &mut Shared, turn: &mut Turn<'_>) {
+    fn serve(&mut self, input: &mut Input<'_>, shared: &mut SessionContext, turn: &mut Turn<'_>) {
         shared.max_request = self.max_request;
         self.seat.output.prepare(turn.pool);
         let stalled = loop {
             let Seat { session, output } = &mut self.seat;
             let Some(session) = session else { break true };
-            if self.taken + output.len() > OUTPUT_HIGH_WATER {
+            if self.taken + output.len() > OUTPUT_HIGH_WATER_BYTES {
                 break true;
             }
             match session.poll_command(input, shared, output) {
-                Step::Hungry => break false,
-                Step::Blocked => break true,
-                Step::Answered => {}
-                Step::Submit(serial, command) => {
+                SessionAction::NeedInput => break false,
+                SessionAction::Stalled => break true,
+                SessionAction::Continue => {}
+                SessionAction::Submit(serial, command) => {
                     self.desk.submit(&mut self.seat, serial, &command, turn);
                 }
-                Step::Failed(_) => self.over = true,
-                Step::Enough
-                | Step::Figures
-                | Step::Watch(..)
-                | Step::Work(..)
-                | Step::CallOff(_)
-                | Step::Members(..)
-                | Step::Tell(_)
-                | Step::Finished => {
+                SessionAction::ProtocolError(_) => self.over = true,
+                SessionAction::Yield
+                | SessionAction::FetchStats
+                | SessionAction::Watch(..)
+                | SessionAction::Work(..)
+                | SessionAction::Cancel(_)
+                | SessionAction::FetchWorkers(..)
+                | SessionAction::Log(_)
+                | SessionAction::Close => {
                     unreachable!("lines are answered, one by one")
                 }
             }
@@ -221,7 +228,7 @@ impl<D: Desk> Connection<D> {
     /// Does what follows from the state that the connection is in now.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         let seat = &mut self.seat;
-        if self.peer_closed && seat.session.as_ref().is_none_or(|it| it.waits_for().is_some()) {
+        if self.peer_closed && seat.session.as_ref().is_none_or(|it| it.pending_serial().is_some()) {
             self.desk.call_off(seat, turn);
         }
         if self.eof && !self.stalled {
@@ -231,7 +238,7 @@ impl<D: Desk> Connection<D> {
             let unsent = self.seat.output.len();
             self.seat.output.sent(unsent, turn.pool);
         }
-        self.seat.output.relax(turn.pool);
+        self.seat.output.release_memory(turn.pool);
     }
 
     /// The peer will send nothing more, though bytes may still be unread.
@@ -294,11 +301,11 @@ impl<D: Desk> Connection<D> {
 
     /// Whether input would be taken now.
     pub(super) fn wants_input(&self) -> bool {
-        if self.eof || self.backlog() > OUTPUT_HIGH_WATER {
+        if self.eof || self.backlog() > OUTPUT_HIGH_WATER_BYTES {
             return false;
         }
         let served = !self.stalled && self.seat.session.as_ref().is_some_and(Session::wants_input);
-        served || self.input.len() < STALLED_INPUT_MAX
+        served || self.input.len() < STALLED_INPUT_MAX_BYTES
     }
 
     /// Whether the peer is known to send nothing beyond what is in the socket.

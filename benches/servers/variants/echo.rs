@@ -5,19 +5,20 @@
 
 use super::Start;
 use jobcentre::base::buf::{BufferPool, OutBuf};
-use jobcentre::base::limits::OUTPUT_HIGH_WATER;
+use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::reactor::{Clock, Reactor, Wake};
+use jobcentre::reactor::{Clock, LoopWaker, Reactor};
 use std::collections::VecDeque;
 use std::io;
 
 /// Runs the echo until a signal ends it.
 pub(super) fn run(start: &Start) -> io::Result<()> {
     let doors = [(Door::JobCentre, start.listen)];
-    let mut reactor = Reactor::bind(Echo::default(), &doors, Clock::start(), &Wake::default())?;
+    let mut reactor =
+        Reactor::bind(Echo::default(), &doors, Clock::start(), &LoopWaker::default())?;
     start.tell(reactor.addresses()[0]);
     reactor.run().map(|_| ())
 }
@@ -72,7 +73,7 @@ impl Core for Echo {
 
     fn handle_sent(&mut self, client: ClientId, count: usize, _now: Now) {
         if let Some(line) = self.lines.get_mut(client) {
-            let was_above = line.output.len() > OUTPUT_HIGH_WATER;
+            let was_above = line.output.len() > OUTPUT_HIGH_WATER_BYTES;
             line.output.sent(count, &mut self.pool);
             if was_above {
                 self.touched.push(client);
@@ -91,13 +92,13 @@ impl Core for Echo {
         self.lines.remove(client);
     }
 
-    fn handle_stop(&mut self, _now: Now) {}
+    fn handle_shutdown(&mut self, _now: Now) {}
 
     fn finish_pass(&mut self, _now: Now) {}
 
     fn wants_input(&self, client: ClientId) -> bool {
         let line = self.lines.get(client);
-        line.is_some_and(|line| !line.eof && line.output.len() <= OUTPUT_HIGH_WATER)
+        line.is_some_and(|line| !line.eof && line.output.len() <= OUTPUT_HIGH_WATER_BYTES)
     }
 
     fn output(&self, client: ClientId) -> &[u8] {

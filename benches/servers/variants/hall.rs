@@ -47,7 +47,7 @@ impl Hall {
         let now = self.at(turn.now);
         self.engine.submit(ticket, command, now);
         self.deliver(Some((ticket.client, seat)));
-        if seat.session.as_ref().is_some_and(|session| session.waits_for().is_some())
+        if seat.session.as_ref().is_some_and(|session| session.pending_serial().is_some())
             && let Some(place) = self.clients.get_mut(ticket.client)
         {
             let seat = Seat { session: seat.session.take(), ..Seat::default() };
@@ -77,7 +77,7 @@ impl Hall {
     fn fetch(&mut self, client: ClientId, seat: &mut Seat, waker: &Waker, at_once: bool) {
         let Some(place) = self.clients.get_mut(client) else { return };
         let Some(parked) = place else { return };
-        let waits = parked.seat.session.as_ref().is_some_and(|it| it.waits_for().is_some());
+        let waits = parked.seat.session.as_ref().is_some_and(|it| it.pending_serial().is_some());
         if waits && !at_once {
             return parked.waker.clone_from(waker);
         }
@@ -93,7 +93,7 @@ impl Hall {
 
     fn call_off(&mut self, client: ClientId, seat: &mut Seat, turn: &Turn<'_>) {
         self.fetch(client, seat, turn.waker, true);
-        if let Some(serial) = seat.session.as_ref().and_then(Session::waits_for) {
+        if let Some(serial) = seat.session.as_ref().and_then(Session::pending_serial) {
             let now = self.at(turn.now);
             self.engine.cancel(Ticket { client, serial }, now);
             self.deliver(Some((client, seat)));

@@ -5,8 +5,8 @@
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::JobId;
-use jobcentre::model::job::{Encoding, Lease, Payload, Terms, Turn, Urgency};
-use jobcentre::model::reply::{JobView, Refusal, Reply};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
+use jobcentre::model::reply::{JobView, Rejection, Reply};
 
 /// Why something cannot come up here.
 const FOREIGN: &str = "no Job Centre client asks for this";
@@ -19,23 +19,23 @@ enum Rank {
 }
 
 impl Rank {
-    fn pack(urgency: Urgency<'_>, strings: &mut StringList) -> Self {
+    fn pack(urgency: Priority<'_>, strings: &mut StringList) -> Self {
         match urgency {
-            Urgency::Number(number) => Self::Number(number),
-            Urgency::Beyond(digits) => {
+            Priority::Small(number) => Self::Number(number),
+            Priority::Big(digits) => {
                 strings.push(digits.as_bytes());
                 Self::Beyond
             }
-            Urgency::Never => unreachable!("{FOREIGN}"),
+            Priority::Unselected => unreachable!("{FOREIGN}"),
         }
     }
 
-    fn unpack<'a>(self, strings: &mut Reader<'a>) -> Urgency<'a> {
+    fn unpack<'a>(self, strings: &mut Reader<'a>) -> Priority<'a> {
         match self {
-            Self::Number(number) => Urgency::Number(number),
+            Self::Number(number) => Priority::Small(number),
             Self::Beyond => {
                 let digits = std::str::from_utf8(strings.next());
-                Urgency::Beyond(digits.expect("digits were packed"))
+                Priority::Big(digits.expect("digits were packed"))
             }
         }
     }
@@ -56,11 +56,11 @@ impl<'a> Reader<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum OwnedCommand {
-    Put { rank: Rank, turn: Turn, encoding: Encoding, terms: usize },
+    Put { rank: Rank, turn: TieBreak, encoding: Encoding, terms: usize },
     Take { queues: usize, wait: Wait },
     Delete { id: JobId },
-    Release { id: JobId, lease: Option<Lease> },
-    Touch { id: JobId, lease: Option<Lease> },
+    Release { id: JobId, lease: Option<LeaseEpoch> },
+    Touch { id: JobId, lease: Option<LeaseEpoch> },
 }
 
 /// Stands for no terms.
@@ -71,7 +71,7 @@ const NO_TERMS: usize = usize::MAX;
 pub(super) struct Commands {
     list: Vec<(u32, OwnedCommand)>,
     strings: StringList,
-    terms: Vec<Terms>,
+    terms: Vec<JobOptions>,
 }
 
 impl Commands {
@@ -82,7 +82,7 @@ impl Commands {
     pub(super) fn push(&mut self, serial: u32, command: &Command<'_>) {
         let strings = &mut self.strings;
         let owned = match *command {
-            Command::Put { queue, urgency, turn, payload, terms } => {
+            Command::Put { queue, priority: urgency, turn, payload, terms } => {
                 strings.push(queue);
                 strings.push(payload.bytes);
                 let rank = Rank::pack(urgency, strings);
@@ -90,7 +90,7 @@ impl Commands {
                 self.terms.extend(terms);
                 OwnedCommand::Put { rank, turn, encoding: payload.encoding, terms: place }
             }
-            Command::Take { queues, wait } => {
+            Command::Reserve { queues, wait } => {
                 queues.into_iter().for_each(|queue| strings.push(queue));
                 OwnedCommand::Take { queues: queues.len(), wait }
             }
@@ -111,12 +111,18 @@ impl Commands {
                     let (queue, bytes) = (strings.next(), strings.next());
                     let urgency = rank.unpack(&mut strings);
                     let payload = Payload { encoding, bytes };
-                    Command::Put { queue, urgency, turn, payload, terms: self.terms.get(terms) }
+                    Command::Put {
+                        queue,
+                        priority: urgency,
+                        turn,
+                        payload,
+                        terms: self.terms.get(terms),
+                    }
                 }
                 OwnedCommand::Take { queues, wait } => {
                     let first = strings.at;
                     strings.at += queues;
-                    Command::Take { queues: self.strings.range(first..strings.at), wait }
+                    Command::Reserve { queues: self.strings.range(first..strings.at), wait }
                 }
                 OwnedCommand::Delete { id } => Command::Delete { id },
                 OwnedCommand::Release { id, lease } => Command::Release { id, lease },
@@ -131,10 +137,10 @@ impl Commands {
 enum OwnedReply {
     Cancelled,
     Done,
-    Job { id: JobId, rank: Rank, encoding: Encoding, lease: Lease },
+    Job { id: JobId, rank: Rank, encoding: Encoding, lease: LeaseEpoch },
     NoJob,
     Put(JobId),
-    Refused(Refusal),
+    Refused(Rejection),
 }
 
 /// Replies to one client, with the serials of their requests.
@@ -153,7 +159,7 @@ impl Replies {
         let owned = match *reply {
             Reply::Cancelled => OwnedReply::Cancelled,
             Reply::Done => OwnedReply::Done,
-            Reply::Job(JobView { id, queue, urgency, payload, lease, named: _ }) => {
+            Reply::Job(JobView { id, queue, priority: urgency, payload, lease, named: _ }) => {
                 self.strings.push(queue);
                 self.strings.push(payload.bytes);
                 let rank = Rank::pack(urgency, &mut self.strings);
@@ -161,7 +167,7 @@ impl Replies {
             }
             Reply::NoJob => OwnedReply::NoJob,
             Reply::Put(id) => OwnedReply::Put(id),
-            Reply::Refused(refusal) => OwnedReply::Refused(refusal),
+            Reply::Rejected(refusal) => OwnedReply::Refused(refusal),
             _ => unreachable!("{FOREIGN}"),
         };
         self.list.push((serial, owned));
@@ -178,11 +184,18 @@ impl Replies {
                     let (queue, bytes) = (strings.next(), strings.next());
                     let urgency = rank.unpack(&mut strings);
                     let payload = Payload { encoding, bytes };
-                    Reply::Job(JobView { id, queue, urgency, payload, lease, named: false })
+                    Reply::Job(JobView {
+                        id,
+                        queue,
+                        priority: urgency,
+                        payload,
+                        lease,
+                        named: false,
+                    })
                 }
                 OwnedReply::NoJob => Reply::NoJob,
                 OwnedReply::Put(id) => Reply::Put(id),
-                OwnedReply::Refused(refusal) => Reply::Refused(refusal),
+                OwnedReply::Refused(refusal) => Reply::Rejected(refusal),
             };
             take(serial, &reply);
         }

@@ -5,7 +5,7 @@ use super::Start;
 use super::actor::{self, ActorDesk};
 use super::connection::{Connection, Desk, SCRATCH, Scratch, Turn, now};
 use super::hall::{Hall, HallDesk, Local};
-use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_PATIENCE};
+use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
@@ -229,6 +229,6 @@ fn wait_for_peer<D: Desk>(
     if !connection.is_peer_closed() || connection.unsent().is_empty() {
         return Poll::Pending;
     }
-    let patience = patience.get_or_insert_with(|| Box::pin(sleep(FLUSH_PATIENCE)));
+    let patience = patience.get_or_insert_with(|| Box::pin(sleep(FLUSH_TIMEOUT)));
     patience.as_mut().poll(cx).map(|()| connection.handle_lost())
 }

@@ -1,7 +1,7 @@
 //! What can be asked of `jobcentre bench`, and whether it makes sense.
 
 use super::content::PAYLOAD_MIN;
-use super::dialect::Dialect;
+use super::dialect::Protocol;
 use crate::cli::number::whole;
 use crate::cli::size::Size;
 use clap::{Args, ValueEnum};
@@ -114,8 +114,8 @@ pub(in crate::cli) struct Bench {
     plot: Option<PathBuf>,
 
     /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health.
-    #[arg(long, value_enum, default_value_t = Dialect::JobCentre)]
-    dialect: Dialect,
+    #[arg(long, value_enum, default_value_t = Protocol::JobCentre)]
+    dialect: Protocol,
 
     /// Queues are called this and a number [default: a name that no other run uses].
     #[arg(long, value_name = "NAME")]
@@ -128,16 +128,16 @@ pub(in crate::cli) struct Bench {
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum RunLength {
     Requests(u64),
     Time(Duration),
 }
 
 /// Arguments that make sense, complete.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct BenchPlan {
     pub(super) workload: Workload,
-    pub(super) dialect: Dialect,
+    pub(super) dialect: Protocol,
     pub(super) address: String,
     pub(super) connections: usize,
     pub(super) depth: usize,
@@ -148,7 +148,7 @@ pub(super) struct Plan {
     pub(super) waiters: usize,
     pub(super) idle: usize,
     pub(super) rate: Option<f64>,
-    pub(super) extent: Extent,
+    pub(super) extent: RunLength,
     pub(super) warmup: Duration,
     pub(super) patience: Duration,
     pub(super) keep: bool,
@@ -173,26 +173,26 @@ impl Bench {
     ///
     /// # Errors
     /// Says what makes no sense.
-    pub(super) fn plan(&self, entropy: u64) -> Result<Plan, String> {
+    pub(super) fn plan(&self, entropy: u64) -> Result<BenchPlan, String> {
         self.check()?;
         let only_counted = matches!(self.workload, Workload::Put | Workload::Drain);
         let extent = match (self.requests, self.duration) {
-            (Some(requests), _) => Extent::Requests(requests),
-            (None, Some(duration)) => Extent::Time(duration),
+            (Some(requests), _) => RunLength::Requests(requests),
+            (None, Some(duration)) => RunLength::Time(duration),
             // A drain ends when its backlog is gone.
             (None, None) if self.workload == Workload::Drain && self.backlog.is_some() => {
-                Extent::Requests(u64::MAX)
+                RunLength::Requests(u64::MAX)
             }
-            (None, None) if only_counted => Extent::Requests(REQUESTS_OF_PUT_AND_DRAIN),
-            (None, None) => Extent::Time(DURATION),
+            (None, None) if only_counted => RunLength::Requests(REQUESTS_OF_PUT_AND_DRAIN),
+            (None, None) => RunLength::Time(DURATION),
         };
         let backlog = match (self.workload, self.backlog, extent) {
             (_, Some(backlog), _) => backlog,
             (Workload::Mixed, None, _) => BACKLOG_OF_MIXED,
-            (Workload::Drain, None, Extent::Requests(requests)) => {
+            (Workload::Drain, None, RunLength::Requests(requests)) => {
                 requests.div_ceil(1 + u64::from(self.dialect.deletes()))
             }
-            (Workload::Drain, None, Extent::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
+            (Workload::Drain, None, RunLength::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
             _ => 0,
         };
         let of = |workload, count| if self.workload == workload { count } else { 0 };
@@ -200,7 +200,7 @@ impl Bench {
             if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
         let prefix = self.queue_prefix.clone();
         let priorities_max = self.dialect.priorities_max();
-        Ok(Plan {
+        Ok(BenchPlan {
             workload: self.workload,
             dialect: self.dialect,
             address: self.address.clone().unwrap_or_else(|| self.dialect.usual_address()),
@@ -293,7 +293,7 @@ impl Bench {
         if self.workload != Workload::Wait {
             return Ok(());
         }
-        if !self.dialect.takes() || self.dialect == Dialect::Redis {
+        if !self.dialect.takes() || self.dialect == Protocol::Redis {
             return Err(
                 "wait: an echo has no jobs to wait for, a Redis script cannot wait, and health \
                  and jobq have no request that does"
@@ -364,7 +364,7 @@ mod tests {
         bench: Bench,
     }
 
-    fn plan(line: &str) -> Result<Plan, String> {
+    fn plan(line: &str) -> Result<BenchPlan, String> {
         let words = std::iter::once("bench").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         line.bench.plan(0xabc)
@@ -374,10 +374,10 @@ mod tests {
     fn defaults_depend_on_the_workload() {
         let plan_of = |line: &str| plan(line).unwrap();
         assert_eq!(plan_of("").workload, Workload::Cycle);
-        assert_eq!(plan_of("").extent, Extent::Time(DURATION));
-        assert_eq!(plan_of("put").extent, Extent::Requests(100_000));
+        assert_eq!(plan_of("").extent, RunLength::Time(DURATION));
+        assert_eq!(plan_of("put").extent, RunLength::Requests(100_000));
         assert_eq!(plan_of("drain -n 10").backlog, 5);
-        assert_eq!(plan_of("drain --backlog 7").extent, Extent::Requests(u64::MAX));
+        assert_eq!(plan_of("drain --backlog 7").extent, RunLength::Requests(u64::MAX));
         assert_eq!(plan_of("mixed").backlog, 50_000);
         assert_eq!((plan_of("idle").connections, plan_of("idle").idle), (1, 1000));
         assert_eq!((plan_of("wait").connections, plan_of("wait").waiters), (1, 64));
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(plan_of("cycle").prefix, "bench-00000abc-");
         let plan = plan_of("cycle --payload 1KiB --duration 500ms --rate 1e3");
         assert_eq!((plan.payload, plan.rate), (1024, Some(1000.0)));
-        assert_eq!(plan.extent, Extent::Time(Duration::from_millis(500)));
+        assert_eq!(plan.extent, RunLength::Time(Duration::from_millis(500)));
         assert_eq!(plan.priorities, 1000);
         let plan = plan_of("drain -n 10 --dialect pinpriq --payload 65535");
         assert_eq!((plan.backlog, plan.priorities), (10, 255), "a pop is final");

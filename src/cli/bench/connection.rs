@@ -1,6 +1,6 @@
 //! One connection of the load generator: a socket, its buffers, and the requests in flight.
 
-use super::dialect::{Request, Wire};
+use super::dialect::{Codec, Request};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ impl Connection {
     pub(super) fn open(
         address: SocketAddr,
         patience: Duration,
-        wire: &Wire,
+        wire: &Codec,
         registry: &Registry,
         token: Token,
     ) -> Result<Self, String> {
@@ -91,7 +91,7 @@ impl Connection {
 
     /// Adds a request to what is to be sent.
     #[inline]
-    pub(super) fn send(&mut self, flight: InFlight, wire: &Wire) {
+    pub(super) fn send(&mut self, flight: InFlight, wire: &Codec) {
         wire.write(&flight.request, &mut self.memory, &mut self.output);
         self.in_flight.push_back(flight);
     }
@@ -109,7 +109,7 @@ impl Connection {
 
     /// One write, if there is anything to be sent.
     #[inline]
-    pub(super) fn flush(&mut self, wire: &Wire) -> Result<(), String> {
+    pub(super) fn flush(&mut self, wire: &Codec) -> Result<(), String> {
         if self.output.is_empty() || !self.writable {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// The socket takes output again.
-    pub(super) fn handle_writable(&mut self, wire: &Wire) -> Result<(), String> {
+    pub(super) fn handle_writable(&mut self, wire: &Codec) -> Result<(), String> {
         self.writable = true;
         self.flush(wire)
     }

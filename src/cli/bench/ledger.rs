@@ -16,7 +16,7 @@ struct Entry {
 
 /// All jobs of a run, by number.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct JobTracker {
     jobs: Vec<Entry>,
     totals: Totals,
 }
@@ -29,7 +29,7 @@ pub(super) struct Totals {
     pub(super) deleted: u64,
 }
 
-impl Ledger {
+impl JobTracker {
     pub(super) fn totals(&self) -> Totals {
         self.totals
     }
@@ -174,13 +174,13 @@ mod tests {
     use super::*;
 
     struct Fixture {
-        ledger: Ledger,
+        ledger: JobTracker,
         content: Content,
     }
 
     impl Fixture {
         fn new() -> Self {
-            Self { ledger: Ledger::default(), content: Content::new(64, 10, 1, 1) }
+            Self { ledger: JobTracker::default(), content: Content::new(64, 10, 1, 1) }
         }
 
         fn text(&self, seq: u64) -> Vec<u8> {

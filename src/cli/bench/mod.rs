@@ -24,7 +24,7 @@ mod window;
 
 use super::{complain, entropy};
 pub(super) use args::Bench;
-use args::Plan;
+use args::BenchPlan;
 pub(super) use clock::{float, seconds};
 use generator::Generator;
 use interrupts::Interrupts;
@@ -58,7 +58,7 @@ impl Bench {
 }
 
 /// Gives the signal that has ended the run before its time.
-fn run(plan: &Plan) -> Result<Option<u8>, String> {
+fn run(plan: &BenchPlan) -> Result<Option<u8>, String> {
     let address = resolve(&plan.address)?;
     let needed = plan.connections + plan.waiters + plan.idle;
     let room = super::files::make_room_for(needed);

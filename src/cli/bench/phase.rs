@@ -15,7 +15,7 @@
 use super::clock::float;
 use super::content::Content;
 use super::dialect::Request;
-use super::ledger::Ledger;
+use super::ledger::JobTracker;
 
 /// What a token does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Step {
 
 /// Which way the tokens go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PhaseKind {
     Puts,
     Takes,
     Cycles,
@@ -44,13 +44,13 @@ pub(super) enum Way {
 
 /// Intended sending times, evenly spaced.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct RateSchedule {
     start: u64,
     interval: f64,
     sent: u64,
 }
 
-impl Pace {
+impl RateSchedule {
     pub(super) fn new(rate: f64, start: u64) -> Self {
         Self { start, interval: 1e9 / rate, sent: 0 }
     }
@@ -79,26 +79,26 @@ impl Pace {
 /// One phase of a run.
 #[derive(Debug)]
 pub(super) struct Phase {
-    pub(super) way: Way,
+    pub(super) way: PhaseKind,
     pub(super) name: &'static str,
     /// Jobs that are still to be begun.
     pub(super) jobs_left: u64,
     /// Jobs that are to be taken, the next one last.
     to_take: Vec<u64>,
-    pub(super) pace: Option<Pace>,
+    pub(super) pace: Option<RateSchedule>,
     /// How many jobs may be put and not delivered (`Feeds`).
     pub(super) undelivered_max: u64,
 }
 
 impl Phase {
-    pub(super) fn new(name: &'static str, way: Way, jobs: u64) -> Self {
+    pub(super) fn new(name: &'static str, way: PhaseKind, jobs: u64) -> Self {
         let undelivered_max = u64::MAX;
         Self { way, name, jobs_left: jobs, to_take: Vec::new(), pace: None, undelivered_max }
     }
 
     /// Takes what the run has put and not got back, in the order of the puts.
-    pub(super) fn takes(name: &'static str, ledger: &Ledger) -> Self {
-        let mut phase = Self::new(name, Way::Takes, u64::MAX);
+    pub(super) fn takes(name: &'static str, ledger: &JobTracker) -> Self {
+        let mut phase = Self::new(name, PhaseKind::Takes, u64::MAX);
         phase.to_take = ledger.undelivered().collect();
         phase.to_take.reverse();
         phase
@@ -106,7 +106,7 @@ impl Phase {
 
     /// Looks into every queue once.
     pub(super) fn probes(name: &'static str, content: &Content) -> Self {
-        let mut phase = Self::new(name, Way::Probes, u64::MAX);
+        let mut phase = Self::new(name, PhaseKind::Probes, u64::MAX);
         // The first jobs are spread over all queues.
         phase.to_take = (0..content.queues()).collect();
         phase
@@ -115,16 +115,16 @@ impl Phase {
     /// What a fresh token does.
     pub(super) fn first(&self) -> Step {
         match self.way {
-            Way::Puts | Way::Cycles | Way::Feeds => Step::Put,
-            Way::Takes | Way::Probes => Step::Next,
+            PhaseKind::Puts | PhaseKind::Cycles | PhaseKind::Feeds => Step::Put,
+            PhaseKind::Takes | PhaseKind::Probes => Step::Next,
         }
     }
 
     #[inline]
     pub(super) fn after_put(&self, seq: u64) -> Step {
         match self.way {
-            Way::Cycles => Step::Get { seq },
-            Way::Puts | Way::Takes | Way::Feeds | Way::Probes => Step::Put,
+            PhaseKind::Cycles => Step::Get { seq },
+            PhaseKind::Puts | PhaseKind::Takes | PhaseKind::Feeds | PhaseKind::Probes => Step::Put,
         }
     }
 
@@ -133,10 +133,10 @@ impl Phase {
     pub(super) fn begin(
         &mut self,
         step: Step,
-        ledger: &mut Ledger,
+        ledger: &mut JobTracker,
         content: &Content,
     ) -> Option<Request> {
-        let get = |seq, ledger: &Ledger| {
+        let get = |seq, ledger: &JobTracker| {
             let (queue, id) = (content.queue(seq), ledger.id(seq));
             Request::Get { queue, seq, id, wait: false }
         };
@@ -159,7 +159,7 @@ impl Phase {
     /// When a token that has something to do may go: its sending time, if that has come.
     #[inline]
     pub(super) fn permit(&self, now: u64, undelivered: u64) -> Option<u64> {
-        if self.way == Way::Feeds && undelivered >= self.undelivered_max {
+        if self.way == PhaseKind::Feeds && undelivered >= self.undelivered_max {
             return None;
         }
         match &self.pace {
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn a_cycle_puts_gets_and_deletes_until_nothing_is_left() {
         let content = Content::new(32, 1, 3, 1);
-        let mut ledger = Ledger::default();
-        let mut phase = Phase::new("", Way::Cycles, 2);
+        let mut ledger = JobTracker::default();
+        let mut phase = Phase::new("", PhaseKind::Cycles, 2);
         let mut begin = |step| phase.begin(step, &mut ledger, &content);
         assert_eq!(begin(Step::Put), Some(Request::Put { seq: 0 }));
         assert_eq!(begin(Step::Put), Some(Request::Put { seq: 1 }));
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn takes_ask_once_for_each_job_that_is_there() {
         let content = Content::new(32, 1, 2, 1);
-        let mut ledger = Ledger::default();
+        let mut ledger = JobTracker::default();
         for seq in [0, 1, 2] {
             assert_eq!(ledger.begin(), seq);
             ledger.acknowledge(seq, seq + 10).unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_even_and_forgives_nothing() {
-        let mut pace = Pace::new(1000.0, 500);
+        let mut pace = RateSchedule::new(1000.0, 500);
         assert_eq!(pace.due(), 500);
         for _ in 0..5 {
             pace.advance();
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(pace.due(), 5_000_500);
         assert_eq!(pace.missed(10_000_500), 5);
         assert_eq!(pace.missed(1), 0);
-        let mut phase = Phase::new("", Way::Feeds, 1);
+        let mut phase = Phase::new("", PhaseKind::Feeds, 1);
         phase.pace = Some(pace);
         phase.undelivered_max = 2;
         assert_eq!(phase.permit(5_000_499, 0), None, "too early");

@@ -1,14 +1,14 @@
 //! The result, and what is to be known about it: as JSON for programs. [`super::table`] shows it.
 
-use super::args::{Extent, Plan, Workload};
+use super::args::{BenchPlan, RunLength, Workload};
 use super::clock::{float, seconds};
-use super::dialect::Dialect;
+use super::dialect::Protocol;
 use super::generator::Generator;
 use super::latency::{Kind, Summary};
 use super::ledger::Totals;
 use super::process::{Machine, Sample};
 use super::table::count;
-use super::window::Mark;
+use super::window::Snapshot;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub(super) struct Report {
     format: u32,
     version: &'static str,
     workload: Workload,
-    dialect: Dialect,
+    dialect: Protocol,
     address: String,
     connections: usize,
     depth: usize,
@@ -89,7 +89,7 @@ const OTHERS: f64 = 0.3;
 
 impl Report {
     /// Sums up a finished run.
-    pub(super) fn new(plan: &Plan, generator: &Generator<'_>) -> Self {
+    pub(super) fn new(plan: &BenchPlan, generator: &Generator<'_>) -> Self {
         let (start, end) = (&generator.window.start, &generator.window.end);
         let latencies = &generator.window.latencies;
         let all = latencies.all();
@@ -135,7 +135,7 @@ impl Report {
         report
     }
 
-    fn add_notes(&mut self, plan: &Plan) {
+    fn add_notes(&mut self, plan: &BenchPlan) {
         let busy = self.generator.filter(|cpu| cpu.share > SATURATED);
         if let (Some(cpu), None) = (busy, plan.rate) {
             self.notes.push(format!(
@@ -167,7 +167,7 @@ impl Report {
                 self.missed
             ));
         }
-        if plan.dialect == Dialect::Pinpriq {
+        if plan.dialect == Protocol::Pinpriq {
             self.notes.push(
                 "a push has no answer: a put counts until an answer to something behind it has \
                  come, if need be to a pop of an empty queue, which the server does besides"
@@ -177,7 +177,7 @@ impl Report {
         if plan.server_pid.is_some() && self.server.is_none() {
             self.notes.push("--server-pid: nothing is known about this process".into());
         }
-        if let (Extent::Requests(wanted), true) = (plan.extent, plan.workload == Workload::Drain)
+        if let (RunLength::Requests(wanted), true) = (plan.extent, plan.workload == Workload::Drain)
             && self.requests < wanted
             && wanted != u64::MAX
         {
@@ -218,7 +218,7 @@ fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-fn server(plan: &Plan, generator: &Generator<'_>) -> Option<Server> {
+fn server(plan: &BenchPlan, generator: &Generator<'_>) -> Option<Server> {
     let (start, end) = (&generator.window.start, &generator.window.end);
     let (before, after) = (start.server?, end.server?);
     let growth = |from: Sample, to: Sample| float(to.memory_bytes) - float(from.memory_bytes);
@@ -236,7 +236,7 @@ fn server(plan: &Plan, generator: &Generator<'_>) -> Option<Server> {
     })
 }
 
-fn cpu(start: &Mark, end: &Mark, of: impl Fn(&Mark) -> Option<Sample>) -> Option<Cpu> {
+fn cpu(start: &Snapshot, end: &Snapshot, of: impl Fn(&Snapshot) -> Option<Sample>) -> Option<Cpu> {
     let nanos = of(end)?.cpu_nanos.saturating_sub(of(start)?.cpu_nanos);
     let replies = (end.replies - start.replies).max(1);
     Some(Cpu {
@@ -246,7 +246,7 @@ fn cpu(start: &Mark, end: &Mark, of: impl Fn(&Mark) -> Option<Sample>) -> Option
     })
 }
 
-fn busy(start: &Mark, end: &Mark) -> Option<f64> {
+fn busy(start: &Snapshot, end: &Snapshot) -> Option<f64> {
     let ((busy_before, before), (busy_after, after)) = (start.machine?, end.machine?);
     let total = after.checked_sub(before).filter(|&total| total > 0)?;
     Some(float(busy_after.saturating_sub(busy_before)) / float(total))

@@ -6,7 +6,7 @@ use super::process::{self, Sample};
 
 /// A moment, with everything that was looked at then.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct Snapshot {
     pub(super) at: u64,
     pub(super) server: Option<Sample>,
     pub(super) own: Option<Sample>,
@@ -29,29 +29,29 @@ enum State {
 /// What was measured. A request counts if it was sent while the window was open, whenever its reply
 /// came; so the slow ones at the end count like all others.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct MeasurementWindow {
     state: State,
     server_pid: Option<u32>,
     in_flight: u64,
     pub(super) latencies: Latencies,
-    pub(super) start: Mark,
-    pub(super) end: Mark,
+    pub(super) start: Snapshot,
+    pub(super) end: Snapshot,
 }
 
-impl Window {
+impl MeasurementWindow {
     pub(super) fn new(server_pid: Option<u32>) -> Self {
         Self {
             state: State::Before,
             server_pid,
             in_flight: 0,
             latencies: Latencies::default(),
-            start: Mark::default(),
-            end: Mark::default(),
+            start: Snapshot::default(),
+            end: Snapshot::default(),
         }
     }
 
-    pub(super) fn mark(&self, clock: Clock, replies: u64, put: u64) -> Mark {
-        Mark {
+    pub(super) fn mark(&self, clock: Clock, replies: u64, put: u64) -> Snapshot {
+        Snapshot {
             server: self.server_pid.and_then(|pid| process::sample(&pid.to_string())),
             own: process::sample("self"),
             machine: process::machine_ticks(),
@@ -70,7 +70,7 @@ impl Window {
         self.state == State::Open
     }
 
-    pub(super) fn open(&mut self, mark: Mark) {
+    pub(super) fn open(&mut self, mark: Snapshot) {
         assert!(self.state == State::Before, "a window opens once");
         self.start = mark;
         self.state = State::Open;
@@ -89,14 +89,14 @@ impl Window {
         self.state == State::Closing && self.in_flight == 0
     }
 
-    pub(super) fn finish(&mut self, mark: Mark) {
+    pub(super) fn finish(&mut self, mark: Snapshot) {
         assert!(self.is_over(), "the end is marked once, at the end");
         self.end = mark;
         self.state = State::Done;
     }
 
     /// The run is given up: what is still in flight does not count.
-    pub(super) fn cut(&mut self, mark: Mark) {
+    pub(super) fn cut(&mut self, mark: Snapshot) {
         if matches!(self.state, State::Open | State::Closing) {
             self.end = mark;
             self.state = State::Done;

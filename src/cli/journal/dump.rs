@@ -1,10 +1,10 @@
 //! A record as a line of JSON.
 
 use crate::base::time::Mono;
-use crate::journal::Origin;
+use crate::journal::RecordLocation;
 use crate::model::event::{EventLog, write_events};
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
 use crate::protocol::http::lightjq::messages::write_constraint;
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::push_json;
@@ -13,12 +13,12 @@ use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Appends the line of a record whose moments are counted from 1970. O(bytes).
-pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
-    let Origin { epoch, offset, sequence } = origin;
+pub(super) fn push(record: &Record<'_>, origin: RecordLocation, out: &mut Vec<u8>) {
+    let RecordLocation { epoch, offset, sequence } = origin;
     let kind = match record {
         Record::Job(_) => "job",
         Record::State(..) => "state",
-        Record::Gone(_) => "gone",
+        Record::Deleted(_) => "gone",
         Record::Event(..) => "event",
         Record::Queue(..) => "queue",
         Record::Constraint(..) => "constraint",
@@ -36,7 +36,7 @@ pub(super) fn push(record: &Record<'_>, origin: Origin, out: &mut Vec<u8>) {
             number(out, "id", id.0);
             push_state(state, out);
         }
-        Record::Gone(id) => number(out, "id", id.0),
+        Record::Deleted(id) => number(out, "id", id.0),
         Record::Event(id, version, event) => {
             number(out, "id", id.0);
             number(out, "version", *version);
@@ -93,12 +93,12 @@ fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
     }
     push_queue(job.queue, out);
     member(out, "pri");
-    match job.urgency {
-        Urgency::Number(number) => push_number(out, number),
-        Urgency::Beyond(digits) => text(out, digits),
-        Urgency::Never => text(out, "null"),
+    match job.priority {
+        Priority::Small(number) => push_number(out, number),
+        Priority::Big(digits) => text(out, digits),
+        Priority::Unselected => text(out, "null"),
     }
-    if job.turn == Turn::NewestFirst {
+    if job.turn == TieBreak::Lifo {
         text(out, ",\"turn\":\"newest-first\"");
     }
     push_payload("job", job.payload, out);
@@ -127,7 +127,7 @@ fn push_queue(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn push_worker(worker: &Enlisted<'_>, out: &mut Vec<u8>) {
+fn push_worker(worker: &PersistedWorker<'_>, out: &mut Vec<u8>) {
     for (name, value) in [("name", worker.name), ("url", worker.url)] {
         member(out, name);
         push_string(out, value.as_bytes());
@@ -156,9 +156,12 @@ fn push_text_of_json(json: &[u8], out: &mut Vec<u8>) {
     out.extend(json.iter().map(plain));
 }
 
-fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
-    let lengths =
-        [("ttr_ms", terms.lease_ms), ("keep_ms", terms.keep_ms), ("bury_ms", terms.bury_ms)];
+fn push_terms(terms: &JobOptions, out: &mut Vec<u8>) {
+    let lengths = [
+        ("ttr_ms", terms.lease_ms),
+        ("keep_ms", terms.result_retention_ms),
+        ("bury_ms", terms.dead_retention_ms),
+    ];
     for (name, length) in lengths.into_iter().filter(|&(_, length)| length > 0) {
         number(out, name, length);
     }
@@ -171,7 +174,7 @@ fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
         number(out, "jitter_percent", retry.jitter_percent.into());
         text(out, "}");
     }
-    for (name, set) in [("followed", terms.followed), ("fetch_once", terms.fetch_once)] {
+    for (name, set) in [("followed", terms.tracked), ("fetch_once", terms.result_once)] {
         if set {
             member(out, name);
             text(out, "true");
@@ -181,18 +184,18 @@ fn push_terms(terms: &Terms, out: &mut Vec<u8>) {
 
 fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     let (name, until) = match state.stage {
-        Stage::Waiting => ("waiting", None),
-        Stage::Running { until, .. } => ("running", until),
-        Stage::Delayed(at) => ("delayed", Some(at)),
-        Stage::Kept(at) => ("kept", Some(at)),
-        Stage::Buried(at) => ("buried", at),
+        PersistedStatus::Waiting => ("waiting", None),
+        PersistedStatus::Running { until, .. } => ("running", until),
+        PersistedStatus::Delayed(at) => ("delayed", Some(at)),
+        PersistedStatus::Completed(at) => ("kept", Some(at)),
+        PersistedStatus::Buried(at) => ("buried", at),
     };
     member(out, "state");
     push_string(out, name.as_bytes());
     if let Some(at) = until {
         moment(out, "until", at);
     }
-    if let Stage::Running { worker, lease, .. } = state.stage {
+    if let PersistedStatus::Running { worker, lease, .. } = state.stage {
         number(out, "worker", worker.0);
         number(out, "lease", lease.0.into());
     }
@@ -238,16 +241,16 @@ fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::{Event, Happening};
+    use crate::model::event::{Event, EventKind};
     use crate::model::id::JobId;
-    use crate::model::job::{Lease, Retry};
-    use crate::model::named::Portion;
+    use crate::model::job::{LeaseEpoch, Retry};
+    use crate::model::named::Fraction;
     use crate::model::snapshot::History;
     use crate::model::work::WorkerId;
     use crate::protocol::http::lightjq::messages::read_constraint_json;
     use std::borrow::Cow;
 
-    const ORIGIN: Origin = Origin { epoch: 2, offset: 64, sequence: 9 };
+    const ORIGIN: RecordLocation = RecordLocation { epoch: 2, offset: 64, sequence: 9 };
 
     fn line(record: &Record<'_>) -> String {
         let mut out = Vec::new();
@@ -265,13 +268,13 @@ mod tests {
         Snapshot {
             id: JobId(7),
             queue: b"q",
-            urgency: Urgency::Number(-5),
-            turn: Turn::OldestFirst,
+            priority: Priority::Small(-5),
+            turn: TieBreak::Fifo,
             payload: Payload { encoding, bytes },
             terms: None,
             expires: None,
             state: State {
-                stage: Stage::Waiting,
+                stage: PersistedStatus::Waiting,
                 retries: 0,
                 result: None,
                 message: None,
@@ -291,8 +294,8 @@ mod tests {
         );
         let packet = Snapshot {
             queue: b"\xff",
-            urgency: Urgency::Never,
-            turn: Turn::NewestFirst,
+            priority: Priority::Unselected,
+            turn: TieBreak::Lifo,
             expires: Some(Mono(1_700_000_000_123_000_000)),
             ..fresh(Encoding::Packet { key_len: 1 }, b"\0\xff")
         };
@@ -307,19 +310,19 @@ mod tests {
             line(&Record::Job(map)),
             r#"job "id":7,"queue":"q","pri":-5,"job":{"n":1.5},"state":"waiting"}"#
         );
-        assert_eq!(line(&Record::Gone(JobId(3))), r#"gone "id":3}"#);
+        assert_eq!(line(&Record::Deleted(JobId(3))), r#"gone "id":3}"#);
     }
 
     #[test]
     fn the_record_of_a_job_is_shown() {
-        let event = |what, at| Event { what, at };
-        let note = event(Happening::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
+        let event = |what, at| Event { kind: what, at };
+        let note = event(EventKind::User(Box::from(*b"[1,\n2]")), 1_700_000_000);
         assert_eq!(
             line(&Record::Event(JobId(3), 2, note.clone())),
             "event \"id\":3,\"version\":2,\"events\":[[\"user_event\",\
              {\"event\":[1, 2],\"timestamp\":\"1700000000\"}]]}"
         );
-        let events = EventLog::default().with(event(Happening::Created, 5)).with(note);
+        let events = EventLog::default().with(event(EventKind::Created, 5)).with(note);
         let history = History { state: b"\"A\"", modified: 1_700_000_000, version: 2, events };
         let job = Snapshot { history: Some(history), ..fresh(Encoding::Json, b"{}") };
         let shown = line(&Record::Job(job));
@@ -346,8 +349,9 @@ mod tests {
 
     #[test]
     fn work_that_is_followed_is_shown() {
-        let terms = Terms { followed: true, fetch_once: true, ..Terms::default() };
-        let running = Stage::Running { worker: WorkerId(2), until: None, lease: Lease(3) };
+        let terms = JobOptions { tracked: true, result_once: true, ..JobOptions::default() };
+        let running =
+            PersistedStatus::Running { worker: WorkerId(2), until: None, lease: LeaseEpoch(3) };
         let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
         let state =
             State { stage: running, retries: 1, result, message: Some("no\n"), progress: None };
@@ -359,7 +363,7 @@ mod tests {
              \"result\":true,\"message\":\"no\\n\"}"
         );
         let queues = Some(vec![&b"a"[..], b"\xff"]);
-        let worker = Enlisted { name: "w", url: "http://w", max_jobs: 4, queues };
+        let worker = PersistedWorker { name: "w", url: "http://w", max_jobs: 4, queues };
         assert_eq!(
             line(&Record::Worker(WorkerId(2), worker)),
             "worker \"id\":2,\"name\":\"w\",\"url\":\"http://w\",\"max_jobs\":4,\
@@ -369,9 +373,12 @@ mod tests {
 
     #[test]
     fn what_the_processor_knows_of_a_job_is_shown() {
-        let running =
-            Stage::Running { worker: WorkerId(2), until: Some(Mono(5_000_000)), lease: Lease(0) };
-        let progress = Portion::new(0.25);
+        let running = PersistedStatus::Running {
+            worker: WorkerId(2),
+            until: Some(Mono(5_000_000)),
+            lease: LeaseEpoch(0),
+        };
+        let progress = Fraction::new(0.25);
         let state = State { stage: running, retries: 0, result: None, message: None, progress };
         let job = Snapshot { name: Some(b"a\"b"), state, ..fresh(Encoding::JsonLine, b"{}") };
         assert_eq!(
@@ -385,10 +392,10 @@ mod tests {
     #[test]
     fn what_few_jobs_have_is_shown_where_it_is() {
         let retry = Retry { limit: 3, first_ms: 1, factor: 2, max_ms: 9, jitter_percent: 10 };
-        let terms = Terms { lease_ms: 30, retry: Some(retry), ..Terms::default() };
-        let digits = Urgency::Beyond("18446744073709551616");
+        let terms = JobOptions { lease_ms: 30, retry: Some(retry), ..JobOptions::default() };
+        let digits = Priority::Big("18446744073709551616");
         let job =
-            Snapshot { urgency: digits, terms: Some(terms), ..fresh(Encoding::JsonLine, b"{}") };
+            Snapshot { priority: digits, terms: Some(terms), ..fresh(Encoding::JsonLine, b"{}") };
         assert_eq!(
             line(&Record::Job(job)),
             "job \"id\":7,\"queue\":\"q\",\"pri\":18446744073709551616,\"job\":{},\"ttr_ms\":30,\
@@ -398,7 +405,7 @@ mod tests {
         let result = Some(Payload { encoding: Encoding::JsonLine, bytes: b"[1]" });
         // The end of time is a moment like any other.
         let state = State {
-            stage: Stage::Kept(Mono(u64::MAX)),
+            stage: PersistedStatus::Completed(Mono(u64::MAX)),
             retries: 2,
             result,
             message: None,
@@ -410,7 +417,7 @@ mod tests {
              \"retries\":2,\"result\":[1]}"
         );
         let state = State {
-            stage: Stage::Buried(None),
+            stage: PersistedStatus::Buried(None),
             retries: 0,
             result: None,
             message: None,

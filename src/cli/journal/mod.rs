@@ -3,14 +3,14 @@
 mod dump;
 
 use super::complain;
-use super::data::{Reading, explain};
+use super::data::{RestoreProgress, explain};
 use super::shown::push_escaped;
-use crate::base::limits::JOURNAL_SEGMENT;
+use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::read_record;
-use crate::journal::{Origin, Progress, Report, Salvaged, read, salvage};
+use crate::journal::{Progress, RecordLocation, Report, SalvageReport, read, salvage};
 use crate::model::snapshot::Record;
 use crate::reactor::Clock;
-use crate::reactor::disk::{Access, Directory};
+use crate::reactor::disk::{Directory, LockMode};
 use clap::{Args, Subcommand};
 use std::collections::HashSet;
 use std::io::{self, BufWriter, ErrorKind, Write, stdout};
@@ -66,19 +66,19 @@ enum Command {
 }
 
 /// Why a command could not be carried out.
-enum Failure {
+enum JournalCommandError {
     /// A sentence for the operator.
-    Because(String),
+    Reason(String),
     /// Nobody reads the output any more.
-    Unread,
+    Unreadable,
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for JournalCommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {
-            return Self::Unread;
+            return Self::Unreadable;
         }
-        Self::Because(format!("cannot write the output: {error}"))
+        Self::Reason(format!("cannot write the output: {error}"))
     }
 }
 
@@ -93,8 +93,8 @@ impl Journal {
         };
         // What was printed so far comes before the complaint.
         match done.and_then(|()| Ok(out.flush()?)) {
-            Ok(()) | Err(Failure::Unread) => ExitCode::SUCCESS,
-            Err(Failure::Because(why)) => {
+            Ok(()) | Err(JournalCommandError::Unreadable) => ExitCode::SUCCESS,
+            Err(JournalCommandError::Reason(why)) => {
                 // If this fails too, there is nothing better to say.
                 let _ = out.flush();
                 complain(why);
@@ -104,27 +104,27 @@ impl Journal {
     }
 }
 
-fn open(dir: &Path, access: Access) -> Result<Directory, Failure> {
-    Directory::open(dir, access).map_err(|fault| Failure::Because(fault.to_string()))
+fn open(dir: &Path, access: LockMode) -> Result<Directory, JournalCommandError> {
+    Directory::open(dir, access).map_err(|fault| JournalCommandError::Reason(fault.to_string()))
 }
 
 /// Reads all records of a directory.
 fn read_all(
     dir: &Path,
-    each: &mut dyn FnMut(Record<'_>, Origin) -> Result<(), String>,
-) -> Result<Report, Failure> {
-    let mut files = open(dir, Access::Look)?;
-    let (mut clock, mut reading) = (Clock::start(), Reading::new());
+    each: &mut dyn FnMut(Record<'_>, RecordLocation) -> Result<(), String>,
+) -> Result<Report, JournalCommandError> {
+    let mut files = open(dir, LockMode::ReadOnly)?;
+    let (mut clock, mut reading) = (Clock::start(), RestoreProgress::new());
     let report = read(
         &mut files,
         &mut |bytes, origin| each(read_record(bytes)?, origin),
         &mut |progress: Progress| reading.show(clock.sample().mono.0, progress),
     );
     reading.clear();
-    let report = report.map_err(|refused| Failure::Because(explain(dir, &refused)))?;
+    let report = report.map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
     if report.segments == 0 {
         let dir = dir.display();
-        return Err(Failure::Because(format!(
+        return Err(JournalCommandError::Reason(format!(
             "{dir} holds no journal, and the server would begin a new one in it: is it the right \
              one?"
         )));
@@ -132,12 +132,12 @@ fn read_all(
     Ok(report)
 }
 
-fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
+fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
     let mut jobs = HashSet::new();
     let report = read_all(dir, &mut |record, _| {
         match record {
             Record::Job(job) => jobs.insert(job.id.0),
-            Record::Gone(id) => jobs.remove(&id.0),
+            Record::Deleted(id) => jobs.remove(&id.0),
             Record::State(..)
             | Record::Event(..)
             | Record::Queue(..)
@@ -171,7 +171,7 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn dump(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
+fn dump(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
     let (mut line, mut failed) = (Vec::new(), None);
     let read = read_all(dir, &mut |record, origin| {
         line.clear();
@@ -188,12 +188,12 @@ fn dump(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     }
 }
 
-fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
-    let mut from = open(dir, Access::Look)?;
-    let mut into = open(to, Access::Run)?;
-    let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT)
-        .map_err(|refused| Failure::Because(explain(dir, &refused)))?;
-    let Salvaged { batches, records, lost_batches, missing, skipped, doubtful, superseded } =
+fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
+    let mut from = open(dir, LockMode::ReadOnly)?;
+    let mut into = open(to, LockMode::Exclusive)?;
+    let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT_BYTES)
+        .map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
+    let SalvageReport { batches, records, lost_batches, missing, skipped, doubtful, superseded } =
         salvaged;
     for name in &missing {
         writeln!(out, "missing    {}", dir.join(name).display())?;
@@ -215,7 +215,7 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), Failure> {
     }
     if batches == 0 {
         let dir = dir.display();
-        return Err(Failure::Because(format!("{dir} holds nothing that can be read")));
+        return Err(JournalCommandError::Reason(format!("{dir} holds nothing that can be read")));
     }
     writeln!(out, "copied     {records} records (batches: {batches})")?;
     if lost_batches > 0 {

@@ -1,6 +1,6 @@
 //! What can be asked of `jobcentre work`, and whether it makes sense.
 
-use crate::cli::address::DoorAddress;
+use crate::cli::address::ListenAddr;
 use crate::cli::log::{Format, Level};
 use crate::cli::{number, processor, times};
 use crate::wire::url::{self, Url};
@@ -145,8 +145,10 @@ fn check_advertised(text: &str) -> Result<String, String> {
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse()? {
-        DoorAddress::At(address) => Ok(address),
-        DoorAddress::Off => Err("the master has to reach the worker: give HOST:PORT".to_owned()),
+        ListenAddr::Addr(address) => Ok(address),
+        ListenAddr::Disabled => {
+            Err("the master has to reach the worker: give HOST:PORT".to_owned())
+        }
     }
 }
 

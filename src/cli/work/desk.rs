@@ -14,7 +14,7 @@ const PLACE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the main thread is to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
+pub(super) enum NextAction {
     /// Introduce the worker to its master.
     Register,
     /// Ask whether the master still knows this worker.
@@ -29,15 +29,15 @@ pub(super) enum Duty {
 }
 
 /// The desk.
-pub(super) struct Desk {
-    state: Mutex<State>,
+pub(super) struct WorkerState {
+    state: Mutex<Inner>,
     changed: Condvar,
     places: usize,
     /// Its other end is closed when the end has come.
     halted: PipeReader,
 }
 
-struct State {
+struct Inner {
     taken: usize,
     worker: Option<WorkerId>,
     doubt: bool,
@@ -47,38 +47,38 @@ struct State {
 }
 
 /// A place that a job has; free when dropped.
-pub(super) struct Place(Arc<Desk>);
+pub(super) struct SlotGuard(Arc<WorkerState>);
 
-impl Drop for Place {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.0.lock().taken -= 1;
         self.0.changed.notify_all();
     }
 }
 
-impl Desk {
+impl WorkerState {
     pub(super) fn new(places: usize) -> io::Result<Arc<Self>> {
         let (halted, halt) = io::pipe()?;
         let state =
-            State { taken: 0, worker: None, doubt: false, stopping: false, halt: Some(halt) };
+            Inner { taken: 0, worker: None, doubt: false, stopping: false, halt: Some(halt) };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Ok(Arc::new(Self { state, changed, places, halted }))
     }
 
     /// Every change of the state is whole, so a thread that has panicked has not spoilt it.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits while `waits` says so, for at most `patience`.
-    fn wait(&self, patience: Duration, waits: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait(&self, patience: Duration, waits: impl Fn(&Inner) -> bool) -> MutexGuard<'_, Inner> {
         let waited = self.changed.wait_timeout_while(self.lock(), patience, |s| waits(s));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// A place for a job, unless there is none for a while, or the worker is stopping.
-    pub(super) fn take_place(self: &Arc<Self>) -> Option<Place> {
-        let full = |state: &State| state.taken >= self.places && !state.stopping;
+    pub(super) fn take_place(self: &Arc<Self>) -> Option<SlotGuard> {
+        let full = |state: &Inner| state.taken >= self.places && !state.stopping;
         let mut state = self.wait(PLACE_PATIENCE, full);
         // Who sends jobs knows this worker.
         state.doubt = false;
@@ -86,7 +86,7 @@ impl Desk {
             return None;
         }
         state.taken += 1;
-        Some(Place(Arc::clone(self)))
+        Some(SlotGuard(Arc::clone(self)))
     }
 
     /// Waits until no place is taken; whether that is so.
@@ -96,17 +96,17 @@ impl Desk {
 
     /// What is to be done next; after `period` without anything, a check. Nothing is checked while
     /// places are taken: their reports will tell.
-    pub(super) fn next_duty(&self, period: Duration) -> Duty {
-        let quiet = |state: &State| {
+    pub(super) fn next_action(&self, period: Duration) -> NextAction {
+        let quiet = |state: &Inner| {
             !state.stopping && state.worker.is_some() && !(state.doubt && state.taken == 0)
         };
         loop {
             let state = self.wait(period, quiet);
             match state.worker {
-                _ if state.stopping => return Duty::Stop,
-                None => return Duty::Register,
+                _ if state.stopping => return NextAction::Stop,
+                None => return NextAction::Register,
                 Some(worker) if state.taken == 0 => {
-                    return Duty::Check { worker, doubt: state.doubt };
+                    return NextAction::Check { worker, doubt: state.doubt };
                 }
                 Some(_) => {}
             }
@@ -161,12 +161,12 @@ impl Desk {
     }
 
     /// Waits, unless the end comes; whether there is any sense in going on.
-    pub(super) fn rest(&self, time: Duration) -> bool {
+    pub(super) fn sleep_or_end(&self, time: Duration) -> bool {
         self.wait(time, |state| state.halt.is_some()).halt.is_some()
     }
 
     /// Waits, unless the worker is to stop; whether there is any sense in going on.
-    pub(super) fn pause(&self, time: Duration) -> bool {
+    pub(super) fn sleep_or_stop(&self, time: Duration) -> bool {
         !self.wait(time, |state| !state.stopping).stopping
     }
 }

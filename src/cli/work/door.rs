@@ -3,9 +3,9 @@
 //! Each connection has a thread, and there are not more than [`MORE_CONNECTIONS`] beyond the
 //! places. A job begins when its acceptance has been sent: no report can overtake that.
 
-use super::Shop;
+use super::WorkerContext;
 use super::job::{Job, work};
-use super::line::{Broken, Line};
+use super::line::{ConnectionError, HttpConnection};
 use super::run::OUTPUT_MAX;
 use crate::cli::address::cannot_listen;
 use crate::model::id::JobId;
@@ -46,7 +46,7 @@ struct Head {
 struct Refusal(u16, String);
 
 /// Accepts connections for ever.
-pub(super) fn open(listener: &TcpListener, shop: &Arc<Shop>) {
+pub(super) fn open(listener: &TcpListener, shop: &Arc<WorkerContext>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let most = shop.plan.max_jobs.saturating_add(MORE_CONNECTIONS);
     loop {
@@ -54,7 +54,7 @@ pub(super) fn open(listener: &TcpListener, shop: &Arc<Shop>) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
-                let _ = shop.desk.rest(Duration::from_millis(100));
+                let _ = shop.desk.sleep_or_end(Duration::from_millis(100));
                 continue;
             }
         };
@@ -64,7 +64,7 @@ pub(super) fn open(listener: &TcpListener, shop: &Arc<Shop>) {
         }
         let (shop, count) = (Arc::clone(shop), Counted::new(&connections));
         let spawned = thread::Builder::new().name("connection".to_owned()).spawn(move || {
-            if let Err(broken) = serve(Line::new(stream), &shop) {
+            if let Err(broken) = serve(HttpConnection::new(stream), &shop) {
                 debug!(%broken, "a connection of the master has ended");
             }
             drop(count);
@@ -92,7 +92,7 @@ impl Drop for Counted {
 }
 
 /// Serves a connection to its end.
-fn serve(mut line: Line, shop: &Arc<Shop>) -> Result<(), Broken> {
+fn serve(mut line: HttpConnection, shop: &Arc<WorkerContext>) -> Result<(), ConnectionError> {
     loop {
         line.within(IDLE_PATIENCE);
         line.begin()?;
@@ -100,7 +100,7 @@ fn serve(mut line: Line, shop: &Arc<Shop>) -> Result<(), Broken> {
         let request = read(&mut line);
         let (head, body) = match request {
             Ok(request) => request,
-            Err(Broken::Fault(fault)) => {
+            Err(ConnectionError::Protocol(fault)) => {
                 let refusal = Refusal(fault.status, fault.why.to_owned());
                 return Ok(line.send(&refuse(&refusal, false))?);
             }
@@ -127,7 +127,7 @@ fn serve(mut line: Line, shop: &Arc<Shop>) -> Result<(), Broken> {
     }
 }
 
-fn read(line: &mut Line) -> Result<(Head, Vec<u8>), Broken> {
+fn read(line: &mut HttpConnection) -> Result<(Head, Vec<u8>), ConnectionError> {
     let head = line.head(|input| {
         Ok(next_request(input)?.map(|head| Head {
             method: head.method.to_owned(),
@@ -150,7 +150,7 @@ fn read(line: &mut Line) -> Result<(Head, Vec<u8>), Broken> {
 }
 
 /// Takes a job, whose thread waits for a word to begin; without it, it ends.
-fn accept(head: &Head, body: &[u8], shop: &Arc<Shop>) -> Result<Sender<()>, Refusal> {
+fn accept(head: &Head, body: &[u8], shop: &Arc<WorkerContext>) -> Result<Sender<()>, Refusal> {
     if head.target != "/worker-job" && head.target != shop.path {
         return Err(Refusal(404, format!("there is nothing at {}", head.target)));
     }
@@ -191,7 +191,7 @@ fn accept(head: &Head, body: &[u8], shop: &Arc<Shop>) -> Result<Sender<()>, Refu
     begin(job, shop).map_err(|error| busy(&format!("no thread: {error}")))
 }
 
-fn begin(job: Job, shop: &Arc<Shop>) -> io::Result<Sender<()>> {
+fn begin(job: Job, shop: &Arc<WorkerContext>) -> io::Result<Sender<()>> {
     let (go, gone) = channel();
     let shop = Arc::clone(shop);
     thread::Builder::new().name("job".to_owned()).spawn(move || {

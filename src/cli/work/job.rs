@@ -1,9 +1,9 @@
 //! One job, from its place to its report: what an end of the command means, and how the master
 //! hears of it.
 
-use super::Shop;
-use super::desk::Place;
-use super::run::{End, OUTPUT_MAX, Ran, Task, run};
+use super::WorkerContext;
+use super::desk::SlotGuard;
+use super::run::{CommandOutput, ExitReason, OUTPUT_MAX, Task, run};
 use crate::cli::shown::last_of;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub(super) input: Vec<u8>,
     /// Under which number of the worker it came, if that was known already.
     pub(super) worker: Option<WorkerId>,
-    pub(super) place: Place,
+    pub(super) place: SlotGuard,
 }
 
 /// What came of a job, with what the report borrows.
@@ -120,7 +120,7 @@ impl Verdict {
 }
 
 /// Runs a job and reports. Its place is free when the master has heard of it.
-pub(super) fn work(shop: &Shop, job: Job) {
+pub(super) fn work(shop: &WorkerContext, job: Job) {
     let Job { id, name, timeout, input, worker, place } = job;
     let number = id.0.to_string();
     let timeout = match (timeout, shop.plan.timeout) {
@@ -131,7 +131,7 @@ pub(super) fn work(shop: &Shop, job: Job) {
     let task = Task { command, id: &number, name, timeout, input: &input };
     debug!(job = id.0, name, "begins");
     let verdict = match run(&task, &shop.desk) {
-        Ok(Ran { end: End::Halted, .. }) => {
+        Ok(CommandOutput { end: ExitReason::Cancelled, .. }) => {
             return warn!(job = id.0, name, "killed: the worker stops; the job goes back");
         }
         Ok(ran) => judge(&ran, timeout, shop.plan.text),
@@ -165,7 +165,7 @@ fn tell(id: JobId, name: &str, failure: &Failure) {
 }
 
 /// What the end of a command means.
-fn judge(ran: &Ran, timeout: Option<Duration>, text: bool) -> Verdict {
+fn judge(ran: &CommandOutput, timeout: Option<Duration>, text: bool) -> Verdict {
     let failed = |status: &ExitStatus| {
         let (what, detail) = match (status.code(), status.signal()) {
             (Some(code), _) => (format!("exit status {code}"), Some(("exit_status", code))),
@@ -177,18 +177,18 @@ fn judge(ran: &Ran, timeout: Option<Duration>, text: bool) -> Verdict {
         Verdict::ended(again, what, said, detail)
     };
     match &ran.end {
-        End::Exited(status) if !status.success() => failed(status),
-        End::Exited(_) => match result(&ran.output, text) {
+        ExitReason::Exited(status) if !status.success() => failed(status),
+        ExitReason::Exited(_) => match result(&ran.output, text) {
             Ok(value) => Verdict::success(value),
             Err(message) => Verdict::failure(false, message, None),
         },
-        End::TimedOut | End::Halted => {
+        ExitReason::TimedOut | ExitReason::Cancelled => {
             let time = timeout.unwrap_or_default();
             let said = tail(&ran.errors);
             let end = if said.is_empty() { said } else { format!(": {said}") };
             Verdict::timeout(format!("timeout after {}{end}", humantime::format_duration(time)))
         }
-        End::TooMuch => {
+        ExitReason::OutputTooLarge => {
             let message = format!("the command printed more than {OUTPUT_MAX} bytes");
             Verdict::failure(false, message, None)
         }
@@ -229,7 +229,7 @@ fn tail(errors: &[u8]) -> String {
 
 /// Tells the master, again and again if need be. What it does not take as a result becomes a
 /// failure.
-fn deliver(shop: &Shop, id: JobId, worker: Option<WorkerId>, verdict: &Verdict) {
+fn deliver(shop: &WorkerContext, id: JobId, worker: Option<WorkerId>, verdict: &Verdict) {
     let Some(worker) = worker.or_else(|| shop.desk.worker()) else { return };
     let finished_at = i64::try_from(Clock::start().sample().wall.0).ok();
     let mut body = verdict.report(id, finished_at);
@@ -265,7 +265,7 @@ fn deliver(shop: &Shop, id: JobId, worker: Option<WorkerId>, verdict: &Verdict) 
         };
         let pause = humantime::format_duration(rest);
         warn!(job = id.0, why, "a report was not delivered: trying again in {pause}");
-        if !shop.desk.rest(rest) {
+        if !shop.desk.sleep_or_end(rest) {
             return warn!(job = id.0, "a report is lost: the worker stops");
         }
         rest = (rest * 2).min(RETRY_MOST);

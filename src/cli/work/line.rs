@@ -15,7 +15,7 @@ use std::time::Duration;
 const READ: usize = 64 * 1024;
 
 /// A connection, and what was received of it and not read yet.
-pub(super) struct Line {
+pub(super) struct HttpConnection {
     stream: TcpStream,
     unread: Vec<u8>,
     scratch: Box<[u8]>,
@@ -25,39 +25,39 @@ pub(super) struct Line {
 
 /// Why nothing more can come of a connection.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum ConnectionError {
     /// It ended or timed out.
-    Lost(io::Error),
+    Closed(io::Error),
     /// What comes is not HTTP, or too long.
-    Fault(Fault),
+    Protocol(Fault),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lost(error) => match error.kind() {
+            Self::Closed(error) => match error.kind() {
                 ErrorKind::UnexpectedEof => f.write_str("it closed the connection"),
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => f.write_str("it is silent"),
                 _ => error.fmt(f),
             },
-            Self::Fault(fault) => f.write_str(fault.why),
+            Self::Protocol(fault) => f.write_str(fault.why),
         }
     }
 }
 
-impl From<Fault> for Broken {
+impl From<Fault> for ConnectionError {
     fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+        Self::Protocol(fault)
     }
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ConnectionError {
     fn from(error: io::Error) -> Self {
-        Self::Lost(error)
+        Self::Closed(error)
     }
 }
 
-impl Line {
+impl HttpConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
         // Without it small answers are late; they are right all the same.
         let _ = stream.set_nodelay(true);
@@ -74,7 +74,7 @@ impl Line {
     pub(super) fn head<T>(
         &mut self,
         take: impl Fn(&mut Input<'_>) -> Result<Option<T>, Fault>,
-    ) -> Result<T, Broken> {
+    ) -> Result<T, ConnectionError> {
         loop {
             let mut input = Input::new(&self.unread);
             let taken = take(&mut input)?;
@@ -93,12 +93,12 @@ impl Line {
     }
 
     /// Waits until something comes that may be a head.
-    pub(super) fn begin(&mut self) -> Result<(), Broken> {
+    pub(super) fn begin(&mut self) -> Result<(), ConnectionError> {
         if self.unread.is_empty() { Ok(self.more()?) } else { Ok(()) }
     }
 
     /// Reads a body of at most `max` bytes.
-    pub(super) fn body(&mut self, framing: Framing, max: u64) -> Result<Vec<u8>, Broken> {
+    pub(super) fn body(&mut self, framing: Framing, max: u64) -> Result<Vec<u8>, ConnectionError> {
         let mut body = Body::new(framing, max)?;
         let mut bytes = Vec::new();
         loop {

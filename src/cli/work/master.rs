@@ -1,6 +1,6 @@
 //! What the worker asks of its master: most on a connection of its own.
 
-use super::line::Line;
+use super::line::HttpConnection;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
 use crate::model::work::{Worker, WorkerId};
@@ -36,12 +36,12 @@ const NO_JOB: JobId = JobId(0);
 
 /// The server that hands out the jobs.
 #[derive(Debug)]
-pub(super) struct Master {
+pub(super) struct ServerClient {
     url: Url,
 }
 
 /// A connection that goes on.
-pub(super) struct Tie(Line);
+pub(super) struct KeepAlive(HttpConnection);
 
 /// What it is asked.
 #[derive(Clone, Copy)]
@@ -70,38 +70,43 @@ impl Answer {
 }
 
 /// Why there is no registration.
-pub(super) enum NotRegistered {
+pub(super) enum RegisterError {
     /// It may be different later.
-    Yet(String),
+    Transient(String),
     /// It makes no sense to try again.
-    Ever(String),
+    Permanent(String),
 }
 
-impl Master {
+impl ServerClient {
     pub(super) fn new(url: Url) -> Self {
         Self { url }
     }
 
     /// Introduces the worker: `POST /worker`. Comes with the connection by which that was done.
-    pub(super) fn register(&self, worker: &Worker<'_>) -> Result<(WorkerId, Tie), NotRegistered> {
+    pub(super) fn register(
+        &self,
+        worker: &Worker<'_>,
+    ) -> Result<(WorkerId, KeepAlive), RegisterError> {
         let mut body = Vec::new();
         write_worker(worker, &mut body);
-        let mut tie = self.tie().map_err(NotRegistered::Yet)?;
+        let mut tie = self.tie().map_err(RegisterError::Transient)?;
         let asked = Asked { what: ("POST", "/worker"), worker: None, body: Some(&body) };
         let answer = self.exchange(&mut tie.0, asked, true).map_err(|why| {
             if tie.0.begins_with(JSON_LINE) {
-                NotRegistered::Ever(format!("{}: {NOT_HTTP}", self.url.authority))
+                RegisterError::Permanent(format!("{}: {NOT_HTTP}", self.url.authority))
             } else {
-                NotRegistered::Yet(why)
+                RegisterError::Transient(why)
             }
         })?;
         match answer.status {
             200..300 => match read_worker_accepted(&answer.body) {
                 Ok(id) => Ok((id, tie)),
-                Err(problem) => Err(NotRegistered::Ever(format!("it makes no sense: {problem}"))),
+                Err(problem) => {
+                    Err(RegisterError::Permanent(format!("it makes no sense: {problem}")))
+                }
             },
-            400 | 404 | 405 => Err(NotRegistered::Ever(answer.explain())),
-            _ => Err(NotRegistered::Yet(answer.explain())),
+            400 | 404 | 405 => Err(RegisterError::Permanent(answer.explain())),
+            _ => Err(RegisterError::Transient(answer.explain())),
         }
     }
 
@@ -117,7 +122,11 @@ impl Master {
     /// nothing, and the error that answers it names the field at fault: the job if the worker is
     /// known, else the worker. It is asked by the connection of the registration: behind another
     /// one may be a master that was begun anew and has given the number to another worker.
-    pub(super) fn knows(&self, tie: &mut Tie, worker: WorkerId) -> Result<Option<bool>, String> {
+    pub(super) fn knows(
+        &self,
+        tie: &mut KeepAlive,
+        worker: WorkerId,
+    ) -> Result<Option<bool>, String> {
         let nothing = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
         let outcome = Outcome::Success { result: nothing };
         let mut body = Vec::new();
@@ -142,16 +151,21 @@ impl Master {
         self.exchange(&mut self.tie()?.0, asked, false)
     }
 
-    fn tie(&self) -> Result<Tie, String> {
+    fn tie(&self) -> Result<KeepAlive, String> {
         let stream = self.connect();
-        stream.map(|stream| Tie(Line::new(stream))).map_err(|error| self.at(&error))
+        stream.map(|stream| KeepAlive(HttpConnection::new(stream))).map_err(|error| self.at(&error))
     }
 
     fn at(&self, why: &dyn fmt::Display) -> String {
         format!("{}: {why}", self.url.authority)
     }
 
-    fn exchange(&self, line: &mut Line, asked: Asked<'_>, goes_on: bool) -> Result<Answer, String> {
+    fn exchange(
+        &self,
+        line: &mut HttpConnection,
+        asked: Asked<'_>,
+        goes_on: bool,
+    ) -> Result<Answer, String> {
         let Asked { what: (method, path), worker, body } = asked;
         let at = |why: &dyn fmt::Display| self.at(why);
         let mut message = Vec::with_capacity(256 + body.map_or(0, <[u8]>::len));

@@ -19,9 +19,9 @@ use crate::base::strings::StringList;
 use crate::model::work::{Worker, WorkerId};
 use args::Plan;
 pub(super) use args::Work;
-use desk::{Desk, Duty};
+use desk::{NextAction, WorkerState};
 pub(super) use guard::Guard;
-use master::{Master, NotRegistered, Tie};
+use master::{KeepAlive, RegisterError, ServerClient};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
@@ -46,14 +46,14 @@ const CHECK_PERIOD: Duration = Duration::from_secs(15);
 const HALT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What all threads know.
-struct Shop {
+struct WorkerContext {
     plan: Plan,
     /// What the master was told.
     url: String,
     /// Where its calls come.
     path: String,
-    master: Master,
-    desk: Arc<Desk>,
+    master: ServerClient,
+    desk: Arc<WorkerState>,
 }
 
 impl Work {
@@ -83,11 +83,11 @@ fn work(plan: Plan) -> Result<(), String> {
     let address = listener.local_addr().map_err(system)?;
     let url = plan.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
     let path = crate::wire::url::parse(&url).map_err(|why| format!("{url}: {why}"))?.base;
-    let desk = Desk::new(plan.max_jobs).map_err(system)?;
+    let desk = WorkerState::new(plan.max_jobs).map_err(system)?;
     hear_signals(&desk).map_err(system)?;
-    let master = Master::new(plan.url.clone());
+    let master = ServerClient::new(plan.url.clone());
     let path = format!("{path}/worker-job");
-    let shop = Arc::new(Shop { plan, url, path, master, desk });
+    let shop = Arc::new(WorkerContext { plan, url, path, master, desk });
     info!(%address, url = shop.url, max_jobs = shop.plan.max_jobs, "listening");
     let serving = Arc::clone(&shop);
     thread::Builder::new()
@@ -101,7 +101,7 @@ fn work(plan: Plan) -> Result<(), String> {
 
 /// The first signal stops the worker, the second one kills its commands. SIGHUP is one of them: the
 /// terminal of a worker is gone.
-fn hear_signals(desk: &Arc<Desk>) -> io::Result<()> {
+fn hear_signals(desk: &Arc<WorkerState>) -> io::Result<()> {
     let (mut heard, signal) = UnixStream::pair()?;
     for each in [SIGTERM, SIGINT, SIGHUP] {
         pipe::register(each, signal.try_clone()?)?;
@@ -140,19 +140,19 @@ fn ignore_signals() -> io::Result<()> {
 ///
 /// # Errors
 /// If the master will never know it.
-fn keep_registered(shop: &Shop) -> Result<(), String> {
+fn keep_registered(shop: &WorkerContext) -> Result<(), String> {
     let mut tie = None;
     loop {
-        match (shop.desk.next_duty(CHECK_PERIOD), &mut tie) {
-            (Duty::Stop, _) => return Ok(()),
-            (Duty::Check { worker, doubt }, Some(tie)) => check(shop, tie, worker, doubt),
-            (Duty::Check { .. } | Duty::Register, _) => tie = register(shop)?,
+        match (shop.desk.next_action(CHECK_PERIOD), &mut tie) {
+            (NextAction::Stop, _) => return Ok(()),
+            (NextAction::Check { worker, doubt }, Some(tie)) => check(shop, tie, worker, doubt),
+            (NextAction::Check { .. } | NextAction::Register, _) => tie = register(shop)?,
         }
     }
 }
 
 /// Introduces the worker; nothing if it is to stop before.
-fn register(shop: &Shop) -> Result<Option<Tie>, String> {
+fn register(shop: &WorkerContext) -> Result<Option<KeepAlive>, String> {
     let Plan { name, max_jobs, jobs, .. } = &shop.plan;
     let mut names = StringList::default();
     for job in jobs {
@@ -172,16 +172,16 @@ fn register(shop: &Shop) -> Result<Option<Tie>, String> {
                 shop.desk.set_worker(Some(id));
                 return Ok(Some(tie));
             }
-            Err(NotRegistered::Ever(why)) => {
+            Err(RegisterError::Permanent(why)) => {
                 return Err(format!(
                     "the master does not take this worker: {why} (it makes no sense to try again)"
                 ));
             }
-            Err(NotRegistered::Yet(why)) => {
+            Err(RegisterError::Transient(why)) => {
                 warn!(why, "not registered: trying again in {}", humantime::format_duration(rest));
             }
         }
-        if !shop.desk.pause(rest) {
+        if !shop.desk.sleep_or_stop(rest) {
             return Ok(None);
         }
         rest = (rest * 2).min(REGISTER_MOST);
@@ -192,7 +192,7 @@ fn register(shop: &Shop) -> Result<Option<Tie>, String> {
 /// for this worker that were never sent. As the worker has nothing to do, and takes its own place
 /// on the list, it is told again whenever the connection has ended; also one that cannot say
 /// whether it knows this worker, if there is reason to doubt.
-fn check(shop: &Shop, tie: &mut Tie, worker: WorkerId, doubt: bool) {
+fn check(shop: &WorkerContext, tie: &mut KeepAlive, worker: WorkerId, doubt: bool) {
     match shop.master.knows(tie, worker) {
         Ok(Some(true)) => shop.desk.set_worker(Some(worker)),
         Ok(Some(false)) => {
@@ -212,7 +212,7 @@ fn check(shop: &Shop, tie: &mut Tie, worker: WorkerId, doubt: bool) {
 }
 
 /// Lets running commands finish, within the patience, and takes leave.
-fn end(shop: &Shop) {
+fn end(shop: &WorkerContext) {
     let desk = &shop.desk;
     desk.stop();
     info!("stopping: no more jobs are taken");

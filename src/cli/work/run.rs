@@ -6,7 +6,7 @@
 //! gone, all of its group is killed; no more than [`OUTPUT_MAX`] and
 //! [`ERRORS_MAX`] of what it prints is kept.
 
-use super::desk::Desk;
+use super::desk::WorkerState;
 use super::guard;
 use crate::base::time::Mono;
 use crate::reactor::Clock;
@@ -46,21 +46,21 @@ pub(super) struct Task<'a> {
 
 /// How a run ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ExitReason {
     /// The command ended.
     Exited(ExitStatus),
     /// It took too long and was killed.
     TimedOut,
     /// It printed more than [`OUTPUT_MAX`] and was killed.
-    TooMuch,
+    OutputTooLarge,
     /// The worker has come to its end, and the command was killed.
-    Halted,
+    Cancelled,
 }
 
 /// A run that is over.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) end: End,
+pub(super) struct CommandOutput {
+    pub(super) end: ExitReason,
     /// What it printed.
     pub(super) output: Vec<u8>,
     /// The end of what it printed on stderr.
@@ -71,7 +71,7 @@ pub(super) struct Ran {
 ///
 /// # Errors
 /// If it cannot be run.
-pub(super) fn run(task: &Task<'_>, desk: &Desk) -> io::Result<Ran> {
+pub(super) fn run(task: &Task<'_>, desk: &WorkerState) -> io::Result<CommandOutput> {
     let mut command = guard::command(task.command)?;
     command.env("JOB_ID", task.id).env("JOB_NAME", task.name).process_group(0);
     match task.timeout {
@@ -95,7 +95,7 @@ pub(super) fn run(task: &Task<'_>, desk: &Desk) -> io::Result<Ran> {
     let status = child.wait()?;
     adopted(group);
     let Run { output, errors, .. } = run;
-    Ok(Ran { end: end?.unwrap_or(End::Exited(status)), output, errors })
+    Ok(CommandOutput { end: end?.unwrap_or(ExitReason::Exited(status)), output, errors })
 }
 
 /// Makes the ends of the pipes that never wait, and a thread that closes a pipe when the command
@@ -172,8 +172,8 @@ impl<'a> Run<'a> {
         &mut self,
         time: Option<Duration>,
         group: Pid,
-        desk: &Desk,
-    ) -> io::Result<Option<End>> {
+        desk: &WorkerState,
+    ) -> io::Result<Option<ExitReason>> {
         let mut deadline = time.map(|time| self.clock.moment().after(time));
         let mut lingers = false;
         loop {
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
             self.listen()?;
             let late = deadline.is_some_and(|deadline| self.clock.moment() >= deadline);
             if self.output.len() > OUTPUT_MAX {
-                return Ok(Some(End::TooMuch));
+                return Ok(Some(ExitReason::OutputTooLarge));
             }
             if lingers || ended {
                 if (self.stdout.is_none() && self.stderr.is_none()) || (lingers && late) {
@@ -196,10 +196,10 @@ impl<'a> Run<'a> {
                     deadline = Some(self.clock.moment().after(LINGER));
                 }
             } else if late {
-                return Ok(Some(End::TimedOut));
+                return Ok(Some(ExitReason::TimedOut));
             }
             if halted {
-                return Ok(Some(End::Halted));
+                return Ok(Some(ExitReason::Cancelled));
             }
         }
     }
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
         &mut self,
         deadline: Option<Mono>,
         lingers: bool,
-        desk: &Desk,
+        desk: &WorkerState,
     ) -> io::Result<[bool; 2]> {
         let left = deadline.map(|deadline| deadline.until(self.clock.moment()));
         // A time that the system cannot say is as good as none.

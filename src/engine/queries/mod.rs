@@ -19,12 +19,12 @@ use crate::base::limits::{
     QUERY_LAST_STEPS, QUERY_TURN_STEPS,
 };
 use crate::base::time::{Mono, Now};
-use crate::engine::turns::Turns;
-use crate::model::figures::QueryFigures;
+use crate::engine::turns::QueryTurns;
+use crate::model::figures::QueryStats;
 use crate::model::id::ClientId;
 use crate::model::row::Rows;
-use crate::query::{Done, Ended, Found, Helper, Pace, Spot, Task, Work};
-use crate::store::{Effects, Outcome, Search, Store, Watched};
+use crate::query::{Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd};
+use crate::store::{Effects, Outcome, SearchRequest, Store, Watched};
 use pace::Out;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,15 +41,15 @@ const LATE: u32 = 4;
 
 /// The searches under way.
 #[derive(Debug, Default)]
-pub(super) struct Queries {
-    helper: Option<Box<dyn Helper>>,
+pub(super) struct QueryScheduler {
+    helper: Option<Box<dyn QueryExecutor>>,
     /// How long a search may take.
     timeout: Duration,
     /// All that are to be answered, in the order of their coming.
     known: BTreeMap<u64, Query>,
     came: u64,
     /// Those that wait for a turn.
-    turns: Turns,
+    turns: QueryTurns,
     /// The lanes in use.
     out: Vec<Out>,
     /// The lane whose turn it is.
@@ -69,7 +69,7 @@ pub(super) struct Queries {
 #[derive(Debug)]
 struct Query {
     /// Without its rows.
-    search: Search,
+    search: SearchRequest,
     came: Mono,
     /// How far it has got, while it waits for a further turn.
     task: Option<Task>,
@@ -79,9 +79,9 @@ struct Query {
     stuck: u32,
 }
 
-impl Queries {
+impl QueryScheduler {
     /// From now on searches go to this helper, and may take so long.
-    pub(super) fn set_helper(&mut self, helper: Box<dyn Helper>, timeout: Duration) {
+    pub(super) fn set_helper(&mut self, helper: Box<dyn QueryExecutor>, timeout: Duration) {
         (self.helper, self.timeout) = (Some(helper), timeout);
     }
 
@@ -108,7 +108,7 @@ impl Queries {
         for search in std::mem::take(&mut fx.searches) {
             if self.helper.is_none() {
                 let why = "this server evaluates no queries";
-                fx.tell(search.ticket, Watched::BadQuery(why.into()));
+                fx.reply(search.ticket, Watched::BadQuery(why.into()));
                 continue;
             }
             let client = search.ticket.client;
@@ -117,14 +117,14 @@ impl Queries {
                 let last = self.turns.last().filter(|(other, _, _)| *other > rank);
                 let why = "too many queries wait for their turn: try again later";
                 let Some((_, _, number)) = last else {
-                    fx.tell(search.ticket, Watched::BadQuery(why.into()));
+                    fx.reply(search.ticket, Watched::BadQuery(why.into()));
                     continue;
                 };
                 self.end(number, why, now.mono, fx);
             }
             self.came += 1;
             self.turns.push(client, self.came, search.rows.len(), now.mono);
-            let search = Search { rows: Rows::new(), ..search };
+            let search = SearchRequest { rows: Rows::new(), ..search };
             let query = Query { search, came: now.mono, task: None, tried: false, stuck: 0 };
             self.known.insert(self.came, query);
         }
@@ -171,8 +171,8 @@ impl Queries {
     }
 
     /// How many there were, and how they ended.
-    pub(super) fn figures(&self) -> QueryFigures {
-        QueryFigures {
+    pub(super) fn figures(&self) -> QueryStats {
+        QueryStats {
             waiting: self.turns.len() as u64,
             begun: self.begun,
             failed: self.failed,
@@ -239,14 +239,14 @@ impl Queries {
         now: Now,
         fx: &mut Effects,
     ) -> Option<Task> {
-        store.search_again(&self.known.get(&number)?.search, now, fx);
-        let Some(Search { rows, query, limit, poll, .. }) = fx.searches.pop() else {
+        store.resubmit_search(&self.known.get(&number)?.search, now, fx);
+        let Some(SearchRequest { rows, query, limit, poll, .. }) = fx.searches.pop() else {
             self.known.remove(&number);
             return None;
         };
         self.begun += 1;
         let limit = Some(POLL_CANDIDATES).filter(|_| poll.is_some()).or(limit);
-        Some(Task::new(Work { rows, query, limit }))
+        Some(Task::new(QueryTask { rows, query, limit }))
     }
 
     /// Takes in the end of a turn, if there is one.
@@ -262,10 +262,10 @@ impl Queries {
             self.turns.charge(out.client, spent, now.mono);
         }
         match (out.query, done) {
-            (Some(number), Done::Found(found)) => self.settle(number, found, store, now, fx),
-            (Some(number), Done::Left(task)) => self.put_back(&out, number, task, now.mono, fx),
-            (None, Done::Left(task)) => helper.discard(task),
-            (_, Done::Found(_) | Done::Dropped) => {}
+            (Some(number), TaskEnd::Found(found)) => self.finish(number, found, store, now, fx),
+            (Some(number), TaskEnd::Left(task)) => self.put_back(&out, number, task, now.mono, fx),
+            (None, TaskEnd::Left(task)) => helper.discard(task),
+            (_, TaskEnd::Found(_) | TaskEnd::Dropped) => {}
         }
         true
     }
@@ -299,13 +299,20 @@ impl Queries {
         }
     }
 
-    fn settle(&mut self, number: u64, found: Found, store: &mut Store, now: Now, fx: &mut Effects) {
+    fn finish(
+        &mut self,
+        number: u64,
+        found: QueryRows,
+        store: &mut Store,
+        now: Now,
+        fx: &mut Effects,
+    ) {
         self.failed += u64::from(found.is_err());
         let Some(query) = self.known.get(&number) else { return };
         let ticket = query.search.ticket;
         match (found, &query.search.poll) {
-            (Err(why), _) => fx.tell(ticket, Watched::BadQuery(why.into())),
-            (Ok(rows), None) => fx.tell(ticket, Watched::Found(rows)),
+            (Err(why), _) => fx.reply(ticket, Watched::BadQuery(why.into())),
+            (Ok(rows), None) => fx.reply(ticket, Watched::Found(rows)),
             (Ok(rows), Some(_)) if rows.is_empty() => {
                 fx.outcomes.push((ticket, Outcome::NoJob));
             }
@@ -353,7 +360,7 @@ impl Queries {
         if let Some(helper) = &mut self.helper {
             release(helper.as_mut(), &mut self.out, number, query, now);
         }
-        fx.tell(ticket, Watched::BadQuery(why.into()));
+        fx.reply(ticket, Watched::BadQuery(why.into()));
     }
 }
 
@@ -362,7 +369,7 @@ const ABANDONED: &str = "the client has closed its side of the connection, and t
     longer than a moment: keep the connection open until the answer has come";
 
 /// Nobody waits for a search any more: its lane is told so, or what it keeps is freed.
-fn release(helper: &mut dyn Helper, out: &mut [Out], number: u64, query: Query, now: Mono) {
+fn release(helper: &mut dyn QueryExecutor, out: &mut [Out], number: u64, query: Query, now: Mono) {
     if let Some(task) = query.task {
         helper.discard(task);
     }

@@ -1,12 +1,12 @@
 //! How a turn is ended that others wait for.
 
-use super::{LATE, Queries, Query};
+use super::{LATE, Query, QueryScheduler};
 use crate::base::limits::QUERY_PATIENCE;
 use crate::base::time::Mono;
 use crate::engine::turns::Rank;
 use crate::model::id::ClientId;
 use crate::model::row::RowKey;
-use crate::query::{Helper, Pace, Progress, Spot, Task, Work};
+use crate::query::{Pace, QueryExecutor, QueryTask, Spot, Task, TaskState};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
@@ -26,7 +26,7 @@ pub(super) struct Out {
     /// How its client stood when the turn began.
     rank: Rank,
     /// The lane owns it.
-    work: Weak<Work>,
+    work: Weak<QueryTask>,
     /// Where the turn began.
     pub(super) from: Bound<RowKey>,
     pub(super) pace: Pace,
@@ -50,7 +50,7 @@ impl Out {
         Self { lane, has_share, client, query, gone, rank, work, from, pace, since: now }
     }
 
-    pub(super) fn set(&mut self, pace: Pace, helper: &mut dyn Helper, now: Mono) {
+    pub(super) fn set(&mut self, pace: Pace, helper: &mut dyn QueryExecutor, now: Mono) {
         (self.pace, self.since) = (pace, now);
         helper.say(self.lane, pace);
     }
@@ -75,7 +75,7 @@ impl Out {
     }
 }
 
-impl Queries {
+impl QueryScheduler {
     /// Ends the turn step by step, if others wait; and moves searches that have waited for long to
     /// a lane with a share of its own.
     pub(super) fn press(&mut self, now: Mono) {
@@ -122,7 +122,7 @@ impl Queries {
             if now >= anew {
                 // If it is gone the turn has just ended.
                 let Some(work) = out.work.upgrade() else { continue };
-                query.task = Some(Task { work, progress: Progress::default() });
+                query.task = Some(Task { work, progress: TaskState::default() });
                 out.query = None;
                 out.set(Pace::Drop, helper.as_mut(), now);
                 self.turn = self.turn.filter(|&lane| lane != out.lane);

@@ -2,7 +2,7 @@
 
 use super::read::{Read, Reader};
 use super::{push_number, push_text};
-use crate::model::event::{Event, EventLog, Happening};
+use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::ClientId;
 use crate::model::snapshot::History;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const CREATED: u8 = 0;
 const ADVANCED: u8 = 1;
 const USER: u8 = 2;
-const TAKEN: u8 = 3;
+const RESERVED: u8 = 3;
 const ABORTED: u8 = 4;
 const ABANDONED: u8 = 5;
 const EXPIRED: u8 = 6;
@@ -33,30 +33,30 @@ pub(super) fn push(out: &mut Vec<u8>, history: &History<'_>) {
 }
 
 pub(super) fn push_event(out: &mut Vec<u8>, event: &Event) {
-    out.push(match event.what {
-        Happening::Created => CREATED,
-        Happening::Advanced { .. } => ADVANCED,
-        Happening::User(_) => USER,
-        Happening::Taken { .. } => TAKEN,
-        Happening::Aborted => ABORTED,
-        Happening::Abandoned => ABANDONED,
-        Happening::Expired => EXPIRED,
-        Happening::Failed => FAILED,
-        Happening::Retried => RETRIED,
-        Happening::Finished => FINISHED,
-        Happening::Buried => BURIED,
-        Happening::Kicked => KICKED,
-        Happening::Due => DUE,
+    out.push(match event.kind {
+        EventKind::Created => CREATED,
+        EventKind::Advanced { .. } => ADVANCED,
+        EventKind::User(_) => USER,
+        EventKind::Reserved { .. } => RESERVED,
+        EventKind::Aborted => ABORTED,
+        EventKind::Abandoned => ABANDONED,
+        EventKind::Expired => EXPIRED,
+        EventKind::Failed => FAILED,
+        EventKind::Retried => RETRIED,
+        EventKind::Finished => FINISHED,
+        EventKind::Buried => BURIED,
+        EventKind::Kicked => KICKED,
+        EventKind::Due => DUE,
     });
     push_number(out, event.at);
-    match &event.what {
-        Happening::Advanced { old, new } => {
+    match &event.kind {
+        EventKind::Advanced { old, new } => {
             push_text(out, old);
             push_text(out, new);
         }
-        Happening::User(text) => push_text(out, text),
-        Happening::Taken { by: None } => out.push(0),
-        Happening::Taken { by: Some(client) } => {
+        EventKind::User(text) => push_text(out, text),
+        EventKind::Reserved { by: None } => out.push(0),
+        EventKind::Reserved { by: Some(client) } => {
             out.push(1);
             push_number(out, u64::from(client.index));
             push_number(out, u64::from(client.generation));
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         for _ in 0..self.number()? {
             // Each state stands twice in the bytes, and once in memory.
             let last = match events.newest() {
-                Some(Event { what: Happening::Advanced { new, .. }, .. }) => new.clone(),
+                Some(Event { kind: EventKind::Advanced { new, .. }, .. }) => new.clone(),
                 _ => Arc::default(),
             };
             let event = self.event(&last)?;
@@ -87,31 +87,31 @@ impl<'a> Reader<'a> {
         let tag = self.byte()?;
         let at = self.number()?;
         let what = match tag {
-            CREATED => Happening::Created,
+            CREATED => EventKind::Created,
             ADVANCED => {
                 let old = self.text()?;
                 let old = if *old == **last { last.clone() } else { old.into() };
-                Happening::Advanced { old, new: self.text()?.into() }
+                EventKind::Advanced { old, new: self.text()?.into() }
             }
-            USER => Happening::User(self.text()?.into()),
-            TAKEN => Happening::Taken {
+            USER => EventKind::User(self.text()?.into()),
+            RESERVED => EventKind::Reserved {
                 by: match self.byte()? {
                     0 => None,
                     1 => Some(ClientId { index: self.small()?, generation: self.small()? }),
                     _ => return self.wrong(),
                 },
             },
-            ABORTED => Happening::Aborted,
-            ABANDONED => Happening::Abandoned,
-            EXPIRED => Happening::Expired,
-            FAILED => Happening::Failed,
-            RETRIED => Happening::Retried,
-            FINISHED => Happening::Finished,
-            BURIED => Happening::Buried,
-            KICKED => Happening::Kicked,
-            DUE => Happening::Due,
+            ABORTED => EventKind::Aborted,
+            ABANDONED => EventKind::Abandoned,
+            EXPIRED => EventKind::Expired,
+            FAILED => EventKind::Failed,
+            RETRIED => EventKind::Retried,
+            FINISHED => EventKind::Finished,
+            BURIED => EventKind::Buried,
+            KICKED => EventKind::Kicked,
+            DUE => EventKind::Due,
             _ => return self.wrong(),
         };
-        Ok(Event { what, at })
+        Ok(Event { kind: what, at })
     }
 }

@@ -46,39 +46,39 @@ mod read;
 mod tests;
 
 use crate::base::time::{Mono, Now};
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::snapshot::{Record, Snapshot, Stage, State};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::snapshot::{PersistedStatus, Record, Snapshot, State};
 pub(super) use read::read;
 
 const JOB: u8 = 1;
 const STATE: u8 = 2;
-const GONE: u8 = 3;
-const RECORDED_JOB: u8 = 4;
+const DELETED: u8 = 3;
+const JOB_WITH_HISTORY: u8 = 4;
 const EVENT: u8 = 5;
 const QUEUE: u8 = 6;
 const WORKER: u8 = 7;
-const NAMED_JOB: u8 = 8;
+const JOB_WITH_EXTERNAL_ID: u8 = 8;
 const CONSTRAINT: u8 = 9;
 
 const DIGITS: u8 = 1;
-const NEVER: u8 = 2;
-const NEWEST_FIRST: u8 = 1 << 2;
+const UNSELECTED: u8 = 2;
+const LIFO: u8 = 1 << 2;
 const ENCODING_SHIFT: u8 = 3;
-const HAS_TERMS: u8 = 1 << 5;
+const HAS_OPTIONS: u8 = 1 << 5;
 const EXPIRES: u8 = 1 << 6;
 const HAS_STATE: u8 = 1 << 7;
 
 const WAITING: u8 = 0;
 const DELAYED: u8 = 1;
-const KEPT: u8 = 2;
+const COMPLETED: u8 = 2;
 const BURIED: u8 = 3;
-const BURIED_FOR_A_WHILE: u8 = 4;
+const BURIED_UNTIL: u8 = 4;
 const RUNNING: u8 = 5;
-const RUNNING_FOR_A_WHILE: u8 = 6;
+const RUNNING_UNTIL: u8 = 6;
 
 const HAS_RETRY: u8 = 1;
-const FOLLOWED: u8 = 1 << 1;
-const FETCH_ONCE: u8 = 1 << 2;
+const TRACKED: u8 = 1 << 1;
+const RESULT_ONCE: u8 = 1 << 2;
 
 const HAS_MESSAGE: u8 = 1 << 4;
 const HAS_PROGRESS: u8 = 1 << 5;
@@ -88,8 +88,13 @@ const JSON_LINE: u8 = 1;
 const PACKET: u8 = 2;
 const MSGPACK: u8 = 3;
 
-const FRESH: State<'static> =
-    State { stage: Stage::Waiting, retries: 0, result: None, message: None, progress: None };
+const FRESH: State<'static> = State {
+    stage: PersistedStatus::Waiting,
+    retries: 0,
+    result: None,
+    message: None,
+    progress: None,
+};
 
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -127,13 +132,13 @@ fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     push_text(out, payload.bytes);
 }
 
-fn push_terms(out: &mut Vec<u8>, terms: &Terms) {
-    for length in [terms.lease_ms, terms.keep_ms, terms.bury_ms] {
+fn push_options(out: &mut Vec<u8>, terms: &JobOptions) {
+    for length in [terms.lease_ms, terms.result_retention_ms, terms.dead_retention_ms] {
         push_number(out, length);
     }
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     let retry = flag(terms.retry.is_some(), HAS_RETRY);
-    out.push(retry | flag(terms.followed, FOLLOWED) | flag(terms.fetch_once, FETCH_ONCE));
+    out.push(retry | flag(terms.tracked, TRACKED) | flag(terms.result_once, RESULT_ONCE));
     if let Some(retry) = &terms.retry {
         push_number(out, u64::from(retry.limit));
         push_number(out, retry.first_ms);
@@ -145,16 +150,16 @@ fn push_terms(out: &mut Vec<u8>, terms: &Terms) {
 
 fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
     let (code, moment) = match state.stage {
-        Stage::Waiting => (WAITING, None),
-        Stage::Running { until: None, .. } => (RUNNING, None),
-        Stage::Running { until, .. } => (RUNNING_FOR_A_WHILE, until),
-        Stage::Delayed(at) => (DELAYED, Some(at)),
-        Stage::Kept(at) => (KEPT, Some(at)),
-        Stage::Buried(None) => (BURIED, None),
-        Stage::Buried(Some(at)) => (BURIED_FOR_A_WHILE, Some(at)),
+        PersistedStatus::Waiting => (WAITING, None),
+        PersistedStatus::Running { until: None, .. } => (RUNNING, None),
+        PersistedStatus::Running { until, .. } => (RUNNING_UNTIL, until),
+        PersistedStatus::Delayed(at) => (DELAYED, Some(at)),
+        PersistedStatus::Completed(at) => (COMPLETED, Some(at)),
+        PersistedStatus::Buried(None) => (BURIED, None),
+        PersistedStatus::Buried(Some(at)) => (BURIED_UNTIL, Some(at)),
     };
     out.push(code);
-    if let Stage::Running { worker, lease, .. } = state.stage {
+    if let PersistedStatus::Running { worker, lease, .. } = state.stage {
         push_number(out, worker.0);
         push_number(out, u64::from(lease.0));
     }
@@ -186,8 +191,8 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
             push_number(out, id.0);
             push_state(out, state, now);
         }
-        Record::Gone(id) => {
-            out.push(GONE);
+        Record::Deleted(id) => {
+            out.push(DELETED);
             push_number(out, id.0);
         }
         Record::Event(id, version, event) => {
@@ -222,33 +227,33 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
 
 fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
     if let Some(name) = job.name {
-        out.push(NAMED_JOB);
+        out.push(JOB_WITH_EXTERNAL_ID);
         push_text(out, name);
     }
-    out.push(if job.history.is_some() { RECORDED_JOB } else { JOB });
+    out.push(if job.history.is_some() { JOB_WITH_HISTORY } else { JOB });
     push_number(out, job.id.0);
     let mut flags = encoding_code(job.payload.encoding) << ENCODING_SHIFT;
-    flags |= match job.urgency {
-        Urgency::Number(_) => 0,
-        Urgency::Beyond(_) => DIGITS,
-        Urgency::Never => NEVER,
+    flags |= match job.priority {
+        Priority::Small(_) => 0,
+        Priority::Big(_) => DIGITS,
+        Priority::Unselected => UNSELECTED,
     };
-    flags |= if job.turn == Turn::NewestFirst { NEWEST_FIRST } else { 0 };
-    flags |= if job.terms.is_some() { HAS_TERMS } else { 0 };
+    flags |= if job.turn == TieBreak::Lifo { LIFO } else { 0 };
+    flags |= if job.terms.is_some() { HAS_OPTIONS } else { 0 };
     flags |= if job.expires.is_some() { EXPIRES } else { 0 };
     flags |= if job.state == FRESH { 0 } else { HAS_STATE };
     out.push(flags);
     push_text(out, job.queue);
-    match job.urgency {
-        Urgency::Number(number) => {
+    match job.priority {
+        Priority::Small(number) => {
             push_number(out, (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned());
         }
-        Urgency::Beyond(digits) => push_text(out, digits.as_bytes()),
-        Urgency::Never => {}
+        Priority::Big(digits) => push_text(out, digits.as_bytes()),
+        Priority::Unselected => {}
     }
     push_payload(out, job.payload);
     if let Some(terms) = &job.terms {
-        push_terms(out, terms);
+        push_options(out, terms);
     }
     if let Some(at) = job.expires {
         push_moment(out, at, now);

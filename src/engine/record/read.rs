@@ -1,17 +1,17 @@
 //! Records from bytes, as [`super::write`] has written them.
 
 use super::{
-    BURIED, BURIED_FOR_A_WHILE, CONSTRAINT, DELAYED, DIGITS, ENCODING_SHIFT, EVENT, EXPIRES,
-    FETCH_ONCE, FOLLOWED, FRESH, GONE, HAS_MESSAGE, HAS_PROGRESS, HAS_RETRY, HAS_STATE, HAS_TERMS,
-    JOB, JSON, JSON_LINE, KEPT, MSGPACK, NAMED_JOB, NEVER, NEWEST_FIRST, PACKET, QUEUE,
-    RECORDED_JOB, RUNNING, RUNNING_FOR_A_WHILE, STATE, WAITING, WORKER,
+    BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS, ENCODING_SHIFT, EVENT,
+    EXPIRES, FRESH, HAS_MESSAGE, HAS_OPTIONS, HAS_PROGRESS, HAS_RETRY, HAS_STATE, JOB,
+    JOB_WITH_EXTERNAL_ID, JOB_WITH_HISTORY, JSON, JSON_LINE, LIFO, MSGPACK, PACKET, QUEUE,
+    RESULT_ONCE, RUNNING, RUNNING_UNTIL, STATE, TRACKED, UNSELECTED, WAITING, WORKER,
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
-use crate::model::named::Portion;
-use crate::model::snapshot::{Enlisted, Record, Snapshot, Stage, State};
+use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
+use crate::model::named::Fraction;
+use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
 use crate::model::work::WorkerId;
 use std::borrow::Cow;
 use std::fmt;
@@ -107,18 +107,18 @@ impl<'a> Reader<'a> {
         Ok(Payload { encoding, bytes })
     }
 
-    fn terms(&mut self) -> Read<Terms> {
-        let mut terms = Terms {
+    fn options(&mut self) -> Read<JobOptions> {
+        let mut terms = JobOptions {
             lease_ms: self.number()?,
-            keep_ms: self.number()?,
-            bury_ms: self.number()?,
-            ..Terms::default()
+            result_retention_ms: self.number()?,
+            dead_retention_ms: self.number()?,
+            ..JobOptions::default()
         };
         let flags = self.byte()?;
-        if flags & !(HAS_RETRY | FOLLOWED | FETCH_ONCE) != 0 {
+        if flags & !(HAS_RETRY | TRACKED | RESULT_ONCE) != 0 {
             return self.wrong();
         }
-        (terms.followed, terms.fetch_once) = (flags & FOLLOWED != 0, flags & FETCH_ONCE != 0);
+        (terms.tracked, terms.result_once) = (flags & TRACKED != 0, flags & RESULT_ONCE != 0);
         if flags & HAS_RETRY != 0 {
             terms.retry = Some(Retry {
                 limit: self.small()?,
@@ -133,16 +133,16 @@ impl<'a> Reader<'a> {
 
     fn state(&mut self) -> Read<State<'a>> {
         let stage = match self.byte()? {
-            WAITING => Stage::Waiting,
-            DELAYED => Stage::Delayed(self.moment()?),
-            KEPT => Stage::Kept(self.moment()?),
-            BURIED => Stage::Buried(None),
-            BURIED_FOR_A_WHILE => Stage::Buried(Some(self.moment()?)),
-            code @ (RUNNING | RUNNING_FOR_A_WHILE) => {
+            WAITING => PersistedStatus::Waiting,
+            DELAYED => PersistedStatus::Delayed(self.moment()?),
+            COMPLETED => PersistedStatus::Completed(self.moment()?),
+            BURIED => PersistedStatus::Buried(None),
+            BURIED_UNTIL => PersistedStatus::Buried(Some(self.moment()?)),
+            code @ (RUNNING | RUNNING_UNTIL) => {
                 let worker = WorkerId(self.id()?.0);
-                let lease = Lease(self.small()?);
+                let lease = LeaseEpoch(self.small()?);
                 let until = if code == RUNNING { None } else { Some(self.moment()?) };
-                Stage::Running { worker, until, lease }
+                PersistedStatus::Running { worker, until, lease }
             }
             _ => return self.wrong(),
         };
@@ -153,13 +153,13 @@ impl<'a> Reader<'a> {
             code => Some(self.payload(code - 1)?),
         };
         let message = if flags & HAS_MESSAGE == 0 { None } else { Some(self.words()?) };
-        let progress = if flags & HAS_PROGRESS == 0 { None } else { Some(self.portion()?) };
+        let progress = if flags & HAS_PROGRESS == 0 { None } else { Some(self.fraction()?) };
         Ok(State { stage, retries, result, message, progress })
     }
 
-    fn portion(&mut self) -> Read<Portion> {
+    fn fraction(&mut self) -> Read<Fraction> {
         let Some((bits, rest)) = self.rest.split_first_chunk() else { return self.wrong() };
-        let Some(portion) = Portion::new(f64::from_le_bytes(*bits)) else { return self.wrong() };
+        let Some(portion) = Fraction::new(f64::from_le_bytes(*bits)) else { return self.wrong() };
         self.rest = rest;
         Ok(portion)
     }
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn worker(&mut self) -> Read<Enlisted<'a>> {
+    fn worker(&mut self) -> Read<PersistedWorker<'a>> {
         let (name, url) = (self.words()?, self.words()?);
         let max_jobs = self.small()?;
         let queues = match self.number()? {
@@ -185,10 +185,10 @@ impl<'a> Reader<'a> {
                 Some(queues)
             }
         };
-        Ok(Enlisted { name, url, max_jobs, queues })
+        Ok(PersistedWorker { name, url, max_jobs, queues })
     }
 
-    fn urgency(&mut self, code: u8) -> Read<Urgency<'a>> {
+    fn priority(&mut self, code: u8) -> Read<Priority<'a>> {
         Ok(match code {
             0 => {
                 let number = self.number()?;
@@ -196,13 +196,13 @@ impl<'a> Reader<'a> {
                 if number == i64::MIN || number == i64::MAX {
                     return self.wrong();
                 }
-                Urgency::Number(number)
+                Priority::Small(number)
             }
             DIGITS => match std::str::from_utf8(self.text()?) {
-                Ok(digits) if is_beyond(digits) => Urgency::Beyond(digits),
+                Ok(digits) if is_beyond(digits) => Priority::Big(digits),
                 _ => return self.wrong(),
             },
-            NEVER => Urgency::Never,
+            UNSELECTED => Priority::Unselected,
             _ => return self.wrong(),
         })
     }
@@ -218,20 +218,31 @@ impl<'a> Reader<'a> {
         let id = self.id()?;
         let flags = self.byte()?;
         let queue = self.text()?;
-        let urgency = self.urgency(flags & 3)?;
+        let urgency = self.priority(flags & 3)?;
         let payload = self.payload(flags >> ENCODING_SHIFT & 3)?;
-        let turn = if flags & NEWEST_FIRST == 0 { Turn::OldestFirst } else { Turn::NewestFirst };
-        let terms = if flags & HAS_TERMS == 0 { None } else { Some(self.terms()?) };
+        let turn = if flags & LIFO == 0 { TieBreak::Fifo } else { TieBreak::Lifo };
+        let terms = if flags & HAS_OPTIONS == 0 { None } else { Some(self.options()?) };
         let expires = if flags & EXPIRES == 0 { None } else { Some(self.moment()?) };
         let state = if flags & HAS_STATE == 0 { FRESH } else { self.state()? };
         let (history, name) = (None, None);
-        Ok(Snapshot { id, queue, urgency, turn, payload, terms, expires, state, history, name })
+        Ok(Snapshot {
+            id,
+            queue,
+            priority: urgency,
+            turn,
+            payload,
+            terms,
+            expires,
+            state,
+            history,
+            name,
+        })
     }
 
     /// A job, the kind of whose record is this.
     fn any_job(&mut self, kind: u8) -> Read<Snapshot<'a>> {
         let job = self.job()?;
-        let history = if kind == RECORDED_JOB { Some(self.history()?) } else { None };
+        let history = if kind == JOB_WITH_HISTORY { Some(self.history()?) } else { None };
         Ok(Snapshot { history, ..job })
     }
 }
@@ -239,7 +250,7 @@ impl<'a> Reader<'a> {
 fn is_beyond(digits: &str) -> bool {
     digits.bytes().all(|digit| digit.is_ascii_digit())
         && !digits.starts_with('0')
-        && matches!(Urgency::from_digits(digits), Urgency::Beyond(_))
+        && matches!(Priority::from_digits(digits), Priority::Big(_))
 }
 
 /// Reads a record. O(bytes looked at): texts are borrowed.
@@ -250,18 +261,18 @@ fn is_beyond(digits: &str) -> bool {
 pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, NoRecord> {
     let mut reader = Reader { rest: bytes, whole: bytes.len(), now };
     let record = match reader.byte()? {
-        kind @ (JOB | RECORDED_JOB) => Record::Job(reader.any_job(kind)?),
-        NAMED_JOB => {
+        kind @ (JOB | JOB_WITH_HISTORY) => Record::Job(reader.any_job(kind)?),
+        JOB_WITH_EXTERNAL_ID => {
             let name = Some(reader.text()?);
             match reader.byte()? {
-                kind @ (JOB | RECORDED_JOB) => {
+                kind @ (JOB | JOB_WITH_HISTORY) => {
                     Record::Job(Snapshot { name, ..reader.any_job(kind)? })
                 }
                 _ => return reader.wrong(),
             }
         }
         STATE => Record::State(reader.id()?, reader.state()?),
-        GONE => Record::Gone(reader.id()?),
+        DELETED => Record::Deleted(reader.id()?),
         EVENT => Record::Event(reader.id()?, reader.number()?, reader.event(&Arc::default())?),
         QUEUE => Record::Queue(reader.id()?, reader.text()?),
         WORKER => Record::Worker(WorkerId(reader.id()?.0), reader.worker()?),

@@ -4,11 +4,11 @@ use super::read::NoRecord;
 use super::*;
 use crate::base::rng::Rng;
 use crate::base::time::Wall;
-use crate::model::event::{Event, EventLog, Happening};
+use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::{ClientId, JobId};
-use crate::model::job::{Lease, Retry};
-use crate::model::named::Portion;
-use crate::model::snapshot::{Enlisted, History};
+use crate::model::job::{LeaseEpoch, Retry};
+use crate::model::named::Fraction;
+use crate::model::snapshot::{History, PersistedWorker};
 use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,12 +25,17 @@ fn payload(encoding: Encoding, bytes: &[u8]) -> Payload<'_> {
 
 fn some_records() -> Vec<Record<'static>> {
     let retry = Retry { limit: 10, first_ms: 1, factor: 2, max_ms: u64::MAX, jitter_percent: 10 };
-    let terms = Terms { lease_ms: 30_000, retry: Some(retry), keep_ms: 7, ..Terms::default() };
+    let terms = JobOptions {
+        lease_ms: 30_000,
+        retry: Some(retry),
+        result_retention_ms: 7,
+        ..JobOptions::default()
+    };
     let plain = Snapshot {
         id: JobId(1),
         queue: b"q",
-        urgency: Urgency::Number(0),
-        turn: Turn::OldestFirst,
+        priority: Priority::Small(0),
+        turn: TieBreak::Fifo,
         payload: payload(Encoding::JsonLine, b"{}"),
         terms: None,
         expires: None,
@@ -40,17 +45,22 @@ fn some_records() -> Vec<Record<'static>> {
     };
     let packet = payload(Encoding::Packet { key_len: 2 }, b"key");
     let result = Some(payload(Encoding::Json, b"[1]"));
-    let state =
-        State { stage: Stage::Delayed(at(9)), retries: 3, result, message: None, progress: None };
-    let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Urgency::Number);
-    let beyond = Urgency::Beyond("18446744073709551616");
+    let state = State {
+        stage: PersistedStatus::Delayed(at(9)),
+        retries: 3,
+        result,
+        message: None,
+        progress: None,
+    };
+    let numbers = [-1, 1, i64::MAX - 1, i64::MIN + 1].map(Priority::Small);
+    let beyond = Priority::Big("18446744073709551616");
     let mut records: Vec<Record<'_>> = numbers
         .into_iter()
-        .chain([beyond, Urgency::Never])
-        .map(|urgency| Record::Job(Snapshot { urgency, ..plain.clone() }))
+        .chain([beyond, Priority::Unselected])
+        .map(|urgency| Record::Job(Snapshot { priority: urgency, ..plain.clone() }))
         .collect();
     records.push(Record::Job(Snapshot { id: JobId((1 << 53) - 1), queue: b"", ..plain.clone() }));
-    let turn = Turn::NewestFirst;
+    let turn = TieBreak::Lifo;
     records.push(Record::Job(Snapshot {
         turn,
         payload: packet,
@@ -58,20 +68,23 @@ fn some_records() -> Vec<Record<'static>> {
         ..plain.clone()
     }));
     records.push(Record::Job(Snapshot { terms: Some(terms), state, ..plain.clone() }));
-    for stage in
-        [Stage::Waiting, Stage::Kept(at(0)), Stage::Buried(None), Stage::Buried(Some(at(5)))]
-    {
+    for stage in [
+        PersistedStatus::Waiting,
+        PersistedStatus::Completed(at(0)),
+        PersistedStatus::Buried(None),
+        PersistedStatus::Buried(Some(at(5))),
+    ] {
         let state =
             State { stage, retries: u32::MAX, result: Some(packet), message: None, progress: None };
         records.push(Record::State(JobId(7), state));
     }
     records.append(&mut followed_records(&plain, terms));
-    records.push(Record::Gone(JobId(300)));
+    records.push(Record::Deleted(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
     records.push(Record::Constraint(JobId(302), Cow::Owned(a_constraint())));
     let mut events = EventLog::default();
     for (at, what) in (0..).zip(all_happenings()) {
-        let event = Event { what, at: at * 1_000 };
+        let event = Event { kind: what, at: at * 1_000 };
         records.push(Record::Event(JobId(7), at, event.clone()));
         events = events.with(event);
     }
@@ -108,37 +121,48 @@ fn a_constraint() -> Constraint {
 
 /// What only jobs have that the processor knows.
 fn named_records(plain: Snapshot<'static>, recorded: Snapshot<'static>) -> Vec<Record<'static>> {
-    let stage = Stage::Running { worker: WorkerId(1), until: Some(at(9_000)), lease: Lease(0) };
-    let working = State { stage, progress: Portion::new(0.5), ..FRESH };
+    let stage = PersistedStatus::Running {
+        worker: WorkerId(1),
+        until: Some(at(9_000)),
+        lease: LeaseEpoch(0),
+    };
+    let working = State { stage, progress: Fraction::new(0.5), ..FRESH };
     let told = State { message: Some("so"), result: plain.state.result, ..working };
     vec![
         Record::Job(Snapshot { name: Some(b"a uuid"), ..plain.clone() }),
         Record::Job(Snapshot { name: Some(b"\"\n"), state: working, ..plain }),
         Record::Job(Snapshot { name: Some(b""), state: told, ..recorded }),
         Record::State(JobId(1), working),
-        Record::State(JobId(1), State { progress: Some(Portion::NOTHING), ..told }),
+        Record::State(JobId(1), State { progress: Some(Fraction::ZERO), ..told }),
     ]
 }
 
 /// What only work has that is followed to a result.
-fn followed_records(plain: &Snapshot<'static>, terms: Terms) -> Vec<Record<'static>> {
+fn followed_records(plain: &Snapshot<'static>, terms: JobOptions) -> Vec<Record<'static>> {
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
     let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..FRESH };
     let worker = WorkerId(9);
-    let running = |until, lease| Stage::Running { worker, until, lease: Lease(lease) };
-    let once = Terms { followed: true, fetch_once: true, ..terms };
-    let never = Terms { retry: None, followed: true, ..Terms::default() };
-    let enlisted = Enlisted { name: "w", url: "http://w/", max_jobs: u32::MAX, queues: None };
-    let queues =
-        |queues: &[&'static [u8]]| Enlisted { queues: Some(queues.to_vec()), ..enlisted.clone() };
+    let running =
+        |until, lease| PersistedStatus::Running { worker, until, lease: LeaseEpoch(lease) };
+    let once = JobOptions { tracked: true, result_once: true, ..terms };
+    let never = JobOptions { retry: None, tracked: true, ..JobOptions::default() };
+    let enlisted =
+        PersistedWorker { name: "w", url: "http://w/", max_jobs: u32::MAX, queues: None };
+    let queues = |queues: &[&'static [u8]]| PersistedWorker {
+        queues: Some(queues.to_vec()),
+        ..enlisted.clone()
+    };
     let job = |terms, state| {
         Record::Job(Snapshot { payload: packed, terms: Some(terms), state, ..plain.clone() })
     };
     vec![
         job(once, State { stage: running(Some(at(7)), 1), ..failed }),
-        job(Terms { fetch_once: true, ..Terms::default() }, FRESH),
+        job(JobOptions { result_once: true, ..JobOptions::default() }, FRESH),
         job(never, State { stage: running(None, u32::MAX), ..FRESH }),
-        Record::State(JobId(8), State { stage: Stage::Kept(at(3)), message: None, ..failed }),
+        Record::State(
+            JobId(8),
+            State { stage: PersistedStatus::Completed(at(3)), message: None, ..failed },
+        ),
         Record::State(JobId(8), State { result: None, ..failed }),
         Record::Worker(worker, enlisted.clone()),
         Record::Worker(worker, queues(&[])),
@@ -146,26 +170,26 @@ fn followed_records(plain: &Snapshot<'static>, terms: Terms) -> Vec<Record<'stat
     ]
 }
 
-fn all_happenings() -> Vec<Happening> {
+fn all_happenings() -> Vec<EventKind> {
     let advanced =
-        |old: &[u8], new: &[u8]| Happening::Advanced { old: old.into(), new: new.into() };
+        |old: &[u8], new: &[u8]| EventKind::Advanced { old: old.into(), new: new.into() };
     vec![
-        Happening::Created,
+        EventKind::Created,
         advanced(b"null", b"1"),
         advanced(b"1", b"\"two\""),
         advanced(b"1", b""),
-        Happening::User(Box::from(*b"{}")),
-        Happening::Taken { by: None },
-        Happening::Taken { by: Some(ClientId { index: 7, generation: u32::MAX }) },
-        Happening::Aborted,
-        Happening::Abandoned,
-        Happening::Expired,
-        Happening::Failed,
-        Happening::Retried,
-        Happening::Finished,
-        Happening::Buried,
-        Happening::Kicked,
-        Happening::Due,
+        EventKind::User(Box::from(*b"{}")),
+        EventKind::Reserved { by: None },
+        EventKind::Reserved { by: Some(ClientId { index: 7, generation: u32::MAX }) },
+        EventKind::Aborted,
+        EventKind::Abandoned,
+        EventKind::Expired,
+        EventKind::Failed,
+        EventKind::Retried,
+        EventKind::Finished,
+        EventKind::Buried,
+        EventKind::Kicked,
+        EventKind::Due,
     ]
 }
 
@@ -199,7 +223,7 @@ fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
     let Record::Job(plain) = some_records().remove(0) else { panic!() };
     let retry = Retry { limit: 1, first_ms: 2, factor: 3, max_ms: 4, jitter_percent: 5 };
     for (retry, bytes) in [(None, &[0][..]), (Some(retry), &[1, 1, 2, 3, 4, 5])] {
-        let terms = Some(Terms { lease_ms: 7, retry, ..Terms::default() });
+        let terms = Some(JobOptions { lease_ms: 7, retry, ..JobOptions::default() });
         let mut written = Vec::new();
         write(&Record::Job(Snapshot { terms, ..plain.clone() }), NOW, &mut written);
         assert_eq!(written.split_off(9), [&[7, 0, 0], bytes].concat());
@@ -208,13 +232,15 @@ fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
 
 #[test]
 fn moments_are_kept_on_the_wall_clock() {
-    let record = Record::State(JobId(1), State { stage: Stage::Kept(at(500)), ..FRESH });
+    let record =
+        Record::State(JobId(1), State { stage: PersistedStatus::Completed(at(500)), ..FRESH });
     let mut bytes = Vec::new();
     write(&record, NOW, &mut bytes);
     for (passed, left) in [(0, 500), (400, 100), (500, 0), (9_000, 0)] {
         let later = Now { mono: Mono(77), wall: Wall(NOW.wall.0 + passed) };
         let due = later.mono.after(Duration::from_millis(left));
-        let expected = Record::State(JobId(1), State { stage: Stage::Kept(due), ..FRESH });
+        let expected =
+            Record::State(JobId(1), State { stage: PersistedStatus::Completed(due), ..FRESH });
         assert_eq!(read(&bytes, later), Ok(expected));
     }
 }

@@ -12,8 +12,8 @@
 
 use super::Journal;
 use crate::base::limits::{
-    JOURNAL_MOVE_BACKLOG, JOURNAL_MOVE_INTERVAL, JOURNAL_MOVE_PASS, JOURNAL_MOVE_STEP,
-    JOURNAL_PACE_MAX, JOURNAL_PACE_MIN, JOURNAL_SPARE_PART,
+    COMPACTION_BACKLOG_BYTES, COMPACTION_PASS_BYTES, COMPACTION_RATE_MAX, COMPACTION_RATE_MIN,
+    COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL, JOURNAL_SPARE_FRACTION,
 };
 use crate::base::time::{Mono, Now};
 
@@ -21,15 +21,15 @@ use crate::base::time::{Mono, Now};
 pub(super) struct Compaction {
     due: bool,
     /// Bytes that may be moved.
-    credit: u64,
+    byte_budget: u64,
     /// How many of them in this pass, if it appends something.
     pass: u64,
     /// How many of them in any case.
     step: u64,
     /// What has been appended since the last pass calls for so many ..
-    called: u64,
+    requested: u64,
     /// .. and since the last step.
-    called_since_step: u64,
+    requested_since_step: u64,
     /// Bytes to be moved for each byte appended.
     pace: u64,
     /// When the last step was made.
@@ -44,12 +44,12 @@ impl Compaction {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             due: false,
-            credit: 0,
+            byte_budget: 0,
             pass: 0,
             step: 0,
-            called: 0,
-            called_since_step: 0,
-            pace: JOURNAL_PACE_MIN,
+            requested: 0,
+            requested_since_step: 0,
+            pace: COMPACTION_RATE_MIN,
             stepped: now,
             moving: None,
             moved: 0,
@@ -60,7 +60,7 @@ impl Compaction {
 impl Journal {
     /// Notes that a record of so many bytes was appended, by compaction or else.
     #[inline]
-    pub(super) fn note_append(&mut self, owner: Option<u32>, bytes: u32) {
+    pub(super) fn on_append(&mut self, owner: Option<u32>, bytes: u32) {
         let moving = self.compaction.moving.take();
         if moving.is_some() && moving == owner {
             self.batch.moved += 1;
@@ -70,13 +70,13 @@ impl Journal {
     }
 
     /// Notes that a batch of so many bytes was sealed.
-    pub(super) fn note_seal(&mut self, bytes: u64) {
+    pub(super) fn on_seal(&mut self, bytes: u64) {
         let compaction = &mut self.compaction;
         let appended = bytes - std::mem::take(&mut compaction.moved);
         if compaction.due {
-            compaction.credit += appended * compaction.pace;
-            compaction.called += appended * compaction.pace;
-            compaction.called_since_step += appended * compaction.pace;
+            compaction.byte_budget += appended * compaction.pace;
+            compaction.requested += appended * compaction.pace;
+            compaction.requested_since_step += appended * compaction.pace;
         }
     }
 
@@ -86,8 +86,8 @@ impl Journal {
         if !self.compaction.due {
             return None;
         }
-        self.part();
-        let Compaction { credit, pass, step, .. } = self.compaction;
+        self.maybe_seal();
+        let Compaction { byte_budget: credit, pass, step, .. } = self.compaction;
         let here = if self.batch.own_count() > 0 { pass.max(step) } else { step };
         if credit.min(here) == 0 || !self.can_move() {
             return None;
@@ -96,7 +96,7 @@ impl Journal {
         let owner = self.ledger.first_owner(self.ledger.at(oldest))?;
         let bytes = self.ledger.bytes(owner).expect("a listed owner has a base record");
         let compaction = &mut self.compaction;
-        for rest in [&mut compaction.credit, &mut compaction.pass, &mut compaction.step] {
+        for rest in [&mut compaction.byte_budget, &mut compaction.pass, &mut compaction.step] {
             *rest = rest.saturating_sub(u64::from(bytes));
         }
         compaction.moving = Some(owner);
@@ -113,7 +113,7 @@ impl Journal {
         let fits = || self.free_bytes() >= self.oldest_live() + self.pending_bytes();
         self.fault.is_none()
             && !self.is_closing()
-            && self.pending_bytes() < JOURNAL_MOVE_BACKLOG.min(self.options.segment_bytes / 4)
+            && self.pending_bytes() < COMPACTION_BACKLOG_BYTES.min(self.options.segment_bytes / 4)
             && self.ledger.segments[self.ledger.at(self.head)].ready
             && self.ledger.oldest(self.head) < self.head
             && (!self.space.full || fits())
@@ -121,18 +121,18 @@ impl Journal {
 
     pub(super) fn compaction_timer(&self) -> Option<Mono> {
         let due = self.compaction.due && self.can_move();
-        due.then(|| self.compaction.stepped.after(JOURNAL_MOVE_INTERVAL))
+        due.then(|| self.compaction.stepped.after(COMPACTION_STEP_INTERVAL))
     }
 
     /// Allows a step if it is time for one: what was appended since the last one has been called
     /// for already.
     pub(super) fn step_compaction(&mut self, now: Now) {
         let compaction = &mut self.compaction;
-        if compaction.due && compaction.stepped.after(JOURNAL_MOVE_INTERVAL) <= now.mono {
+        if compaction.due && compaction.stepped.after(COMPACTION_STEP_INTERVAL) <= now.mono {
             compaction.stepped = now.mono;
-            compaction.step = JOURNAL_MOVE_STEP;
-            let called = std::mem::take(&mut compaction.called_since_step);
-            compaction.credit += JOURNAL_MOVE_STEP.saturating_sub(called);
+            compaction.step = COMPACTION_STEP_BYTES;
+            let called = std::mem::take(&mut compaction.requested_since_step);
+            compaction.byte_budget += COMPACTION_STEP_BYTES.saturating_sub(called);
         }
     }
 
@@ -143,7 +143,7 @@ impl Journal {
     }
 
     /// Decides whether compaction is due, and how fast it goes. O(segments that nobody needs).
-    pub(super) fn tend_compaction(&mut self) {
+    pub(super) fn drive(&mut self) {
         let (live, usual) = (self.ledger.live_bytes, self.options.segment_bytes);
         let head = &self.ledger.segments[self.ledger.at(self.head)];
         let live_behind = live - head.live.bytes - self.ledger.open_bytes();
@@ -158,19 +158,22 @@ impl Journal {
         // What is to be won must be more than what the heads of new batches take, lest it goes on
         // and on; on a full disk there is always so much: see `Journal::accepts`.
         let dead = behind + head.used - (live - self.ledger.open_bytes());
-        let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_PART } else { 8 };
+        let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_FRACTION } else { 8 };
 
         let compaction = &mut self.compaction;
         compaction.due = (excess > 0 || starved) && live_behind > 0 && dead >= least;
         if !compaction.due {
-            compaction.credit = 0;
+            compaction.byte_budget = 0;
             return;
         }
         let room = live.max(usual) / 2;
-        let step = (JOURNAL_PACE_MAX - JOURNAL_PACE_MIN) * excess / room;
-        compaction.pace =
-            if starved { JOURNAL_PACE_MAX } else { JOURNAL_PACE_MAX.min(JOURNAL_PACE_MIN + step) };
-        compaction.credit = usual.min(compaction.credit);
-        compaction.pass = JOURNAL_MOVE_PASS.max(std::mem::take(&mut compaction.called));
+        let step = (COMPACTION_RATE_MAX - COMPACTION_RATE_MIN) * excess / room;
+        compaction.pace = if starved {
+            COMPACTION_RATE_MAX
+        } else {
+            COMPACTION_RATE_MAX.min(COMPACTION_RATE_MIN + step)
+        };
+        compaction.byte_budget = usual.min(compaction.byte_budget);
+        compaction.pass = COMPACTION_PASS_BYTES.max(std::mem::take(&mut compaction.requested));
     }
 }

@@ -2,12 +2,13 @@
 
 use super::{Journal, Stage, SyncMode};
 use crate::base::limits::{
-    JOURNAL_COMPANY, JOURNAL_CROWD, JOURNAL_HOLD, JOURNAL_POOLED_BUFFER, JOURNAL_POOLED_BUFFERS,
-    JOURNAL_SYNCS, JOURNAL_WRITES,
+    GROUP_COMMIT_MAX_DELAY, GROUP_COMMIT_MAX_RECORDS, GROUP_COMMIT_MIN_RECORDS,
+    JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS, JOURNAL_SYNCS_IN_FLIGHT_MAX,
+    JOURNAL_WRITES_IN_FLIGHT_MAX,
 };
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Done, Failed, Kind, Op};
-use crate::journal::format::Head;
+use crate::journal::disk::{Done, IoFailure, Kind, Op};
+use crate::journal::format::BatchHeader;
 use std::collections::VecDeque;
 
 /// A batch with its place, on its way to the disk.
@@ -40,7 +41,7 @@ struct Sync {
 
 /// What is on its way to the disk, and how far it has come.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct IoQueue {
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
     writes: VecDeque<Write>,
@@ -64,8 +65,8 @@ pub(super) struct Lanes {
     pool: Vec<Vec<u8>>,
 }
 
-impl Lanes {
-    pub(super) fn new(last: &Head, epoch: u64) -> Self {
+impl IoQueue {
+    pub(super) fn new(last: &BatchHeader, epoch: u64) -> Self {
         Self {
             sealed: VecDeque::new(),
             sealed_bytes: 0,
@@ -91,7 +92,9 @@ impl Lanes {
     }
 
     fn give_back(&mut self, mut buffer: Vec<u8>) {
-        if self.pool.len() < JOURNAL_POOLED_BUFFERS && buffer.capacity() <= JOURNAL_POOLED_BUFFER {
+        if self.pool.len() < JOURNAL_POOLED_BUFFERS
+            && buffer.capacity() <= JOURNAL_POOLED_BUFFER_MAX_BYTES
+        {
             buffer.clear();
             self.pool.push(buffer);
         }
@@ -134,9 +137,9 @@ impl Lanes {
 impl Journal {
     /// Hands batches to the disk as long as it is not busy and their segments are there.
     pub(super) fn submit_writes(&mut self, now: Now) {
-        while self.fault.is_none() && self.lanes.writes.len() < JOURNAL_WRITES {
+        while self.fault.is_none() && self.lanes.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX {
             if self.lanes.sealed.is_empty() {
-                if self.hold(now) {
+                if self.delay_commit(now) {
                     return;
                 }
                 self.seal();
@@ -151,14 +154,14 @@ impl Journal {
                 self.submit_sync(self.lanes.epoch, self.lanes.submitted);
             }
             self.submit_write(sync, now);
-            self.take_done(now);
+            self.on_completion(now);
         }
     }
 
     /// Whether the open batch waits for another pass, if it is going to be synced. Where many
     /// clients are at work the next pass has requests, too, and a sync costs as much for one as for
     /// a hundred; once a pass brings nothing there is nothing to wait for.
-    fn hold(&mut self, now: Now) -> bool {
+    fn delay_commit(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
         let own = batch.own_count();
         let grows = batch.held.is_none_or(|(_, before)| own > before);
@@ -166,9 +169,9 @@ impl Journal {
         let holds = grows
             && self.stage == Stage::Running
             && self.options.sync == SyncMode::Always
-            && self.lanes.last_own >= JOURNAL_COMPANY
-            && (1..JOURNAL_CROWD).contains(&own)
-            && now.mono < since.after(JOURNAL_HOLD);
+            && self.lanes.last_own >= GROUP_COMMIT_MIN_RECORDS
+            && (1..GROUP_COMMIT_MAX_RECORDS).contains(&own)
+            && now.mono < since.after(GROUP_COMMIT_MAX_DELAY);
         batch.held = holds.then_some((since, own));
         holds
     }
@@ -206,7 +209,7 @@ impl Journal {
     }
 
     /// Whether a batch that is to give segments up is submitted and no sync will make it durable.
-    fn frees_wait(&self) -> bool {
+    fn frees_pending(&self) -> bool {
         self.space.frees.front().is_some_and(|&(sequence, _)| {
             self.lanes.covered < sequence && sequence <= self.lanes.submitted
         })
@@ -216,30 +219,30 @@ impl Journal {
     pub(super) fn submit_due_sync(&mut self, now: Now) {
         let lanes = &self.lanes;
         if self.options.sync == SyncMode::Always
-            || lanes.syncs.len() >= JOURNAL_SYNCS
+            || lanes.syncs.len() >= JOURNAL_SYNCS_IN_FLIGHT_MAX
             || lanes.covered == lanes.submitted
         {
             return;
         }
         let due = lanes.due.is_some_and(|due| due <= now.mono);
-        if due || (self.frees_wait() && lanes.syncs.is_empty()) {
+        if due || (self.frees_pending() && lanes.syncs.is_empty()) {
             self.submit_sync(self.lanes.epoch, self.lanes.submitted);
         }
     }
 
     pub(super) fn sync_timer(&self) -> Option<Mono> {
-        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_SYNCS)
+        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_SYNCS_IN_FLIGHT_MAX)
     }
 
     /// Takes in everything that the disk has finished.
-    pub(super) fn take_done(&mut self, now: Now) {
+    pub(super) fn on_completion(&mut self, now: Now) {
         while self.fault.is_none()
             && let Some(Done { kind, result, buffer, sync_ns }) = self.disk.poll()
         {
             match (kind, result) {
                 (Kind::Space, result) => self.space_done(result, now),
-                (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
-                (Kind::Written | Kind::Joined, Ok(())) => {
+                (_, Err(IoFailure::Full(fault) | IoFailure::Error(fault))) => self.fail(fault),
+                (Kind::Written | Kind::Coalesced, Ok(())) => {
                     self.lanes.give_back(buffer);
                     self.written((kind == Kind::Written).then_some(sync_ns));
                 }
@@ -263,17 +266,17 @@ impl Journal {
                 self.counts.count_sync(nanos);
             }
         }
-        self.settle_synced();
+        self.on_synced();
     }
 
-    fn settle_synced(&mut self) {
+    fn on_synced(&mut self) {
         self.lanes.synced = self.lanes.synced.max(self.lanes.sync_done.min(self.lanes.written));
     }
 
     fn synced(&mut self, nanos: u64) {
         let sync = self.lanes.syncs.pop_front().expect("a sync was under way");
         self.lanes.sync_done = self.lanes.sync_done.max(sync.covers);
-        self.settle_synced();
+        self.on_synced();
         self.counts.synced_records += sync.records - self.lanes.synced_records;
         self.lanes.synced_records = sync.records;
         self.counts.count_sync(nanos);
@@ -282,7 +285,9 @@ impl Journal {
     /// Whether something is held up although the disk would take it: its segment is not there.
     pub(super) fn lacks_segment(&self) -> bool {
         let is_held = self.batch.held.is_some();
-        self.lanes.writes.len() < JOURNAL_WRITES && self.pending_bytes() > 0 && !is_held
+        self.lanes.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX
+            && self.pending_bytes() > 0
+            && !is_held
     }
 
     /// Bytes that were appended and not submitted.

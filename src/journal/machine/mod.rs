@@ -12,18 +12,18 @@
 mod compaction;
 mod lanes;
 mod space;
-mod status;
+mod stats;
 
-use super::disk::{Disk, Fault};
-use super::format::{self, ALIGN, FRAME_HEAD, HEADER, Head};
-use super::ledger::{Ledger, Segment};
-use super::{Options, Stamp, SyncMode};
-use crate::base::limits::{JOURNAL_BATCH, JOURNAL_FRAME_MAX};
+use super::disk::{Disk, DiskError};
+use super::format::{self, ALIGN, BatchHeader, FRAME_HEAD, HEADER};
+use super::ledger::{LiveIndex, Segment};
+use super::{BatchSeq, Options, SyncMode};
+use crate::base::limits::{JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES};
 use crate::base::time::{Mono, Now};
 use compaction::Compaction;
-use lanes::{Lanes, Sealed};
-use space::Space;
-pub use status::{SYNC_BOUNDS_NS, Status};
+use lanes::{IoQueue, Sealed};
+use space::SegmentAllocator;
+pub use stats::{LogStats, SYNC_BOUNDS_NS};
 
 /// The batch that records are added to.
 #[derive(Debug)]
@@ -58,19 +58,19 @@ enum Stage {
     /// Everything is being written and synced.
     Closing,
     /// A last batch says that everything before it is durable.
-    Farewell,
+    FinalBatch,
     Closed,
 }
 
 /// What an earlier run left, for a journal to start from.
-pub(super) struct Start {
+pub(super) struct RecoveredState {
     pub(super) options: Options,
     pub(super) salt: u64,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: LiveIndex,
     /// The segment that goes on, or one more than the last.
     pub(super) head: u64,
     /// The last batch.
-    pub(super) last: Head,
+    pub(super) last: BatchHeader,
     /// Segments whose batches may not be durable, with their last batch.
     pub(super) unsynced: Vec<(u64, u64)>,
     /// Whether something was cut off behind the last batch.
@@ -86,7 +86,7 @@ pub struct Journal {
     disk: Box<dyn Disk>,
     options: Options,
     salt: u64,
-    ledger: Ledger,
+    ledger: LiveIndex,
     /// The segment that sealed batches go to.
     head: u64,
     batch: Batch,
@@ -95,17 +95,17 @@ pub struct Journal {
     mark: u64,
     /// The oldest segment that is needed, as the last sealed batch says.
     oldest: u64,
-    lanes: Lanes,
-    space: Space,
+    lanes: IoQueue,
+    space: SegmentAllocator,
     compaction: Compaction,
     stage: Stage,
-    fault: Option<Fault>,
-    counts: Status,
+    fault: Option<DiskError>,
+    counts: LogStats,
 }
 
 impl Journal {
-    pub(super) fn start(start: Start, disk: Box<dyn Disk>, now: Now) -> Self {
-        let Start { options, salt, ledger, head, last, unsynced, torn } = start;
+    pub(super) fn start(start: RecoveredState, disk: Box<dyn Disk>, now: Now) -> Self {
+        let RecoveredState { options, salt, ledger, head, last, unsynced, torn } = start;
         let mut journal = Self {
             disk,
             salt,
@@ -114,12 +114,12 @@ impl Journal {
             sequence: last.sequence + 1,
             mark: last.mark,
             oldest: last.oldest.max(ledger.first_epoch),
-            lanes: Lanes::new(&last, head),
-            space: Space::new(&ledger, head),
+            lanes: IoQueue::new(&last, head),
+            space: SegmentAllocator::new(&ledger, head),
             compaction: Compaction::new(now.mono),
             stage: Stage::Running,
             fault: None,
-            counts: Status::default(),
+            counts: LogStats::default(),
             ledger,
             options,
         };
@@ -130,8 +130,8 @@ impl Journal {
         if journal.head == journal.ledger.end_epoch() {
             journal.plan(journal.options.segment_bytes);
         }
-        journal.tend_space(now);
-        journal.hurry();
+        journal.poll_segments(now);
+        journal.update_prefill_target();
         journal
     }
 
@@ -139,16 +139,20 @@ impl Journal {
     /// and the former one is dead. Owners are small numbers: there is an array by owner. A journal
     /// that is closing or has failed takes nothing, and its stamp is never reached. O(bytes).
     #[inline]
-    pub fn append(&mut self, owner: Option<u32>, record: &[u8]) -> Stamp {
+    pub fn append(&mut self, owner: Option<u32>, record: &[u8]) -> BatchSeq {
         self.append_with(owner, |out| out.extend_from_slice(record))
     }
 
     /// Like [`Self::append`]; the record is what `write` adds to the buffer.
-    pub fn append_with(&mut self, owner: Option<u32>, write: impl FnOnce(&mut Vec<u8>)) -> Stamp {
+    pub fn append_with(
+        &mut self,
+        owner: Option<u32>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> BatchSeq {
         if self.fault.is_some() || self.stage != Stage::Running {
-            return Stamp::MAX;
+            return BatchSeq::MAX;
         }
-        if self.batch.bytes.len() >= JOURNAL_FRAME_MAX {
+        if self.batch.bytes.len() >= JOURNAL_FRAME_MAX_BYTES {
             self.seal();
         }
         if self.batch.bytes.is_empty() {
@@ -160,13 +164,13 @@ impl Journal {
         if let Some(owner) = owner {
             self.ledger.open(owner, bytes);
         }
-        self.note_append(owner, bytes);
+        self.on_append(owner, bytes);
         self.sequence
     }
 
     /// The owner's base record is dead; what says so to a later recovery is a record that the
     /// caller appends besides. O(1).
-    pub fn forget(&mut self, owner: u32) -> Stamp {
+    pub fn forget(&mut self, owner: u32) -> BatchSeq {
         if self.ledger.forget(owner).is_some() {
             self.batch.touched = true;
         }
@@ -174,20 +178,20 @@ impl Journal {
     }
 
     /// Raises the owner's number that every batch carries: recovery gives the highest back.
-    pub fn set_mark(&mut self, mark: u64) {
+    pub fn raise_high_id(&mut self, mark: u64) {
         self.mark = self.mark.max(mark);
     }
 
     /// The owner's number.
     #[must_use]
-    pub fn mark(&self) -> u64 {
+    pub fn high_id(&self) -> u64 {
         self.mark
     }
 
     /// Between two commands of one pass: a large batch may be divided here, and nowhere else. What
     /// is appended between two of these, or between one and a commit, is in one batch.
     #[inline]
-    pub fn part(&mut self) {
+    pub fn maybe_seal(&mut self) {
         if self.batch.bytes.len() as u64 >= self.batch_limit() {
             self.seal();
         }
@@ -195,7 +199,7 @@ impl Journal {
 
     /// Bytes at which a batch is complete: segments are to be filled well.
     fn batch_limit(&self) -> u64 {
-        JOURNAL_BATCH.min(self.options.segment_bytes / 8)
+        JOURNAL_BATCH_BYTES.min(self.options.segment_bytes / 8)
     }
 
     /// At the end of a pass: hands what was appended to the disk, or lets the batch grow if the
@@ -204,18 +208,18 @@ impl Journal {
         if self.fault.is_some() {
             return;
         }
-        self.part();
-        self.take_done(now);
+        self.maybe_seal();
+        self.on_completion(now);
         self.submit_writes(now);
         self.submit_due_sync(now);
-        self.tend_space(now);
-        self.hurry();
-        self.tend_compaction();
+        self.poll_segments(now);
+        self.update_prefill_target();
+        self.drive();
     }
 
     /// Takes in what the disk has finished. Call it at the beginning of a pass.
     pub fn poll(&mut self, now: Now) {
-        self.take_done(now);
+        self.on_completion(now);
         self.step_compaction(now);
         if self.stage != Stage::Running && self.fault.is_none() {
             self.go_on_closing(now);
@@ -237,7 +241,7 @@ impl Journal {
     /// Every batch up to this one is acknowledged, as [`SyncMode`] has it.
     #[must_use]
     #[inline]
-    pub fn durable(&self) -> Stamp {
+    pub fn durable(&self) -> BatchSeq {
         match self.options.sync {
             SyncMode::Always => self.lanes.synced,
             SyncMode::Every(_) | SyncMode::Never => self.lanes.written,
@@ -246,13 +250,13 @@ impl Journal {
 
     /// The stamp of what is appended next.
     #[must_use]
-    pub fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> BatchSeq {
         self.sequence
     }
 
     /// What went wrong with the disk: nothing is acknowledged afterwards.
     #[must_use]
-    pub fn fault(&self) -> Option<&Fault> {
+    pub fn fault(&self) -> Option<&DiskError> {
         self.fault.as_ref()
     }
 
@@ -280,7 +284,7 @@ impl Journal {
         if self.lanes.synced + 1 < self.sequence {
             self.submit_sync(self.lanes.epoch, self.lanes.submitted);
         } else if self.stage == Stage::Closing && self.counts.batches > 0 && self.has_room(0) {
-            self.stage = Stage::Farewell;
+            self.stage = Stage::FinalBatch;
             self.batch.touched = true;
             self.go_on_closing(now);
         } else if self.space.can_be_left() {
@@ -316,14 +320,15 @@ impl Journal {
             return;
         }
         self.ledger.seal(self.head);
-        self.note_seal(length);
+        self.on_seal(length);
         let oldest = self.ledger.oldest(self.head);
         let batch = std::mem::replace(&mut self.batch, Batch::new(false));
         let (records, own, sequence) = (batch.count, batch.own_count(), self.sequence);
         let mut bytes = batch.bytes;
         let segment = self.ledger.segment(self.head);
         let synced = self.lanes.synced;
-        let head = Head { length: 0, sequence, synced, oldest, mark: self.mark, count: records };
+        let head =
+            BatchHeader { length: 0, sequence, synced, oldest, mark: self.mark, count: records };
         format::seal(&mut bytes, head, segment.key);
         let offset = segment.used;
         segment.used += length;
@@ -352,7 +357,7 @@ impl Journal {
         let next = self.ledger.segments.get(at + 1);
         let capacity = next.map_or(0, |next| next.size - next.used);
         if blank || capacity < length {
-            if !self.retract(self.head + u64::from(!blank)) {
+            if !self.shrink(self.head + u64::from(!blank)) {
                 return false;
             }
             let own = HEADER as u64 + length + ALIGN as u64;
@@ -365,17 +370,17 @@ impl Journal {
         true
     }
 
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: DiskError) {
         self.fault.get_or_insert(fault);
     }
 
     /// Figures. O(segments).
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> LogStats {
         let used: u64 = self.ledger.segments.iter().map(|segment| segment.used).sum();
         let live_bytes = self.ledger.live_bytes;
         let free_bytes = self.free_bytes();
-        Status {
+        LogStats {
             live_bytes,
             dead_bytes: (used + self.batch.bytes.len() as u64).saturating_sub(live_bytes),
             free_bytes,

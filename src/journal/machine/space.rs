@@ -7,16 +7,18 @@
 //! still room for deletes.
 
 use super::Journal;
-use crate::base::limits::{JOURNAL_FULL_RETRY, JOURNAL_RESERVE, JOURNAL_SPARE_PART};
+use crate::base::limits::{
+    JOURNAL_FULL_RETRY, JOURNAL_RESERVE_PER_JOB_BYTES, JOURNAL_SPARE_FRACTION,
+};
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Failed, Fault, Need, Op};
-use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, Header, RECORD_HEAD};
-use crate::journal::ledger::Ledger;
+use crate::journal::disk::{DiskError, IoFailure, Op, PrefillTarget};
+use crate::journal::format::{ALIGN, FRAME_HEAD, HEADER, RECORD_HEAD, SegmentHeader};
+use crate::journal::ledger::LiveIndex;
 use std::collections::VecDeque;
 
 /// An operation on space under way.
 #[derive(Debug)]
-enum Work {
+enum SegmentTask {
     /// Whether it takes as much new space as segments usually do.
     Prepare {
         epoch: u64,
@@ -33,8 +35,8 @@ enum Work {
 }
 
 #[derive(Debug)]
-pub(super) struct Space {
-    work: VecDeque<Work>,
+pub(super) struct SegmentAllocator {
+    work: VecDeque<SegmentTask>,
     preparing: bool,
     /// Numbers and sizes of files kept for reuse.
     pub(super) spares: Vec<(u32, u64)>,
@@ -50,12 +52,12 @@ pub(super) struct Space {
     /// Whether there was no space when it was last asked for.
     pub(super) full: bool,
     /// What was said then.
-    shortage: Option<Fault>,
+    shortage: Option<DiskError>,
     retry_at: Mono,
 }
 
-impl Space {
-    pub(super) fn new(ledger: &Ledger, head: u64) -> Self {
+impl SegmentAllocator {
+    pub(super) fn new(ledger: &LiveIndex, head: u64) -> Self {
         let before = usize::try_from(head - ledger.first_epoch).expect("segments fit into memory");
         Self {
             work: VecDeque::new(),
@@ -75,13 +77,13 @@ impl Space {
     /// Whether nothing is under way but what a journal that has written everything does without: a
     /// segment ahead.
     pub(super) fn can_be_left(&self) -> bool {
-        self.work.iter().all(|work| matches!(work, Work::Prepare { .. }))
+        self.work.iter().all(|work| matches!(work, SegmentTask::Prepare { .. }))
     }
 }
 
 /// What is to be prepared next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum PrepareRequest {
     /// This segment, which has its place already.
     Planned(u64),
     /// One more.
@@ -102,12 +104,14 @@ impl Journal {
     /// Bytes that are kept in reserve for so many owners: never more than half of what is live,
     /// lest records smaller than the reserve double the directory.
     fn reserve(owners: u64, live_bytes: u64) -> u64 {
-        (owners * JOURNAL_RESERVE).min(live_bytes / 2).max(live_bytes / JOURNAL_SPARE_PART)
+        (owners * JOURNAL_RESERVE_PER_JOB_BYTES)
+            .min(live_bytes / 2)
+            .max(live_bytes / JOURNAL_SPARE_FRACTION)
     }
 
     /// Bytes that compaction needs at all times to be able to go on: a segment to move into, a head
     /// full of what is dead, and something that is worth the effort.
-    fn room(&self) -> u64 {
+    fn free_bytes_left(&self) -> u64 {
         self.options.segment_bytes * 5 / 2
     }
 
@@ -127,7 +131,7 @@ impl Journal {
     /// on a full disk, as long as what is left is needed for the later records of the owners that
     /// there are, and for compaction.
     #[must_use]
-    pub fn accepts(&self, bytes: usize) -> bool {
+    pub fn has_capacity(&self, bytes: usize) -> bool {
         self.lacks(bytes) == 0
     }
 
@@ -144,18 +148,18 @@ impl Journal {
         let usual = self.options.segment_bytes;
         let ready = self.free_bytes().saturating_sub(self.pending_bytes());
         let to_write = (bytes + self.oldest_live() + usual / 4).saturating_sub(ready);
-        to_write.max((reserve + self.room()).saturating_sub(slack))
+        to_write.max((reserve + self.free_bytes_left()).saturating_sub(slack))
     }
 
     /// Why there is no more space, if there was none when it was last asked for.
     #[must_use]
     #[inline]
-    pub fn shortage(&self) -> Option<&Fault> {
+    pub fn shortage(&self) -> Option<&DiskError> {
         self.space.shortage.as_ref().filter(|_| self.space.full)
     }
 
     /// Frees, prepares and trims, as much as is due.
-    pub(super) fn tend_space(&mut self, now: Now) {
+    pub(super) fn poll_segments(&mut self, now: Now) {
         while let Some(&(sequence, oldest)) = self.space.frees.front()
             && sequence <= self.lanes.synced
         {
@@ -201,12 +205,12 @@ impl Journal {
         } else {
             self.space.leaving_bytes += size;
         }
-        self.space.work.push_back(Work::Free { size, keep });
+        self.space.work.push_back(SegmentTask::Free { size, keep });
         self.disk.submit(Op::Free { epoch, keep });
     }
 
     /// What is to be prepared now. Nothing as long as something is.
-    fn wanted(&self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<PrepareRequest> {
         if self.space.preparing {
             return None;
         }
@@ -214,7 +218,7 @@ impl Journal {
         let planned = self.ledger.segments.iter().rev().take_while(|segment| !segment.ready);
         let planned = planned.count() as u64;
         if planned > 0 {
-            return Some(Wanted::Planned(self.ledger.end_epoch() - planned));
+            return Some(PrepareRequest::Planned(self.ledger.end_epoch() - planned));
         }
         if self.is_closing() {
             return None;
@@ -222,29 +226,32 @@ impl Journal {
         let (live, usual) = (self.ledger.live_bytes, self.options.segment_bytes);
         let slack = self.held_bytes().saturating_sub(live);
         let reserve = Self::reserve(self.ledger.owners, live);
-        let reuse = self.has_spare(Wanted::Another);
+        let reuse = self.has_spare(PrepareRequest::Another);
         let (wanted, bound) = if self.prepared() == 0 {
             (true, self.bound())
         } else {
             // One segment more than on a full disk, so that it is found out early.
-            (slack < reserve + self.room() + usual || (self.space.full && reuse), 2 * live + usual)
+            (
+                slack < reserve + self.free_bytes_left() + usual || (self.space.full && reuse),
+                2 * live + usual,
+            )
         };
-        (wanted && (reuse || self.held_bytes() + usual <= bound)).then_some(Wanted::Another)
+        (wanted && (reuse || self.held_bytes() + usual <= bound)).then_some(PrepareRequest::Another)
     }
 
     /// Whether a spare can become what is wanted.
-    fn has_spare(&self, wanted: Wanted) -> bool {
+    fn has_spare(&self, wanted: PrepareRequest) -> bool {
         let size = match wanted {
-            Wanted::Planned(epoch) => self.ledger.segments[self.ledger.at(epoch)].size,
-            Wanted::Another => self.options.segment_bytes,
+            PrepareRequest::Planned(epoch) => self.ledger.segments[self.ledger.at(epoch)].size,
+            PrepareRequest::Another => self.options.segment_bytes,
         };
         self.space.spares.iter().any(|&(_, spare)| spare >= size)
     }
 
-    fn prepare(&mut self, wanted: Wanted) {
+    fn prepare(&mut self, wanted: PrepareRequest) {
         let epoch = match wanted {
-            Wanted::Planned(epoch) => epoch,
-            Wanted::Another => {
+            PrepareRequest::Planned(epoch) => epoch,
+            PrepareRequest::Another => {
                 self.plan(self.options.segment_bytes);
                 self.ledger.end_epoch() - 1
             }
@@ -263,23 +270,24 @@ impl Journal {
         self.space.preparing = true;
         // One that was made smaller, because there was no space for more, tells nothing of that.
         let fresh = reuse.is_none() && size >= self.options.segment_bytes;
-        self.space.work.push_back(Work::Prepare { epoch, size, fresh });
-        let head = Header { epoch, size, salt: self.salt }.encode();
+        self.space.work.push_back(SegmentTask::Prepare { epoch, size, fresh });
+        let head = SegmentHeader { epoch, size, salt: self.salt }.encode();
         self.disk.submit(Op::Prepare { epoch, size, head, reuse });
     }
 
     /// Tells the disk how soon the segment is needed that it prepares: the segment should be there
     /// when the head is half full, and made at the pace at which that is filled.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn update_prefill_target(&mut self) {
         let prepared = self.space.work.iter().find_map(|work| match work {
-            Work::Prepare { epoch, .. } => Some(*epoch),
-            Work::Free { .. } | Work::Discard { .. } => None,
+            SegmentTask::Prepare { epoch, .. } => Some(*epoch),
+            SegmentTask::Free { .. } | SegmentTask::Discard { .. } => None,
         });
         let Some(epoch) = prepared else { return };
         let head = &self.ledger.segments[self.ledger.at(self.head)];
         let is_waited_for = !head.ready || self.lacks_segment();
-        let need = if is_waited_for { Need::Now } else { Need::Bytes(2 * head.used) };
-        self.disk.hurry(epoch, need);
+        let need =
+            if is_waited_for { PrefillTarget::Now } else { PrefillTarget::Bytes(2 * head.used) };
+        self.disk.set_prefill_target(epoch, need);
     }
 
     /// Gives back what the directory holds beyond its bound, if nothing lies in it.
@@ -287,10 +295,10 @@ impl Journal {
         while self.held_bytes() > self.bound() {
             if let Some((spare, size)) = self.space.spares.pop() {
                 self.space.leaving_bytes += size;
-                self.space.work.push_back(Work::Discard { size });
+                self.space.work.push_back(SegmentTask::Discard { size });
                 self.disk.submit(Op::Discard { spare });
             } else if self.prepared() > 1 && !self.space.preparing {
-                self.retract_last();
+                self.shrink_last();
             } else {
                 return;
             }
@@ -298,7 +306,7 @@ impl Journal {
     }
 
     /// The last segment, which nothing was written to, goes.
-    fn retract_last(&mut self) {
+    fn shrink_last(&mut self) {
         let segment = self.ledger.segments.pop_back().expect("a prepared segment");
         assert!(segment.used == HEADER as u64 && segment.live.count == 0, "it is in use");
         if segment.ready {
@@ -308,27 +316,27 @@ impl Journal {
 
     /// All segments from epoch `from` on go, which nothing was written to. False if one of them is
     /// just being made.
-    pub(super) fn retract(&mut self, from: u64) -> bool {
+    pub(super) fn shrink(&mut self, from: u64) -> bool {
         if self.space.preparing && self.ledger.end_epoch() > from {
             return false;
         }
         while self.ledger.end_epoch() > from {
-            self.retract_last();
+            self.shrink_last();
         }
         true
     }
 
     /// Takes in that the earliest operation on space is done.
-    pub(super) fn space_done(&mut self, result: Result<(), Failed>, now: Now) {
+    pub(super) fn space_done(&mut self, result: Result<(), IoFailure>, now: Now) {
         let work = self.space.work.pop_front().expect("work on space was under way");
         match (work, result) {
-            (Work::Prepare { epoch, fresh, .. }, Ok(())) => {
+            (SegmentTask::Prepare { epoch, fresh, .. }, Ok(())) => {
                 self.space.preparing = false;
                 // A spare that is used again tells nothing of a disk that is full.
                 self.space.full &= !fresh;
                 self.ledger.segment(epoch).ready = true;
             }
-            (Work::Prepare { epoch, size, .. }, Err(Failed::Full(fault))) => {
+            (SegmentTask::Prepare { epoch, size, .. }, Err(IoFailure::Full(fault))) => {
                 self.space.shortage = Some(fault);
                 self.space.preparing = false;
                 self.space.total_bytes -= size;
@@ -336,15 +344,15 @@ impl Journal {
                 self.space.retry_at = now.mono.after(JOURNAL_FULL_RETRY);
                 self.without_space(epoch, now);
             }
-            (Work::Free { size, keep: Some(spare) }, Ok(())) => {
+            (SegmentTask::Free { size, keep: Some(spare) }, Ok(())) => {
                 self.space.spares.push((spare, size));
             }
-            (Work::Free { size, keep: None } | Work::Discard { size }, Ok(())) => {
+            (SegmentTask::Free { size, keep: None } | SegmentTask::Discard { size }, Ok(())) => {
                 self.space.total_bytes -= size;
                 self.space.leaving_bytes -= size;
                 self.space.retry_at = now.mono;
             }
-            (_, Err(Failed::Full(fault) | Failed::Fault(fault))) => self.fail(fault),
+            (_, Err(IoFailure::Full(fault) | IoFailure::Error(fault))) => self.fail(fault),
         }
     }
 

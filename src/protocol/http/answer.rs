@@ -16,7 +16,7 @@ pub(super) const MSGPACK: &str = "application/msgpack";
 
 /// How long the body of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum BodyLength {
     /// There is none, and there never is with this status.
     None,
     /// So many bytes.
@@ -29,9 +29,9 @@ pub(super) enum Extent {
 
 /// What the head of an answer says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head<'a> {
+pub(super) struct ResponseHead<'a> {
     pub(super) status: u16,
-    pub(super) extent: Extent,
+    pub(super) extent: BodyLength,
     /// The media type of the body.
     pub(super) kind: &'static str,
     pub(super) allow: Option<&'a str>,
@@ -43,21 +43,21 @@ pub(super) struct Head<'a> {
 
 /// An error: its status, and a sentence for whoever made the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct HttpError {
     pub(super) status: u16,
     pub(super) why: Cow<'static, str>,
     /// The value of the `Allow` field that goes with it.
     pub(super) allow: Option<String>,
 }
 
-impl Problem {
+impl HttpError {
     pub(super) fn new(status: u16, why: impl Into<Cow<'static, str>>) -> Self {
         Self { status, why: why.into(), allow: None }
     }
 }
 
 /// Writes the head of an answer.
-pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut Vec<u8>) {
+pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, out: &mut Vec<u8>) {
     push_status_line(out, head.status);
     push_field(out, "Date", date.at(wall).as_bytes());
     if let Some(allow) = head.allow {
@@ -68,7 +68,7 @@ pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut 
     } else if head.say_kept {
         push_field(out, "Connection", b"keep-alive");
     }
-    if head.extent != Extent::None {
+    if head.extent != BodyLength::None {
         push_field(out, "Content-Type", head.kind.as_bytes());
     }
     if head.kind == HTML {
@@ -77,9 +77,9 @@ pub(super) fn write_head(head: Head<'_>, date: &mut Date, wall: Wall, out: &mut 
         }
     }
     match head.extent {
-        Extent::None | Extent::Close => {}
-        Extent::Bytes(count) => push_field_number(out, "Content-Length", count as u64),
-        Extent::Chunks => push_field(out, "Transfer-Encoding", b"chunked"),
+        BodyLength::None | BodyLength::Close => {}
+        BodyLength::Bytes(count) => push_field_number(out, "Content-Length", count as u64),
+        BodyLength::Chunks => push_field(out, "Transfer-Encoding", b"chunked"),
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -12,10 +12,10 @@
 //!
 //! Programs send none of these fields, and notice nothing.
 
-use super::answer::{JSON, MSGPACK, Problem};
+use super::answer::{HttpError, JSON, MSGPACK};
 use super::media::{self, Said};
 use super::request::reads_body;
-use super::route::{self, Call, Operation};
+use super::route::{self, Operation, RouteMatch};
 use crate::wire::host::{Host, host, is_same};
 use crate::wire::http::{Framing, RequestHead};
 
@@ -28,7 +28,7 @@ pub(super) fn admit(
     head: &RequestHead<'_>,
     names: &[Box<str>],
     takes: bool,
-) -> Result<(), Problem> {
+) -> Result<(), HttpError> {
     // The codec has seen to it that it is ASCII.
     let said = head.host.map(|host| std::str::from_utf8(host).unwrap_or_default());
     let meant = route::authority(head.target);
@@ -41,7 +41,7 @@ pub(super) fn admit(
     Ok(())
 }
 
-fn check_host(authority: &str, names: &[Box<str>]) -> Result<(), Problem> {
+fn check_host(authority: &str, names: &[Box<str>]) -> Result<(), HttpError> {
     match host(authority) {
         Some(Host::Address) => Ok(()),
         Some(Host::Name(name)) if name.eq_ignore_ascii_case("localhost") => Ok(()),
@@ -54,25 +54,25 @@ fn check_host(authority: &str, names: &[Box<str>]) -> Result<(), Problem> {
 }
 
 #[cold]
-fn misdirected(name: &str) -> Problem {
+fn misdirected(name: &str) -> HttpError {
     let why = format!(
         "the request is for the host '{name}', and this server answers only to addresses in \
          numbers, to localhost, and to names that it was started with: --http-name {name}"
     );
-    Problem::new(421, why)
+    HttpError::new(421, why)
 }
 
 #[cold]
-fn no_host(authority: &str) -> Problem {
+fn no_host(authority: &str) -> HttpError {
     let shown: String = authority.chars().take(80).collect();
     let why = format!(
         "the request is for '{shown}', which is no HOST or HOST:PORT: the host must be an address \
          in numbers, localhost, or a name given by --http-name"
     );
-    Problem::new(421, why)
+    HttpError::new(421, why)
 }
 
-fn check_origin(head: &RequestHead<'_>, authority: Option<&str>) -> Result<(), Problem> {
+fn check_origin(head: &RequestHead<'_>, authority: Option<&str>) -> Result<(), HttpError> {
     if let Some(site) = head.fetch_site {
         return match site {
             b"same-origin" | b"none" => Ok(()),
@@ -99,7 +99,7 @@ fn is_own(origin: &[u8], authority: &str) -> bool {
 ///
 /// # Errors
 /// What it has to say.
-pub(super) fn check_type(head: &RequestHead<'_>, call: &Call) -> Result<(), Problem> {
+pub(super) fn check_type(head: &RequestHead<'_>, call: &RouteMatch) -> Result<(), HttpError> {
     let empty = matches!(head.framing, None | Some(Framing::Length(0)));
     if head.origin.is_none() || empty || !reads_body(call) {
         return Ok(());
@@ -113,24 +113,24 @@ pub(super) fn check_type(head: &RequestHead<'_>, call: &Call) -> Result<(), Prob
 }
 
 #[cold]
-fn untold(packed: bool) -> Problem {
+fn untold(packed: bool) -> HttpError {
     let or_packed = if packed { format!(" or {MSGPACK}") } else { String::new() };
     let why = format!(
         "the request comes from a web page (it has an Origin), so it must say what its body is: \
          Content-Type {JSON}{or_packed}"
     );
-    Problem::new(415, why)
+    HttpError::new(415, why)
 }
 
 #[cold]
-fn foreign(field: &str, value: &[u8]) -> Problem {
+fn foreign(field: &str, value: &[u8]) -> HttpError {
     let value = String::from_utf8_lossy(value);
     let shown: String = value.chars().take(80).collect();
     let why = format!(
         "a web page of another origin has made a browser send this ({field}: {shown}): nothing was \
          done, and its answers are for pages of this server and for programs"
     );
-    Problem::new(403, why)
+    HttpError::new(403, why)
 }
 
 #[cfg(test)]

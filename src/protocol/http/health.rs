@@ -1,6 +1,6 @@
 //! `GET /health`: the server is there.
 
-use super::openapi::{Description, Shapes};
+use super::openapi::{Description, Schemas};
 use utoipa::ToSchema;
 
 /// What it says.
@@ -23,7 +23,7 @@ enum Status {
     Ok,
 }
 
-pub(super) fn describe(shapes: &mut Shapes) -> Description {
+pub(super) fn describe(shapes: &mut Schemas) -> Description {
     Description {
         summary: "Whether the server answers",
         body: None,

@@ -1,6 +1,6 @@
 //! `GET /`: where everything is, for who has nothing but the address.
 
-use super::openapi::{Answer, Content, Description, Shapes};
+use super::openapi::{Answer, Content, Description, Schemas};
 use crate::wire::http::wanted;
 use utoipa::ToSchema;
 
@@ -73,7 +73,7 @@ struct Index {
     queues: String,
 }
 
-pub(super) fn describe(shapes: &mut Shapes) -> Description {
+pub(super) fn describe(shapes: &mut Schemas) -> Description {
     let when = "The paths of the rest";
     let page = Answer { status: 200, when, content: Content::Text(HTML) };
     Description {

@@ -1,24 +1,24 @@
 //! `GET /processor/{queue}`: the seven structures of the processor (`docs/protocols/processor.md`,
 //! "The state over HTTP").
 
-use super::openapi::{Description, Shapes};
-use crate::protocol::inventory::Inventory;
+use super::openapi::{Description, Schemas};
+use crate::protocol::inventory::QueueListing;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 /// An inventory that is being made and written.
 #[derive(Debug)]
-pub(super) struct Inquiry {
-    pub(super) inventory: Inventory,
+pub(super) struct ProcessorStatus {
+    pub(super) inventory: QueueListing,
     /// What is written of it, and not in the output yet.
     pub(super) text: Vec<u8>,
     /// Go on in the next turn: much was looked at in this one.
     pub(super) rest: bool,
 }
 
-impl Inquiry {
+impl ProcessorStatus {
     pub(super) fn new(queue: &[u8]) -> Self {
-        Self { inventory: Inventory::new(queue, None), text: Vec::new(), rest: false }
+        Self { inventory: QueueListing::new(queue, None), text: Vec::new(), rest: false }
     }
 }
 
@@ -75,7 +75,7 @@ struct Progress {
     progress: f64,
 }
 
-pub(super) fn describe(shapes: &mut Shapes) -> Description {
+pub(super) fn describe(shapes: &mut Schemas) -> Description {
     Description {
         summary: "What the processor has of a queue: its jobs, and its workers",
         body: None,

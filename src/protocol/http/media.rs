@@ -24,7 +24,7 @@ pub(super) enum Said {
 
 /// What a `Content-Type` says.
 pub(super) fn said(content_type: Option<&[u8]>) -> Said {
-    let essence = content_type.map_or(&b""[..], essence);
+    let essence = content_type.map_or(&b""[..], media_type);
     let is_one_of = |known: &[&str]| known.iter().any(|name| is(essence, name));
     if is_json(essence) {
         Said::Json
@@ -55,7 +55,7 @@ pub(super) fn wanted(accept: &[u8]) -> Option<&'static str> {
 }
 
 /// A media type without its parameters.
-fn essence(field: &[u8]) -> &[u8] {
+fn media_type(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
 }
 

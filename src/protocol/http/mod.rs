@@ -52,7 +52,7 @@ trait Long: std::fmt::Debug + Send + Sync {
 
 /// Memory that is reused from request to request, of whatever connection.
 #[derive(Debug, Default)]
-pub(super) struct Workspace {
+pub(super) struct Scratch {
     /// The name of the queue, or of the constraint, in the path of the request in hand.
     queue: Vec<u8>,
     /// Whether the queue to be declared has a name of its own.
@@ -76,7 +76,7 @@ pub(super) struct Workspace {
 /// Memory beyond this is given back.
 const KEPT: usize = 128 * 1024;
 
-impl Workspace {
+impl Scratch {
     /// Gives large memory back.
     fn shrink(&mut self) {
         for bytes in [&mut self.body, &mut self.old, &mut self.new, &mut self.answer] {

@@ -1,22 +1,22 @@
 //! A request before it is carried out: what its head says is to be done, and its body while that is
 //! on its way.
 
-use super::answer::{JSON, Problem};
+use super::answer::{HttpError, JSON};
 use super::guard;
 use super::index::{self, HTML};
 use super::jobq;
 use super::lightjq;
-use super::route::{self, Call, Miss, Operation, ROUTES};
-use crate::base::limits::{HTTP_BODY_PATIENCE, HTTP_BODY_RATE};
+use super::route::{self, Operation, ROUTES, RouteError, RouteMatch};
+use crate::base::limits::{HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT};
 use crate::base::time::Mono;
 use crate::wire::http::{Body, Expect, RequestHead};
 use std::time::Duration;
 
 /// A request whose body is not all there.
 #[derive(Debug)]
-pub(super) struct Collecting {
+pub(super) struct PendingBody {
     /// What is to be done once it is, or how it is to be answered then.
-    pub(super) verdict: Result<Call, Problem>,
+    pub(super) verdict: Result<RouteMatch, HttpError>,
     pub(super) body: Body,
     /// What there is of it, if it matters.
     pub(super) bytes: Vec<u8>,
@@ -27,51 +27,53 @@ pub(super) struct Collecting {
     pub(super) since: Mono,
 }
 
-impl Collecting {
+impl PendingBody {
     /// When the client will have been too slow. Each second has to bring some bytes.
     pub(super) fn deadline(&self) -> Mono {
-        let earned = Duration::from_secs(self.received / HTTP_BODY_RATE);
-        self.since.after(HTTP_BODY_PATIENCE).after(earned)
+        let earned = Duration::from_secs(self.received / HTTP_BODY_MIN_BYTES_PER_SECOND);
+        self.since.after(HTTP_BODY_TIMEOUT).after(earned)
     }
 }
 
 /// What is to be done, as far as the head tells, and the media type of the answer.
-pub(super) fn judge(
+pub(super) fn route_request(
     head: &RequestHead<'_>,
     names: &[Box<str>],
     queue: &mut Vec<u8>,
-) -> (Result<Call, Problem>, &'static str) {
+) -> (Result<RouteMatch, HttpError>, &'static str) {
     let found = route::find(head.method, head.target, queue);
     let kind = match &found {
-        Ok(Call { operation: Operation::LightJq(_), .. }) => lightjq::kind(head),
+        Ok(RouteMatch { operation: Operation::LightJq(_), .. }) => lightjq::kind(head),
         Err(_) if route::is_of_lightjq(head.target) => lightjq::kind(head),
-        Ok(Call { operation: Operation::Index, .. }) if index::is_for_page(head.accept) => HTML,
+        Ok(RouteMatch { operation: Operation::Index, .. }) if index::is_for_page(head.accept) => {
+            HTML
+        }
         _ => JSON,
     };
     let takes = found.as_ref().is_ok_and(|call| route::takes(call.operation));
     let verdict = guard::admit(head, names, takes).and_then(|()| match found {
-        Ok(call) => heed(head, call),
+        Ok(call) => check_headers(head, call),
         Err(miss) => Err(explain(miss)),
     });
     (verdict, kind)
 }
 
 /// What else the head says about it.
-fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
+fn check_headers(head: &RequestHead<'_>, mut call: RouteMatch) -> Result<RouteMatch, HttpError> {
     guard::check_type(head, &call)?;
     if head.expect == Expect::Unknown {
-        return Err(Problem::new(417, "the only expectation known is 100-continue"));
+        return Err(HttpError::new(417, "the only expectation known is 100-continue"));
     }
     let posts = matches!(head.method, "POST" | "PUT");
     if posts && head.framing.is_none() {
         let why = "the request has no body: send Content-Length, or chunks";
-        return Err(Problem::new(411, why));
+        return Err(HttpError::new(411, why));
     }
     if posts && head.coded {
-        return Err(Problem::new(415, "the body has a Content-Encoding: send it as it is"));
+        return Err(HttpError::new(415, "the body has a Content-Encoding: send it as it is"));
     }
     match call.operation {
-        Operation::LightJq(operation) => call.details = lightjq::details(operation, head)?,
+        Operation::LightJq(operation) => call.details = lightjq::request_params(operation, head)?,
         Operation::Jobq(jobq::Operation::Queues) => {
             call.whole_names = jobq::wants_whole_names(head.target)?;
         }
@@ -80,24 +82,26 @@ fn heed(head: &RequestHead<'_>, mut call: Call) -> Result<Call, Problem> {
     Ok(call)
 }
 
-fn explain(miss: Miss) -> Problem {
+fn explain(miss: RouteError) -> HttpError {
     match miss {
-        Miss::Bad(why) => Problem::new(400, why),
-        Miss::Slash => {
+        RouteError::Bad(why) => HttpError::new(400, why),
+        RouteError::Slash => {
             let why = "there is nothing at this path: leave out the slash at its end";
-            Problem::new(404, why)
+            HttpError::new(404, why)
         }
-        Miss::NotFound => Problem::new(404, "there is nothing at this path"),
-        Miss::Method(methods) => {
+        RouteError::NotFound => HttpError::new(404, "there is nothing at this path"),
+        RouteError::Method(methods) => {
             let why = format!("this path answers to {methods}");
-            Problem { allow: Some(methods), ..Problem::new(405, why) }
+            HttpError { allow: Some(methods), ..HttpError::new(405, why) }
         }
-        Miss::Options(methods) => Problem { allow: Some(methods), ..Problem::new(204, "") },
+        RouteError::Options(methods) => {
+            HttpError { allow: Some(methods), ..HttpError::new(204, "") }
+        }
     }
 }
 
 /// Whether the body of a request for this operation is looked at.
-pub(super) fn reads_body(call: &Call) -> bool {
+pub(super) fn reads_body(call: &RouteMatch) -> bool {
     let row = ROUTES.iter().find(|route| route.operation == call.operation);
     row.is_some_and(|route| route.method.has_body())
 }

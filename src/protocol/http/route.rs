@@ -1,7 +1,7 @@
 //! What can be asked, as a table: method, path, operation, and what the documentation calls it.
 
 use super::jobq;
-use super::lightjq::{self, Details, messages};
+use super::lightjq::{self, RequestParams, messages};
 use crate::model::id::JobId;
 use percent_encoding::percent_decode_str;
 
@@ -169,21 +169,21 @@ const DEFAULT_QUEUE: &[u8] = b"default";
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct RouteMatch {
     pub(super) operation: Operation,
     /// The job in the path, or [`JobId::NEVER`].
     pub(super) job: JobId,
     /// Whether the answer is without a body.
     pub(super) to_head: bool,
     /// What else of the head matters to the operation.
-    pub(super) details: Details,
+    pub(super) details: RequestParams,
     /// Names in lists are wanted as they are, however long.
     pub(super) whole_names: bool,
 }
 
 /// Why a request asks for nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Miss {
+pub(super) enum RouteError {
     /// It cannot be said what the path means.
     Bad(&'static str),
     /// There is nothing at this path.
@@ -201,22 +201,30 @@ const SEGMENTS_MAX: usize = 8;
 
 /// Finds out what is asked and writes the name of the queue, or of the constraint, into `queue`.
 /// O(rows + target).
-pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Call, Miss> {
+pub(super) fn find(
+    method: &str,
+    target: &str,
+    queue: &mut Vec<u8>,
+) -> Result<RouteMatch, RouteError> {
     if target == "*" {
         let methods = allow(ROUTES.iter());
-        return Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::NotFound });
+        return Err(if method == "OPTIONS" {
+            RouteError::Options(methods)
+        } else {
+            RouteError::NotFound
+        });
     }
     let path = path(target)?;
     let mut parts = [""; SEGMENTS_MAX];
     let mut count = 0;
     for part in path.split('/') {
-        let Some(place) = parts.get_mut(count) else { return Err(Miss::NotFound) };
+        let Some(place) = parts.get_mut(count) else { return Err(RouteError::NotFound) };
         *place = part;
         count += 1;
     }
     let parts = &parts[..count];
     if !parts.iter().all(|part| is_encoded_well(part)) {
-        return Err(Miss::Bad("in the path a '%' is not followed by two hexadecimal digits"));
+        return Err(RouteError::Bad("in the path a '%' is not followed by two hexadecimal digits"));
     }
     let to_head = method == "HEAD";
     let asked = if to_head { "GET" } else { method };
@@ -226,14 +234,18 @@ pub(super) fn find(method: &str, target: &str, queue: &mut Vec<u8>) -> Result<Ca
     match ROUTES.iter().filter(fits).find(is_meant) {
         Some(route) => {
             let job = capture(route.path, parts, queue)?;
-            let (operation, details) = (route.operation, Details::NONE);
-            Ok(Call { operation, job, to_head, details, whole_names: false })
+            let (operation, details) = (route.operation, RequestParams::NONE);
+            Ok(RouteMatch { operation, job, to_head, details, whole_names: false })
         }
-        None if has_slash_too_many(parts) => Err(Miss::Slash),
-        None if !ROUTES.iter().any(|route| fits(&route)) => Err(Miss::NotFound),
+        None if has_slash_too_many(parts) => Err(RouteError::Slash),
+        None if !ROUTES.iter().any(|route| fits(&route)) => Err(RouteError::NotFound),
         None => {
             let methods = allow(ROUTES.iter().filter(fits));
-            Err(if method == "OPTIONS" { Miss::Options(methods) } else { Miss::Method(methods) })
+            Err(if method == "OPTIONS" {
+                RouteError::Options(methods)
+            } else {
+                RouteError::Method(methods)
+            })
         }
     }
 }
@@ -281,19 +293,19 @@ pub(super) fn authority(target: &str) -> Option<&str> {
 }
 
 /// The path of a target, without its first slash and its query.
-fn path(target: &str) -> Result<&str, Miss> {
+fn path(target: &str) -> Result<&str, RouteError> {
     let rest = match behind_scheme(target) {
         Some(rest) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
         None => target,
     };
     if rest.contains('#') {
-        return Err(Miss::Bad("the target has a fragment, which is of no use to a server"));
+        return Err(RouteError::Bad("the target has a fragment, which is of no use to a server"));
     }
     let path = rest.split('?').next().unwrap_or_default();
     match path.strip_prefix('/') {
         Some(path) => Ok(path),
         None if path.is_empty() => Ok(""),
-        None => Err(Miss::Bad("the target is no path: it has to begin with '/'")),
+        None => Err(RouteError::Bad("the target is no path: it has to begin with '/'")),
     }
 }
 
@@ -321,25 +333,27 @@ fn leads_to(path: &[Segment], parts: &[&str]) -> bool {
     path.len() == parts.len() && path.iter().zip(parts).all(fits)
 }
 
-fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobId, Miss> {
+fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobId, RouteError> {
     queue.clear();
     let mut job = JobId::NEVER;
     for (segment, part) in path.iter().zip(parts) {
         match segment {
             Is(_) => {}
-            Queue if part.is_empty() => return Err(Miss::Bad("the name of the queue is empty")),
+            Queue if part.is_empty() => {
+                return Err(RouteError::Bad("the name of the queue is empty"));
+            }
             Queue => queue.extend(percent_decode_str(part)),
             // A number with leading zeros, or beyond all ids, is no job's.
             Job if part.len() > 1 && part.starts_with('0') => {}
             Job => job = part.parse().map_or(JobId::NEVER, JobId),
             Id => job = messages::job_id(part.as_bytes()),
             Constraint if part.is_empty() => {
-                return Err(Miss::Bad("the name of the constraint is empty"));
+                return Err(RouteError::Bad("the name of the constraint is empty"));
             }
             Constraint => {
                 queue.extend(percent_decode_str(part));
                 if std::str::from_utf8(queue).is_err() {
-                    return Err(Miss::Bad("the name of the constraint is not UTF-8"));
+                    return Err(RouteError::Bad("the name of the constraint is not UTF-8"));
                 }
             }
         }
@@ -371,7 +385,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn found(method: &str, target: &str) -> Result<(&'static str, String, u64), Miss> {
+    fn found(method: &str, target: &str) -> Result<(&'static str, String, u64), RouteError> {
         let mut queue = Vec::new();
         let call = find(method, target, &mut queue)?;
         let named = |route: &&Route| route.operation == call.operation;
@@ -408,17 +422,17 @@ mod tests {
         }
         for target in ["/api/v0/queue/", "api/v0/queue/q", "/api/v0/queue/%", "/a/%4", "/%zz", "/#"]
         {
-            assert!(matches!(queue(target), Err(Miss::Bad(_))), "{target}");
+            assert!(matches!(queue(target), Err(RouteError::Bad(_))), "{target}");
         }
         for target in ["//api/v0/queue/q", "/a/b/c/d/e/f/g/h/i", "*", "http://h/x"] {
-            assert_eq!(queue(target), Err(Miss::NotFound), "{target}");
+            assert_eq!(queue(target), Err(RouteError::NotFound), "{target}");
         }
         for target in ["/api/v0/queue/q/", "/health/", "//", "/worker/?x", "/api/v0/job/7/"] {
-            assert_eq!(queue(target), Err(Miss::Slash), "{target}");
+            assert_eq!(queue(target), Err(RouteError::Slash), "{target}");
         }
-        assert_eq!(found("GET", "/api/v0/queue/"), Err(Miss::Slash));
-        assert_eq!(found("POST", "/job/"), Err(Miss::Slash));
-        assert_eq!(found("GET", "/job//"), Err(Miss::NotFound));
+        assert_eq!(found("GET", "/api/v0/queue/"), Err(RouteError::Slash));
+        assert_eq!(found("POST", "/job/"), Err(RouteError::Slash));
+        assert_eq!(found("GET", "/job//"), Err(RouteError::NotFound));
         assert_eq!(found("GET", "/").map(|(name, ..)| name), Ok("index"));
         assert_eq!(found("HEAD", "/health?"), Ok(("health", "default".to_owned(), 0)));
     }
@@ -431,16 +445,16 @@ mod tests {
         for none in ["0", "007", "18446744073709551616", "99999999999999999999999"] {
             assert_eq!(job(none), Ok(0), "{none}");
         }
-        assert_eq!(job(""), Err(Miss::Slash));
+        assert_eq!(job(""), Err(RouteError::Slash));
         for name in ["x", "-1", "1.0", "1e3", "%31", "+1"] {
-            assert_eq!(job(name), Err(Miss::NotFound), "{name}");
+            assert_eq!(job(name), Err(RouteError::NotFound), "{name}");
         }
     }
 
     #[test]
     fn a_path_says_which_methods_it_answers_to() {
         let methods = |method: &str, target: &str| match found(method, target) {
-            Err(Miss::Method(methods) | Miss::Options(methods)) => methods,
+            Err(RouteError::Method(methods) | RouteError::Options(methods)) => methods,
             other => panic!("{method} {target}: {other:?}"),
         };
         assert_eq!(methods("PUT", "/health"), "GET, HEAD, OPTIONS");
@@ -451,6 +465,6 @@ mod tests {
         assert_eq!(methods("OPTIONS", "*"), "GET, HEAD, POST, PUT, DELETE, OPTIONS");
         assert_eq!(methods("HEAD", "/job/1"), "GET, DELETE, OPTIONS");
         assert_eq!(methods("POST", "/constraint/c"), "GET, HEAD, PUT, DELETE, OPTIONS");
-        assert_eq!(found("OPTIONS", "/nothing"), Err(Miss::NotFound));
+        assert_eq!(found("OPTIONS", "/nothing"), Err(RouteError::NotFound));
     }
 }

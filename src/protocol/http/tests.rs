@@ -4,13 +4,13 @@ use super::Session;
 use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
 use crate::model::id::JobId;
-use crate::model::reply::{Refusal, Reply};
-use crate::model::watch::{QueueSize, Watch};
-use crate::protocol::{Shared, Step};
+use crate::model::reply::{Rejection, Reply};
+use crate::model::watch::{IndexedCommand, QueueSize};
+use crate::protocol::{SessionAction, SessionContext};
 
 struct Client {
     session: Session,
-    shared: Shared,
+    shared: SessionContext,
     out: OutBuf,
     serial: u32,
 }
@@ -18,7 +18,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let session = Session::new(Now::default());
-        Self { session, shared: Shared::new(100), out: OutBuf::default(), serial: 0 }
+        Self { session, shared: SessionContext::new(100), out: OutBuf::default(), serial: 0 }
     }
 
     /// Offers a request, or a turn without one. What is asked of the store, in words, or the step.
@@ -26,7 +26,7 @@ impl Client {
         let mut input = Input::new(request.as_bytes());
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
         let (serial, words) = match step {
-            Step::Watch(serial, watch) => (Some(serial), words(&watch)),
+            SessionAction::Watch(serial, watch) => (Some(serial), words(&watch)),
             step => (None, format!("{step:?}")),
         };
         assert!(input.unread().is_empty());
@@ -35,9 +35,9 @@ impl Client {
     }
 
     fn reply(&mut self, reply: &Reply<'_>) {
-        assert!(!self.session.is_settled() && !self.session.wants_turn());
+        assert!(!self.session.is_settled() && !self.session.wants_poll());
         self.session.handle_reply(self.serial, reply);
-        assert!(self.session.wants_turn());
+        assert!(self.session.wants_poll());
     }
 
     fn raw(&mut self) -> String {
@@ -53,29 +53,29 @@ impl Client {
     }
 }
 
-fn words(watch: &Watch<'_>) -> String {
+fn words(watch: &IndexedCommand<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     match watch {
-        Watch::Census(census) => format!("census {census:?}"),
-        Watch::Queues { from } => format!("queues {from}"),
-        Watch::Declare { queue } => format!("declare {:?}", queue.map(text)),
-        Watch::Drop { queue } => format!("drop {}", text(queue)),
-        Watch::List { queue } => format!("list {}", text(queue)),
-        Watch::Find { queue, query, limit } => {
+        IndexedCommand::Stats(census) => format!("census {census:?}"),
+        IndexedCommand::Queues { from } => format!("queues {from}"),
+        IndexedCommand::CreateQueue { queue } => format!("declare {:?}", queue.map(text)),
+        IndexedCommand::DropQueue { queue } => format!("drop {}", text(queue)),
+        IndexedCommand::List { queue } => format!("list {}", text(queue)),
+        IndexedCommand::Find { queue, query, limit } => {
             format!("find {} {} {limit:?}", text(queue), query.terms.len())
         }
-        Watch::Poll { queue, query, state } => {
+        IndexedCommand::Poll { queue, query, state } => {
             format!("poll {} {} {}", text(queue), query.terms.len(), text(state))
         }
-        Watch::Put { queue, payload, state } => {
+        IndexedCommand::Put { queue, payload, state } => {
             format!("put {} {} {}", text(queue), text(payload), text(state))
         }
-        Watch::Show { queue, id } => format!("show {} {}", text(queue), id.0),
-        Watch::Delete { queue, id } => format!("delete {} {}", text(queue), id.0),
-        Watch::Advance { queue, id, old, new } => {
+        IndexedCommand::Show { queue, id } => format!("show {} {}", text(queue), id.0),
+        IndexedCommand::Delete { queue, id } => format!("delete {} {}", text(queue), id.0),
+        IndexedCommand::CompareAndSetState { queue, id, old, new } => {
             format!("advance {} {} {} {}", text(queue), id.0, text(old), text(new))
         }
-        Watch::Note { queue, id, event } => {
+        IndexedCommand::AppendEvent { queue, id, event } => {
             format!("note {} {} {}", text(queue), id.0, text(event))
         }
     }
@@ -168,11 +168,11 @@ fn a_long_name_is_cut_in_the_list_of_queues_unless_whole_names_are_asked_for() {
 fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
     let mut client = Client::new();
     let drop = request("DELETE", "queue/q", "");
-    for end in [Reply::Dropped { jobs: 5, more: false }, Reply::NoQueue] {
+    for end in [Reply::QueueDropped { jobs: 5, more: false }, Reply::NoQueue] {
         let gone = if end == Reply::NoQueue { 2000 } else { 2005 };
         assert_eq!(client.turn(&drop), "drop q");
         for _ in 0..2 {
-            client.reply(&Reply::Dropped { jobs: 1000, more: true });
+            client.reply(&Reply::QueueDropped { jobs: 1000, more: true });
             assert_eq!(client.turn(""), "Enough");
             assert_eq!(client.turn(""), "drop q");
         }
@@ -194,14 +194,14 @@ fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
 #[test]
 fn refusals_have_their_statuses() {
     for (refusal, status) in [
-        (Refusal::Full, 503),
-        (Refusal::DiskFull, 507),
-        (Refusal::LogFull, 507),
-        (Refusal::QueueExists, 409),
+        (Rejection::Full, 503),
+        (Rejection::DiskFull, 507),
+        (Rejection::LogFull, 507),
+        (Rejection::QueueExists, 409),
     ] {
         let mut client = Client::new();
         client.turn(&request("POST", "job/create", r#"{"payload":1}"#));
-        client.reply(&Reply::Refused(refusal));
+        client.reply(&Reply::Rejected(refusal));
         assert_eq!(client.turn(""), "Answered");
         assert!(client.written().starts_with(&format!("{status} {{\"error\":")));
     }

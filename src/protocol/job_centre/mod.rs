@@ -21,19 +21,19 @@ mod memo;
 mod reply;
 mod request;
 
-use super::reply_line::ReplyLine;
-use super::{Shared, Step};
+use super::reply_line::OrderedReplies;
+use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
-use crate::model::core::Trouble;
+use crate::model::core::Incident;
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
-pub(super) use memo::Memo;
+pub(super) use memo::RequestCache;
 pub(super) use reply::write_full;
-use request::Problem;
+use request::RequestError;
 
 /// Whether further requests are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ enum State {
 #[derive(Debug, Default)]
 pub struct Session {
     lines: LineReader,
-    replies: ReplyLine,
+    replies: OrderedReplies,
     state: State,
 }
 
@@ -62,12 +62,12 @@ impl Session {
     pub(super) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         match self.state {
             State::Open if self.replies.len() < IN_FLIGHT_MAX => {}
-            State::Open | State::Waiting(_) => return Step::Blocked,
+            State::Open | State::Waiting(_) => return SessionAction::Stalled,
             State::Fresh => {
                 if let Some(step) = self.begin(input, shared.max_request, out) {
                     return step;
@@ -75,15 +75,15 @@ impl Session {
             }
             State::Ended => {
                 input.consume(input.unread().len());
-                return Step::Hungry;
+                return SessionAction::NeedInput;
             }
         }
         let line = match self.lines.next(input, shared.max_request) {
-            Framed::Incomplete => return Step::Hungry,
+            Framed::Incomplete => return SessionAction::NeedInput,
             Framed::Line(line) => line,
             Framed::TooLong => {
-                self.reject(&Problem::TooLong { max: shared.max_request }, out);
-                return Step::Answered;
+                self.reject(&RequestError::TooLong { max: shared.max_request }, out);
+                return SessionAction::Continue;
             }
         };
         match request::parse(line, &mut shared.json, &mut shared.memo, &mut shared.terms) {
@@ -91,15 +91,15 @@ impl Session {
                 let serial = self.replies.open();
                 if matches!(
                     command,
-                    Command::Take { wait: Wait::Forever | Wait::Milliseconds(_), .. }
+                    Command::Reserve { wait: Wait::Forever | Wait::Milliseconds(_), .. }
                 ) {
                     self.state = State::Waiting(serial);
                 }
-                Step::Submit(serial, command)
+                SessionAction::Submit(serial, command)
             }
             Err(problem) => {
                 self.reject(&problem, out);
-                Step::Answered
+                SessionAction::Continue
             }
         }
     }
@@ -111,7 +111,7 @@ impl Session {
         input: &mut Input<'_>,
         max: usize,
         out: &mut OutBuf,
-    ) -> Option<Step<'static>> {
+    ) -> Option<SessionAction<'static>> {
         let start = input.unread();
         let first = *start.first()?;
         if !b"{ \t\r\n".contains(&first) {
@@ -119,18 +119,18 @@ impl Session {
             let line = &start[..end.unwrap_or(start.len())];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if first < b' ' {
-                return Some(self.send_away(&Problem::Foreign, out));
+                return Some(self.send_away(&RequestError::Foreign, out));
             } else if line.len() > max {
                 // What it is stands at its end, which is not kept: so its beginning has to do,
                 // however much of it has come.
                 if may_begin_request(&line[..=max]) {
-                    return Some(self.send_away(&Problem::NoRequest { max }, out));
+                    return Some(self.send_away(&RequestError::NoRequest { max }, out));
                 }
             } else if end.is_some() && is_request_line(line) {
-                return Some(self.send_away(&Problem::Http, out));
+                return Some(self.send_away(&RequestError::Http, out));
             } else if end.is_none() {
                 input.set_scanned(start.len());
-                return Some(Step::Hungry);
+                return Some(SessionAction::NeedInput);
             }
         }
         self.state = State::Open;
@@ -138,14 +138,14 @@ impl Session {
     }
 
     #[cold]
-    fn send_away(&mut self, problem: &Problem, out: &mut OutBuf) -> Step<'static> {
+    fn send_away(&mut self, problem: &RequestError, out: &mut OutBuf) -> SessionAction<'static> {
         self.reject(problem, out);
         self.state = State::Ended;
-        Step::Failed(Trouble::OtherProtocol)
+        SessionAction::ProtocolError(Incident::OtherProtocol)
     }
 
     #[cold]
-    fn reject(&mut self, problem: &Problem, out: &mut OutBuf) {
+    fn reject(&mut self, problem: &RequestError, out: &mut OutBuf) {
         let serial = self.replies.open();
         self.replies.close(serial, out, |line| reply::write_error(problem, line));
     }

@@ -1,7 +1,7 @@
 //! From a reply to a line.
 
-use crate::model::job::{Encoding, Urgency};
-use crate::model::reply::{JobView, Refusal, Reply};
+use crate::model::job::{Encoding, Priority};
+use crate::model::reply::{JobView, Rejection, Reply};
 use crate::wire::json::{push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
 use memchr::memchr;
@@ -20,7 +20,7 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
             push_number(out, id.0);
             out.extend_from_slice(b"}\n");
         }
-        Reply::Refused(refusal) => write_refusal(*refusal, out),
+        Reply::Rejected(refusal) => write_refusal(*refusal, out),
         _ => unreachable!("nobody asks for this here"),
     }
 }
@@ -42,10 +42,10 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
         Encoding::Packet { key_len } => push_packet(out, key_len, job.payload.bytes),
     }
     out.extend_from_slice(b",\"pri\":");
-    match job.urgency {
-        Urgency::Number(number) => push_number(out, number),
-        Urgency::Beyond(digits) => out.extend_from_slice(digits.as_bytes()),
-        Urgency::Never => unreachable!("no take selects a job without urgency"),
+    match job.priority {
+        Priority::Small(number) => push_number(out, number),
+        Priority::Big(digits) => out.extend_from_slice(digits.as_bytes()),
+        Priority::Unselected => unreachable!("no take selects a job without urgency"),
     }
     out.extend_from_slice(b",\"queue\":");
     push_string(out, job.queue);
@@ -65,30 +65,33 @@ fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
 }
 
 #[cold]
-fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
+fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
     match refusal {
-        Refusal::Full => write_error(&"the server has no place left for another job", out),
-        Refusal::DiskFull => write_error(
+        Rejection::Full => write_error(&"the server has no place left for another job", out),
+        Rejection::DiskFull => write_error(
             &"the server's disk is full: no job and no result can be kept until jobs are deleted \
               or space is made",
             out,
         ),
-        Refusal::HeldByAnother(id) => write_error(
+        Rejection::ReservedByAnother(id) => write_error(
             &format_args!("field 'id': job {} is being worked on by another client", id.0),
             out,
         ),
-        Refusal::NotHeld(id) => write_error(
+        Rejection::NotReserved(id) => write_error(
             &format_args!("field 'id': job {} waits in its queue, nobody works on it", id.0),
             out,
         ),
-        Refusal::LeaseOver(id) => write_error(
+        Rejection::LeaseExpired(id) => write_error(
             &format_args!("field 'id': the lease of job {} is over, it was handed out again", id.0),
             out,
         ),
-        Refusal::NotBuried(id) => {
+        Rejection::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        Refusal::QueueExists | Refusal::LogFull | Refusal::NameTaken(_) | Refusal::TooLate(_) => {
+        Rejection::QueueExists
+        | Rejection::LogFull
+        | Rejection::NameTaken(_)
+        | Rejection::TooLate(_) => {
             unreachable!("nobody asks for this here")
         }
     }
@@ -116,17 +119,17 @@ pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::model::id::JobId;
-    use crate::model::job::{Lease, Payload};
+    use crate::model::job::{LeaseEpoch, Payload};
 
     fn line(encoding: Encoding, bytes: &[u8]) -> String {
         let payload = Payload { encoding, bytes };
-        let urgency = Urgency::Number(-7);
+        let urgency = Priority::Small(-7);
         let view = JobView {
             id: JobId(5),
             queue: b"q\n\"",
-            urgency,
+            priority: urgency,
             payload,
-            lease: Lease(0),
+            lease: LeaseEpoch(0),
             named: false,
         };
         let mut out = Vec::new();

@@ -1,10 +1,10 @@
 //! From a line to a command (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
 //! "Errors").
 
-use super::memo::Memo;
+use super::memo::RequestCache;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl Fields<COUNT> for RequestFields {
 
 /// What is wrong with a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum RequestError {
     /// A string holds half a surrogate pair.
     Broken { field: &'static str },
     /// A first line begins with a control character.
@@ -67,7 +67,7 @@ pub(super) enum Problem {
     Wrong { field: &'static str, wanted: &'static str },
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Broken { field } => {
@@ -114,16 +114,16 @@ const SOME_QUEUES: &str = "an array of strings";
 pub(super) fn parse<'a>(
     line: &'a [u8],
     json: &'a mut Parser,
-    memo: &'a mut Memo,
-    terms: &'a mut Terms,
-) -> Result<Command<'a>, Problem> {
+    memo: &'a mut RequestCache,
+    terms: &'a mut JobOptions,
+) -> Result<Command<'a>, RequestError> {
     if let Some(known) = memo.find(line) {
-        return Ok(memo.recall(known));
+        return Ok(memo.get(known));
     }
     let mut values = [Value::Absent; COUNT];
     let arrays = match json.parse::<RequestFields, COUNT>(line, &mut values) {
         Ok(arrays) => arrays,
-        Err(error) => return Err(Problem::NotAnObject(error)),
+        Err(error) => return Err(RequestError::NotAnObject(error)),
     };
     let command = match values[REQUEST] {
         Value::String("put") => return put(&values, terms),
@@ -131,17 +131,17 @@ pub(super) fn parse<'a>(
         Value::String("delete") => Command::Delete { id: id(&values)? },
         Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
         Value::String("touch") => Command::Touch { id: id(&values)?, lease: None },
-        Value::String(name) => return Err(Problem::UnknownRequest(shorten(name))),
+        Value::String(name) => return Err(RequestError::UnknownRequest(shorten(name))),
         other => return Err(problem(other, "request", REQUESTS)),
     };
-    memo.note(line, &command);
+    memo.insert(line, &command);
     Ok(command)
 }
 
 /// The wanted fields of a line.
 type Values<'a> = [Value<'a>; COUNT];
 
-fn put<'a>(values: &Values<'a>, scratch: &'a mut Terms) -> Result<Command<'a>, Problem> {
+fn put<'a>(values: &Values<'a>, scratch: &'a mut JobOptions) -> Result<Command<'a>, RequestError> {
     let queue = match values[QUEUE] {
         Value::String(name) => name.as_bytes(),
         other => return Err(problem(other, "queue", A_QUEUE)),
@@ -151,8 +151,8 @@ fn put<'a>(values: &Values<'a>, scratch: &'a mut Terms) -> Result<Command<'a>, P
         other => return Err(problem(other, "job", "an object")),
     };
     let urgency = match values[PRI] {
-        Value::Integer(Integer::Small(number)) => Urgency::Number(number),
-        Value::Integer(Integer::Large(digits)) => Urgency::Beyond(digits),
+        Value::Integer(Integer::Small(number)) => Priority::Small(number),
+        Value::Integer(Integer::Large(digits)) => Priority::Big(digits),
         other => return Err(problem(other, "pri", A_PRI)),
     };
     let terms = match (values[DELAY], values[TTL], values[TTR]) {
@@ -160,7 +160,7 @@ fn put<'a>(values: &Values<'a>, scratch: &'a mut Terms) -> Result<Command<'a>, P
         (delay, ttl, ttr) => Some(terms(delay, ttl, ttr, scratch)?),
     };
     let payload = Payload { encoding: Encoding::JsonLine, bytes };
-    Ok(Command::Put { queue, urgency, turn: Turn::OldestFirst, payload, terms })
+    Ok(Command::Put { queue, priority: urgency, turn: TieBreak::Fifo, payload, terms })
 }
 
 #[cold]
@@ -168,19 +168,19 @@ fn terms<'a>(
     delay: Value<'_>,
     ttl: Value<'_>,
     ttr: Value<'_>,
-    scratch: &'a mut Terms,
-) -> Result<&'a Terms, Problem> {
-    *scratch = Terms {
+    scratch: &'a mut JobOptions,
+) -> Result<&'a JobOptions, RequestError> {
+    *scratch = JobOptions {
         delay_ms: milliseconds(delay, "delay")?.unwrap_or(0),
         ttl_ms: milliseconds(ttl, "ttl")?.unwrap_or(0),
         lease_ms: milliseconds(ttr, "ttr")?.unwrap_or(0),
-        ..Terms::default()
+        ..JobOptions::default()
     };
     Ok(scratch)
 }
 
 /// A length of time, if the field is there. What is too long for 64 bits is as good as for ever.
-fn milliseconds(value: Value<'_>, field: &'static str) -> Result<Option<u64>, Problem> {
+fn milliseconds(value: Value<'_>, field: &'static str) -> Result<Option<u64>, RequestError> {
     match value {
         Value::Absent => Ok(None),
         Value::Integer(Integer::Small(number)) => Ok(Some(number.unsigned_abs())),
@@ -189,7 +189,7 @@ fn milliseconds(value: Value<'_>, field: &'static str) -> Result<Option<u64>, Pr
     }
 }
 
-fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Problem> {
+fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, RequestError> {
     let queues = match values[QUEUES] {
         Value::Strings(at) => arrays.strings(at),
         other => return Err(problem(other, "queues", SOME_QUEUES)),
@@ -204,11 +204,11 @@ fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Probl
         (Some(true), None) => Wait::Forever,
         (_, Some(timeout_ms)) => Wait::Milliseconds(timeout_ms),
     };
-    Ok(Command::Take { queues, wait })
+    Ok(Command::Reserve { queues, wait })
 }
 
 /// An id that cannot have been given out is as good as one that never was.
-fn id(values: &Values<'_>) -> Result<JobId, Problem> {
+fn id(values: &Values<'_>) -> Result<JobId, RequestError> {
     match values[ID] {
         Value::Integer(Integer::Small(number)) => Ok(JobId(number.unsigned_abs())),
         Value::Integer(Integer::Large(_) | Integer::Negative) => Ok(JobId::NEVER),
@@ -217,11 +217,11 @@ fn id(values: &Values<'_>) -> Result<JobId, Problem> {
 }
 
 #[cold]
-fn problem(found: Value<'_>, field: &'static str, wanted: &'static str) -> Problem {
+fn problem(found: Value<'_>, field: &'static str, wanted: &'static str) -> RequestError {
     match found {
-        Value::Absent => Problem::Missing { field, wanted },
-        Value::BrokenString => Problem::Broken { field },
-        _ => Problem::Wrong { field, wanted },
+        Value::Absent => RequestError::Missing { field, wanted },
+        Value::BrokenString => RequestError::Broken { field },
+        _ => RequestError::Wrong { field, wanted },
     }
 }
 
@@ -269,9 +269,9 @@ mod tests {
         format!("{{\"request\":{blank}\"{name}\",{blank}\"{key}\":{blank}{value}{more}{end}")
     }
 
-    fn said(result: Result<Command<'_>, Problem>) -> String {
+    fn said(result: Result<Command<'_>, RequestError>) -> String {
         match result {
-            Ok(Command::Take { queues, wait }) => {
+            Ok(Command::Reserve { queues, wait }) => {
                 format!("{:?} {wait:?}", queues.into_iter().collect::<Vec<_>>())
             }
             other => format!("{other:?}"),
@@ -280,11 +280,11 @@ mod tests {
 
     #[test]
     fn a_remembered_line_says_what_parsing_it_says() {
-        let (mut json, mut memo) = (Parser::default(), Memo::default());
+        let (mut json, mut memo) = (Parser::default(), RequestCache::default());
         let (mut rng, mut known) = (Rng::new(11), 0);
         for _ in 0..30_000 {
             let line = line(&mut rng);
-            let mut other = (Memo::default(), Terms::default(), Terms::default());
+            let mut other = (RequestCache::default(), JobOptions::default(), JobOptions::default());
             let fresh = said(parse(line.as_bytes(), &mut json, &mut other.0, &mut other.1));
             known += usize::from(memo.find(line.as_bytes()).is_some());
             assert_eq!(

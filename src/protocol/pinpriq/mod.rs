@@ -33,17 +33,17 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-use super::reply_line::ReplyLine;
-use super::{Shared, Step};
+use super::reply_line::OrderedReplies;
+use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    HTTP_TARGET_MAX, IN_FLIGHT_MAX, SUBSCRIBED_BYTES_MAX, SUBSCRIPTION_WORK_PER_TURN,
+    HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_WORK_PER_TURN,
     SUBSCRIPTIONS_MAX,
 };
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
-use crate::model::core::Trouble;
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use crate::model::core::Incident;
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::packets::{self, Framed, Request};
@@ -59,7 +59,7 @@ enum State {
     #[default]
     Open,
     /// The same, but nothing is delivered any more: it would not arrive.
-    Unheard,
+    OutputBroken,
     /// They are passed over.
     Failed,
 }
@@ -67,7 +67,7 @@ enum State {
 /// One client's side of the protocol.
 #[derive(Debug, Default)]
 pub struct Session {
-    replies: ReplyLine,
+    replies: OrderedReplies,
     /// The queues subscribed to, no two of them the same, in the order of their subscriptions.
     queues: StringList,
     /// Deliveries that the client is ready for.
@@ -86,65 +86,65 @@ impl Session {
     pub(super) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         if self.state == State::Failed {
             input.consume(input.unread().len());
-            return Step::Hungry;
+            return SessionAction::NeedInput;
         }
         if !self.is_free() {
-            return Step::Blocked;
+            return SessionAction::Stalled;
         }
         if shared.work >= SUBSCRIPTION_WORK_PER_TURN {
-            return Step::Enough;
+            return SessionAction::Yield;
         }
-        if self.owes_command() {
-            return self.stand(shared, out);
+        if self.has_pending_submit() {
+            return self.open_pop(shared, out);
         }
         let start = input.unread();
         match packets::next(input) {
             Framed::Incomplete if !self.known && is_http(start) => {
-                self.fail(Trouble::OtherProtocol)
+                self.fail(Incident::OtherProtocol)
             }
-            Framed::Incomplete => Step::Hungry,
+            Framed::Incomplete => SessionAction::NeedInput,
             Framed::Request(request) if !self.known && request != Request::Ready => {
                 let whole = &start[..start.len() - input.unread().len()];
                 if may_begin_request(whole) {
-                    return self.fail(Trouble::OtherProtocol);
+                    return self.fail(Incident::OtherProtocol);
                 }
                 self.known = true;
                 self.handle_request(request, shared, out)
             }
             Framed::Request(request) => self.handle_request(request, shared, out),
-            Framed::Unknown(byte) => self.fail(Trouble::UnknownRequest(byte)),
+            Framed::Unknown(byte) => self.fail(Incident::UnknownRequest(byte)),
         }
     }
 
     fn handle_request<'s, 'i: 's>(
         &mut self,
         request: Request<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         match request {
             Request::Push { queue, ttl_ms, priority, key_len, packet } => {
-                shared.terms = Terms { ttl_ms: u64::from(ttl_ms), ..Terms::default() };
+                shared.terms = JobOptions { ttl_ms: u64::from(ttl_ms), ..JobOptions::default() };
                 let payload = Payload { encoding: Encoding::Packet { key_len }, bytes: packet };
                 let command = Command::Put {
                     queue,
-                    urgency: urgency(priority),
-                    turn: Turn::NewestFirst,
+                    priority: priority_of(priority),
+                    turn: TieBreak::Lifo,
                     payload,
                     terms: (ttl_ms > 0).then_some(&shared.terms),
                 };
-                Step::Submit(self.open(out), command)
+                SessionAction::Submit(self.open(out), command)
             }
             Request::Pop { queue } => {
                 shared.queues.clear();
                 shared.queues.push(queue);
                 let queues = shared.queues.from(0);
-                Step::Submit(self.open(out), Command::Pop { queues, wait: Wait::No })
+                SessionAction::Submit(self.open(out), Command::Pop { queues, wait: Wait::No })
             }
             Request::Subscribe { queue } => {
                 shared.work += self.queues.len();
@@ -156,44 +156,54 @@ impl Session {
             }
             Request::Ready => {
                 self.credits = self.credits.saturating_add(1);
-                Step::Answered
+                SessionAction::Continue
             }
         }
     }
 
-    fn subscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> Step<'s> {
+    fn subscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
         if self.queues.position(queue).is_some() {
-            return Step::Answered;
+            return SessionAction::Continue;
         }
         let total = self.queues.total() + queue.len();
-        if self.queues.len() == SUBSCRIPTIONS_MAX || total > SUBSCRIBED_BYTES_MAX {
-            return self.fail(Trouble::TooManySubscriptions);
+        if self.queues.len() == SUBSCRIPTIONS_MAX || total > SUBSCRIBED_NAMES_MAX_BYTES {
+            return self.fail(Incident::TooManySubscriptions);
         }
         self.queues.push(queue);
         match self.take {
-            Some(take) => self.change(Command::Join { take, queue }, out),
-            None => Step::Answered,
+            Some(take) => self.update_subscription(Command::Subscribe { serial: take, queue }, out),
+            None => SessionAction::Continue,
         }
     }
 
-    fn unsubscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> Step<'s> {
-        let Some(number) = self.queues.position(queue) else { return Step::Answered };
+    fn unsubscribe<'s>(&mut self, queue: &'s [u8], out: &mut OutBuf) -> SessionAction<'s> {
+        let Some(number) = self.queues.position(queue) else { return SessionAction::Continue };
         self.queues.remove(number);
         match self.take {
-            Some(take) => self.change(Command::Leave { take, queue }, out),
-            None => Step::Answered,
+            Some(take) => {
+                self.update_subscription(Command::Unsubscribe { serial: take, queue }, out)
+            }
+            None => SessionAction::Continue,
         }
     }
 
-    fn change<'s>(&mut self, command: Command<'s>, out: &mut OutBuf) -> Step<'s> {
+    fn update_subscription<'s>(
+        &mut self,
+        command: Command<'s>,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
         assert!(self.change.is_none(), "one change at a time");
         let serial = self.open(out);
         self.change = Some(serial);
-        Step::Submit(serial, command)
+        SessionAction::Submit(serial, command)
     }
 
     /// Submits a take that stands in all subscribed queues.
-    fn stand<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
+    fn open_pop<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
         assert!(self.credits > 0 && self.take.is_none(), "nothing is owed");
         let serial = self.open(out);
         // Nothing waits for a delivery, so its place in the line is given up at once.
@@ -205,7 +215,7 @@ impl Session {
             shared.queues.push(queue);
         }
         let queues = shared.queues.from(0);
-        Step::Submit(serial, Command::Pop { queues, wait: Wait::Forever })
+        SessionAction::Submit(serial, Command::Pop { queues, wait: Wait::Forever })
     }
 
     /// A serial that no other request under way has, a standing take included, which may be older
@@ -220,9 +230,9 @@ impl Session {
     }
 
     #[cold]
-    fn fail(&mut self, trouble: Trouble) -> Step<'static> {
+    fn fail(&mut self, trouble: Incident) -> SessionAction<'static> {
         self.state = State::Failed;
-        Step::Failed(trouble)
+        SessionAction::ProtocolError(trouble)
     }
 
     pub(super) fn handle_reply(
@@ -230,7 +240,7 @@ impl Session {
         serial: u32,
         reply: &Reply<'_>,
         out: &mut OutBuf,
-    ) -> Option<Trouble> {
+    ) -> Option<Incident> {
         if self.take == Some(serial) {
             self.take = None;
             match reply {
@@ -250,8 +260,8 @@ impl Session {
         }
         self.replies.close(serial, out, |out| reply::write(reply, out));
         match reply {
-            Reply::Refused(_) => Some(Trouble::PutLost),
-            Reply::TooLarge(id) => Some(Trouble::TooLarge(*id)),
+            Reply::Rejected(_) => Some(Incident::JobDropped),
+            Reply::TooLarge(id) => Some(Incident::TooLarge(*id)),
             _ => None,
         }
     }
@@ -259,12 +269,12 @@ impl Session {
     /// What is written reaches nobody any more.
     pub(super) fn handle_broken_output(&mut self) {
         if self.state == State::Open {
-            self.state = State::Unheard;
+            self.state = State::OutputBroken;
         }
     }
 
     /// Whether a take is to be submitted before the next request is taken.
-    pub(super) fn owes_command(&self) -> bool {
+    pub(super) fn has_pending_submit(&self) -> bool {
         self.credits > 0
             && self.take.is_none()
             && !self.queues.is_empty()
@@ -276,7 +286,7 @@ impl Session {
         self.change.is_none() && self.replies.len() < IN_FLIGHT_MAX
     }
 
-    pub(super) fn standing_take(&self) -> Option<u32> {
+    pub(super) fn open_subscription(&self) -> Option<u32> {
         self.take
     }
 
@@ -291,7 +301,7 @@ impl Session {
 
 /// Whether bytes of which no request is whole begin with a line of HTTP.
 fn is_http(bytes: &[u8]) -> bool {
-    let start = &bytes[..bytes.len().min(HTTP_TARGET_MAX)];
+    let start = &bytes[..bytes.len().min(HTTP_TARGET_MAX_BYTES)];
     memchr(b'\n', start).is_some_and(|end| {
         let line = &start[..end];
         is_request_line(line.strip_suffix(b"\r").unwrap_or(line))
@@ -299,9 +309,9 @@ fn is_http(bytes: &[u8]) -> bool {
 }
 
 /// 1 is the most urgent, 255 the least, and 0 none at all.
-fn urgency(priority: u8) -> Urgency<'static> {
+fn priority_of(priority: u8) -> Priority<'static> {
     match priority {
-        0 => Urgency::Never,
-        _ => Urgency::Number(-i64::from(priority)),
+        0 => Priority::Unselected,
+        _ => Priority::Small(-i64::from(priority)),
     }
 }

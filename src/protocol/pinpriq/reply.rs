@@ -10,7 +10,7 @@ const PACKET_HEAD: usize = 4;
 /// Writes the answer to a push, which is nothing, or to a pop.
 pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
     match reply {
-        Reply::Put(_) | Reply::Refused(_) => {}
+        Reply::Put(_) | Reply::Rejected(_) => {}
         Reply::Packets(packets) => write_packets(packets, out),
         Reply::NoJob | Reply::TooLarge(_) => push_count(out, 0),
         _ => unreachable!("nobody asks for this here"),

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::time::Now;
 use crate::model::id::JobId;
 use crate::model::job::Packet;
-use crate::model::reply::Refusal;
+use crate::model::reply::Rejection;
 use crate::wire::packets::push_request;
 
 /// A session with what a server would have for it.
@@ -22,13 +22,13 @@ fn names(queues: crate::base::strings::Strings<'_>) -> String {
     names.join(",")
 }
 
-fn say(step: &Step<'_>) -> Said {
-    let Step::Submit(serial, command) = step else { return (None, format!("{step:?}")) };
+fn say(step: &SessionAction<'_>) -> Said {
+    let SessionAction::Submit(serial, command) = step else { return (None, format!("{step:?}")) };
     let text = match command {
-        Command::Put { queue, urgency, turn: Turn::NewestFirst, payload, terms } => {
+        Command::Put { queue, priority: urgency, turn: TieBreak::Lifo, payload, terms } => {
             let ttl_ms = terms.map(|terms| terms.ttl_ms);
             assert!(terms.is_none_or(|&terms| {
-                terms == Terms { ttl_ms: terms.ttl_ms, ..Terms::default() }
+                terms == JobOptions { ttl_ms: terms.ttl_ms, ..JobOptions::default() }
             }));
             format!(
                 "put {} {urgency:?} {:?} {} ttl {ttl_ms:?}",
@@ -38,21 +38,25 @@ fn say(step: &Step<'_>) -> Said {
             )
         }
         Command::Pop { queues, wait } => format!("pop {} {wait:?}", names(*queues)),
-        Command::Join { take, queue } => format!("{take} joins {}", queue.escape_ascii()),
-        Command::Leave { take, queue } => format!("{take} leaves {}", queue.escape_ascii()),
+        Command::Subscribe { serial: take, queue } => {
+            format!("{take} joins {}", queue.escape_ascii())
+        }
+        Command::Unsubscribe { serial: take, queue } => {
+            format!("{take} leaves {}", queue.escape_ascii())
+        }
         other => panic!("{other:?}"),
     };
     (Some(*serial), text)
 }
 
 impl Bench {
-    fn poll(&mut self, bytes: &[u8], shared: &mut Shared) -> Said {
+    fn poll(&mut self, bytes: &[u8], shared: &mut SessionContext) -> Said {
         say(&self.session.poll_command(&mut Input::new(bytes), shared, &mut self.out))
     }
 
     /// Offers bytes once and returns what came of it, and how many are left.
     fn offer(&mut self, bytes: &[u8]) -> (Said, usize) {
-        let (mut shared, mut input) = (Shared::new(64), Input::new(bytes));
+        let (mut shared, mut input) = (SessionContext::new(64), Input::new(bytes));
         let said = say(&self.session.poll_command(&mut input, &mut shared, &mut self.out));
         (said, input.unread().len())
     }
@@ -76,11 +80,11 @@ impl Bench {
 
     /// What the session submits without input.
     fn owed(&mut self) -> Said {
-        assert!(self.session.owes_command());
+        assert!(self.session.has_pending_submit());
         self.offer(b"").0
     }
 
-    fn reply(&mut self, serial: u32, reply: &Reply<'_>) -> Option<Trouble> {
+    fn reply(&mut self, serial: u32, reply: &Reply<'_>) -> Option<Incident> {
         self.session.handle_reply(serial, reply, &mut self.out)
     }
 
@@ -123,7 +127,7 @@ fn a_push_is_a_put_and_is_not_answered() {
     assert_eq!(bench.ask(push(1, 0)), put(2, "Never", "Some(1)"));
     assert!(!bench.session.is_settled());
     assert_eq!(bench.reply(0, &Reply::Put(JobId(1))), None);
-    assert_eq!(bench.reply(1, &Reply::Refused(Refusal::Full)), Some(Trouble::PutLost));
+    assert_eq!(bench.reply(1, &Reply::Rejected(Rejection::Full)), Some(Incident::JobDropped));
     assert_eq!(bench.reply(2, &Reply::Put(JobId(2))), None);
     assert!(bench.session.is_settled());
     assert_eq!(bench.written(), b"");
@@ -144,7 +148,7 @@ fn a_pop_is_answered_in_its_turn() {
         b"\0\0\0\x03\0\x01\0\x03kone\0\x01\0\0k\0\0\0\x03job",
         "the second answer waited for the first"
     );
-    assert_eq!(bench.reply(2, &Reply::TooLarge(JobId(9))), Some(Trouble::TooLarge(JobId(9))));
+    assert_eq!(bench.reply(2, &Reply::TooLarge(JobId(9))), Some(Incident::TooLarge(JobId(9))));
     assert_eq!(bench.written(), b"\0\0");
 }
 
@@ -153,17 +157,20 @@ fn a_credit_and_a_subscription_make_a_take() {
     let mut bench = Bench::default();
     assert_eq!(bench.ask(Request::Ready), answered());
     assert_eq!(bench.ask(Request::Ready), answered());
-    assert!(!bench.session.owes_command(), "there is no subscription");
+    assert!(!bench.session.has_pending_submit(), "there is no subscription");
     assert_eq!(bench.subscribe("a"), answered());
     let (said, left) = bench.offer(b"A");
     assert_eq!((said, left), (submits(0, "pop a Forever"), 1), "before the next request");
-    assert_eq!(bench.session.standing_take(), Some(0));
-    assert!(!bench.session.owes_command(), "one at a time");
+    assert_eq!(bench.session.open_subscription(), Some(0));
+    assert!(!bench.session.has_pending_submit(), "one at a time");
     assert_eq!(bench.reply(0, &Reply::Packets(&[packet(b"", b"x")])), None);
     assert_eq!(bench.written(), b"\0\x01\0\0\0\x01x");
     assert_eq!(bench.owed(), submits(1, "pop a Forever"));
     bench.reply(1, &Reply::Packets(&[packet(b"", b"")]));
-    assert!(!bench.session.owes_command() && bench.session.is_settled(), "two credits are spent");
+    assert!(
+        !bench.session.has_pending_submit() && bench.session.is_settled(),
+        "two credits are spent"
+    );
 }
 
 #[test]
@@ -232,21 +239,21 @@ fn a_take_that_was_called_off_costs_no_credit() {
     assert_eq!(bench.written(), b"");
     bench.reply(1, &Reply::Cancelled);
     bench.session.handle_broken_output();
-    assert!(!bench.session.owes_command(), "what cannot arrive is not taken");
+    assert!(!bench.session.has_pending_submit(), "what cannot arrive is not taken");
     assert_eq!(bench.ask(Request::Pop { queue: b"a" }).1, "pop a No", "the rest is as ever");
 }
 
 #[test]
 fn a_standing_take_keeps_its_serial_for_itself() {
     let mut bench = Bench::default();
-    bench.session.replies = ReplyLine::from(u32::MAX - 1);
+    bench.session.replies = OrderedReplies::from(u32::MAX - 1);
     bench.subscribe("a");
     bench.ask(Request::Ready);
     assert_eq!(bench.owed(), submits(u32::MAX - 1, "pop a Forever"));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
     bench.reply(u32::MAX, &Reply::NoJob);
     // Many requests later.
-    bench.session.replies = ReplyLine::from(u32::MAX - 2);
+    bench.session.replies = OrderedReplies::from(u32::MAX - 2);
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX - 2));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(0));
@@ -271,7 +278,7 @@ fn a_byte_that_begins_no_request_is_the_last_that_counts() {
         assert_eq!(bench.offer(b"AAA"), ((None, "Hungry".to_owned()), 0));
     }
     bench.reply(0, &Reply::Cancelled);
-    assert!(bench.session.is_settled() && !bench.session.owes_command());
+    assert!(bench.session.is_settled() && !bench.session.has_pending_submit());
 }
 
 #[test]
@@ -286,7 +293,7 @@ fn subscriptions_are_bounded() {
     assert_eq!(bench.offer(b"A"), ((None, "Hungry".to_owned()), 0));
 
     let mut bench = Bench::default();
-    let most = SUBSCRIBED_BYTES_MAX / 60_000;
+    let most = SUBSCRIBED_NAMES_MAX_BYTES / 60_000;
     for queue in 0..most {
         assert_eq!(bench.subscribe(&format!("{queue:060000}")), answered());
     }
@@ -295,7 +302,7 @@ fn subscriptions_are_bounded() {
 
 #[test]
 fn much_work_is_divided_into_turns() {
-    let (mut bench, mut shared) = (Bench::default(), Shared::new(64));
+    let (mut bench, mut shared) = (Bench::default(), SessionContext::new(64));
     for queue in 0..1_000 {
         bench.subscribe(&queue.to_string());
     }

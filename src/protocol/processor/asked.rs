@@ -3,18 +3,18 @@
 //! Invariant: in the usual order of answers nothing is allocated for a request once there were as
 //! many of them as now.
 
-use super::message::{Deed, Verb};
+use super::message::{Verb, WorkSignal};
 use crate::base::names::shown_text;
-use crate::model::core::{Remark, Severity};
+use crate::model::core::{LogLine, Severity};
 use crate::model::id::JobId;
-use crate::model::reply::{Refusal, Reply};
+use crate::model::reply::{Rejection, Reply};
 use std::collections::VecDeque;
 
 /// What was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Put,
-    Works(Deed),
+    Works(WorkSignal),
     Finish,
     Delete,
     GiveBack,
@@ -52,19 +52,19 @@ const KEPT: usize = 256;
 
 /// Requests under way, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PendingRequests {
     first: u32,
     entries: VecDeque<Entry>,
     spare: Vec<Vec<u8>>,
 }
 
-impl Asked {
+impl PendingRequests {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// A serial for a request of this kind about the job of this name. O(name).
-    pub(super) fn open(&mut self, kind: Kind, name: &[u8]) -> u32 {
+    pub(super) fn add(&mut self, kind: Kind, name: &[u8]) -> u32 {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(name);
         // Proof: there are never more than IN_FLIGHT_MAX and what an answer leads to.
@@ -74,7 +74,7 @@ impl Asked {
     }
 
     /// What was asked under this serial, and what is to be said about the answer.
-    pub(super) fn close(&mut self, serial: u32, reply: &Reply<'_>) -> (Kind, Option<Remark>) {
+    pub(super) fn take(&mut self, serial: u32, reply: &Reply<'_>) -> (Kind, Option<LogLine>) {
         let ahead = (serial.wrapping_sub(self.first) & !TAKE) as usize;
         let entry = self.entries.get_mut(ahead).expect("a reply to a request under way");
         assert!(!entry.answered, "a request was answered twice");
@@ -94,47 +94,47 @@ impl Asked {
     }
 }
 
-fn remark(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<Remark> {
+fn remark(kind: Kind, name: &[u8], reply: &Reply<'_>) -> Option<LogLine> {
     match reply {
         Reply::NoJob => Some(no_job(kind, name)),
-        Reply::Refused(refusal) => Some(refused(kind, name, *refusal)),
+        Reply::Rejected(refusal) => Some(refused(kind, name, *refusal)),
         _ => None,
     }
 }
 
 #[cold]
-fn no_job(kind: Kind, name: &[u8]) -> Remark {
+fn no_job(kind: Kind, name: &[u8]) -> LogLine {
     let name = shown_text(name);
     let text = format!("{}: there is no job '{name}' in this queue", kind.name());
-    Remark { severity: Severity::Warn, text }
+    LogLine { severity: Severity::Warn, text }
 }
 
 #[cold]
-fn refused(kind: Kind, name: &[u8], refusal: Refusal) -> Remark {
+fn refused(kind: Kind, name: &[u8], refusal: Rejection) -> LogLine {
     let (kind, name) = (kind.name(), shown_text(name));
     let (severity, why) = match refusal {
-        Refusal::NameTaken(JobId(id)) => {
+        Rejection::NameTaken(JobId(id)) => {
             (Severity::Error, format!("there is a job '{name}' already, number {id}"))
         }
-        Refusal::Full => (Severity::Error, format!("there is no place left for '{name}'")),
-        Refusal::DiskFull => (
+        Rejection::Full => (Severity::Error, format!("there is no place left for '{name}'")),
+        Rejection::DiskFull => (
             Severity::Error,
             format!("the disk is full: '{name}' cannot be kept until jobs go or space is made"),
         ),
-        Refusal::NotHeld(_) => (
+        Rejection::NotReserved(_) => (
             Severity::Warn,
             format!("job '{name}' is not dispatched: it waits in its queue, or has ended"),
         ),
-        Refusal::HeldByAnother(_) => {
+        Rejection::ReservedByAnother(_) => {
             (Severity::Warn, format!("job '{name}' is being worked on by another door's client"))
         }
-        Refusal::LeaseOver(_)
-        | Refusal::NotBuried(_)
-        | Refusal::QueueExists
-        | Refusal::LogFull
-        | Refusal::TooLate(_) => (Severity::Warn, format!("job '{name}' is in another state")),
+        Rejection::LeaseExpired(_)
+        | Rejection::NotBuried(_)
+        | Rejection::QueueExists
+        | Rejection::LogFull
+        | Rejection::TooLate(_) => (Severity::Warn, format!("job '{name}' is in another state")),
     };
-    Remark { severity, text: format!("{kind}: {why}") }
+    LogLine { severity, text: format!("{kind}: {why}") }
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     fn a_long_name_is_cut_in_the_log() {
         for (kind, reply) in [
             (Kind::Delete, Reply::NoJob),
-            (Kind::Put, Reply::Refused(Refusal::NameTaken(JobId(7)))),
+            (Kind::Put, Reply::Rejected(Rejection::NameTaken(JobId(7)))),
         ] {
             let remark = remark(kind, &b"x".repeat(900_000), &reply).unwrap();
             assert!(remark.text.contains("xxx...(900000 bytes)'"), "{}", remark.text);
@@ -155,17 +155,17 @@ mod tests {
 
     #[test]
     fn answers_in_any_order_meet_their_requests_and_memory_is_used_again() {
-        let mut asked = Asked { first: TAKE - 2, ..Asked::default() };
+        let mut asked = PendingRequests { first: TAKE - 2, ..PendingRequests::default() };
         for round in 0..3 {
             let serials: Vec<u32> =
-                ["a", "b", "c", "d"].map(|name| asked.open(Kind::Delete, name.as_bytes())).into();
+                ["a", "b", "c", "d"].map(|name| asked.add(Kind::Delete, name.as_bytes())).into();
             assert!(serials.iter().all(|&serial| serial < TAKE), "round {round}");
             for number in [2, 0, 1, 3] {
-                let (kind, remark) = asked.close(serials[number], &Reply::NoJob);
+                let (kind, remark) = asked.take(serials[number], &Reply::NoJob);
                 let name = ["a", "b", "c", "d"][number];
                 let text = format!("del_job: there is no job '{name}' in this queue");
                 assert_eq!(kind, Kind::Delete);
-                assert_eq!(remark, Some(Remark { severity: Severity::Warn, text }));
+                assert_eq!(remark, Some(LogLine { severity: Severity::Warn, text }));
             }
             assert_eq!((asked.len(), asked.spare.len()), (0, 4));
         }

@@ -6,9 +6,9 @@ use super::{AT_ONCE, Session, alone};
 use crate::base::buf::OutBuf;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
-use crate::model::work::Work;
-use crate::protocol::inventory::{Inventory, Need, Part};
-use crate::protocol::{Shared, Step};
+use crate::model::work::WorkerCommand;
+use crate::protocol::inventory::{ListKind, ListingNeed, QueueListing};
+use crate::protocol::{SessionAction, SessionContext};
 
 /// What a look at a part of the store costs, in takes.
 const SURVEY_WORK: usize = 64;
@@ -17,7 +17,7 @@ const SURVEY_WORK: usize = 64;
 #[derive(Debug)]
 pub(super) struct Listing {
     list: List,
-    inventory: Inventory,
+    inventory: QueueListing,
     /// The engine has been asked for more.
     pub(super) waiting: bool,
     /// Its line is being written.
@@ -26,58 +26,65 @@ pub(super) struct Listing {
 
 impl Listing {
     pub(super) fn new(list: List, queue: &[u8]) -> Self {
-        let inventory = Inventory::new(queue, Some(part(list)));
+        let inventory = QueueListing::new(queue, Some(part(list)));
         Self { list, inventory, waiting: false, begun: false }
     }
 }
 
-fn part(list: List) -> Part {
+fn part(list: List) -> ListKind {
     match list {
-        List::Jobs => Part::Queued,
-        List::Workers => Part::Workers,
-        List::Dispatched => Part::Dispatched,
-        List::Progress => Part::Progress,
+        List::Jobs => ListKind::Queued,
+        List::Workers => ListKind::Workers,
+        List::Dispatched => ListKind::Dispatched,
+        List::Progress => ListKind::Progress,
     }
 }
 
 impl Session {
     /// Goes on with the list.
     #[cold]
-    pub(super) fn list<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
-        let Some(listing) = &mut self.listing else { return Step::Answered };
+    pub(super) fn list<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        let Some(listing) = &mut self.listing else { return SessionAction::Continue };
         if listing.waiting {
-            return Step::Blocked;
+            return SessionAction::Stalled;
         }
         shared.work += 1;
         let need = listing.inventory.write(&mut self.text);
-        if let Need::Survey(from) = need {
+        if let ListingNeed::Survey(from) = need {
             shared.work += SURVEY_WORK;
             listing.waiting = true;
             let queues = alone(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
-            return Step::Work(self.asked.open(Kind::List, b""), Work::Survey { queue, from });
+            return SessionAction::Work(
+                self.asked.add(Kind::List, b""),
+                WorkerCommand::ScanQueue { queue, from },
+            );
         }
-        if let Need::Members(from) = need {
-            let members = self.crew.members(listing.inventory.queue(), from, 16 * AT_ONCE);
-            listing.inventory.take_members(members);
-            return Step::Answered;
+        if let ListingNeed::Members(from) = need {
+            let members = self.workers.worker_rows(listing.inventory.queue(), from, 16 * AT_ONCE);
+            listing.inventory.add_workers(members);
+            return SessionAction::Continue;
         }
         if !std::mem::replace(&mut listing.begun, true) {
-            self.voice.begin([listing.list.name(), "/result", ""], shared.now, out.tail());
+            self.voice.start([listing.list.name(), "/result", ""], shared.now, out.tail());
         }
         out.tail().append(&mut self.text);
         match need {
-            Need::Look(id) => {
+            ListingNeed::Look(id) => {
                 listing.waiting = true;
-                Step::Submit(self.asked.open(Kind::List, b""), Command::Look { id })
+                SessionAction::Submit(self.asked.add(Kind::List, b""), Command::Peek { id })
             }
-            Need::Nothing => {
+            ListingNeed::Nothing => {
                 self.listing = None;
                 out.tail().extend_from_slice(b"}\n");
                 out.tail().append(&mut self.kept_back);
-                Step::Answered
+                SessionAction::Continue
             }
-            _ => Step::Answered,
+            _ => SessionAction::Continue,
         }
     }
 
@@ -86,8 +93,8 @@ impl Session {
         let Some(listing) = &mut self.listing else { return };
         listing.waiting = false;
         match reply {
-            Reply::Survey(survey) => listing.inventory.take_survey(survey),
-            look => listing.inventory.take_look(look, &mut self.text),
+            Reply::QueueScan(survey) => listing.inventory.add_scan_page(survey),
+            look => listing.inventory.add_peeked(look, &mut self.text),
         }
     }
 }

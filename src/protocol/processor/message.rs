@@ -3,7 +3,7 @@
 
 use super::moment;
 use crate::base::time::Wall;
-use crate::model::named::{Named, Portion};
+use crate::model::named::{Fraction, JobRef};
 use crate::wire::Leaf;
 use crate::wire::json::{Fields, Integer, JsonError, Parser, Value, at};
 use std::fmt;
@@ -57,22 +57,22 @@ pub(super) enum Message<'a> {
     /// Time has passed.
     Tick,
     /// Here is a job; its urgency, and its payload as text.
-    Add(Named<'a>, i64, &'a [u8]),
+    Add(JobRef<'a>, i64, &'a [u8]),
     /// The worker of this name is idle, and belongs to this queue; when it said so.
     Idle(&'a str, &'a [u8], Option<Wall>),
     /// The worker of this name works on a job.
-    Works(Deed, &'a str, Named<'a>, Option<Portion>),
+    Works(WorkSignal, &'a str, JobRef<'a>, Option<Fraction>),
     /// The worker of this name is done with a job.
-    Finished(&'a str, Named<'a>),
+    Finished(&'a str, JobRef<'a>),
     /// This job is to go.
-    Delete(Named<'a>),
+    Delete(JobRef<'a>),
     /// This is to be shown of this queue.
     List(List, &'a [u8]),
 }
 
 /// By which word a worker says that it works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum WorkSignal {
     Accepted,
     Busy,
     Progress,
@@ -105,7 +105,7 @@ pub(super) enum Verb {
     Tick,
     Add,
     Idle,
-    Works(Deed),
+    Works(WorkSignal),
     Finished,
     Delete,
     List(List),
@@ -118,9 +118,9 @@ impl Verb {
             Self::Tick => "tick",
             Self::Add => "add_job",
             Self::Idle => "worker_idle",
-            Self::Works(Deed::Accepted) => "job_accepted",
-            Self::Works(Deed::Busy) => "worker_busy",
-            Self::Works(Deed::Progress) => "worker_progress",
+            Self::Works(WorkSignal::Accepted) => "job_accepted",
+            Self::Works(WorkSignal::Busy) => "worker_busy",
+            Self::Works(WorkSignal::Progress) => "worker_progress",
             Self::Finished => "job_finished",
             Self::Delete => "del_job",
             Self::List(list) => list.name(),
@@ -131,9 +131,9 @@ impl Verb {
         const ALL: [Verb; 11] = [
             Verb::Add,
             Verb::Idle,
-            Verb::Works(Deed::Accepted),
-            Verb::Works(Deed::Busy),
-            Verb::Works(Deed::Progress),
+            Verb::Works(WorkSignal::Accepted),
+            Verb::Works(WorkSignal::Busy),
+            Verb::Works(WorkSignal::Progress),
             Verb::Finished,
             Verb::Delete,
             Verb::List(List::Jobs),
@@ -151,26 +151,26 @@ impl Verb {
 
 /// What is wrong with a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum MessageError {
     /// It is no JSON object.
     NotAnObject(JsonError),
     /// It is longer than the limit, which is this many bytes.
     TooLong(usize),
     /// It is no message.
-    NoTopic(Fault),
+    NoTopic(FieldError),
     /// A field of a message about this is not as it should be.
-    Wrong(&'static str, Fault),
+    Wrong(&'static str, FieldError),
 }
 
 /// What is wrong with a field.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct FieldError {
     field: &'static str,
     wanted: &'static str,
     absent: bool,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { field, wanted, absent } = self;
         if *absent {
@@ -181,7 +181,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAnObject(error) => write!(f, "no message: the line {error}"),
@@ -217,12 +217,16 @@ fn address<'t>(topic: &'t str, namespace: &str) -> Option<(Verb, Option<&'t str>
     Some((verb, Some(worker)))
 }
 
-fn fault(found: Value<'_>, field: &'static str, wanted: &'static str) -> Fault {
-    Fault { field, wanted, absent: found == Value::Absent }
+fn fault(found: Value<'_>, field: &'static str, wanted: &'static str) -> FieldError {
+    FieldError { field, wanted, absent: found == Value::Absent }
 }
 
 /// A text that is not empty.
-fn name<'a>(found: Value<'a>, field: &'static str, wanted: &'static str) -> Result<&'a str, Fault> {
+fn name<'a>(
+    found: Value<'a>,
+    field: &'static str,
+    wanted: &'static str,
+) -> Result<&'a str, FieldError> {
     match found {
         Value::String(text) if !text.is_empty() => Ok(text),
         other => Err(fault(other, field, wanted)),
@@ -244,15 +248,15 @@ pub(super) fn parse<'a>(
     namespace: &str,
     json: &'a mut Parser,
     inner: &'a mut Parser,
-) -> Result<Message<'a>, Problem> {
+) -> Result<Message<'a>, MessageError> {
     let mut values = [Value::Absent; 4];
-    json.parse::<Envelope, 4>(line, &mut values).map_err(Problem::NotAnObject)?;
+    json.parse::<Envelope, 4>(line, &mut values).map_err(MessageError::NotAnObject)?;
     let topic = match values[TOPIC] {
         Value::String(topic) => topic,
-        other => return Err(Problem::NoTopic(fault(other, "topic", A_TOPIC))),
+        other => return Err(MessageError::NoTopic(fault(other, "topic", A_TOPIC))),
     };
     let Some((verb, named)) = address(topic, namespace) else { return Ok(Message::Other) };
-    let wrong = |fault: Fault| Problem::Wrong(verb.name(), fault);
+    let wrong = |fault: FieldError| MessageError::Wrong(verb.name(), fault);
     if verb == Verb::Tick {
         return Ok(Message::Tick);
     }
@@ -266,15 +270,15 @@ pub(super) fn parse<'a>(
         other => return Err(wrong(fault(other, "payload", AN_OBJECT))),
     };
     let mut content = [Value::Absent; 3];
-    inner.parse::<Content, 3>(payload, &mut content).map_err(Problem::NotAnObject)?;
+    inner.parse::<Content, 3>(payload, &mut content).map_err(MessageError::NotAnObject)?;
     let queue = name(content[QUEUE], "queue_name", A_QUEUE).map_err(wrong)?.as_bytes();
     let job = || {
         let name = name(content[UUID], "uuid", A_UUID).map_err(wrong)?.as_bytes();
-        Ok(Named { queue, name })
+        Ok(JobRef { queue, name })
     };
     Ok(match verb {
         Verb::Tick => Message::Tick,
-        Verb::Add => Message::Add(job()?, urgency(content[PRIORITY]).map_err(wrong)?, payload),
+        Verb::Add => Message::Add(job()?, priority(content[PRIORITY]).map_err(wrong)?, payload),
         Verb::Idle => Message::Idle(worker, queue, moment(values[CREATED]).map_err(wrong)?),
         Verb::Works(deed) => {
             let progress = progress(deed, payload).map_err(wrong)?;
@@ -289,7 +293,7 @@ pub(super) fn parse<'a>(
 /// The usual priority.
 const USUAL: i64 = 5;
 
-fn urgency(found: Value<'_>) -> Result<i64, Fault> {
+fn priority(found: Value<'_>) -> Result<i64, FieldError> {
     match found {
         Value::Absent => Ok(-USUAL),
         Value::Integer(Integer::Small(priority @ 0..=9)) => Ok(-priority),
@@ -297,7 +301,7 @@ fn urgency(found: Value<'_>) -> Result<i64, Fault> {
     }
 }
 
-fn moment(found: Value<'_>) -> Result<Option<Wall>, Fault> {
+fn moment(found: Value<'_>) -> Result<Option<Wall>, FieldError> {
     let moment = match found {
         Value::Absent => return Ok(None),
         Value::String(text) => moment::parse(text),
@@ -308,20 +312,20 @@ fn moment(found: Value<'_>) -> Result<Option<Wall>, Fault> {
 }
 
 /// How far a job is. Who says that it progresses has to say it; who accepts a job is not asked.
-fn progress(deed: Deed, payload: &[u8]) -> Result<Option<Portion>, Fault> {
-    if deed == Deed::Accepted {
+fn progress(deed: WorkSignal, payload: &[u8]) -> Result<Option<Fraction>, FieldError> {
+    if deed == WorkSignal::Accepted {
         return Ok(None);
     }
     let found = at(payload, &["progress"]).or_else(|| at(payload, &["status", "progress"]));
     let portion = match found {
-        None if deed == Deed::Busy => return Ok(None),
-        Some(Leaf::Integer(0)) => Some(Portion::NOTHING),
-        Some(Leaf::Integer(1)) => Portion::new(1.0),
-        Some(Leaf::Float(part)) => Portion::new(part),
+        None if deed == WorkSignal::Busy => return Ok(None),
+        Some(Leaf::Integer(0)) => Some(Fraction::ZERO),
+        Some(Leaf::Integer(1)) => Fraction::new(1.0),
+        Some(Leaf::Float(part)) => Fraction::new(part),
         _ => None,
     };
     let absent = found.is_none();
-    portion.map(Some).ok_or(Fault { field: "progress", wanted: A_PORTION, absent })
+    portion.map(Some).ok_or(FieldError { field: "progress", wanted: A_PORTION, absent })
 }
 
 #[cfg(test)]
@@ -332,7 +336,7 @@ mod tests {
         let (mut json, mut inner) = (Parser::default(), Parser::default());
         match parse(line.as_bytes(), "ns/a", &mut json, &mut inner) {
             Ok(message) => Ok(match message {
-                Message::Add(Named { queue, name }, urgency, payload) => {
+                Message::Add(JobRef { queue, name }, urgency, payload) => {
                     let [queue, name, payload] =
                         [queue, name, payload].map(String::from_utf8_lossy);
                     format!("add {name} to {queue} at {urgency}: {payload}")
@@ -342,7 +346,7 @@ mod tests {
                 }
                 Message::Works(deed, worker, job, progress) => {
                     let name = String::from_utf8_lossy(job.name);
-                    format!("{deed:?} {worker} {name} {:?}", progress.map(Portion::value))
+                    format!("{deed:?} {worker} {name} {:?}", progress.map(Fraction::value))
                 }
                 other => format!("{other:?}"),
             }),

@@ -22,7 +22,7 @@
 //! - what is done in a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
 
 mod asked;
-mod crew;
+mod bus_workers;
 mod listing;
 mod message;
 mod moment;
@@ -31,30 +31,30 @@ mod voice;
 
 pub use settings::Settings;
 
-use super::inventory::Members;
-use super::{Shared, Step};
+use super::inventory::WorkerRows;
+use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    IN_FLIGHT_MAX, PROCESSOR_REMARKS_PER_TURN, PROCESSOR_WORK_PER_TURN, PROCESSOR_WORKERS_MAX,
+    IN_FLIGHT_MAX, PROCESSOR_LOG_LINES_PER_TURN, PROCESSOR_WORK_PER_TURN, PROCESSOR_WORKERS_MAX,
 };
 use crate::base::names::shown_text;
 use crate::base::strings::Strings;
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
-use crate::model::core::{Remark, Severity, Trouble};
-use crate::model::figures::CrewFigures;
+use crate::model::core::{Incident, LogLine, Severity};
+use crate::model::figures::BusWorkerStats;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Payload};
+use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
-use crate::model::work::{Work, Worker, WorkerId};
+use crate::model::work::{Worker, WorkerCommand, WorkerId};
 use crate::wire::lines::{Framed, LineReader};
-use asked::{Asked, Kind, TAKE};
-use crew::Crew;
+use asked::{Kind, PendingRequests, TAKE};
+use bus_workers::WorkerTable;
 use listing::Listing;
-use message::{Message, Problem};
+use message::{Message, MessageError};
 use std::collections::VecDeque;
 use std::time::Duration;
-use voice::Voice;
+use voice::MessageWriter;
 
 /// Leases, and the memory of workers, last so many ticks.
 const TICKS: u32 = 3;
@@ -84,22 +84,22 @@ pub struct Session {
     phase: Phase,
     /// Nothing will come in any more.
     eof: bool,
-    crew: Crew,
-    asked: Asked,
-    voice: Voice,
+    workers: WorkerTable,
+    asked: PendingRequests,
+    voice: MessageWriter,
     listener: String,
     tick: Duration,
     next_tick: Mono,
     /// The deadline has passed, and nothing was done about it yet.
     woken: bool,
     /// Jobs that came to workers who did not want them any more.
-    returned: VecDeque<(JobId, Lease)>,
+    returned: VecDeque<(JobId, LeaseEpoch)>,
     listing: Option<Box<Listing>>,
     /// Text of the list that is not in the output yet.
     text: Vec<u8>,
     /// Assignments that wait for the end of the list's line.
     kept_back: Vec<u8>,
-    remarks: VecDeque<Remark>,
+    remarks: VecDeque<LogLine>,
 }
 
 /// What the processor says of itself to the list of workers.
@@ -112,9 +112,9 @@ impl Session {
             lines: LineReader::default(),
             phase: Phase::Fresh,
             eof: false,
-            crew: Crew::new(settings.seed, tick * TICKS),
-            asked: Asked::default(),
-            voice: Voice::new(settings),
+            workers: WorkerTable::new(settings.seed, tick * TICKS),
+            asked: PendingRequests::default(),
+            voice: MessageWriter::new(settings),
             listener: settings.listener.clone(),
             tick,
             next_tick: now.mono.after(tick),
@@ -130,38 +130,44 @@ impl Session {
     pub(super) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         if shared.work >= PROCESSOR_WORK_PER_TURN {
-            return Step::Enough;
+            return SessionAction::Yield;
         }
         if self.remarks.is_empty() {
             self.keep_time(shared.now);
         }
         if let Some(remark) = self.remarks.pop_front() {
-            shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_REMARKS_PER_TURN;
-            return Step::Tell(Trouble::Remark(Box::new(remark)));
+            shared.work += PROCESSOR_WORK_PER_TURN / PROCESSOR_LOG_LINES_PER_TURN;
+            return SessionAction::Log(Incident::LogLine(Box::new(remark)));
         }
         match self.phase {
             Phase::Serving | Phase::Over => {}
             _ => return self.begin(),
         }
         if self.asked.len() >= IN_FLIGHT_MAX as usize {
-            return Step::Blocked;
+            return SessionAction::Stalled;
         }
         if self.is_due() {
             shared.work += 1;
             if let Some((id, lease)) = self.returned.pop_front() {
-                let serial = self.asked.open(Kind::GiveBack, b"");
-                return Step::Work(serial, Work::GiveBack { id, lease, never_again: false });
+                let serial = self.asked.add(Kind::GiveBack, b"");
+                return SessionAction::Work(
+                    serial,
+                    WorkerCommand::ReturnUnstarted { id, lease, exclude: false },
+                );
             }
             if let Some(serial) = self.poll_called_off() {
-                return Step::CallOff(serial);
+                return SessionAction::Cancel(serial);
             }
-            if let Some((worker, queue)) = self.crew.next_asking() {
+            if let Some((worker, queue)) = self.workers.next_asking() {
                 let queues = alone(queue, shared);
-                return Step::Submit(TAKE | worker, Command::Take { queues, wait: Wait::Forever });
+                return SessionAction::Submit(
+                    TAKE | worker,
+                    Command::Reserve { queues, wait: Wait::Forever },
+                );
             }
         }
         if self.listing.is_some() {
@@ -169,32 +175,35 @@ impl Session {
         }
         if self.phase == Phase::Over {
             input.consume(input.unread().len());
-            return Step::Hungry;
+            return SessionAction::NeedInput;
         }
         self.read(input, shared)
     }
 
     /// Gets onto the list of workers, and to what it held before.
     #[cold]
-    fn begin(&mut self) -> Step<'static> {
+    fn begin(&mut self) -> SessionAction<'static> {
         match self.phase {
             Phase::Fresh => {
                 self.phase = Phase::Asked;
-                Step::Work(self.asked.open(Kind::Enlist, b""), Work::Enlist(SELF))
+                SessionAction::Work(
+                    self.asked.add(Kind::Enlist, b""),
+                    WorkerCommand::Register(SELF),
+                )
             }
             Phase::Listed(worker) => {
                 self.phase = Phase::Asked;
                 let lease = (self.tick * TICKS).as_millis();
                 let lease_ms = u64::try_from(lease).unwrap_or(u64::MAX);
-                let serial = self.asked.open(Kind::Resume, b"");
-                Step::Work(serial, Work::Resume { worker, lease_ms })
+                let serial = self.asked.add(Kind::Resume, b"");
+                SessionAction::Work(serial, WorkerCommand::AttachWithLease { worker, lease_ms })
             }
             Phase::Refused(_) if self.eof => {
                 self.phase = Phase::Over;
                 self.remark(Severity::Error, "the messages were passed over".to_owned());
-                Step::Answered
+                SessionAction::Continue
             }
-            _ => Step::Blocked,
+            _ => SessionAction::Stalled,
         }
     }
 
@@ -210,14 +219,14 @@ impl Session {
             let tick = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
             let over = (now.mono.0 - self.next_tick.0) / tick;
             self.next_tick = Mono(self.next_tick.0.saturating_add((over + 1).saturating_mul(tick)));
-            self.crew.dispatch_all();
+            self.workers.dispatch_all();
         }
         self.expire(AT_ONCE as usize, now);
     }
 
     fn expire(&mut self, most: usize, now: Now) {
         for _ in 0..most {
-            let Some((uuid, queue)) = self.crew.expire(now) else { return };
+            let Some((uuid, queue)) = self.workers.expire(now) else { return };
             let (uuid, queue) = (shown_text(uuid.as_bytes()), shown_text(&queue));
             let ms = (self.tick * TICKS).as_millis();
             let text = format!(
@@ -228,26 +237,30 @@ impl Session {
     }
 
     fn remark(&mut self, severity: Severity, text: String) {
-        self.remarks.push_back(Remark { severity, text });
+        self.remarks.push_back(LogLine { severity, text });
     }
 
     /// Whether something is to be submitted before the next line is taken.
     fn is_due(&self) -> bool {
-        !self.returned.is_empty() || self.crew.is_due()
+        !self.returned.is_empty() || self.workers.is_due()
     }
 
-    fn read<'s, 'i: 's>(&mut self, input: &mut Input<'i>, shared: &'s mut Shared) -> Step<'s> {
+    fn read<'s, 'i: 's>(
+        &mut self,
+        input: &mut Input<'i>,
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
         match self.lines.next(input, shared.max_request) {
             Framed::Line(line) => self.handle_line(line, shared),
-            Framed::TooLong => self.reject(&Problem::TooLong(shared.max_request)),
-            Framed::Incomplete if !self.eof => Step::Hungry,
+            Framed::TooLong => self.reject(&MessageError::TooLong(shared.max_request)),
+            Framed::Incomplete if !self.eof => SessionAction::NeedInput,
             Framed::Incomplete => {
                 let rest = input.unread();
                 input.consume(rest.len());
                 if rest.is_empty() {
                     self.phase = Phase::Over;
-                    self.crew.dismiss(true);
-                    return Step::Answered;
+                    self.workers.dismiss(true);
+                    return SessionAction::Continue;
                 }
                 self.handle_line(rest.strip_suffix(b"\r").unwrap_or(rest), shared)
             }
@@ -255,14 +268,18 @@ impl Session {
     }
 
     #[cold]
-    fn reject(&mut self, problem: &Problem) -> Step<'static> {
+    fn reject(&mut self, problem: &MessageError) -> SessionAction<'static> {
         self.remark(Severity::Error, problem.to_string());
-        Step::Answered
+        SessionAction::Continue
     }
 
-    fn handle_line<'s>(&mut self, line: &'s [u8], shared: &'s mut Shared) -> Step<'s> {
+    fn handle_line<'s>(
+        &mut self,
+        line: &'s [u8],
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
         let now = shared.now;
-        let Shared { json, payload: inner, .. } = shared;
+        let SessionContext { json, payload: inner, .. } = shared;
         let message = match message::parse(line, &self.listener, json, inner) {
             Ok(message) => message,
             Err(problem) => return self.reject(&problem),
@@ -271,39 +288,45 @@ impl Session {
             Message::Other => {}
             Message::Tick => {
                 self.expire(AT_ONCE as usize, now);
-                self.crew.dispatch_all();
+                self.workers.dispatch_all();
             }
             Message::Add(job, urgency, bytes) => {
-                self.crew.dispatch(job.queue);
+                self.workers.dispatch(job.queue);
                 let payload = Payload { encoding: Encoding::JsonLine, bytes };
-                let serial = self.asked.open(Kind::Put, job.name);
-                return Step::Work(serial, Work::PutNamed { job, urgency, payload });
+                let serial = self.asked.add(Kind::Put, job.name);
+                return SessionAction::Work(
+                    serial,
+                    WorkerCommand::PutByName { job, urgency, payload },
+                );
             }
             Message::Idle(worker, queue, said) => {
-                let heard = self.crew.idle(worker, queue, !self.is_old(said, now), now);
+                let heard = self.workers.idle(worker, queue, !self.is_old(said, now), now);
                 self.note(heard, worker);
             }
             Message::Works(deed, worker, job, progress) => {
-                let heard = self.crew.busy(worker, job.queue, now);
+                let heard = self.workers.busy(worker, job.queue, now);
                 self.note(heard, worker);
-                let serial = self.asked.open(Kind::Works(deed), job.name);
-                return Step::Work(serial, Work::Proceed { job, progress });
+                let serial = self.asked.add(Kind::Works(deed), job.name);
+                return SessionAction::Work(
+                    serial,
+                    WorkerCommand::ReportProgress { job, progress },
+                );
             }
             Message::Finished(worker, job) => {
-                let heard = self.crew.idle(worker, job.queue, true, now);
+                let heard = self.workers.idle(worker, job.queue, true, now);
                 self.note(heard, worker);
-                let serial = self.asked.open(Kind::Finish, job.name);
-                return Step::Work(serial, Work::FinishNamed { job });
+                let serial = self.asked.add(Kind::Finish, job.name);
+                return SessionAction::Work(serial, WorkerCommand::CompleteByName { job });
             }
             Message::Delete(job) => {
-                let serial = self.asked.open(Kind::Delete, job.name);
-                return Step::Work(serial, Work::Remove { job });
+                let serial = self.asked.add(Kind::Delete, job.name);
+                return SessionAction::Work(serial, WorkerCommand::DeleteByName { job });
             }
             Message::List(list, queue) => {
                 self.listing = Some(Box::new(Listing::new(list, queue)));
             }
         }
-        Step::Answered
+        SessionAction::Continue
     }
 
     /// Whether a worker said so too long ago to be given a job for it.
@@ -326,12 +349,12 @@ impl Session {
         reply: &Reply<'_>,
         now: Now,
         out: &mut OutBuf,
-    ) -> Option<Trouble> {
+    ) -> Option<Incident> {
         if serial & TAKE != 0 {
-            self.handle_take(serial & !TAKE, reply, now, out);
+            self.handle_reserved(serial & !TAKE, reply, now, out);
             return None;
         }
-        let (kind, remark) = self.asked.close(serial, reply);
+        let (kind, remark) = self.asked.take(serial, reply);
         match (kind, reply) {
             (Kind::Enlist, Reply::Worker(worker)) => self.phase = Phase::Listed(*worker),
             (Kind::Resume, Reply::Done) => self.phase = Phase::Serving,
@@ -342,32 +365,32 @@ impl Session {
             (Kind::GiveBack, _) => return None,
             _ => {}
         }
-        remark.filter(|_| kind != Kind::List).map(|remark| Trouble::Remark(Box::new(remark)))
+        remark.filter(|_| kind != Kind::List).map(|remark| Incident::LogLine(Box::new(remark)))
     }
 
-    fn handle_take(&mut self, worker: u32, reply: &Reply<'_>, now: Now, out: &mut OutBuf) {
+    fn handle_reserved(&mut self, worker: u32, reply: &Reply<'_>, now: Now, out: &mut OutBuf) {
         match reply {
-            Reply::Job(job) => match self.crew.assign(worker, now) {
+            Reply::Job(job) => match self.workers.assign(worker, now) {
                 Some(uuid) => {
                     let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
                     let out = if begun { &mut self.kept_back } else { out.tail() };
-                    self.voice.assign(uuid, job, now, out);
+                    self.voice.write_assignment(uuid, job, now, out);
                 }
                 None => self.returned.push_back((job.id, job.lease)),
             },
-            Reply::Cancelled => self.crew.called_off(worker),
+            Reply::Cancelled => self.workers.cancelled(worker),
             _ => unreachable!("a take stands until it is served or called off"),
         }
     }
 
     /// The workers of a queue at a bounded number of places from one on.
-    pub(super) fn members(&self, queue: &[u8], from: u32) -> Members {
-        self.crew.members(queue, from, 16 * AT_ONCE)
+    pub(super) fn worker_page(&self, queue: &[u8], from: u32) -> WorkerRows {
+        self.workers.worker_rows(queue, from, 16 * AT_ONCE)
     }
 
     /// How many workers are idle, and busy, in a bounded number of queues. O(queues).
-    pub(super) fn crew(&self) -> Vec<CrewFigures> {
-        self.crew.figures()
+    pub(super) fn bus_workers(&self) -> Vec<BusWorkerStats> {
+        self.workers.stats()
     }
 
     /// Nothing more will come in: what is there without a line end is the last line.
@@ -378,7 +401,7 @@ impl Session {
     pub(super) fn handle_broken_output(&mut self) {
         self.phase = Phase::Over;
         self.listing = None;
-        self.crew.dismiss(false);
+        self.workers.dismiss(false);
     }
 
     pub(super) fn deadline(&self) -> Option<Mono> {
@@ -388,8 +411,8 @@ impl Session {
         match self.phase {
             Phase::Refused(at) => Some(at),
             Phase::Serving => {
-                let tick = self.crew.is_anybody_waiting().then_some(self.next_tick);
-                [tick, self.crew.deadline()].into_iter().flatten().min()
+                let tick = self.workers.has_waiting().then_some(self.next_tick);
+                [tick, self.workers.deadline()].into_iter().flatten().min()
             }
             _ => None,
         }
@@ -404,10 +427,10 @@ impl Session {
 
     /// A take that is to be called off, if there is one.
     pub(super) fn poll_called_off(&mut self) -> Option<u32> {
-        self.crew.next_ended().map(|worker| TAKE | worker)
+        self.workers.next_ended().map(|worker| TAKE | worker)
     }
 
-    pub(super) fn wants_turn(&self) -> bool {
+    pub(super) fn wants_poll(&self) -> bool {
         let free = self.asked.len() < IN_FLIGHT_MAX as usize;
         let more = match self.phase {
             Phase::Fresh | Phase::Listed(_) => true,
@@ -429,20 +452,20 @@ impl Session {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        let idle = self.asked.len() == 0 && self.crew.takes() == 0;
-        self.phase == Phase::Over && idle && !self.wants_turn()
+        let idle = self.asked.len() == 0 && self.workers.takes() == 0;
+        self.phase == Phase::Over && idle && !self.wants_poll()
     }
 
     /// Asserts what always holds. O(everything).
     pub(super) fn check_invariants(&self) {
-        self.crew.check_invariants();
+        self.workers.check_invariants();
         let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
         assert!(begun || self.kept_back.is_empty(), "an assignment is kept back for nothing");
     }
 }
 
 /// One name as a list of names.
-fn alone<'s>(name: &[u8], shared: &'s mut Shared) -> Strings<'s> {
+fn alone<'s>(name: &[u8], shared: &'s mut SessionContext) -> Strings<'s> {
     shared.queues.clear();
     shared.queues.push(name);
     shared.queues.from(0)

@@ -17,12 +17,12 @@ pub(super) fn parse(text: &str) -> Option<Wall> {
 
 /// The moment of a pass as text, made once.
 #[derive(Debug, Default)]
-pub(super) struct Stamp {
+pub(super) struct CachedTimestamp {
     at: Option<Wall>,
     text: Vec<u8>,
 }
 
-impl Stamp {
+impl CachedTimestamp {
     pub(super) fn at(&mut self, wall: Wall) -> &[u8] {
         if self.at != Some(wall) {
             self.text.clear();
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn moments_are_written_with_milliseconds_and_read_whatever_their_offset() {
-        let mut stamp = Stamp::default();
+        let mut stamp = CachedTimestamp::default();
         assert_eq!(stamp.at(Wall(1_700_000_000_500)), b"2023-11-14T22:13:20.500Z");
         assert_eq!(stamp.at(Wall(0)), b"1970-01-01T00:00:00.000Z");
         assert!(stamp.at(Wall(u64::MAX)).starts_with(b"9999-12-30T"));

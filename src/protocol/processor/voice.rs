@@ -1,6 +1,6 @@
 //! What is said: messages as lines, and when.
 
-use super::moment::Stamp;
+use super::moment::CachedTimestamp;
 use super::settings::Settings;
 use crate::base::time::Now;
 use crate::model::reply::JobView;
@@ -9,18 +9,18 @@ use crate::wire::json::push_string;
 
 /// Writes messages.
 #[derive(Debug)]
-pub(super) struct Voice {
+pub(super) struct MessageWriter {
     publisher: String,
     /// The fields of every message that never change, and the name of the one behind them.
     signature: Vec<u8>,
     topic: Vec<u8>,
-    stamp: Stamp,
+    stamp: CachedTimestamp,
 }
 
 /// Room for what a message has besides signature, topic and payload.
 const FIXED_PART: usize = 160;
 
-impl Voice {
+impl MessageWriter {
     pub(super) fn new(settings: &Settings) -> Self {
         let mut signature = Vec::new();
         for (name, value) in [
@@ -36,11 +36,11 @@ impl Voice {
         if !publisher.is_empty() {
             publisher.push('/');
         }
-        Self { publisher, signature, topic: Vec::new(), stamp: Stamp::default() }
+        Self { publisher, signature, topic: Vec::new(), stamp: CachedTimestamp::default() }
     }
 
     /// Begins a message whose topic has these parts, up to its payload. O(bytes).
-    pub(super) fn begin(&mut self, topic: [&str; 3], now: Now, out: &mut Vec<u8>) {
+    pub(super) fn start(&mut self, topic: [&str; 3], now: Now, out: &mut Vec<u8>) {
         self.topic.clear();
         for part in [&*self.publisher, "job_queue/"].into_iter().chain(topic) {
             self.topic.extend_from_slice(part.as_bytes());
@@ -53,10 +53,16 @@ impl Voice {
     }
 
     /// Tells a worker that this is its job. O(bytes).
-    pub(super) fn assign(&mut self, worker: &str, job: &JobView<'_>, now: Now, out: &mut Vec<u8>) {
+    pub(super) fn write_assignment(
+        &mut self,
+        worker: &str,
+        job: &JobView<'_>,
+        now: Now,
+        out: &mut Vec<u8>,
+    ) {
         let bytes = job.payload.bytes.len() + job.queue.len() + worker.len();
         out.reserve(FIXED_PART + self.signature.len() + self.publisher.len() + bytes);
-        self.begin(["workers/", worker, "/job_assignment"], now, out);
+        self.start(["workers/", worker, "/job_assignment"], now, out);
         push_job(job, Some(self.stamp.at(now.wall)), out);
         out.extend_from_slice(b"}\n");
     }

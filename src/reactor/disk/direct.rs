@@ -70,7 +70,7 @@ pub(super) fn reserve(_: &File, _: u64) -> io::Result<()> {
 
 /// What is written together, with all that is before it in its first block.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct DirectBuffer {
     /// Where in the file it begins.
     at: u64,
     /// How many bytes there are.
@@ -79,10 +79,10 @@ pub(super) struct Gathered {
     bytes: Vec<u8>,
 }
 
-impl Gathered {
+impl DirectBuffer {
     /// Whether bytes for this place can be added: they begin among those that are there, or right
     /// behind them.
-    pub(super) fn reaches(&self, offset: u64) -> bool {
+    pub(super) fn covers(&self, offset: u64) -> bool {
         (self.at..=self.at + self.length as u64).contains(&offset)
     }
 
@@ -101,7 +101,7 @@ impl Gathered {
 
     /// Adds bytes; what is behind them is forgotten.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) {
-        debug_assert!(self.reaches(offset), "a gap would be written");
+        debug_assert!(self.covers(offset), "a gap would be written");
         let from = usize::try_from(offset - self.at).unwrap_or(self.length);
         let length = from + bytes.len();
         self.room(length)[from..].copy_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! A journal's directory on the real disk: locked while it is open.
 
 use super::holder;
-use crate::journal::disk::{Entry, Fault, Files};
+use crate::journal::disk::{DiskError, Entry, Files};
 use crate::journal::{LOCK, is_segment};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// What a directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum LockMode {
     /// To run a journal: it is made if it is not there, and locked for this process alone.
-    Run,
+    Exclusive,
     /// To look at it: nothing is made; others may look, but none may run.
-    Look,
+    ReadOnly,
 }
 
 /// A directory, locked.
@@ -28,8 +28,8 @@ pub struct Directory {
 }
 
 /// A fault with its words.
-pub(super) fn fault(operation: &'static str, file: &Path, error: &io::Error) -> Fault {
-    Fault { operation, file: file.display().to_string(), error: error.to_string() }
+pub(super) fn fault(operation: &'static str, file: &Path, error: &io::Error) -> DiskError {
+    DiskError { operation, file: file.display().to_string(), error: error.to_string() }
 }
 
 /// How many bytes are free where `path` is.
@@ -39,12 +39,12 @@ pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
 }
 
 /// Makes the names in a directory durable.
-pub(super) fn sync_names(path: &Path) -> Result<(), Fault> {
+pub(super) fn sync_names(path: &Path) -> Result<(), DiskError> {
     sync_names_of(File::open(path), path)
 }
 
 /// The same of a directory that was opened already.
-pub(super) fn sync_names_of(directory: io::Result<File>, path: &Path) -> Result<(), Fault> {
+pub(super) fn sync_names_of(directory: io::Result<File>, path: &Path) -> Result<(), DiskError> {
     directory
         .and_then(|directory| directory.sync_all())
         .map_err(|error| fault("sync the directory", path, &error))
@@ -55,10 +55,10 @@ impl Directory {
     ///
     /// # Errors
     /// If it cannot be made, read or written, or if another process uses it.
-    pub fn open(path: &Path, access: Access) -> Result<Self, Fault> {
+    pub fn open(path: &Path, access: LockMode) -> Result<Self, DiskError> {
         let path = path.to_owned();
         refuse_what_is_no_directory(&path, access)?;
-        if access == Access::Run {
+        if access == LockMode::Exclusive {
             make(&path)?;
         }
         fs::read_dir(&path).map_err(|error| fault("read the directory", &path, &error))?;
@@ -77,7 +77,7 @@ impl Directory {
     ///
     /// # Errors
     /// If the system cannot tell.
-    pub fn free_bytes(&self) -> Result<u64, Fault> {
+    pub fn free_bytes(&self) -> Result<u64, DiskError> {
         free_bytes(&self.path)
             .map_err(|error| fault("find out the free space of", &self.path, &error))
     }
@@ -88,7 +88,7 @@ impl Directory {
     }
 
     /// Opens the file `name` for reading, if it is not the one that is open.
-    fn opened(&mut self, name: &str) -> Result<&File, Fault> {
+    fn opened(&mut self, name: &str) -> Result<&File, DiskError> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
             let path = self.path.join(name);
             let file = File::open(&path).map_err(|error| fault("open", &path, &error))?;
@@ -100,14 +100,14 @@ impl Directory {
 
 /// Says so if `path`, or something that it leads through, is there and is no directory. What
 /// cannot be looked at is left to those who open it.
-fn refuse_what_is_no_directory(path: &Path, access: Access) -> Result<(), Fault> {
+fn refuse_what_is_no_directory(path: &Path, access: LockMode) -> Result<(), DiskError> {
     let refuse = |file: &Path, error: &str| {
         let file = file.display().to_string();
-        Err(Fault { operation: "use", file, error: error.to_owned() })
+        Err(DiskError { operation: "use", file, error: error.to_owned() })
     };
     match fs::metadata(path) {
         Ok(is) if is.is_dir() => Ok(()),
-        Ok(_) if access == Access::Run => refuse(
+        Ok(_) if access == LockMode::Exclusive => refuse(
             path,
             "it is a file and not a directory. Name a directory for the jobs, which is made if it \
              is not there",
@@ -125,7 +125,7 @@ fn refuse_what_is_no_directory(path: &Path, access: Access) -> Result<(), Fault>
 }
 
 /// Makes a directory, with those above it, durably.
-fn make(path: &Path) -> Result<(), Fault> {
+fn make(path: &Path) -> Result<(), DiskError> {
     if path.is_dir() {
         return Ok(());
     }
@@ -165,21 +165,23 @@ pub(super) fn note_removal(path: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn lock(path: &Path, access: Access) -> Result<Option<File>, Fault> {
+fn lock(path: &Path, access: LockMode) -> Result<Option<File>, DiskError> {
     let mut options = OpenOptions::new();
     let opened = match access {
-        Access::Run => options.write(true).create(true).truncate(false).mode(0o600).open(path),
-        Access::Look => options.read(true).open(path),
+        LockMode::Exclusive => {
+            options.write(true).create(true).truncate(false).mode(0o600).open(path)
+        }
+        LockMode::ReadOnly => options.read(true).open(path),
     };
     let file = match opened {
-        Err(error) if access == Access::Look && error.kind() == ErrorKind::NotFound => {
+        Err(error) if access == LockMode::ReadOnly && error.kind() == ErrorKind::NotFound => {
             return Ok(None);
         }
         opened => opened.map_err(|error| fault("open", path, &error))?,
     };
     let locked = match access {
-        Access::Run => file.try_lock(),
-        Access::Look => file.try_lock_shared(),
+        LockMode::Exclusive => file.try_lock(),
+        LockMode::ReadOnly => file.try_lock_shared(),
     };
     match locked {
         Ok(()) => Ok(Some(file)),
@@ -187,14 +189,14 @@ fn lock(path: &Path, access: Access) -> Result<Option<File>, Fault> {
             let name = path.display().to_string();
             let holder = holder::describe(&file, &name);
             let error = format!("another process uses this directory: {holder}");
-            Err(Fault { operation: "lock", file: name, error })
+            Err(DiskError { operation: "lock", file: name, error })
         }
         Err(TryLockError::Error(error)) => Err(fault("lock", path, &error)),
     }
 }
 
 impl Files for Directory {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         let failed = |error| fault("read the directory", &self.path, &error);
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed)? {
@@ -206,7 +208,7 @@ impl Files for Directory {
         Ok(entries)
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let path = self.path.join(name);
         let file = self.opened(name)?;
         loop {
@@ -217,7 +219,7 @@ impl Files for Directory {
         }
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let path = self.path.join(name);
         self.open = None;
         note_removal(&self.path, name).map_err(|error| fault("remove", &path, &error))?;
@@ -225,7 +227,7 @@ impl Files for Directory {
         sync_names(&self.path)
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         let path = self.path.join(name);
         OpenOptions::new()
             .write(true)

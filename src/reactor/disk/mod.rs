@@ -12,8 +12,8 @@ mod reserve;
 mod room;
 mod segments;
 
-pub use directory::{Access, Directory};
-pub use real::{Notify, RealDisk};
+pub use directory::{Directory, LockMode};
+pub use real::{FileDisk, Notify};
 
 #[cfg(test)]
 mod testing {

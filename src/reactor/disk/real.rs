@@ -9,12 +9,12 @@
 
 use super::directory::{Directory, fault};
 use super::reserve::Reserve;
-use super::room::{Haste, Room};
-use super::segments::Segments;
+use super::room::{PrefillPacer, SegmentPreparer};
+use super::segments::SegmentFiles;
 use crate::journal::SyncMode;
-use crate::journal::disk::{Disk, Done, Failed, Fault, Kind, Need, Op};
+use crate::journal::disk::{Disk, DiskError, Done, IoFailure, Kind, Op, PrefillTarget};
 use crate::reactor::clock::Stopwatch;
-use crate::reactor::priority::take_small_share;
+use crate::reactor::priority::lower_priority;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
@@ -28,14 +28,14 @@ pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
 /// A directory that a journal runs on. Dropping it ends the threads, after what they have begun.
 #[derive(Debug)]
-pub struct RealDisk {
-    writer: Segments,
+pub struct FileDisk {
+    writer: SegmentFiles,
     syncs: Option<Sender<Op>>,
     space: Option<Sender<Op>>,
     done: Receiver<Done>,
     /// Writes that were done where they were submitted.
     written: VecDeque<Done>,
-    haste: Arc<Haste>,
+    haste: Arc<PrefillPacer>,
     reserve: Arc<Reserve>,
     /// Writes that the thread has and has not told to be done.
     handed_on: usize,
@@ -44,35 +44,35 @@ pub struct RealDisk {
     _lock: Option<File>,
 }
 
-impl RealDisk {
+impl FileDisk {
     /// A disk on this directory, for a journal that syncs like this; `wake` is called from the
     /// threads.
     ///
     /// # Errors
     /// If the threads cannot be started.
-    pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, Fault> {
+    pub fn start(directory: Directory, sync: SyncMode, wake: Notify) -> Result<Self, DiskError> {
         let (path, lock) = directory.into_parts();
         let (done, completions) = channel();
-        let (haste, reserve) = (Arc::new(Haste::new()), Arc::new(Reserve::new()));
-        let segments = || Segments::new(path.clone(), Arc::clone(&reserve));
+        let (haste, reserve) = (Arc::new(PrefillPacer::new()), Arc::new(Reserve::new()));
+        let segments = || SegmentFiles::new(path.clone(), Arc::clone(&reserve));
         let mut threads = Vec::new();
 
         let (syncs, operations) = channel();
-        let answer = Answer { done: done.clone(), wake: Arc::clone(&wake) };
-        let mut lane = Lane { segments: segments(), answer };
+        let answer = CompletionSender { done: done.clone(), wake: Arc::clone(&wake) };
+        let mut lane = DiskThread { segments: segments(), answer };
         threads.push(spawn("journal-sync", &path, move || lane.serve(&operations))?);
 
         let past_cache = sync == SyncMode::Always;
         let (for_room, hurried) = (Arc::clone(&reserve), Arc::clone(&haste));
-        let mut room = Room::new(path.clone(), past_cache, hurried, for_room);
+        let mut room = SegmentPreparer::new(path.clone(), past_cache, hurried, for_room);
         let (space, operations) = channel();
-        let answer = Answer { done, wake };
+        let answer = CompletionSender { done, wake };
         threads.push(spawn("journal-space", &path, move || {
-            if let Err(why) = take_small_share() {
+            if let Err(why) = lower_priority() {
                 debug!(%why, "the thread that prepares segments has the usual priority");
             }
             while let Ok(op) = operations.recv() {
-                answer.give(std::iter::once(room.carry_out(op)));
+                answer.send(std::iter::once(room.carry_out(op)));
             }
         })?);
 
@@ -91,14 +91,14 @@ impl RealDisk {
     }
 }
 
-impl Disk for RealDisk {
+impl Disk for FileDisk {
     fn submit(&mut self, op: Op) {
         let lane = match &op {
             // In their order: so none is done here while the thread has others.
             Op::Write { sync: false, epoch, .. }
                 if self.handed_on == 0 && self.writer.can_open(*epoch) =>
             {
-                self.written.push_back(carry_out(&mut self.writer, op));
+                self.written.push_back(execute(&mut self.writer, op));
                 return;
             }
             Op::Write { .. } => {
@@ -112,7 +112,7 @@ impl Disk for RealDisk {
         assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
     }
 
-    fn hurry(&mut self, epoch: u64, need: Need) {
+    fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget) {
         if self.haste.note(epoch, need) {
             self.interrupt_pauses();
         }
@@ -123,20 +123,20 @@ impl Disk for RealDisk {
             return Some(done);
         }
         let done = self.done.try_recv().ok()?;
-        if matches!(done.kind, Kind::Written | Kind::Joined) {
+        if matches!(done.kind, Kind::Written | Kind::Coalesced) {
             self.handed_on -= 1;
         }
         Some(done)
     }
 }
 
-impl RealDisk {
+impl FileDisk {
     fn interrupt_pauses(&self) {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 }
 
-impl Drop for RealDisk {
+impl Drop for FileDisk {
     fn drop(&mut self) {
         self.haste.stop();
         self.reserve.stop();
@@ -153,19 +153,19 @@ fn spawn(
     name: &str,
     path: &Path,
     work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, Fault> {
+) -> Result<JoinHandle<()>, DiskError> {
     let builder = thread::Builder::new().name(name.to_owned());
     builder.spawn(work).map_err(|error| fault("start a thread for", path, &error))
 }
 
 /// Where completions go.
-struct Answer {
+struct CompletionSender {
     done: Sender<Done>,
     wake: Notify,
 }
 
-impl Answer {
-    fn give(&self, done: impl Iterator<Item = Done>) {
+impl CompletionSender {
+    fn send(&self, done: impl Iterator<Item = Done>) {
         for done in done {
             // Nobody listens once the disk is dropped.
             let _ = self.done.send(done);
@@ -175,12 +175,12 @@ impl Answer {
 }
 
 /// The lane of writes that are synced at once, and of syncs.
-struct Lane {
-    segments: Segments,
-    answer: Answer,
+struct DiskThread {
+    segments: SegmentFiles,
+    answer: CompletionSender,
 }
 
-impl Lane {
+impl DiskThread {
     /// Carries out operations in their order until there are no more senders.
     fn serve(&mut self, operations: &Receiver<Op>) {
         let mut next = operations.recv().ok();
@@ -188,7 +188,7 @@ impl Lane {
             let more = if let Op::Write { epoch, sync: true, .. } = op {
                 self.write_together(epoch, op, operations)
             } else {
-                self.answer.give(std::iter::once(carry_out(&mut self.segments, op)));
+                self.answer.send(std::iter::once(execute(&mut self.segments, op)));
                 None
             };
             next = more.or_else(|| operations.recv().ok());
@@ -208,18 +208,18 @@ impl Lane {
             writes.push((offset, bytes));
             next = operations.try_recv().ok();
         }
-        let result = self.segments.write_durably(segment, &writes).map_err(Failed::Fault);
+        let result = self.segments.write_durably(segment, &writes).map_err(IoFailure::Error);
         let nanos = watch.nanos();
-        self.answer.give(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
+        self.answer.send(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
             let (kind, sync_ns) =
-                if number == 0 { (Kind::Written, nanos) } else { (Kind::Joined, 0) };
+                if number == 0 { (Kind::Written, nanos) } else { (Kind::Coalesced, 0) };
             Done { kind, result: result.clone(), buffer, sync_ns }
         }));
         next
     }
 }
 
-fn carry_out(segments: &mut Segments, op: Op) -> Done {
+fn execute(segments: &mut SegmentFiles, op: Op) -> Done {
     let mut sync_ns = 0;
     let (kind, result, buffer) = match op {
         Op::Write { epoch, offset, bytes, .. } => {
@@ -235,5 +235,5 @@ fn carry_out(segments: &mut Segments, op: Op) -> Done {
             unreachable!("the other thread sees to space")
         }
     };
-    Done { kind, result: result.map_err(Failed::Fault), buffer, sync_ns }
+    Done { kind, result: result.map_err(IoFailure::Error), buffer, sync_ns }
 }

@@ -13,7 +13,7 @@
 use super::direct;
 use super::directory::{fault, free_bytes, note_removal, note_use, sync_names_of};
 use super::reserve::Reserve;
-use crate::journal::disk::{Done, Failed, Fault, Kind, Need, Op};
+use crate::journal::disk::{DiskError, Done, IoFailure, Kind, Op, PrefillTarget};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
 use std::fmt::Write;
@@ -30,14 +30,14 @@ use tracing::debug;
 
 /// Zeros that go to the disk at a time: a disk that is busy with them for a tenth of a millisecond
 /// is not noticed by those whose requests wait for a sync.
-const PIECE: usize = 128 * 1024;
+const PREFILL_CHUNK_BYTES: usize = 128 * 1024;
 
 /// How long the disk is left to others behind each piece that is there before it is needed. A
 /// segment of the usual size takes five seconds.
-const LEISURE: Duration = Duration::from_millis(20);
+const IDLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Behind one that is late it is left to them for so many times as long as the piece took ..
-const PAUSE: u32 = 2;
+const PAUSE_FACTOR: u32 = 2;
 /// .. but for no longer than this.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
@@ -54,7 +54,7 @@ const NONE: u64 = u64::MAX;
 
 /// What the thread that prepares looks at between two pieces.
 #[derive(Debug)]
-pub(super) struct Haste {
+pub(super) struct PrefillPacer {
     /// The segment that is prepared, as far as the journal knows.
     epoch: AtomicU64,
     /// How many of its bytes are needed by now, or [`WHOLE`].
@@ -66,7 +66,7 @@ pub(super) struct Haste {
 /// What is needed of a segment that is waited for.
 const WHOLE: u64 = u64::MAX;
 
-impl Haste {
+impl PrefillPacer {
     pub(super) fn new() -> Self {
         Self {
             epoch: AtomicU64::new(NONE),
@@ -77,10 +77,10 @@ impl Haste {
 
     /// The segment is needed so soon. Says whether it is waited for from now on: then whoever
     /// pauses has to be woken.
-    pub(super) fn note(&self, epoch: u64, need: Need) -> bool {
+    pub(super) fn note(&self, epoch: u64, need: PrefillTarget) -> bool {
         let needed = match need {
-            Need::Bytes(bytes) => bytes,
-            Need::Now => WHOLE,
+            PrefillTarget::Bytes(bytes) => bytes,
+            PrefillTarget::Now => WHOLE,
         };
         let another = self.epoch.swap(epoch, Ordering::Relaxed) != epoch;
         let before = self.needed.swap(needed, Ordering::Relaxed);
@@ -105,28 +105,28 @@ impl Haste {
 fn pause(made: u64, needed: u64, took: Duration) -> Duration {
     match needed {
         WHOLE => Duration::ZERO,
-        _ if made < needed => PAUSE_MAX.min(took * PAUSE),
-        _ => LEISURE,
+        _ if made < needed => PAUSE_MAX.min(took * PAUSE_FACTOR),
+        _ => IDLE_PAUSE,
     }
 }
 
 /// Preparing, freeing, discarding.
-pub(super) struct Room {
+pub(super) struct SegmentPreparer {
     path: PathBuf,
     /// Whether segments are going to be written past the page cache.
     past_cache: bool,
-    haste: Arc<Haste>,
+    haste: Arc<PrefillPacer>,
     /// Descriptors for what is to be opened.
     reserve: Arc<Reserve>,
     /// What went wrong: nothing more is done.
-    fault: Option<Fault>,
+    fault: Option<DiskError>,
 }
 
-impl Room {
+impl SegmentPreparer {
     pub(super) fn new(
         path: PathBuf,
         past_cache: bool,
-        haste: Arc<Haste>,
+        haste: Arc<PrefillPacer>,
         reserve: Arc<Reserve>,
     ) -> Self {
         Self { path, past_cache, haste, reserve, fault: None }
@@ -134,20 +134,20 @@ impl Room {
 
     pub(super) fn carry_out(&mut self, op: Op) -> Done {
         let result = match (&self.fault, op) {
-            (Some(fault), _) => Err(Failed::Fault(fault.clone())),
+            (Some(fault), _) => Err(IoFailure::Error(fault.clone())),
             (None, op) => self.try_to(op),
         };
-        if let Err(Failed::Fault(fault)) = &result {
+        if let Err(IoFailure::Error(fault)) = &result {
             self.fault.get_or_insert_with(|| fault.clone());
         }
         Done { kind: Kind::Space, result, buffer: Vec::new(), sync_ns: 0 }
     }
 
-    fn try_to(&self, op: Op) -> Result<(), Failed> {
+    fn try_to(&self, op: Op) -> Result<(), IoFailure> {
         match op {
             Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
-            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(Failed::Fault),
-            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(Failed::Fault),
+            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
+            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
             Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
         }
     }
@@ -158,7 +158,7 @@ impl Room {
         size: u64,
         head: &[u8],
         reuse: Option<u32>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), IoFailure> {
         let spare = self.path.join(spare_name(reuse.unwrap_or(FRESH)));
         let target = self.path.join(segment_name(epoch));
         let made = match reuse {
@@ -177,19 +177,19 @@ impl Room {
             let fault = fault("make", &target, &error);
             return Err(match error.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    Failed::Full(self.with_space(fault, size))
+                    IoFailure::Full(self.with_space(fault, size))
                 }
-                _ => Failed::Fault(fault),
+                _ => IoFailure::Error(fault),
             });
         }
-        self.sync_names().map_err(Failed::Fault)?;
+        self.sync_names().map_err(IoFailure::Error)?;
         if let Err(error) = note_use(&self.path) {
             debug!(%error, "it is not noted that there is a segment");
         }
         Ok(())
     }
 
-    fn sync_names(&self) -> Result<(), Fault> {
+    fn sync_names(&self) -> Result<(), DiskError> {
         let directory = self.reserve.open(|| File::open(&self.path));
         sync_names_of(directory, &self.path)
     }
@@ -210,7 +210,8 @@ impl Room {
         self.in_pieces(epoch, size, |piece, hastes| {
             let mut at = piece.start;
             while at < piece.end {
-                let zeros = usize::try_from(piece.end - at).unwrap_or(PIECE).min(ZEROS.len());
+                let zeros =
+                    usize::try_from(piece.end - at).unwrap_or(PREFILL_CHUNK_BYTES).min(ZEROS.len());
                 file.write_all_at(&ZEROS[..zeros], at)?;
                 at += zeros as u64;
             }
@@ -223,10 +224,10 @@ impl Room {
     fn fill_directly(&self, file: &File, path: &Path, epoch: u64, size: u64) -> io::Result<()> {
         let past_cache = self.reserve.open(|| direct::open(path, false))?;
         direct::reserve(file, size)?;
-        let zeros = vec![0; PIECE + direct::BLOCK];
-        let zeros = &zeros[zeros.as_ptr().align_offset(direct::BLOCK)..][..PIECE];
+        let zeros = vec![0; PREFILL_CHUNK_BYTES + direct::BLOCK];
+        let zeros = &zeros[zeros.as_ptr().align_offset(direct::BLOCK)..][..PREFILL_CHUNK_BYTES];
         self.in_pieces(epoch, size, |piece, _| {
-            let length = usize::try_from(piece.end - piece.start).unwrap_or(PIECE);
+            let length = usize::try_from(piece.end - piece.start).unwrap_or(PREFILL_CHUNK_BYTES);
             past_cache.write_all_at(&zeros[..length], piece.start)
         })
     }
@@ -244,7 +245,7 @@ impl Room {
                 return Err(io::Error::other("the journal has ended"));
             }
             let watch = Stopwatch::start();
-            let end = size.min(at + PIECE as u64);
+            let end = size.min(at + PREFILL_CHUNK_BYTES as u64);
             write(at..end, self.haste.needed(epoch) == WHOLE)?;
             at = end;
             let took = Duration::from_nanos(watch.nanos());
@@ -258,7 +259,7 @@ impl Room {
     }
 
     /// The fault, with how many bytes are free and how many are needed.
-    fn with_space(&self, mut fault: Fault, size: u64) -> Fault {
+    fn with_space(&self, mut fault: DiskError, size: u64) -> DiskError {
         if let Ok(free) = free_bytes(&self.path) {
             write!(fault.error, ", {free} bytes are free and {size} are needed")
                 .expect("memory takes everything");
@@ -266,7 +267,7 @@ impl Room {
         fault
     }
 
-    fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), Fault> {
+    fn free(&self, epoch: u64, keep: Option<u32>) -> Result<(), DiskError> {
         let Some(spare) = keep else { return self.remove(&segment_name(epoch)) };
         let path = self.path.join(segment_name(epoch));
         fs::rename(&path, self.path.join(spare_name(spare)))
@@ -275,7 +276,7 @@ impl Room {
         self.sync_names()
     }
 
-    fn remove(&self, name: &str) -> Result<(), Fault> {
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
         let path = self.path.join(name);
         if let Err(error) = note_removal(&self.path, name) {
             debug!(%error, "it is not noted that there is no segment");
@@ -297,15 +298,16 @@ mod tests {
     #[test]
     fn a_new_segment_is_its_head_and_zeros() {
         let place = place("fill");
-        let two_and_a_bit = 2 * PIECE as u64 + 4096;
+        let two_and_a_bit = 2 * PREFILL_CHUNK_BYTES as u64 + 4096;
         let mut epoch = 0;
         for past_cache in [true, false] {
             for size in [4096, two_and_a_bit, two_and_a_bit - 100] {
                 for waited_for in [true, false] {
                     epoch += 1;
-                    let haste = Arc::new(Haste::new());
-                    assert!(!waited_for || haste.note(epoch, Need::Now));
-                    let mut room = Room::new(place.clone(), past_cache, haste, Arc::default());
+                    let haste = Arc::new(PrefillPacer::new());
+                    assert!(!waited_for || haste.note(epoch, PrefillTarget::Now));
+                    let mut room =
+                        SegmentPreparer::new(place.clone(), past_cache, haste, Arc::default());
                     assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
                     let found = fs::read(place.join(segment_name(epoch))).unwrap();
                     assert_eq!(found.len() as u64, size);
@@ -321,30 +323,30 @@ mod tests {
     #[test]
     fn pauses_are_as_long_as_the_need_is_small() {
         let took = Duration::from_millis(1);
-        assert_eq!(pause(5, 0, took), LEISURE);
-        assert_eq!(pause(5, 5, took), LEISURE);
-        assert_eq!(pause(5, 6, took), took * PAUSE);
+        assert_eq!(pause(5, 0, took), IDLE_PAUSE);
+        assert_eq!(pause(5, 5, took), IDLE_PAUSE);
+        assert_eq!(pause(5, 6, took), took * PAUSE_FACTOR);
         assert_eq!(pause(5, 6, Duration::from_secs(1)), PAUSE_MAX);
         assert_eq!(pause(5, WHOLE, took), Duration::ZERO);
     }
 
     #[test]
     fn whoever_pauses_is_woken_once_the_segment_is_waited_for() {
-        let haste = Haste::new();
-        assert!(!haste.note(1, Need::Bytes(100)) && haste.needed(1) == 100);
-        assert!(haste.note(1, Need::Now) && !haste.note(1, Need::Now));
+        let haste = PrefillPacer::new();
+        assert!(!haste.note(1, PrefillTarget::Bytes(100)) && haste.needed(1) == 100);
+        assert!(haste.note(1, PrefillTarget::Now) && !haste.note(1, PrefillTarget::Now));
         assert_eq!((haste.needed(1), haste.needed(2)), (WHOLE, 0));
-        assert!(!haste.note(2, Need::Bytes(0)) && haste.needed(2) == 0);
-        assert!(haste.note(2, Need::Now));
+        assert!(!haste.note(2, PrefillTarget::Bytes(0)) && haste.needed(2) == 0);
+        assert!(haste.note(2, PrefillTarget::Now));
     }
 
     #[test]
     fn nothing_is_left_of_a_segment_that_is_not_wanted_any_more() {
         let place = place("stop");
-        let haste = Arc::new(Haste::new());
+        let haste = Arc::new(PrefillPacer::new());
         haste.stop();
-        let mut room = Room::new(place.clone(), true, haste, Arc::default());
-        assert!(matches!(room.carry_out(prepare(1, 4096)).result, Err(Failed::Fault(_))));
+        let mut room = SegmentPreparer::new(place.clone(), true, haste, Arc::default());
+        assert!(matches!(room.carry_out(prepare(1, 4096)).result, Err(IoFailure::Error(_))));
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
         fs::remove_dir_all(&place).unwrap();
     }

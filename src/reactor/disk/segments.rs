@@ -3,10 +3,10 @@
 //! What is to be synced at once is written past the page cache ([`super::direct`]) where the file
 //! system can do that, and through it, with a sync behind, everywhere else.
 
-use super::direct::{self, Gathered};
+use super::direct::{self, DirectBuffer};
 use super::directory::fault;
 use super::reserve::Reserve;
-use crate::journal::disk::Fault;
+use crate::journal::disk::DiskError;
 use crate::journal::segment_name;
 use crate::reactor::shortage;
 use std::fs::{self, File, OpenOptions};
@@ -31,28 +31,28 @@ struct Open {
 
 /// The segments of a directory.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(super) struct SegmentFiles {
     path: PathBuf,
     /// The last is the one used last.
     open: Vec<Open>,
     /// The end of the segment that was written to past the page cache.
     tail: Option<u64>,
-    gathered: Gathered,
+    gathered: DirectBuffer,
     /// Whether this file system has refused such writes.
     refuses_direct: bool,
     /// Descriptors for what is to be opened.
     reserve: Arc<Reserve>,
     /// What went wrong: nothing more is written or synced.
-    fault: Option<Fault>,
+    fault: Option<DiskError>,
 }
 
-impl Segments {
+impl SegmentFiles {
     pub(super) fn new(path: PathBuf, reserve: Arc<Reserve>) -> Self {
         Self {
             path,
             open: Vec::new(),
             tail: None,
-            gathered: Gathered::default(),
+            gathered: DirectBuffer::default(),
             refuses_direct: false,
             reserve,
             fault: None,
@@ -64,7 +64,7 @@ impl Segments {
         &mut self,
         epoch: u64,
         writes: &[(u64, Vec<u8>)],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DiskError> {
         if self.write_directly(epoch, writes)? {
             return self.check_name(epoch);
         }
@@ -74,14 +74,14 @@ impl Segments {
         self.sync(epoch)
     }
 
-    pub(super) fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
+    pub(super) fn write(&mut self, epoch: u64, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
         let open = self.open(epoch)?;
         // Goes on after an interruption and after a short write.
         let written = self.open[open].file.write_all_at(bytes, offset);
         written.map_err(|error| self.fail("write", epoch, &error))
     }
 
-    pub(super) fn sync(&mut self, epoch: u64) -> Result<(), Fault> {
+    pub(super) fn sync(&mut self, epoch: u64) -> Result<(), DiskError> {
         let open = self.open(epoch)?;
         let synced = self.open[open].file.sync_data();
         synced.map_err(|error| self.fail("sync", epoch, &error))?;
@@ -90,7 +90,7 @@ impl Segments {
 
     /// The same past the page cache. False if that cannot be done: nothing has changed then that
     /// another write does not change in the same way.
-    fn write_directly(&mut self, epoch: u64, writes: &[(u64, Vec<u8>)]) -> Result<bool, Fault> {
+    fn write_directly(&mut self, epoch: u64, writes: &[(u64, Vec<u8>)]) -> Result<bool, DiskError> {
         let at = self.open(epoch)?;
         let Some(&(first, _)) = writes.first() else { return Ok(true) };
         if self.refuses_direct {
@@ -123,7 +123,7 @@ impl Segments {
             let path = self.path.join(segment_name(*epoch));
             direct.insert(self.reserve.open(|| direct::open(&path, true))?)
         };
-        if self.tail.replace(*epoch) != Some(*epoch) || !self.gathered.reaches(first) {
+        if self.tail.replace(*epoch) != Some(*epoch) || !self.gathered.covers(first) {
             self.gathered.begin(file, first)?;
         }
         for (offset, bytes) in writes {
@@ -138,7 +138,7 @@ impl Segments {
     }
 
     /// A segment that somebody has removed is still written to, and will not be there again.
-    fn check_name(&mut self, epoch: u64) -> Result<(), Fault> {
+    fn check_name(&mut self, epoch: u64) -> Result<(), DiskError> {
         // Asking the file for its links would cost a write of the disk: a moment of change that was
         // looked at is changed by the next write, and the next sync has to write that down. To read
         // the name as a link, which it is not, looks at no moment.
@@ -151,14 +151,14 @@ impl Segments {
         }
     }
 
-    fn fail(&mut self, operation: &'static str, epoch: u64, error: &io::Error) -> Fault {
+    fn fail(&mut self, operation: &'static str, epoch: u64, error: &io::Error) -> DiskError {
         let fault = fault(operation, &self.path.join(segment_name(epoch)), error);
         self.fault.insert(fault).clone()
     }
 
     /// The place of a segment's files among those that are open. Waits for a descriptor if there is
     /// none.
-    fn open(&mut self, epoch: u64) -> Result<usize, Fault> {
+    fn open(&mut self, epoch: u64) -> Result<usize, DiskError> {
         let reserve = Arc::clone(&self.reserve);
         self.open_by(epoch, |open| reserve.open(open))
             .map_err(|error| self.fail("open", epoch, &error))?
@@ -176,7 +176,7 @@ impl Segments {
         &mut self,
         epoch: u64,
         by: impl FnOnce(&dyn Fn() -> io::Result<File>) -> io::Result<File>,
-    ) -> io::Result<Result<usize, Fault>> {
+    ) -> io::Result<Result<usize, DiskError>> {
         if let Some(fault) = &self.fault {
             return Ok(Err(fault.clone()));
         }
@@ -246,8 +246,10 @@ mod tests {
             // The second one does not end where a block does.
             let mut expected = [(1, SIZE), (2, SIZE - 100)]
                 .map(|(epoch, size)| Expected { bytes: make(&place, epoch, size), end: 64 });
-            let new =
-                || Segments { refuses_direct, ..Segments::new(place.clone(), Arc::default()) };
+            let new = || SegmentFiles {
+                refuses_direct,
+                ..SegmentFiles::new(place.clone(), Arc::default())
+            };
             let mut segments = new();
             for round in 0..400 {
                 if round % 50 == 49 {
@@ -274,7 +276,7 @@ mod tests {
         let place = place("gone");
         make(&place, 1, SIZE);
         make(&place, 2, SIZE);
-        let mut segments = Segments::new(place.clone(), Arc::default());
+        let mut segments = SegmentFiles::new(place.clone(), Arc::default());
         segments.write_durably(1, &[(64, vec![1; 100])]).unwrap();
         fs::remove_file(place.join(segment_name(1))).unwrap();
         let fault = segments.write_durably(1, &[(164, vec![1; 100])]).unwrap_err();

@@ -1,6 +1,6 @@
 //! One end of the standard streams: a descriptor that was inherited, and never blocks the loop.
 
-use crate::base::limits::READ_BUDGET;
+use crate::base::limits::READ_BUDGET_BYTES;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,7 +20,7 @@ pub(super) enum Direction {
 
 /// How it is read or written without ever waiting. The module above says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum IoMode {
     /// A pipe or terminal opened anew: what it is set to do is nobody else's business.
     Own,
     /// A socket: each call says for itself that it does not wait.
@@ -33,13 +33,13 @@ enum Way {
 
 /// A descriptor with its way to be used.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct StdioFd {
     fd: OwnedFd,
-    way: Way,
+    way: IoMode,
     registered: bool,
 }
 
-impl End {
+impl StdioFd {
     /// What stdin or stdout leads to, without changing anything about it.
     ///
     /// # Errors
@@ -58,15 +58,15 @@ impl End {
             return Err(Errno::BADF);
         }
         let way = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Socket => Way::Socket,
-            FileType::Fifo => Way::Own,
+            FileType::Socket => IoMode::Socket,
+            FileType::Fifo => IoMode::Own,
             FileType::CharacterDevice if inherited.is_terminal() && !is_multiplexer(&stat) => {
-                Way::Own
+                IoMode::Own
             }
-            FileType::CharacterDevice => Way::Shared,
-            _ => Way::Always,
+            FileType::CharacterDevice => IoMode::Shared,
+            _ => IoMode::Always,
         };
-        if way == Way::Own {
+        if way == IoMode::Own {
             match open_anew(inherited, direction) {
                 Ok(fd) => return Ok(Self { fd, way, registered: false }),
                 // A named pipe that nobody reads any more.
@@ -74,7 +74,7 @@ impl End {
                 Err(_) => {}
             }
         }
-        let way = if way == Way::Own { Way::Shared } else { way };
+        let way = if way == IoMode::Own { IoMode::Shared } else { way };
         Ok(Self { fd: fcntl_dupfd_cloexec(inherited, 0)?, way, registered: false })
     }
 
@@ -85,12 +85,12 @@ impl End {
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        if self.way == Way::Always {
+        if self.way == IoMode::Always {
             return Ok(());
         }
         match registry.register(&mut SourceFd(&self.fd.as_raw_fd()), token, interest) {
             Ok(()) => self.registered = true,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.way = Way::Always,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.way = IoMode::Always,
             Err(error) => return Err(error),
         }
         Ok(())
@@ -107,10 +107,10 @@ impl End {
     /// Reads what there is; nothing at all is the end.
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         let count = match self.way {
-            Way::Own | Way::Always => rustix::io::read(&self.fd, into)?,
-            Way::Socket => recv(&self.fd, into, RecvFlags::DONTWAIT)?.1,
-            Way::Shared if self.is_ready(PollFlags::IN)? => rustix::io::read(&self.fd, into)?,
-            Way::Shared => return Err(ErrorKind::WouldBlock.into()),
+            IoMode::Own | IoMode::Always => rustix::io::read(&self.fd, into)?,
+            IoMode::Socket => recv(&self.fd, into, RecvFlags::DONTWAIT)?.1,
+            IoMode::Shared if self.is_ready(PollFlags::IN)? => rustix::io::read(&self.fd, into)?,
+            IoMode::Shared => return Err(ErrorKind::WouldBlock.into()),
         };
         Ok(count)
     }
@@ -120,7 +120,7 @@ impl End {
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
         let mut sent = 0;
         while sent < bytes.len() {
-            if sent >= READ_BUDGET {
+            if sent >= READ_BUDGET_BYTES {
                 return Ok((sent, true));
             }
             match self.write_piece(&bytes[sent..]) {
@@ -138,12 +138,12 @@ impl End {
 
     fn write_piece(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self.way {
-            Way::Own | Way::Always => rustix::io::write(&self.fd, bytes),
-            Way::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
-            Way::Shared if self.is_ready(PollFlags::OUT)? => {
+            IoMode::Own | IoMode::Always => rustix::io::write(&self.fd, bytes),
+            IoMode::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
+            IoMode::Shared if self.is_ready(PollFlags::OUT)? => {
                 rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])
             }
-            Way::Shared => Err(Errno::AGAIN),
+            IoMode::Shared => Err(Errno::AGAIN),
         }
     }
 
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use rustix::pipe::pipe;
 
-    fn shared(fd: &OwnedFd) -> End {
-        End { fd: fd.try_clone().unwrap(), way: Way::Shared, registered: false }
+    fn shared(fd: &OwnedFd) -> StdioFd {
+        StdioFd { fd: fd.try_clone().unwrap(), way: IoMode::Shared, registered: false }
     }
 
     fn flags(fd: &OwnedFd) -> OFlags {
@@ -203,14 +203,14 @@ mod tests {
         let (reading, writing) = pipe().unwrap();
         let before = (flags(&reading), flags(&writing));
         let (input, output) = (shared(&reading), shared(&writing));
-        let mut piece = vec![0; READ_BUDGET];
+        let mut piece = vec![0; READ_BUDGET_BYTES];
         assert_eq!(input.read(&mut piece).unwrap_err().kind(), ErrorKind::WouldBlock);
         let long: Vec<u8> = (0..=u8::MAX).cycle().take(1_000_003).collect();
         let (mut sent, mut got) = (0, Vec::new());
         while got.len() < long.len() {
             let (count, writable) = output.write(&long[sent..]).unwrap();
             sent += count;
-            assert!(!writable || count >= READ_BUDGET || sent == long.len());
+            assert!(!writable || count >= READ_BUDGET_BYTES || sent == long.len());
             let count = input.read(&mut piece).unwrap();
             got.extend_from_slice(&piece[..count]);
         }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_pipe_that_nobody_reads_is_broken_in_every_way() {
         let (reading, writing) = pipe().unwrap();
-        let own = End::open(writing.as_fd(), Direction::Out).unwrap();
+        let own = StdioFd::open(writing.as_fd(), Direction::Out).unwrap();
         let shared = shared(&writing);
         drop(reading);
         for end in [own, shared] {
@@ -236,13 +236,13 @@ mod tests {
     fn a_pipe_is_opened_anew_and_left_as_it_was() {
         let (reading, writing) = pipe().unwrap();
         let before = (flags(&reading), flags(&writing));
-        let input = End::open(reading.as_fd(), Direction::In).unwrap();
-        let output = End::open(writing.as_fd(), Direction::Out).unwrap();
-        assert_eq!((input.way, output.way), (Way::Own, Way::Own));
+        let input = StdioFd::open(reading.as_fd(), Direction::In).unwrap();
+        let output = StdioFd::open(writing.as_fd(), Direction::Out).unwrap();
+        assert_eq!((input.way, output.way), (IoMode::Own, IoMode::Own));
         assert!(flags(&input.fd).contains(OFlags::NONBLOCK));
         assert_eq!((flags(&reading), flags(&writing)), before);
         let (full, writable) = output.write(&vec![1; 4_000_000]).unwrap();
-        assert!(!writable || full >= READ_BUDGET);
+        assert!(!writable || full >= READ_BUDGET_BYTES);
         let mut piece = [0; 10];
         assert_eq!(input.read(&mut piece).unwrap(), 10);
     }
@@ -250,19 +250,19 @@ mod tests {
     #[test]
     fn an_end_for_the_other_direction_is_refused() {
         let (reading, writing) = pipe().unwrap();
-        assert_eq!(End::open(reading.as_fd(), Direction::Out).unwrap_err(), Errno::BADF);
-        assert_eq!(End::open(writing.as_fd(), Direction::In).unwrap_err(), Errno::BADF);
+        assert_eq!(StdioFd::open(reading.as_fd(), Direction::Out).unwrap_err(), Errno::BADF);
+        assert_eq!(StdioFd::open(writing.as_fd(), Direction::In).unwrap_err(), Errno::BADF);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn only_what_stands_for_a_closed_descriptor_counts_as_closed() {
         let null = |access| open("/dev/null", access, Mode::empty()).unwrap();
-        let output = |fd: OwnedFd| End::open(fd.as_fd(), Direction::Out).map(|_| ());
+        let output = |fd: OwnedFd| StdioFd::open(fd.as_fd(), Direction::Out).map(|_| ());
         assert_eq!(output(null(OFlags::RDWR)), Err(Errno::BADF));
         assert_eq!(output(null(OFlags::WRONLY)), Ok(()));
         let other = open("/dev/zero", OFlags::RDWR, Mode::empty()).unwrap();
         assert_eq!(output(other), Ok(()));
-        assert!(End::open(null(OFlags::RDWR).as_fd(), Direction::In).is_ok());
+        assert!(StdioFd::open(null(OFlags::RDWR).as_fd(), Direction::In).is_ok());
     }
 }

@@ -34,10 +34,10 @@ mod end;
 
 use super::socket::{Socket, Stream};
 use super::{Reactor, STDIN, STDOUT};
-use crate::base::limits::{READ_BUDGET, STDIN_AT_STOP_MAX};
+use crate::base::limits::{READ_BUDGET_BYTES, STDIN_AT_SHUTDOWN_MAX_BYTES};
 use crate::model::core::{Core, Door};
 use crate::model::id::ClientId;
-use end::{Direction, End};
+use end::{Direction, StdioFd};
 use mio::event::Event;
 use mio::{Interest, Registry};
 use rustix::fs::{Mode, OFlags, open};
@@ -68,8 +68,8 @@ pub(super) struct State {
 /// Both streams.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    input: Result<End, Errno>,
-    output: Option<End>,
+    input: Result<StdioFd, Errno>,
+    output: Option<StdioFd>,
     /// What may still be read, once the run is to end: an endless input has an end then.
     left: Option<usize>,
 }
@@ -94,8 +94,8 @@ impl Stdio {
     }
 
     /// The run is to end: only what has arrived is read.
-    pub(super) fn hear_out(&mut self) {
-        self.left.get_or_insert(STDIN_AT_STOP_MAX);
+    pub(super) fn drain_input(&mut self) {
+        self.left.get_or_insert(STDIN_AT_SHUTDOWN_MAX_BYTES);
     }
 
     fn deregister(&mut self, registry: &Registry) {
@@ -112,8 +112,8 @@ impl<C: Core> Reactor<C> {
     /// If the core has no place for it, or the system refuses to watch it.
     pub fn add_stdio(&mut self, door: Door) -> io::Result<()> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
-        let mut input = End::open(stdin.as_fd(), Direction::In);
-        let mut output = End::open(stdout.as_fd(), Direction::Out);
+        let mut input = StdioFd::open(stdin.as_fd(), Direction::In);
+        let mut output = StdioFd::open(stdout.as_fd(), Direction::Out);
         if let Ok(end) = &mut input {
             end.register(self.poll.registry(), STDIN, Interest::READABLE)?;
         }
@@ -145,7 +145,7 @@ impl<C: Core> Reactor<C> {
     /// What can be said before the first event.
     pub(super) fn begin_stdio(&mut self) {
         if let Some(why) = self.stdio.closed.take() {
-            self.lose_stdout(&why);
+            self.on_stdout_lost(&why);
         }
     }
 
@@ -161,7 +161,7 @@ impl<C: Core> Reactor<C> {
         }
         // It is registered for writing only, so this is the end of both directions.
         if event.is_error() || event.is_write_closed() {
-            return self.lose_stdout(&UNREAD);
+            return self.on_stdout_lost(&UNREAD);
         }
         if !socket.writable {
             socket.writable = true;
@@ -187,12 +187,12 @@ impl<C: Core> Reactor<C> {
                     self.core.handle_sent(client, count, self.now);
                 }
             }
-            Err(error) => self.lose_stdout(&error),
+            Err(error) => self.on_stdout_lost(&error),
         }
     }
 
     /// Nobody takes what is written: there is no sense in going on.
-    fn lose_stdout(&mut self, why: &dyn Display) {
+    fn on_stdout_lost(&mut self, why: &dyn Display) {
         let Some(client) = self.stdio.client else { return };
         let Some(socket) = self.sockets.get_mut(client) else { return };
         let Stream::Stdio(stdio) = &mut socket.stream else { return };
@@ -215,7 +215,7 @@ impl<C: Core> Reactor<C> {
 
     /// Stdin cannot be read: that is its end, and not an orderly one.
     #[cold]
-    pub(super) fn lose_stdin(&mut self, client: ClientId, error: &io::Error) {
+    pub(super) fn on_stdin_lost(&mut self, client: ClientId, error: &io::Error) {
         if let Some(socket) = self.sockets.get_mut(client) {
             socket.readable = false;
             socket.ended = true;
@@ -250,4 +250,4 @@ impl<C: Core> Reactor<C> {
     }
 }
 
-const _: () = assert!(READ_BUDGET <= STDIN_AT_STOP_MAX);
+const _: () = assert!(READ_BUDGET_BYTES <= STDIN_AT_SHUTDOWN_MAX_BYTES);

@@ -19,13 +19,13 @@ const VALUE_BYTES: usize = 256;
 
 /// All that constraints want to know of a job, found in one walk through its payload when the first
 /// of them asks.
-pub(super) struct Looked<'a> {
+pub(super) struct PayloadView<'a> {
     payload: Payload<'a>,
     paths: &'a Paths,
     found: OnceCell<Found<'a>>,
 }
 
-impl<'a> Looked<'a> {
+impl<'a> PayloadView<'a> {
     /// All places that will be asked for are among `paths`.
     pub(super) fn new(payload: Payload<'a>, paths: &'a Paths) -> Self {
         Self { payload, paths, found: OnceCell::new() }
@@ -63,7 +63,7 @@ pub(super) fn add_paths(constraint: &Constraint, paths: &mut Paths) {
 
 /// Whether a job of the queue `name` with these arguments is meant. O(keys and values of the
 /// conditions), beside one look at the payload.
-pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &Looked<'_>) -> bool {
+pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &PayloadView<'_>) -> bool {
     let of_name = |condition: &&Condition| condition.path == Path::Name;
     let matcher = &constraint.matcher;
     // Names first: they are short.
@@ -79,7 +79,7 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &Looked<'
 /// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
 /// that values which somebody made to have the same share a limit. O(value), as [`matches()`]
 /// otherwise.
-pub(super) fn value(path: &Path, name: &[u8], arguments: &Looked<'_>) -> Box<[u8]> {
+pub(super) fn value(path: &Path, name: &[u8], arguments: &PayloadView<'_>) -> Box<[u8]> {
     let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
         ..=VALUE_BYTES => [&[tag], bytes].concat().into_boxed_slice(),
         length => {
@@ -207,7 +207,7 @@ mod tests {
     fn matches(constraint: &Constraint, name: &[u8], payload: &Payload<'_>) -> bool {
         let mut paths = Paths::default();
         add_paths(constraint, &mut paths);
-        super::matches(constraint, name, &Looked::new(*payload, &paths))
+        super::matches(constraint, name, &PayloadView::new(*payload, &paths))
     }
 
     /// [`super::value`] of a payload.
@@ -216,7 +216,7 @@ mod tests {
         if let Path::Argument(keys) = path {
             paths.add(keys);
         }
-        super::value(path, name, &Looked::new(*payload, &paths))
+        super::value(path, name, &PayloadView::new(*payload, &paths))
     }
 
     fn argument(path: &str) -> Path {

@@ -45,35 +45,35 @@
 //! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
 
-mod bucket;
 mod check;
+mod class;
 mod gate;
+mod limiter;
 mod matcher;
 mod rules;
 mod served;
-mod strand;
 #[cfg(test)]
 mod tests;
 
-use crate::base::limits::{CONSTRAINT_STEPS, CONSTRAINT_STEPS_EACH};
+use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
 use crate::model::id::Ticket;
 use crate::model::work::Constraint;
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
-use bucket::{Bucket, Tokens};
-use served::Unserved;
+use class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
+use limiter::{Limiter, TokenBucket};
+use served::ScheduledMatches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use strand::{Group, Key, Strand, Takers};
 
 /// How far the matching of existing jobs has come: in which round, and up to which place.
 type Progress = (u64, u32);
 
 /// A constraint that is there, or was and still has jobs.
 #[derive(Debug)]
-struct Rule {
+struct ConstraintState {
     constraint: Constraint,
     /// Its place among the jobs, which keeps it in a journal; [`NONE`] if it no longer holds.
     slot: u32,
@@ -90,7 +90,7 @@ struct Rule {
     replaced: bool,
 }
 
-impl Rule {
+impl ConstraintState {
     fn holds(&self) -> bool {
         self.slot != NONE
     }
@@ -99,77 +99,77 @@ impl Rule {
 /// All constraints and what they hold back.
 #[derive(Debug, Default)]
 pub(super) struct Constraints {
-    rules: PagedSlab<Rule>,
+    rules: PagedSlab<ConstraintState>,
     by_name: BTreeMap<Box<str>, u32>,
     /// What they want to know of payloads, if that was found out since there were others.
     paths: Option<Paths>,
     /// Rules that hold, by the ids of their places among the jobs.
     by_id: BTreeMap<u64, u32>,
-    buckets: PagedSlab<Bucket>,
-    strands: PagedSlab<Strand>,
+    limiters: PagedSlab<Limiter>,
+    classes: PagedSlab<JobClass>,
     /// Strands by queue, who may take their jobs, and buckets.
-    by_seat: BTreeMap<(u32, Takers, Box<[u32]>), u32>,
-    groups: PagedSlab<Group>,
+    class_index: BTreeMap<(u32, Eligibility, Box<[u32]>), u32>,
+    waitlists: PagedSlab<LimiterWaitlist>,
     /// Groups by bucket, queue, and who may take their jobs.
-    by_place: BTreeMap<(u32, u32, Takers), u32>,
+    waitlist_index: BTreeMap<(u32, u32, Eligibility), u32>,
     /// Buckets where something has changed.
     dirty: VecDeque<u32>,
     /// Queues with a job that somebody may wait for, where another one is first now; or all
     /// followed jobs.
-    unserved: Unserved,
+    queues_to_match: ScheduledMatches,
     /// Buckets that have woken a job for which somebody may be waiting, by its queue.
-    resting: BTreeSet<(u32, u32)>,
+    paused: BTreeSet<(u32, u32)>,
     /// Of these the ones where groups sleep, by the first key there.
-    resting_by_key: BTreeSet<(Key, u32)>,
+    paused_by_key: BTreeSet<(OrderKey, u32)>,
     /// Queues where pops may wait behind a job that is too large for them and could run; and those
     /// where it may not be able to run any more.
     blocked: BTreeSet<u32>,
     unblocked: BTreeSet<u32>,
     /// Buckets that wait for their rule to be settled.
-    unsettled: VecDeque<u32>,
+    limiters_waiting: VecDeque<u32>,
     /// The same whose rules may be settled by now.
-    settling: VecDeque<u32>,
+    limiters_ready: VecDeque<u32>,
     /// Rules whose limits have changed, and up to which value their buckets have been looked at.
-    revised: VecDeque<(u32, Option<Box<[u8]>>)>,
+    changed_limits: VecDeque<(u32, Option<Box<[u8]>>)>,
     /// Takes that do not wait, and have not seen all that there is: the waiters that stand for
     /// them until it is known that there is nothing for them.
-    unanswered: VecDeque<(u32, Ticket)>,
+    deferred_replies: VecDeque<(u32, Ticket)>,
     /// Whether this command has left something unseen that could be for whoever takes.
-    unseen: bool,
+    scan_incomplete: bool,
     /// Whether anything is to be done.
     pending: bool,
-    sweep: Progress,
+    scan_pos: Progress,
     /// How far it is to go.
     sweep_until: Progress,
     /// What it has done in this pass.
-    rematched: Rematched,
+    rematched: ScanProgress,
     /// How often constraints were changed so far.
     changes: u64,
     /// How much was done so far, in jobs, strands and groups moved or looked at.
     steps: u64,
     /// How much of that counts against what is done in one pass.
-    spent: u64,
-    allowance: Allowance,
+    steps_used: u64,
+    allowance: BudgetLimits,
 }
 
 /// How many steps are made.
 #[derive(Clone, Copy, Debug)]
-struct Allowance {
+struct BudgetLimits {
     /// In a command, and for each queue that a take names and each waiter that is served.
     each: u64,
     /// In a pass, beside these.
     pass: u64,
 }
 
-impl Default for Allowance {
+impl Default for BudgetLimits {
     fn default() -> Self {
-        Self { each: CONSTRAINT_STEPS_EACH, pass: CONSTRAINT_STEPS }
+        Self { each: CONSTRAINT_STEPS_PER_COMMAND, pass: CONSTRAINT_STEPS_PER_PASS }
     }
 }
 
 /// What a sweep over the table of jobs has looked at.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rematched {
+struct ScanProgress {
     jobs: usize,
     bytes: usize,
     places: usize,
@@ -177,15 +177,15 @@ struct Rematched {
 
 /// The begin of something that takes steps, as many as there are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stint {
+pub(super) struct StepBudget {
     steps: u64,
-    spent: u64,
+    steps_used: u64,
 }
 
 impl Constraints {
     /// Whether there is nothing that could be held back.
-    pub(super) fn holds_nothing(&self) -> bool {
-        self.strands.is_empty()
+    pub(super) fn is_inactive(&self) -> bool {
+        self.classes.is_empty()
     }
 
     /// Whether no job has to be asked about.
@@ -207,46 +207,47 @@ impl Constraints {
 
     /// A new pass has its own steps.
     pub(super) fn begin_pass(&mut self) {
-        self.spent = 0;
-        self.rematched = Rematched::default();
+        self.steps_used = 0;
+        self.rematched = ScanProgress::default();
     }
 
     /// Something begins that takes steps.
-    pub(super) fn begin(&self) -> Stint {
-        Stint { steps: self.steps, spent: self.spent }
+    pub(super) fn start_budget(&self) -> StepBudget {
+        StepBudget { steps: self.steps, steps_used: self.steps_used }
     }
 
     /// Whether it may go on: it has a few steps of its own, and what is left of the pass's. What
     /// does not go on is left to the next pass by whoever asks. O(1).
-    pub(super) fn goes_on(&mut self, stint: Stint) -> bool {
-        let Allowance { each, pass } = self.allowance;
+    pub(super) fn is_running(&mut self, stint: StepBudget) -> bool {
+        let BudgetLimits { each, pass } = self.allowance;
         let done = self.steps - stint.steps;
-        let spent = stint.spent + done.saturating_sub(each);
-        self.spent = spent.min(pass);
-        done < each + (pass - stint.spent)
+        let spent = stint.steps_used + done.saturating_sub(each);
+        self.steps_used = spent.min(pass);
+        done < each + (pass - stint.steps_used)
     }
 
     /// Whether anything is left of the pass's steps.
     pub(super) fn has_steps(&self) -> bool {
-        self.spent < self.allowance.pass
+        self.steps_used < self.allowance.pass
     }
 
     /// Whether a take that has found nothing may have missed something.
     #[inline(always)]
-    pub(super) fn left_unseen(&self) -> bool {
-        self.unseen
+    pub(super) fn unfinished_scan(&self) -> bool {
+        self.scan_incomplete
     }
 
     /// A take has found nothing in a queue with jobs that may be held back: if some of them are
     /// about to be woken, it may have missed one.
-    pub(super) fn miss_the_sleeping(&mut self) {
-        let asleep = [&self.dirty, &self.settling].iter().any(|list| !list.is_empty());
-        self.unseen |= asleep || !self.revised.is_empty() || !self.resting.is_empty();
+    pub(super) fn mark_blocked_missed(&mut self) {
+        let asleep = [&self.dirty, &self.limiters_ready].iter().any(|list| !list.is_empty());
+        self.scan_incomplete |=
+            asleep || !self.changed_limits.is_empty() || !self.paused.is_empty();
     }
 
     /// This waiter stands for a take that does not wait.
-    pub(super) fn answer_later(&mut self, waiter: u32, ticket: Ticket) {
-        self.unanswered.push_back((waiter, ticket));
+    pub(super) fn defer_reply(&mut self, waiter: u32, ticket: Ticket) {
+        self.deferred_replies.push_back((waiter, ticket));
         self.pending = true;
     }
 
@@ -265,10 +266,10 @@ impl Constraints {
     }
 
     /// The limits of a rule are others: its buckets are looked at, one after the other.
-    fn revise(&mut self, rule: u32) {
-        match self.revised.iter_mut().find(|(revised, _)| *revised == rule) {
+    fn mark_limits_changed(&mut self, rule: u32) {
+        match self.changed_limits.iter_mut().find(|(revised, _)| *revised == rule) {
             Some((_, from)) => *from = None,
-            None => self.revised.push_back((rule, None)),
+            None => self.changed_limits.push_back((rule, None)),
         }
         self.pending = true;
         self.unblock();
@@ -276,31 +277,31 @@ impl Constraints {
 
     /// Marks the next bucket of a rule with other limits, if somebody sleeps there. O(log b)
     /// comparisons of values for its b buckets. Tells whether there was such a rule.
-    fn look_at_revised(&mut self) -> bool {
-        let Some((rule, from)) = self.revised.front_mut() else { return false };
+    fn recheck_changed(&mut self) -> bool {
+        let Some((rule, from)) = self.changed_limits.front_mut() else { return false };
         self.steps += 1;
         let record = self.rules.get(*rule);
         let begin = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let values = record.map(|rule| rule.values.range::<[u8], _>((begin, Bound::Unbounded)));
         let Some((value, &bucket)) = values.and_then(|mut values| values.next()) else {
-            self.revised.pop_front();
+            self.changed_limits.pop_front();
             return true;
         };
         *from = Some(value.clone());
-        if !self.buckets[bucket].asleep.is_empty() {
-            self.mark(bucket);
+        if !self.limiters[bucket].asleep.is_empty() {
+            self.mark_dirty(bucket);
         }
         true
     }
 
     /// Whether a job of this bucket may start, as far as this bucket is concerned. O(1).
     fn has_room(&mut self, bucket: u32, now: Now) -> bool {
-        let record = &mut self.buckets[bucket];
+        let record = &mut self.limiters[bucket];
         let rule = &self.rules[record.rule];
         if !rule.holds() {
             return !rule.replaced;
         }
-        if self.sweep < rule.settled {
+        if self.scan_pos < rule.settled {
             return false;
         }
         if rule.constraint.max_running.is_some_and(|most| record.running >= most) {
@@ -312,45 +313,45 @@ impl Constraints {
 
     /// The bucket of a strand where most strands are, the first of several: where all wait that it
     /// may hold back, one of them is shown. O(its buckets).
-    fn broadest(&self, strand: u32) -> u32 {
-        let buckets = self.strands[strand].buckets.iter().copied();
-        let broadest = buckets.rev().max_by_key(|&bucket| self.buckets[bucket].strands);
+    fn most_shared_limiter(&self, strand: u32) -> u32 {
+        let buckets = self.classes[strand].buckets.iter().copied();
+        let broadest = buckets.rev().max_by_key(|&bucket| self.limiters[bucket].classes);
         broadest.expect("a strand has buckets")
     }
 
     /// The first bucket of a strand that has no room. O(its buckets).
-    fn obstacle(&mut self, strand: u32, now: Now) -> Option<u32> {
-        (0..self.strands[strand].buckets.len()).find_map(|number| {
-            let bucket = self.strands[strand].buckets[number];
+    fn first_full_limiter(&mut self, strand: u32, now: Now) -> Option<u32> {
+        (0..self.classes[strand].buckets.len()).find_map(|number| {
+            let bucket = self.classes[strand].buckets[number];
             (!self.has_room(bucket, now)).then_some(bucket)
         })
     }
 
     /// The bucket of a rule for this value, made if need be. O(log b) comparisons of values for its
     /// b buckets.
-    fn bucket(&mut self, rule: u32, value: Box<[u8]>, now: Now) -> u32 {
+    fn limiter(&mut self, rule: u32, value: Box<[u8]>, now: Now) -> u32 {
         let record = &mut self.rules[rule];
         if let Some(&bucket) = record.values.get(&value) {
             return bucket;
         }
         let rate = record.constraint.rate;
         let tokens = if record.began_full {
-            Tokens::full(rate, now.mono)
+            TokenBucket::full(rate, now.mono)
         } else {
-            Tokens::empty(rate, record.since)
+            TokenBucket::empty(rate, record.since)
         };
-        let bucket = self.buckets.insert(Bucket {
+        let bucket = self.limiters.insert(Limiter {
             rule,
             value: value.clone(),
-            strands: 0,
+            classes: 0,
             running: 0,
             tokens,
             asleep: BTreeSet::new(),
-            timer: crate::base::deadlines::Timer::NONE,
+            timer: crate::base::deadlines::TimerId::NONE,
             dirty: false,
-            rests_for: None,
-            rests_before: None,
-            unsettled: false,
+            paused_for: None,
+            paused_before: None,
+            limiters_waiting: false,
         });
         record.values.insert(value, bucket);
         bucket
@@ -358,44 +359,44 @@ impl Constraints {
 
     /// The strand of a queue's jobs that these may take with these buckets, made if need be, and
     /// whether it was. O(k log).
-    fn strand(&mut self, queue: u32, takers: Takers, buckets: &[u32]) -> (u32, bool) {
+    fn class(&mut self, queue: u32, takers: Eligibility, buckets: &[u32]) -> (u32, bool) {
         let seat = (queue, takers, buckets.into());
-        if let Some(&strand) = self.by_seat.get(&seat) {
+        if let Some(&strand) = self.class_index.get(&seat) {
             return (strand, false);
         }
         for &bucket in buckets {
-            self.buckets[bucket].strands += 1;
+            self.limiters[bucket].classes += 1;
         }
-        let strand = self.strands.insert(Strand::new(queue, seat.1.clone(), buckets));
-        self.by_seat.insert(seat, strand);
+        let strand = self.classes.insert(JobClass::new(queue, seat.1.clone(), buckets));
+        self.class_index.insert(seat, strand);
         (strand, true)
     }
 
     /// Forgets a strand that has no jobs. O(k log).
-    fn drop_strand(&mut self, number: u32) {
-        let strand = self.strands.remove(number).expect("a strand was dropped twice");
+    fn drop_class(&mut self, number: u32) {
+        let strand = self.classes.remove(number).expect("a strand was dropped twice");
         assert!(strand.group == NONE && strand.parked.is_empty(), "a dropped strand had jobs");
         let seat = (strand.queue, strand.takers, strand.buckets);
-        self.by_seat.remove(&seat);
+        self.class_index.remove(&seat);
         for &bucket in &seat.2 {
-            self.buckets[bucket].strands -= 1;
-            if self.buckets[bucket].strands == 0 {
-                self.mark(bucket);
+            self.limiters[bucket].classes -= 1;
+            if self.limiters[bucket].classes == 0 {
+                self.mark_dirty(bucket);
             }
         }
     }
 
     /// The group of a bucket that a strand belongs to if it waits there, made if need be.
-    fn group(&mut self, bucket: u32, strand: u32) -> u32 {
-        let Strand { queue, ref takers, .. } = self.strands[strand];
+    fn waitlist(&mut self, bucket: u32, strand: u32) -> u32 {
+        let JobClass { queue, ref takers, .. } = self.classes[strand];
         let place = (bucket, queue, takers.clone());
-        if let Some(&group) = self.by_place.get(&place) {
+        if let Some(&group) = self.waitlist_index.get(&place) {
             return group;
         }
         let (takers, strands) = (takers.clone(), BTreeSet::new());
-        let group = Group { bucket, queue, takers, strands, shown: NONE, asleep: None };
-        let group = self.groups.insert(group);
-        self.by_place.insert(place, group);
+        let group = LimiterWaitlist { bucket, queue, takers, strands, shown: NONE, asleep: None };
+        let group = self.waitlists.insert(group);
+        self.waitlist_index.insert(place, group);
         group
     }
 }

@@ -15,24 +15,24 @@
 //! still sleep.
 
 use super::Constraints;
-use super::strand::Key;
-use crate::base::limits::CONSTRAINT_STEPS_EACH;
+use super::class::OrderKey;
+use crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND;
 use crate::base::time::Now;
 use crate::store::jobs::NONE;
-use crate::store::shelves::Shelves;
-use crate::store::waiters::{ANYWHERE, Lines, Waiter};
+use crate::store::shelves::ExcludedHeaps;
+use crate::store::waiters::{ANY_QUEUE, WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues where somebody may be served, or all followed jobs ([`ANYWHERE`]), each once. A key that
 /// is not known comes before all others.
 #[derive(Debug, Default)]
-pub(super) struct Unserved {
-    by_key: BTreeSet<(Option<Key>, u32)>,
-    keys: BTreeMap<u32, Option<Key>>,
+pub(super) struct ScheduledMatches {
+    by_key: BTreeSet<(Option<OrderKey>, u32)>,
+    keys: BTreeMap<u32, Option<OrderKey>>,
 }
 
-impl Unserved {
+impl ScheduledMatches {
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -43,7 +43,7 @@ impl Unserved {
 
     /// No job that somebody may get in this queue is more urgent than this key, and than those that
     /// were said before. O(log q).
-    fn add(&mut self, queue: u32, key: Option<Key>) {
+    fn add(&mut self, queue: u32, key: Option<OrderKey>) {
         if let Some(known) = self.keys.get(&queue) {
             if *known <= key {
                 return;
@@ -54,20 +54,20 @@ impl Unserved {
         self.by_key.insert((key, queue));
     }
 
-    fn pop(&mut self) -> Option<(Option<Key>, u32)> {
+    fn pop(&mut self) -> Option<(Option<OrderKey>, u32)> {
         let (key, queue) = self.by_key.pop_first()?;
         self.keys.remove(&queue);
         Some((key, queue))
     }
 
     /// Whether some other queue may have a job that leaves before this key.
-    fn is_before(&self, key: &Key) -> bool {
+    fn is_before(&self, key: &OrderKey) -> bool {
         self.by_key.first().is_some_and(|(first, _)| first.as_ref() < Some(key))
     }
 }
 
 /// What a queue has for somebody who waits.
-enum Next {
+enum NextMatch {
     Nothing,
     /// Not known yet: too much had to be put away.
     Unknown,
@@ -79,12 +79,12 @@ enum Next {
 
 impl Constraints {
     /// Something has changed at a bucket.
-    pub(super) fn mark(&mut self, bucket: u32) {
-        let record = &mut self.buckets[bucket];
-        if let Some(queue) = record.rests_for.take() {
-            self.resting.remove(&(queue, bucket));
-            if let Some(key) = record.rests_before.take() {
-                self.resting_by_key.remove(&(key, bucket));
+    pub(super) fn mark_dirty(&mut self, bucket: u32) {
+        let record = &mut self.limiters[bucket];
+        if let Some(queue) = record.paused_for.take() {
+            self.paused.remove(&(queue, bucket));
+            if let Some(key) = record.paused_before.take() {
+                self.paused_by_key.remove(&(key, bucket));
             }
         }
         if !record.dirty {
@@ -96,44 +96,44 @@ impl Constraints {
 
     /// The job that a group has shown is not shown any more: if its bucket rested for it, there may
     /// be room for others.
-    pub(super) fn rouse(&mut self, group: u32) {
-        let bucket = self.groups[group].bucket;
-        if self.buckets[bucket].rests_for.is_some() {
-            self.mark(bucket);
+    pub(super) fn resume(&mut self, group: u32) {
+        let bucket = self.waitlists[group].bucket;
+        if self.limiters[bucket].paused_for.is_some() {
+            self.mark_dirty(bucket);
         }
     }
 
     /// A bucket has woken a job for which somebody may be waiting in this queue.
-    pub(super) fn rest(&mut self, bucket: u32, queue: u32) {
-        let record = &mut self.buckets[bucket];
-        record.rests_for = Some(queue);
-        self.resting.insert((queue, bucket));
-        record.rests_before = record.asleep.first().map(|(key, _)| key.clone());
-        if let Some(key) = &record.rests_before {
-            self.resting_by_key.insert((key.clone(), bucket));
+    pub(super) fn pause(&mut self, bucket: u32, queue: u32) {
+        let record = &mut self.limiters[bucket];
+        record.paused_for = Some(queue);
+        self.paused.insert((queue, bucket));
+        record.paused_before = record.asleep.first().map(|(key, _)| key.clone());
+        if let Some(key) = &record.paused_before {
+            self.paused_by_key.insert((key.clone(), bucket));
         }
     }
 
     /// A group sleeps at a bucket by this key from now on: if the bucket rests, and all others that
     /// sleep there come later, it is looked at again.
-    pub(super) fn sleeps(&mut self, bucket: u32, key: &Key) {
-        let record = &self.buckets[bucket];
-        let is_first = record.rests_before.as_ref().is_none_or(|first| key < first);
-        if record.rests_for.is_some() && is_first {
-            self.mark(bucket);
+    pub(super) fn on_group_blocked(&mut self, bucket: u32, key: &OrderKey) {
+        let record = &self.limiters[bucket];
+        let is_first = record.paused_before.as_ref().is_none_or(|first| key < first);
+        if record.paused_for.is_some() && is_first {
+            self.mark_dirty(bucket);
         }
     }
 
     /// A job with this key is about to be given to somebody. If a bucket rests where a group with a
     /// smaller one sleeps, the job that it woke was passed over: it is looked at again. Tells
     /// whether there was one. O(log b).
-    fn rouse_before(&mut self, key: &Key) -> bool {
-        let Some((first, bucket)) = self.resting_by_key.first() else { return false };
+    fn resume_before(&mut self, key: &OrderKey) -> bool {
+        let Some((first, bucket)) = self.paused_by_key.first() else { return false };
         let found = first < key;
         if found {
             let bucket = *bucket;
             self.steps += 1;
-            self.mark(bucket);
+            self.mark_dirty(bucket);
         }
         found
     }
@@ -150,21 +150,21 @@ impl Constraints {
     }
 
     /// The next of these queues is served. Tells whether there is one.
-    pub(super) fn unblock_one(&mut self) -> bool {
+    pub(super) fn schedule_one_unblocked(&mut self) -> bool {
         let Some(queue) = self.unblocked.pop_first() else { return false };
         self.steps += 1;
-        self.unserved.add(queue, None);
+        self.queues_to_match.add(queue, None);
         true
     }
 
     /// Nobody is served in this queue: a bounded number of the buckets that rest for it are looked
     /// at again. Tells whether these were all.
-    fn rouse_for(&mut self, queue: u32) -> bool {
-        for _ in 0..CONSTRAINT_STEPS_EACH {
-            let next = self.resting.range((queue, 0)..).next().filter(|next| next.0 == queue);
+    fn resume_for_queue(&mut self, queue: u32) -> bool {
+        for _ in 0..CONSTRAINT_STEPS_PER_COMMAND {
+            let next = self.paused.range((queue, 0)..).next().filter(|next| next.0 == queue);
             let Some(&(_, bucket)) = next else { return true };
             self.steps += 1;
-            self.mark(bucket);
+            self.mark_dirty(bucket);
         }
         false
     }
@@ -173,16 +173,16 @@ impl Constraints {
 impl Store {
     /// If somebody waits for the queue of a job, or for whatever is followed as it is, he is served
     /// at the end of this command, or in the next pass. Tells whether.
-    pub(in crate::store) fn serve_later_for(&mut self, slot: u32) -> bool {
+    pub(in crate::store) fn schedule_match_for_job(&mut self, slot: u32) -> bool {
         let job = &self.jobs[slot];
-        let (queue, anywhere) = (job.queue, job.is_followed() && !self.anywhere.lines.is_empty());
+        let (queue, anywhere) = (job.queue, job.is_tracked() && !self.anywhere.lines.is_empty());
         let awaited = anywhere || !self.queues[queue].waiters.is_empty();
         if awaited {
-            let key = Key::of(slot, &self.jobs);
+            let key = OrderKey::of(slot, &self.jobs);
             if anywhere {
-                self.constraints.unserved.add(ANYWHERE, Some(key.clone()));
+                self.constraints.queues_to_match.add(ANY_QUEUE, Some(key.clone()));
             }
-            self.constraints.unserved.add(queue, Some(key));
+            self.constraints.queues_to_match.add(queue, Some(key));
             self.constraints.pending = true;
         }
         awaited
@@ -190,15 +190,15 @@ impl Store {
 
     /// Whoever looks through a queue stops, with more to look at: its line is served later, and a
     /// take that finds nothing else is answered then.
-    pub(in crate::store) fn leave_unseen(&mut self, queue: u32) {
-        self.constraints.unseen = true;
-        self.serve_later(queue);
+    pub(in crate::store) fn defer_scan(&mut self, queue: u32) {
+        self.constraints.scan_incomplete = true;
+        self.schedule_match(queue);
     }
 
     /// Serves a queue at the end of this command, or in the next pass; with [`ANYWHERE`] those who
     /// wait for whatever is followed.
-    pub(in crate::store) fn serve_later(&mut self, queue: u32) {
-        self.constraints.unserved.add(queue, None);
+    pub(in crate::store) fn schedule_match(&mut self, queue: u32) {
+        self.constraints.queues_to_match.add(queue, None);
         self.constraints.pending = true;
     }
 
@@ -211,9 +211,9 @@ impl Store {
         }
         let stands_before = |&slot: &u32| {
             let job = &self.jobs[slot];
-            job.is_wide() && !job.is_plain() && job.strand() != NONE
+            job.is_wide() && !job.is_simple() && job.strand() != NONE
         };
-        if self.awaited_tops(queue).iter().any(stands_before) {
+        if self.awaited_heads(queue).iter().any(stands_before) {
             self.constraints.blocked.insert(queue);
         }
     }
@@ -221,31 +221,31 @@ impl Store {
     /// Gives the most urgent job that somebody waits for to the first who can have it, or finds out
     /// a little about where it is. Tells whether there was anything to be found out. O(shelves +
     /// log n), what it costs to hand a job out, and what has to be put away.
-    pub(super) fn serve_next(&mut self, now: Now, fx: &mut Effects) -> bool {
-        let Some((key, queue)) = self.constraints.unserved.pop() else { return false };
+    pub(super) fn run_next_match(&mut self, now: Now, fx: &mut Effects) -> bool {
+        let Some((key, queue)) = self.constraints.queues_to_match.pop() else { return false };
         self.constraints.steps += 1;
-        match self.next_service(queue, now, fx) {
-            Next::Nothing => {
+        match self.next_match(queue, now, fx) {
+            NextMatch::Nothing => {
                 self.note_blocked(queue);
-                if !self.constraints.rouse_for(queue) {
-                    self.constraints.unserved.add(queue, key);
+                if !self.constraints.resume_for_queue(queue) {
+                    self.constraints.queues_to_match.add(queue, key);
                 }
             }
-            Next::Unknown => self.constraints.unserved.add(queue, key),
-            Next::Job { slot, waiter } => {
-                let own = Key::of(slot, &self.jobs);
-                let is_early = self.constraints.unserved.is_before(&own);
-                if is_early || self.constraints.rouse_before(&own) {
-                    self.constraints.unserved.add(queue, Some(own));
+            NextMatch::Unknown => self.constraints.queues_to_match.add(queue, key),
+            NextMatch::Job { slot, waiter } => {
+                let own = OrderKey::of(slot, &self.jobs);
+                let is_early = self.constraints.queues_to_match.is_before(&own);
+                if is_early || self.constraints.resume_before(&own) {
+                    self.constraints.queues_to_match.add(queue, Some(own));
                     return true;
                 }
                 let home = self.jobs[slot].queue;
-                self.give(slot, waiter, now, fx);
+                self.reserve_for_waiter(slot, waiter, now, fx);
                 // There may be more for others behind it.
                 if home != queue {
-                    self.constraints.unserved.add(home, Some(own.clone()));
+                    self.constraints.queues_to_match.add(home, Some(own.clone()));
                 }
-                self.constraints.unserved.add(queue, Some(own));
+                self.constraints.queues_to_match.add(queue, Some(own));
             }
         }
         true
@@ -253,35 +253,35 @@ impl Store {
 
     /// The job of a queue that is to be given to somebody next, and to whom. Those before it that
     /// are over go on the way, and those that may not run are put away, a bounded number.
-    fn next_service(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Next {
+    fn next_match(&mut self, queue: u32, now: Now, fx: &mut Effects) -> NextMatch {
         let mut stint = None;
         'tops: loop {
-            let tops = self.awaited_tops(queue);
+            let tops = self.awaited_heads(queue);
             for &slot in &tops {
-                if self.jobs[slot].is_over(now) {
-                    self.drop_one(slot, now, fx);
+                if self.jobs[slot].is_expired(now) {
+                    self.expire_head(slot, now, fx);
                     continue 'tops;
                 }
-                if self.holds_back(slot, now) {
-                    if !self.looks_on(&mut stint) {
-                        return Next::Unknown;
+                if self.is_blocked(slot, now) {
+                    if !self.has_scan_budget(&mut stint) {
+                        return NextMatch::Unknown;
                     }
                     continue 'tops;
                 }
             }
             let with_waiter = |&slot: &u32| Some((slot, self.first_waiter_for(slot, queue)?));
             return match tops.iter().find_map(with_waiter) {
-                Some((slot, waiter)) => Next::Job { slot, waiter },
-                None => Next::Nothing,
+                Some((slot, waiter)) => NextMatch::Job { slot, waiter },
+                None => NextMatch::Nothing,
             };
         }
     }
 
     /// The first jobs of a queue's heap and of its shelves, the most urgent first; none if nobody
     /// waits who could have one. O(s log s) for s shelves.
-    fn awaited_tops(&self, queue: u32) -> Vec<u32> {
-        let (heap, shelves, lines) = if queue == ANYWHERE {
-            (&self.anywhere.ready, Some(&self.anywhere.shelves), Lines::default())
+    fn awaited_heads(&self, queue: u32) -> Vec<u32> {
+        let (heap, shelves, lines) = if queue == ANY_QUEUE {
+            (&self.anywhere.ready, Some(&self.anywhere.shelves), WaitQueues::default())
         } else {
             let Some(record) = self.queues.get(queue) else { return Vec::new() };
             (&record.ready, record.shelves.as_deref(), record.waiters)
@@ -289,7 +289,7 @@ impl Store {
         if lines.is_empty() && self.anywhere.lines.is_empty() {
             return Vec::new();
         }
-        let shelves = shelves.into_iter().flat_map(Shelves::iter);
+        let shelves = shelves.into_iter().flat_map(ExcludedHeaps::iter);
         let tops = heap.peek().into_iter().chain(shelves.filter_map(|shelf| shelf.ready.peek()));
         let mut tops: Vec<u32> = tops.map(|entry| entry.slot).collect();
         tops.sort_unstable_by(|&one, &other| self.jobs.order(one, other));
@@ -300,13 +300,13 @@ impl Store {
     /// over).
     fn first_waiter_for(&self, slot: u32, queue: u32) -> Option<u32> {
         let job = &self.jobs[slot];
-        let own = if queue == ANYWHERE && !self.is_top(slot) {
-            Lines::default()
+        let own = if queue == ANY_QUEUE && !self.is_top(slot) {
+            WaitQueues::default()
         } else {
             self.queues[job.queue].waiters
         };
-        let anywhere = if job.is_followed() { self.anywhere.lines } else { Lines::default() };
-        let refused_by = job.refused_by();
+        let anywhere = if job.is_tracked() { self.anywhere.lines } else { WaitQueues::default() };
+        let refused_by = job.excluded_workers();
         let is_meant = |waiter: &Waiter| {
             let worker = self.worker_of(waiter.ticket.client);
             worker.is_none_or(|worker| refused_by.binary_search(&worker).is_err())
@@ -318,7 +318,7 @@ impl Store {
     fn is_top(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         let record = &self.queues[job.queue];
-        let first = match job.refused_by() {
+        let first = match job.excluded_workers() {
             [] => record.ready.peek(),
             refused_by => record.shelves.as_ref().and_then(|shelves| shelves.first(refused_by)),
         };

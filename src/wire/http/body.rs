@@ -3,7 +3,9 @@
 use super::Fault;
 use super::head::is_token;
 use crate::base::buf::Input;
-use crate::base::limits::{HTTP_CHUNK_LINE_MAX, HTTP_EXTENSIONS_MAX, HTTP_HEAD_MAX};
+use crate::base::limits::{
+    HTTP_CHUNK_LINE_MAX_BYTES, HTTP_EXTENSIONS_MAX_BYTES, HTTP_HEAD_MAX_BYTES,
+};
 use memchr::memchr;
 
 /// How a body is framed.
@@ -68,7 +70,7 @@ impl Body {
             Framing::Chunked => State::Size,
             Framing::UntilEnd => State::UntilEnd,
         };
-        Ok(Self { state, room: max, patience: HTTP_EXTENSIONS_MAX })
+        Ok(Self { state, room: max, patience: HTTP_EXTENSIONS_MAX_BYTES })
     }
 
     /// Takes the next part out of the input. O(part).
@@ -83,7 +85,7 @@ impl Body {
                 State::Bytes(left) => return self.data(left, State::Bytes, input),
                 State::Chunk(left) => return self.data(left, State::Chunk, input),
                 State::UntilEnd => return self.data(u64::MAX, |_| State::UntilEnd, input),
-                State::Size => match line(input, HTTP_CHUNK_LINE_MAX, LINE_TOO_LONG)? {
+                State::Size => match line(input, HTTP_CHUNK_LINE_MAX_BYTES, LINE_TOO_LONG)? {
                     Some(line) => self.begin_chunk(line)?,
                     None => return Ok(Piece::Incomplete),
                 },
@@ -148,7 +150,7 @@ impl Body {
         }
         if size == 0 {
             self.state = State::Trailers;
-            self.patience = HTTP_HEAD_MAX;
+            self.patience = HTTP_HEAD_MAX_BYTES;
         } else {
             self.state = State::Chunk(size);
         }

@@ -4,7 +4,7 @@ use super::Fault;
 use super::body::Framing;
 use super::fields::Fields;
 use crate::base::buf::Input;
-use crate::base::limits::{HTTP_FIELDS_MAX, HTTP_HEAD_MAX, HTTP_TARGET_MAX};
+use crate::base::limits::{HTTP_FIELDS_MAX, HTTP_HEAD_MAX_BYTES, HTTP_TARGET_MAX_BYTES};
 use httparse::{EMPTY_HEADER, Error, Request, Response, Status};
 use memchr::memchr;
 
@@ -94,7 +94,7 @@ pub fn next_request<'a>(input: &mut Input<'a>) -> Result<Option<RequestHead<'a>>
     let (Some(method), Some(target)) = (request.method, request.path) else {
         return Err(Fault::bad("the request has no method and target"));
     };
-    if target.len() > HTTP_TARGET_MAX {
+    if target.len() > HTTP_TARGET_MAX_BYTES {
         return Err(TARGET_TOO_LONG);
     }
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -183,7 +183,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
     let mut from = input.scanned();
     while let Some(found) = memchr(b'\n', &unread[from..]) {
         let at = from + found;
-        if at >= HTTP_HEAD_MAX {
+        if at >= HTTP_HEAD_MAX_BYTES {
             return Err(too_long(unread));
         }
         if unread[at - 1] != b'\r' {
@@ -195,7 +195,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
         }
         from = at + 1;
     }
-    if unread.len() > HTTP_HEAD_MAX {
+    if unread.len() > HTTP_HEAD_MAX_BYTES {
         return Err(too_long(unread));
     }
     input.set_scanned(unread.len());
@@ -205,7 +205,7 @@ fn next_head<'a>(input: &mut Input<'a>) -> Result<Option<&'a [u8]>, Fault> {
 /// What is too long about a head that does not end where it has to, however it came.
 #[cold]
 fn too_long(unread: &[u8]) -> Fault {
-    let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX]).is_some();
+    let begun = memchr(b'\n', &unread[..HTTP_HEAD_MAX_BYTES]).is_some();
     if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::buf::{InBuf, Input, progress};
-use crate::base::limits::{HTTP_CHUNK_LINE_MAX, HTTP_HEAD_MAX, HTTP_TARGET_MAX};
+use crate::base::limits::{HTTP_CHUNK_LINE_MAX_BYTES, HTTP_HEAD_MAX_BYTES, HTTP_TARGET_MAX_BYTES};
 
 /// What a stream of requests comes to: each as text, and what ended it.
 fn requests(stream: &[u8], piece: usize, max: u64) -> (Vec<String>, Option<u16>) {
@@ -10,7 +10,7 @@ fn requests(stream: &[u8], piece: usize, max: u64) -> (Vec<String>, Option<u16>)
     let mut body: Option<(String, Body)> = None;
     for bytes in stream.chunks(piece) {
         buffer.append(bytes);
-        let mut input = buffer.offer();
+        let mut input = buffer.peek();
         let ended = loop {
             match step(&mut input, &mut body, max) {
                 Ok(Some(request)) => found.push(request),
@@ -22,8 +22,8 @@ fn requests(stream: &[u8], piece: usize, max: u64) -> (Vec<String>, Option<u16>)
             return (found, ended);
         }
         let (used, scanned) = progress(&input);
-        buffer.settle(used, scanned);
-        assert!(buffer.len() <= HTTP_HEAD_MAX + 1, "no more than a head is kept");
+        buffer.commit(used, scanned);
+        assert!(buffer.len() <= HTTP_HEAD_MAX_BYTES + 1, "no more than a head is kept");
     }
     (found, None)
 }
@@ -183,12 +183,12 @@ fn everything_has_a_limit() {
     };
     let ended = |stream: &[u8]| [1000, stream.len()].map(|piece| requests(stream, piece, 10).1);
     let fixed = with(0, 0).len();
-    assert_eq!(ended(&with(HTTP_TARGET_MAX - 1, 0)), [None; 2]);
-    assert_eq!(ended(&with(HTTP_TARGET_MAX, 0)), [Some(414); 2]);
-    assert_eq!(ended(&with(HTTP_HEAD_MAX, 0)), [Some(414); 2]);
-    assert_eq!(ended(&with(0, HTTP_HEAD_MAX - fixed)), [None; 2]);
-    assert_eq!(ended(&with(0, HTTP_HEAD_MAX - fixed + 1)), [Some(431); 2]);
-    assert_eq!(ended(&b"x".repeat(HTTP_HEAD_MAX + 1)), [Some(414); 2]);
+    assert_eq!(ended(&with(HTTP_TARGET_MAX_BYTES - 1, 0)), [None; 2]);
+    assert_eq!(ended(&with(HTTP_TARGET_MAX_BYTES, 0)), [Some(414); 2]);
+    assert_eq!(ended(&with(HTTP_HEAD_MAX_BYTES, 0)), [Some(414); 2]);
+    assert_eq!(ended(&with(0, HTTP_HEAD_MAX_BYTES - fixed)), [None; 2]);
+    assert_eq!(ended(&with(0, HTTP_HEAD_MAX_BYTES - fixed + 1)), [Some(431); 2]);
+    assert_eq!(ended(&b"x".repeat(HTTP_HEAD_MAX_BYTES + 1)), [Some(414); 2]);
     let fields =
         |count: usize| format!("GET / HTTP/1.0\r\n{}\r\n", "a: b\r\n".repeat(count)).into_bytes();
     assert_eq!(ended(&fields(64)), [None; 2]);
@@ -197,9 +197,9 @@ fn everything_has_a_limit() {
     let start = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let line = |length: usize| format!("{start}1;{}", "e".repeat(length - 2));
     let whole = |length: usize| (line(length) + "\r\nx\r\n0\r\n\r\n").into_bytes();
-    assert_eq!(ended(&whole(HTTP_CHUNK_LINE_MAX)), [None; 2]);
-    assert_eq!(ended(&whole(HTTP_CHUNK_LINE_MAX + 1)), [Some(400); 2]);
-    assert_eq!(ended(line(HTTP_CHUNK_LINE_MAX + 2).as_bytes()), [Some(400); 2]);
+    assert_eq!(ended(&whole(HTTP_CHUNK_LINE_MAX_BYTES)), [None; 2]);
+    assert_eq!(ended(&whole(HTTP_CHUNK_LINE_MAX_BYTES + 1)), [Some(400); 2]);
+    assert_eq!(ended(line(HTTP_CHUNK_LINE_MAX_BYTES + 2).as_bytes()), [Some(400); 2]);
     let extension = format!("1;{}\r\nx\r\n", "e".repeat(200));
     let many = format!("{start}{}", extension.repeat(100)).into_bytes();
     assert_eq!(requests(&many, 1000, 1000).1, Some(400), "all extensions together");

@@ -4,7 +4,7 @@ use super::world::World;
 use crate::dice::Dice;
 use jobcentre::base::time::Mono;
 use jobcentre::model::reply::Reply;
-use jobcentre::model::work::{Constraint, Work};
+use jobcentre::model::work::{Constraint, WorkerCommand};
 use jobcentre::protocol::http::lightjq::messages::read_constraint_json;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl World {
     pub(super) fn legislate(&mut self) {
         self.laws.since = self.now.mono;
         for constraint in self.laws.clone().constraints() {
-            let set = self.work(Work::Constrain(&constraint), |reply| {
+            let set = self.work(WorkerCommand::SetConstraint(&constraint), |reply| {
                 Some(*reply == Reply::Constrained { new: true })
             });
             assert_eq!(set, Some(true), "{constraint:?}");

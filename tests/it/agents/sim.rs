@@ -150,7 +150,7 @@ fn stop(world: &mut World) {
     }
     let ms = world.dice.below(40);
     pass(world, Duration::from_millis(ms as u64));
-    world.server.handle_stop(world.now);
+    world.server.handle_shutdown(world.now);
     let end = Mono(world.now.mono.0 + 20_000_000_000);
     while world.step(end) && world.server.connections() > 0 {}
     assert_eq!(world.server.connections(), 0, "the server does not come to its end");

@@ -6,16 +6,16 @@ use super::law::Laws;
 use super::peer::{Mood, Peer, Refusal, Said, read_request};
 use crate::dice::Dice;
 use crate::seeds::{self, Seen};
-use jobcentre::base::limits::CONNECT_PATIENCE;
+use jobcentre::base::limits::CONNECT_TIMEOUT;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
-use jobcentre::model::core::{Action, ConnectError, Core, Trouble};
+use jobcentre::model::core::{Action, ConnectError, Core, Incident};
 use jobcentre::model::id::{ClientId, JobId};
-use jobcentre::model::job::{Encoding, Payload, Retry, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use jobcentre::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use jobcentre::server::{Server, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -135,7 +135,7 @@ impl World {
 
     pub(super) fn work<T>(
         &mut self,
-        work: Work<'_>,
+        work: WorkerCommand<'_>,
         read: impl Fn(&Reply<'_>) -> Option<T>,
     ) -> Option<T> {
         let mut answer = None;
@@ -168,7 +168,7 @@ impl World {
         let queues = (!names.is_empty()).then(|| names.from(0));
         let places = u32::try_from(max_jobs).unwrap();
         let worker = Worker { name: "w", url: &url, max_jobs: places, queues };
-        let id = self.work(Work::Enlist(worker), |reply| match reply {
+        let id = self.work(WorkerCommand::Register(worker), |reply| match reply {
             Reply::Worker(id) => Some(id.0),
             other => panic!("{other:?}"),
         });
@@ -187,19 +187,19 @@ impl World {
             jitter_percent: 10,
         };
         let lease_ms = if self.hurried { 3_000 } else { 10_000_000 };
-        let terms = Terms {
+        let terms = JobOptions {
             lease_ms,
             retry: Some(retry),
-            bury_ms: 100_000_000,
-            followed: true,
-            fetch_once: true,
-            ..Terms::default()
+            dead_retention_ms: 100_000_000,
+            tracked: true,
+            result_once: true,
+            ..JobOptions::default()
         };
         let name = *self.dice.pick(&QUEUES);
         let queue = name.as_bytes();
-        let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
         let (payload, terms) = (packed(b"\x92\x01\x02"), Some(&terms));
-        let put = Command::Put { queue, urgency, turn, payload, terms };
+        let put = Command::Put { queue, priority: urgency, turn, payload, terms };
         let mut id = None;
         self.server.submit_for_test(&put, self.now, |reply| match reply {
             Reply::Put(JobId(put)) => id = Some(*put),
@@ -211,7 +211,7 @@ impl World {
     /// `None`: it has ended without a trace.
     pub(super) fn state(&mut self, id: u64) -> Option<State> {
         // What is due ends first; the answer may have to wait for the disk.
-        let follow = Command::Work(&Work::Follow { id: JobId(id) });
+        let follow = Command::Work(&WorkerCommand::GetStatus { id: JobId(id) });
         self.server.submit_for_test(&follow, self.now, |_| {});
         self.peek(id)
     }
@@ -220,9 +220,9 @@ impl World {
     pub(super) fn peek(&self, id: u64) -> Option<State> {
         self.server.engine_for_test().peek(JobId(id)).map(|progress| State {
             status: progress.status(),
-            retries: progress.sight.retries,
+            retries: progress.info.retries,
             worker: progress.worker.map(|worker| worker.0),
-            lease: progress.sight.job.lease.0,
+            lease: progress.info.job.lease.0,
         })
     }
 
@@ -332,7 +332,8 @@ impl World {
             return self.send_away(peer);
         }
         let worker = WorkerId(self.peers[peer].id);
-        let gone = self.work(Work::Dismiss { worker }, |reply| Some(*reply == Reply::Done));
+        let gone =
+            self.work(WorkerCommand::Deregister { worker }, |reply| Some(*reply == Reply::Done));
         if gone == Some(true) {
             self.note("a worker was dismissed");
         }
@@ -345,11 +346,11 @@ impl World {
             return self.tell(worker, id, good, before);
         }
         let report = if good {
-            Report::Success { result: packed(b"\x01") }
+            RunOutcome::Success { result: packed(b"\x01") }
         } else {
-            Report::Failure { retry: true, error: packed(b"\xc0"), message: "no" }
+            RunOutcome::Failure { retry: true, error: packed(b"\xc0"), message: "no" }
         };
-        let work = Work::Report { worker: WorkerId(worker), id: JobId(id), report };
+        let work = WorkerCommand::Report { worker: WorkerId(worker), id: JobId(id), report };
         let taken = self.work(work, |reply| match reply {
             Reply::Done => Some(true),
             Reply::NoJob | Reply::NoWorker => Some(false),
@@ -417,7 +418,7 @@ impl World {
         let asked = &self.peers[peer].asked;
         assert!(asked.is_empty() || asked.contains(&name), "{name} was not asked for");
         // A call that was begun before may come about only now.
-        let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_PATIENCE));
+        let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_TIMEOUT));
         assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
         let script = self.peers[peer].answer((id, lease), &name, &mut self.dice, self.hurried);
         for what in script.seen {
@@ -433,7 +434,7 @@ impl World {
 
     fn act(&mut self) {
         while let Some(notice) = self.server.poll_notice() {
-            let Trouble::WorkerDropped(worker) = notice.trouble else { panic!("{notice:?}") };
+            let Incident::WorkerDropped(worker) = notice.incident else { panic!("{notice:?}") };
             self.note("a worker was dropped");
             let peer = self.peers.iter_mut().find(|peer| peer.id == worker.0).unwrap();
             assert!(peer.mood != Mood::Good, "a good worker was dropped");

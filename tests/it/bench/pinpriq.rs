@@ -104,12 +104,12 @@ fn liar(spoil: impl FnMut(Vec<u8>) -> Vec<u8> + Send + 'static) -> (Arc<Mutex<Fa
                 let (mut buffer, mut bytes) = (InBuf::default(), vec![0; 16 * 1024]);
                 while let Ok(count @ 1..) = stream.read(&mut bytes) {
                     buffer.append(&bytes[..count]);
-                    let mut input = buffer.offer();
+                    let mut input = buffer.peek();
                     while let Framed::Request(request) = next(&mut input) {
                         fake.lock().unwrap().serve(request, &mut stream);
                     }
                     let (used, scanned) = progress(&input);
-                    buffer.settle(used, scanned);
+                    buffer.commit(used, scanned);
                 }
             });
         }

@@ -4,7 +4,7 @@
 use super::http::{self, GO_ON};
 use super::words::{Manner, Page, Queue, Reply, Request};
 use jobcentre::base::limits::{
-    HTTP_BODY_PATIENCE, HTTP_BODY_RATE, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE,
+    HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT,
 };
 use jobcentre::base::time::Mono;
 use jobcentre::model::core::Door;
@@ -85,7 +85,7 @@ impl Client {
             broken: false,
             over: false,
             deadline: None,
-            patience: (door == Door::Http).then(|| now.after(HTTP_IDLE_PATIENCE)),
+            patience: (door == Door::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
             begun: Begun::default(),
             spared: 0,
             fresh: Vec::new(),
@@ -116,14 +116,14 @@ impl Client {
         }
         if self.handed < manner.head {
             if !std::mem::replace(&mut self.begun.head, true) {
-                self.patience = Some(now.after(HTTP_HEAD_PATIENCE));
+                self.patience = Some(now.after(HTTP_HEAD_TIMEOUT));
             }
             return;
         }
         let since = *self.begun.body.get_or_insert(now);
-        let earned = (self.handed - manner.head) as u64 / HTTP_BODY_RATE;
+        let earned = (self.handed - manner.head) as u64 / HTTP_BODY_MIN_BYTES_PER_SECOND;
         let earned = Duration::from_secs(earned);
-        self.patience = Some(since.after(HTTP_BODY_PATIENCE).after(earned));
+        self.patience = Some(since.after(HTTP_BODY_TIMEOUT).after(earned));
     }
 
     /// Whether a part of a request is there.
@@ -138,7 +138,7 @@ impl Client {
             self.dismiss();
         } else {
             self.state = State::Open;
-            self.patience = Some(now.after(HTTP_IDLE_PATIENCE));
+            self.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
         }
     }
 

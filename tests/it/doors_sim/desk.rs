@@ -11,8 +11,8 @@ use super::shop::{Job, Shop};
 use super::words::{Manner, Page, Question, Reply, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
-    FAREWELL_LINGER, FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER,
-    QUERIES_PER_PASS, STALLED_INPUT_MAX,
+    FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
+    QUERIES_PER_PASS, STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::time::Now;
 use jobcentre::model::core::{Action, Door};
@@ -71,8 +71,8 @@ impl Desk {
         let Some(client) = self.clients.get(&id) else { return false };
         let served = !client.is_owed() && !client.stalled;
         !client.eof
-            && client.unsent <= OUTPUT_HIGH_WATER
-            && (served || client.handed < STALLED_INPUT_MAX)
+            && client.unsent <= OUTPUT_HIGH_WATER_BYTES
+            && (served || client.handed < STALLED_INPUT_MAX_BYTES)
     }
 
     pub(super) fn input(&mut self, id: ClientId, count: usize) {
@@ -99,17 +99,21 @@ impl Desk {
 
     pub(super) fn sent(&mut self, id: ClientId, count: usize) {
         let client = self.client(id);
-        let was_above = client.unsent > OUTPUT_HIGH_WATER;
+        let was_above = client.unsent > OUTPUT_HIGH_WATER_BYTES;
         client.unsent -= count;
         let (stalled, writes) = (client.stalled, matches!(client.state, State::Writing(..)));
-        if was_above && client.unsent <= OUTPUT_HIGH_WATER && (stalled || writes) {
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER_BYTES && (stalled || writes) {
             if !stalled {
                 self.see("a long answer waited for its reader");
             }
             self.go_on(id);
         }
         let client = self.client(id);
-        if was_above && client.unsent <= OUTPUT_HIGH_WATER && !client.peer_closed && self.owes(id) {
+        if was_above
+            && client.unsent <= OUTPUT_HIGH_WATER_BYTES
+            && !client.peer_closed
+            && self.owes(id)
+        {
             self.see("a delivery was put off");
             self.go_on(id);
         }
@@ -238,7 +242,7 @@ impl Desk {
             self.go_on(id);
         } else if idle && client.unsent != client.spared {
             client.spared = client.unsent;
-            client.patience = Some(now.after(HTTP_IDLE_PATIENCE));
+            client.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
             self.see("a reader was spared");
         } else {
             self.see("a reader was cut off");
@@ -251,7 +255,7 @@ impl Desk {
         let stopped = loop {
             let now = self.now.mono;
             let client = self.client(id);
-            if client.unsent > OUTPUT_HIGH_WATER {
+            if client.unsent > OUTPUT_HIGH_WATER_BYTES {
                 self.see("too much was unsent");
                 self.call_off(id);
                 break true;
@@ -265,7 +269,7 @@ impl Desk {
                 State::Writing(page, manner, turns) => {
                     *turns -= 1;
                     if *turns > 0 {
-                        client.patience = Some(now.after(HTTP_READER_PATIENCE));
+                        client.patience = Some(now.after(HTTP_READER_TIMEOUT));
                         self.see("an answer went on");
                         self.go_on(id);
                         break true;
@@ -310,7 +314,7 @@ impl Desk {
     fn serve_owing(&mut self, running: Option<ClientId>) {
         while let Some(id) = self.owing.pop_front() {
             let Some(client) = self.clients.get(&id) else { continue };
-            if !client.peer_closed && client.unsent <= OUTPUT_HIGH_WATER && self.owes(id) {
+            if !client.peer_closed && client.unsent <= OUTPUT_HIGH_WATER_BYTES && self.owes(id) {
                 self.stand(id, running);
             }
         }
@@ -459,12 +463,12 @@ impl Desk {
         }
         if client.over && client.unsent == 0 && !client.is_owed() {
             let armed = self.armed;
-            self.client(id).deadline = Some((now.after(FAREWELL_LINGER), armed));
+            self.client(id).deadline = Some((now.after(LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));
             self.armed += 1;
         } else if client.unsent > 0 && client.is_leaving() {
             let armed = self.armed;
-            self.client(id).deadline = Some((now.after(FLUSH_PATIENCE), armed));
+            self.client(id).deadline = Some((now.after(FLUSH_TIMEOUT), armed));
             self.armed += 1;
         }
     }

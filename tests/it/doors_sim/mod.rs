@@ -20,7 +20,7 @@ use crate::dice::Dice;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use client::State;
-use jobcentre::base::limits::{FLUSH_PATIENCE, HTTP_IDLE_PATIENCE, OUTPUT_HIGH_WATER};
+use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATER_BYTES};
 use jobcentre::model::core::{Core, Door};
 use jobcentre::model::id::ClientId;
 use script::{Author, JOBS_MAX, Profile};
@@ -266,7 +266,7 @@ impl Run {
         }
         for _ in 0..6 {
             self.calm_down();
-            self.sleep(FLUSH_PATIENCE);
+            self.sleep(FLUSH_TIMEOUT);
         }
         assert_eq!(self.shell.desk.clients.len(), 0, "the judge still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
@@ -288,7 +288,7 @@ impl Run {
             self.ask(id, Question::List(queue));
         }
         self.calm_down();
-        self.sleep(HTTP_IDLE_PATIENCE);
+        self.sleep(HTTP_IDLE_TIMEOUT);
     }
 
     /// Another one fetches and deletes every job that can be had, most urgent first.
@@ -344,7 +344,7 @@ fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
     for _ in 0..100 {
         run.shell.pass(&mut run.dice);
     }
-    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER);
+    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
     run.calm_down();
     let waited = "a long answer waited for its reader";
     assert_eq!(run.shell.desk.seen.get(waited), Some(&1));

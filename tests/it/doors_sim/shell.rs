@@ -6,12 +6,12 @@ use super::script::SETTINGS;
 use crate::dice::Dice;
 use crate::query::Prompt;
 use crate::sockets::{self, Closed};
-use jobcentre::base::limits::READ_BUDGET;
+use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
-use jobcentre::query::{Ended, Helper, Pace, Spot, Task};
+use jobcentre::query::{Ended, Pace, QueryExecutor, Spot, Task};
 use jobcentre::server::Server;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -40,7 +40,7 @@ struct Slow {
     found: Arc<AtomicBool>,
 }
 
-impl Helper for Slow {
+impl QueryExecutor for Slow {
     fn find(&mut self, share: bool) -> Option<Spot> {
         self.prompt.find(share)
     }
@@ -187,7 +187,7 @@ impl Shell {
             self.sockets.remove(&id);
             return self.call(|server, now| server.handle_reset(id, now), |desk| desk.reset(id));
         }
-        let most = *dice.pick(&[1, 20, 200, READ_BUDGET]);
+        let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
         let count = socket.inbox.len().min(dice.between(1, most));
         let ends = socket.closed != Closed::Not && socket.plan.is_empty();
         if count > 0 {

@@ -1,6 +1,6 @@
 //! What the simulated doors speak about: queues, states, requests and answers.
 
-use jobcentre::base::limits::HTTP_PIECE;
+use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
 /// A queue's name: how it may be written in JSON and in a path, how it is shown, what it is.
 pub(super) struct Name {
@@ -210,7 +210,7 @@ impl Page {
         let (mut turns, mut length) = (1, "{\"jobs\":[".len());
         for (number, row) in rows.iter().enumerate() {
             length += row.len() + usize::from(number > 0);
-            if length >= HTTP_PIECE {
+            if length >= HTTP_CHUNK_BYTES {
                 (turns, length) = (turns + 1, 0);
             }
         }

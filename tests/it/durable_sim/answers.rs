@@ -4,16 +4,16 @@ use super::law::constraint;
 use super::restart::Shop;
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
-use jobcentre::model::watch::Watch;
-use jobcentre::model::work::{Work, Worker};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
+use jobcentre::model::watch::IndexedCommand;
+use jobcentre::model::work::{Worker, WorkerCommand};
 
 const NOTHING: [&str; 0] = [];
 
 fn put<'a>(queue: &'a [u8], encoding: Encoding, bytes: &'a [u8]) -> Command<'a> {
-    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
+    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
     let payload = Payload { encoding, bytes };
-    Command::Put { queue, urgency, turn, payload, terms: None }
+    Command::Put { queue, priority: urgency, turn, payload, terms: None }
 }
 
 fn names(queue: &[u8]) -> StringList {
@@ -27,7 +27,7 @@ fn names(queue: &[u8]) -> StringList {
 fn assert_taken_once_durable(first: &Command<'_>) {
     let mut shop = Shop::new();
     let names = names(b"a");
-    let take = Command::Take { queues: names.from(0), wait: Wait::No };
+    let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
     let put = put(b"a", Encoding::Json, b"[1]");
     for command in [first, &put, &take] {
         assert_eq!(shop.begin(command), NOTHING, "told before it is durable");
@@ -44,18 +44,22 @@ fn assert_taken_once_durable(first: &Command<'_>) {
 
 #[test]
 fn a_job_behind_a_new_constraint_is_handed_out_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Work(&Work::Constrain(&constraint("one", 50))));
+    assert_taken_once_durable(&Command::Work(&WorkerCommand::SetConstraint(&constraint(
+        "one", 50,
+    ))));
 }
 
 #[test]
 fn a_job_behind_a_declared_queue_is_handed_out_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Watch(&Watch::Declare { queue: Some(b"d") }));
+    assert_taken_once_durable(&Command::Indexed(&IndexedCommand::CreateQueue {
+        queue: Some(b"d"),
+    }));
 }
 
 #[test]
 fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
-    assert_taken_once_durable(&Command::Work(&Work::Enlist(worker)));
+    assert_taken_once_durable(&Command::Work(&WorkerCommand::Register(worker)));
 }
 
 /// What is popped as it is put has no record of its own. The batch that tells that it is gone may

@@ -11,10 +11,10 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Packet, Payload, Status, Terms};
-use jobcentre::model::reply::{JobView, Refusal, Reply};
+use jobcentre::model::job::{Encoding, JobOptions, Packet, Payload, Status};
+use jobcentre::model::reply::{JobView, Rejection, Reply};
 use jobcentre::model::row::Row;
-use jobcentre::model::watch::{QueueSize, Watch};
+use jobcentre::model::watch::{IndexedCommand, QueueSize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -116,13 +116,13 @@ impl Judge {
         ticket: Ticket,
         queue: &'static [u8],
         payload: Payload<'_>,
-        terms: Option<Terms>,
+        terms: Option<JobOptions>,
     ) {
         let known = Known {
             queue,
             packet: matches!(payload.encoding, Encoding::Packet { .. }),
-            kept: terms.is_some_and(|terms| terms.keep_ms > 0),
-            fetch_once: terms.is_some_and(|terms| terms.fetch_once),
+            kept: terms.is_some_and(|terms| terms.result_retention_ms > 0),
+            fetch_once: terms.is_some_and(|terms| terms.result_once),
             got: 0,
             put: Fate::Possible,
             ended: Fate::No,
@@ -203,7 +203,7 @@ impl Judge {
                 self.identify(*id, &bytes);
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
             }
-            (Asked::Put(bytes), Reply::Refused(Refusal::DiskFull)) => {
+            (Asked::Put(bytes), Reply::Rejected(Rejection::DiskFull)) => {
                 self.seen.disk_full += 1;
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
             }
@@ -213,7 +213,7 @@ impl Judge {
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
                 self.records.told(row);
             }
-            (Asked::PutRow(bytes), Reply::NoQueue | Reply::Refused(Refusal::DiskFull)) => {
+            (Asked::PutRow(bytes), Reply::NoQueue | Reply::Rejected(Rejection::DiskFull)) => {
                 self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
             }
             (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
@@ -239,8 +239,10 @@ impl Judge {
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
             (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled)
             | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
-            | (Asked::Rows, Reply::NoQueue | Reply::NotYet | Reply::Refused(Refusal::DiskFull)) => {
-            }
+            | (
+                Asked::Rows,
+                Reply::NoQueue | Reply::NotYet | Reply::Rejected(Rejection::DiskFull),
+            ) => {}
             (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
             (Asked::End(id), reply) => self.told_end(id, reply, true),
             (Asked::Finish(id), reply) => self.told_finish(id, reply),
@@ -267,14 +269,14 @@ impl Judge {
     fn told_finish(&mut self, id: JobId, reply: &Reply<'_>) {
         let job = self.known(id).map(|known| known.kept);
         let kept = job == Some(true);
-        if *reply == Reply::Refused(Refusal::DiskFull) {
+        if *reply == Reply::Rejected(Rejection::DiskFull) {
             // The id may have been guessed, of a job whose put is not answered yet.
             assert_ne!(job, Some(false), "what would have been gone was refused");
             self.seen.notes_refused += u64::from(kept);
         }
         self.told_end(id, reply, !kept);
         if kept && *reply == Reply::Done {
-            self.known(id).unwrap().status = Some(Status::Kept);
+            self.known(id).unwrap().status = Some(Status::Completed);
         }
     }
 
@@ -297,11 +299,11 @@ impl Judge {
                 known.ended = Fate::Certain;
             }
             Reply::Done
-            | Reply::Progress(_)
-            | Reply::Refused(_)
+            | Reply::JobStatus(_)
+            | Reply::Rejected(_)
             | Reply::Row(_)
             | Reply::Conflict(_) => {}
-            Reply::NoJob | Reply::NoQueue | Reply::Gone => {
+            Reply::NoJob | Reply::NoQueue | Reply::Deleted => {
                 let under_way = known.changes > 0 || popping;
                 assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
             }
@@ -355,9 +357,9 @@ impl Judge {
     /// Looks at the records and the queues that came back.
     fn examine_records(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
         let mut serial = u32::MAX / 2;
-        let mut ask = |watch: &Watch<'_>| {
+        let mut ask = |watch: &IndexedCommand<'_>| {
             serial += 1;
-            engine.submit(Ticket { client, serial }, &Command::Watch(watch), now);
+            engine.submit(Ticket { client, serial }, &Command::Indexed(watch), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             match completion.reply {
                 Reply::Row(row) => Found::Row(row.clone()),
@@ -369,11 +371,11 @@ impl Judge {
         for id in self.records.ids() {
             let queue = self.records.queue_of(id).to_vec();
             // Whether it may be missing the jobs have said.
-            if let Found::Row(row) = ask(&Watch::Show { queue: &queue, id }) {
+            if let Found::Row(row) = ask(&IndexedCommand::Show { queue: &queue, id }) {
                 self.records.came_back(&row, &mut self.seen);
             }
         }
-        let Found::Queues(queues) = ask(&Watch::Queues { from: 0 }) else { panic!() };
+        let Found::Queues(queues) = ask(&IndexedCommand::Queues { from: 0 }) else { panic!() };
         self.records.examine(&queues, &mut self.seen);
     }
 
@@ -385,9 +387,9 @@ impl Judge {
         let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
         for id in 1..end {
             let ticket = Ticket { client, serial: u32::try_from(id).unwrap() };
-            engine.submit(ticket, &Command::Look { id: JobId(id) }, now);
+            engine.submit(ticket, &Command::Peek { id: JobId(id) }, now);
             let completion = engine.poll_completion().expect("a look is answered at once");
-            let Reply::Seen(sight) = completion.reply else { continue };
+            let Reply::Peeked(sight) = completion.reply else { continue };
             let bytes = sight.job.payload.bytes.to_vec();
             let unanswered = self.jobs.get(&bytes).is_some_and(|known| known.put == Fate::Possible);
             self.seen.unanswered_and_there += u64::from(unanswered);
@@ -395,7 +397,7 @@ impl Judge {
             assert!(found.insert(bytes.clone()), "a job came twice");
             if let Some(status) = self.jobs[&bytes].status {
                 assert_eq!(sight.status, status, "job {id} is in another status");
-                self.seen.running += u64::from(status == Status::Held);
+                self.seen.running += u64::from(status == Status::Reserved);
                 self.seen.known_status += 1;
             }
             self.seen.there += 1;
@@ -437,7 +439,7 @@ impl Judge {
         work(engine);
         while engine.poll_completion().is_some() {}
         for serial in 0.. {
-            let command = Command::Take { queues: names.from(0), wait: Wait::No };
+            let command = Command::Reserve { queues: names.from(0), wait: Wait::No };
             engine.submit(Ticket { client, serial }, &command, now);
             let mut more = self.told_drained(engine, &mut taken);
             if more.is_none() {

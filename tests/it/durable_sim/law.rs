@@ -6,8 +6,8 @@ use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, Ticket};
-use jobcentre::model::reply::{Refusal, Reply};
-use jobcentre::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, Work};
+use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
 use std::collections::BTreeMap;
 
 const NAMES: [&str; 3] = ["one", "two", "all"];
@@ -51,13 +51,21 @@ impl World {
         self.judge.ask(ticket, Asked::Law(name));
         if self.dice.percent(30) {
             self.judge.laws.of(name).push((Some(ticket), None));
-            engine.submit(ticket, &Command::Work(&Work::Free { name }), self.now);
+            engine.submit(
+                ticket,
+                &Command::Work(&WorkerCommand::RemoveConstraint { name }),
+                self.now,
+            );
         } else {
             // Some are asked for once more.
             let most = *self.dice.pick(&[0, 1, 2, 3, 20, 50]);
             self.judge.laws.of(name).push((Some(ticket), Some(most)));
             let constraint = constraint(name, most);
-            engine.submit(ticket, &Command::Work(&Work::Constrain(&constraint)), self.now);
+            engine.submit(
+                ticket,
+                &Command::Work(&WorkerCommand::SetConstraint(&constraint)),
+                self.now,
+            );
         }
         self.take_completions(engine);
     }
@@ -73,7 +81,7 @@ impl Judge {
                 drop(laws.drain(..place));
                 self.seen.laws += 1;
             }
-            Reply::NoConstraint | Reply::Refused(Refusal::DiskFull) => drop(laws.remove(place)),
+            Reply::NoConstraint | Reply::Rejected(Rejection::DiskFull) => drop(laws.remove(place)),
             other => panic!("a constraint was answered by {other:?}"),
         }
     }
@@ -81,7 +89,7 @@ impl Judge {
     /// Looks at the constraints that came back.
     pub(super) fn examine_laws(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
         for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
-            let work = Work::Constraint { name };
+            let work = WorkerCommand::GetConstraint { name };
             engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             let found = match completion.reply {
@@ -107,7 +115,7 @@ impl Judge {
 pub(super) fn free_all(engine: &mut Engine, client: ClientId, now: Now) {
     for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
         let ticket = Ticket { client, serial };
-        engine.submit(ticket, &Command::Work(&Work::Free { name }), now);
+        engine.submit(ticket, &Command::Work(&WorkerCommand::RemoveConstraint { name }), now);
         while engine.poll_completion().is_some() {}
     }
 }

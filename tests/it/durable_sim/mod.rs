@@ -24,7 +24,7 @@ use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
 use judge::{Asked, Judge};
 use seen::Seen;
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl World {
             engine.commit(self.now);
             seeds::say(|| format!("commit at {} us", self.now.mono.0 / 1_000));
             self.take_completions(&mut engine);
-            if engine.fault().is_some() {
+            if engine.fatal_error().is_some() {
                 break;
             }
             engine.check_invariants();
@@ -138,7 +138,7 @@ impl World {
         } else {
             End::Kill
         };
-        if self.dice.percent(20) && engine.fault().is_none() {
+        if self.dice.percent(20) && engine.fatal_error().is_none() {
             self.close(&mut engine);
         }
         drop(engine);
@@ -150,12 +150,12 @@ impl World {
     /// Lets the disk make durable what the last life wrote; false if it cannot.
     fn settle(&mut self, engine: &mut Engine) -> bool {
         let ticket = Ticket { client: ClientId { index: 97, ..self.ticket().client }, serial: 0 };
-        engine.submit(ticket, &Command::Look { id: JobId(u64::MAX) }, self.now);
+        engine.submit(ticket, &Command::Peek { id: JobId(u64::MAX) }, self.now);
         for _ in 0..10_000 {
             if engine.poll_completion().is_some() {
                 return true;
             }
-            if engine.fault().is_some() {
+            if engine.fatal_error().is_some() {
                 return false;
             }
             engine.commit(self.now);
@@ -192,7 +192,7 @@ impl World {
             self.take_completions(engine);
         }
         assert!(engine.is_closed(), "the journal does not come to its end");
-        if engine.fault().is_none() {
+        if engine.fatal_error().is_none() {
             seeds::say(|| "an orderly end, and a power cut".to_owned());
             self.disk.end(End::PowerCut);
         }
@@ -230,7 +230,7 @@ impl World {
             0..=6 => return self.put(engine, ticket, queue),
             7..=9 => {
                 let service = self.judge.service_of(ticket.client);
-                (Command::Take { queues, wait: Wait::No }, Asked::Take(service))
+                (Command::Reserve { queues, wait: Wait::No }, Asked::Take(service))
             }
             10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
             11..=13 => (Command::Delete { id }, Asked::End(id)),
@@ -260,23 +260,24 @@ impl World {
         let packet = self.dice.percent(20);
         let encoding = if packet { Encoding::Packet { key_len: 5 } } else { Encoding::JsonLine };
         let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 100, jitter_percent: 10 };
-        let terms = Terms {
+        let terms = JobOptions {
             delay_ms: [0, 0, 20][self.dice.below(3)],
             retry: self.dice.percent(70).then_some(retry),
-            keep_ms: [0, 100_000_000][self.dice.below(2)],
-            followed: self.working && self.dice.percent(70),
-            fetch_once: self.working && self.dice.percent(50),
-            ..Terms::default()
+            result_retention_ms: [0, 100_000_000][self.dice.below(2)],
+            tracked: self.working && self.dice.percent(70),
+            result_once: self.working && self.dice.percent(50),
+            ..JobOptions::default()
         };
         let terms = self.dice.percent(50).then_some(terms);
         let urgency = match self.dice.below(8) {
-            0 => Urgency::Beyond("340282366920938463463374607431768211456"),
-            level => Urgency::Number(i64::try_from(level).unwrap() - 4),
+            0 => Priority::Big("340282366920938463463374607431768211456"),
+            level => Priority::Small(i64::try_from(level).unwrap() - 4),
         };
-        let turn = if packet { Turn::NewestFirst } else { Turn::OldestFirst };
+        let turn = if packet { TieBreak::Lifo } else { TieBreak::Fifo };
         let payload = Payload { encoding, bytes: text.as_bytes() };
         self.judge.ask_put(ticket, queue, payload, terms);
-        let command = Command::Put { queue, urgency, turn, payload, terms: terms.as_ref() };
+        let command =
+            Command::Put { queue, priority: urgency, turn, payload, terms: terms.as_ref() };
         engine.submit(ticket, &command, self.now);
         self.take_completions(engine);
     }
@@ -354,8 +355,8 @@ fn the_highest_id_outlives_the_job_that_had_it() {
         last.expect("it is answered")
     };
     let payload = Payload { encoding: Encoding::Json, bytes: b"{\"marked\":1}" };
-    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
-    let put = Command::Put { queue: b"a", urgency, turn, payload, terms: None };
+    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
+    let put = Command::Put { queue: b"a", priority: urgency, turn, payload, terms: None };
     let mut names = StringList::default();
     names.push(b"a");
     for id in 1..=50 {
@@ -365,7 +366,7 @@ fn the_highest_id_outlives_the_job_that_had_it() {
         }
     }
     for _ in 0..300 {
-        let take = Command::Take { queues: names.from(0), wait: Wait::No };
+        let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
         assert!(step(&mut engine, &take).starts_with("Job"));
         assert_eq!(step(&mut engine, &Command::Bury { id: JobId(1), lease: None }), "Done");
         assert_eq!(step(&mut engine, &Command::Kick { id: JobId(1) }), "Done");

@@ -4,9 +4,9 @@
 //! has happened.
 
 use super::seen::Seen;
-use jobcentre::model::event::Happening;
+use jobcentre::model::event::EventKind;
 use jobcentre::model::id::JobId;
-use jobcentre::model::reply::{Refusal, Reply};
+use jobcentre::model::reply::{Rejection, Reply};
 use jobcentre::model::row::Row;
 use jobcentre::model::watch::QueueSize;
 use std::collections::BTreeMap;
@@ -66,9 +66,9 @@ impl Records {
     /// Somebody is told what became of a declaration or its end.
     pub(super) fn told_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
         let there = match reply {
-            Reply::Queue(_) | Reply::Refused(Refusal::QueueExists) => Some(true),
-            Reply::Dropped { jobs: 0, more: false } | Reply::NoQueue => Some(false),
-            Reply::Refused(Refusal::DiskFull) => None,
+            Reply::Queue(_) | Reply::Rejected(Rejection::QueueExists) => Some(true),
+            Reply::QueueDropped { jobs: 0, more: false } | Reply::NoQueue => Some(false),
+            Reply::Rejected(Rejection::DiskFull) => None,
             other => panic!("a queue was answered {other:?}"),
         };
         let known = self.declared.get_mut(queue).unwrap();
@@ -97,11 +97,11 @@ impl Records {
 /// A row says the same about its state twice.
 fn check(row: &Row) {
     let events = row.events.oldest_first();
-    assert_eq!(events[0].what, Happening::Created);
+    assert_eq!(events[0].kind, EventKind::Created);
     assert_eq!(row.version, events.len() as u64, "an event is missing");
     assert_eq!(row.modified, events.last().unwrap().at);
-    let state = events.iter().rev().find_map(|event| match &event.what {
-        Happening::Advanced { new, .. } => Some(new.clone()),
+    let state = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::Advanced { new, .. } => Some(new.clone()),
         _ => None,
     });
     assert!(state.is_none_or(|state| state == row.state), "the state is not the last one");

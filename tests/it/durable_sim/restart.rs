@@ -6,9 +6,9 @@ use jobcentre::engine::Engine;
 use jobcentre::journal::SyncMode;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use jobcentre::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use std::time::Duration;
 
 /// One engine after another over one disk.
@@ -61,10 +61,10 @@ impl Shop {
         while let Some(completion) = self.engine().poll_completion() {
             told.push(match completion.reply {
                 Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
-                Reply::Progress(progress) => {
-                    let result = progress.sight.result.map(|result| result.bytes.to_vec());
+                Reply::JobStatus(progress) => {
+                    let result = progress.info.result.map(|result| result.bytes.to_vec());
                     let (status, message) = (progress.status(), progress.message);
-                    format!("{status} {} {result:?} {message:?}", progress.sight.retries)
+                    format!("{status} {} {result:?} {message:?}", progress.info.retries)
                 }
                 reply => format!("{reply:?}"),
             });
@@ -88,14 +88,14 @@ impl Shop {
     }
 
     /// What is told of something that has to be durable first.
-    fn work(&mut self, work: Work<'_>) -> Vec<String> {
+    fn work(&mut self, work: WorkerCommand<'_>) -> Vec<String> {
         let [at_once, later] = self.ask(&Command::Work(&work));
         assert_eq!(at_once, Vec::<String>::new(), "told before it is durable");
         later
     }
 
     /// What is told of something that rests on nothing new.
-    fn tell(&mut self, work: Work<'_>) -> Vec<String> {
+    fn tell(&mut self, work: WorkerCommand<'_>) -> Vec<String> {
         let [at_once, later] = self.ask(&Command::Work(&work));
         assert_eq!(later, Vec::<String>::new(), "it need not wait");
         at_once
@@ -103,17 +103,18 @@ impl Shop {
 
     fn put(&mut self) -> String {
         let retry = Retry { limit: 3, first_ms: 0, factor: 2, max_ms: 1, jitter_percent: 0 };
-        let terms = Terms {
+        let terms = JobOptions {
             lease_ms: 30_000,
             retry: Some(retry),
-            keep_ms: 60_000,
-            followed: true,
-            fetch_once: true,
-            ..Terms::default()
+            result_retention_ms: 60_000,
+            tracked: true,
+            result_once: true,
+            ..JobOptions::default()
         };
         let payload = Payload { encoding: Encoding::MsgPack, bytes: b"\x81\xa1n\x01" };
-        let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
-        let put = Command::Put { queue: b"a", urgency, turn, payload, terms: Some(&terms) };
+        let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
+        let put =
+            Command::Put { queue: b"a", priority: urgency, turn, payload, terms: Some(&terms) };
         self.ask(&put).concat().concat()
     }
 }
@@ -124,11 +125,11 @@ const W: WorkerId = WorkerId(1);
 fn shop_with_a_worker() -> Shop {
     let mut shop = Shop::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
-    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(1))"]);
-    assert_eq!(shop.tell(Work::Serve { worker: W }), ["Done"]);
+    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
+    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
     assert_eq!([shop.put(), shop.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
-    assert_eq!(shop.work(Work::TakeAny), ["job 2 lease 1"]);
-    assert_eq!(shop.work(Work::TakeAny), ["job 3 lease 1"]);
+    assert_eq!(shop.work(WorkerCommand::ReserveAny), ["job 2 lease 1"]);
+    assert_eq!(shop.work(WorkerCommand::ReserveAny), ["job 3 lease 1"]);
     shop.pass(10_000);
     shop.restart();
     // What was brought back is as good as what was written.
@@ -141,28 +142,31 @@ fn a_running_job_survives_with_its_worker_and_is_reported_once() {
     let mut shop = shop_with_a_worker();
     let worker = format!("{:?}", shop.engine().workers(WorkerId(0)).next().unwrap());
     assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
-    let mut held = shop.engine().held_by(W);
+    let mut held = shop.engine().reserved_by(W);
     held.sort_unstable();
-    assert_eq!(held, [(JobId(2), Lease(1)), (JobId(3), Lease(1))]);
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["running 0 None None"]);
+    assert_eq!(held, [(JobId(2), LeaseEpoch(1)), (JobId(3), LeaseEpoch(1))]);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
     let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
     let report = |id| {
-        let report = Report::Success { result };
-        Work::Report { worker: W, id: JobId(id), report }
+        let report = RunOutcome::Success { result };
+        WorkerCommand::Report { worker: W, id: JobId(id), report }
     };
     assert_eq!(shop.work(report(2)), ["Done"], "though nobody serves the worker yet");
     assert_eq!(shop.tell(report(2)), ["NoJob"]);
-    assert_eq!(shop.tell(Work::Serve { worker: W }), ["Done"]);
-    assert_eq!(shop.tell(Work::Mind { id: JobId(3), lease: Lease(1) }), Vec::<String>::new());
+    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
+    assert_eq!(
+        shop.tell(WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) }),
+        Vec::<String>::new()
+    );
     assert_eq!(shop.work(report(3)), ["Done", "Done"]);
-    assert_eq!(shop.tell(Work::TakeAny), Vec::<String>::new());
+    assert_eq!(shop.tell(WorkerCommand::ReserveAny), Vec::<String>::new());
     shop.restart();
     assert_eq!(shop.tell(report(3)), ["NoJob"], "not after another restart either");
-    let fetch = Work::Follow { id: JobId(2) };
+    let fetch = WorkerCommand::GetStatus { id: JobId(2) };
     assert_eq!(shop.work(fetch), ["done 0 Some([7]) None"], "it is told when it is gone for good");
     shop.restart();
     assert_eq!(shop.tell(fetch), ["Gone"]);
-    let other = Work::Follow { id: JobId(3) };
+    let other = WorkerCommand::GetStatus { id: JobId(3) };
     assert_eq!(shop.work(other), ["done 0 Some([7]) None"]);
 }
 
@@ -170,25 +174,25 @@ fn a_running_job_survives_with_its_worker_and_is_reported_once() {
 fn a_lease_goes_on_while_nobody_is_there() {
     let mut shop = shop_with_a_worker();
     assert_eq!(shop.pass(19_999), Vec::<String>::new());
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["running 0 None None"]);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
     shop.pass(1);
     let progress = ["retrying 1 None Some(\"timeout\")"];
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), progress);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
     shop.restart();
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), progress);
-    assert_eq!(shop.engine().held_by(W), []);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
+    assert_eq!(shop.engine().reserved_by(W), []);
 }
 
 #[test]
 fn what_a_dismissed_worker_held_is_free_for_ever() {
     let mut shop = shop_with_a_worker();
-    assert_eq!(shop.work(Work::Dismiss { worker: W }), ["Done"]);
+    assert_eq!(shop.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
     shop.restart();
     assert_eq!(shop.engine().workers(WorkerId(0)).count(), 0);
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
-    assert_eq!(shop.tell(Work::Serve { worker: W }), ["NoWorker"]);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["NoWorker"]);
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
-    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"], "a new number");
+    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"], "a new number");
 }
 
 #[test]
@@ -209,11 +213,11 @@ fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
 fn who_takes_the_place_of_another_worker_does_so_for_ever() {
     let mut shop = shop_with_a_worker();
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
-    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(4))"]);
+    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
     shop.restart();
     let workers: Vec<_> = shop.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
     assert_eq!(workers, [4]);
-    assert_eq!(shop.tell(Work::Follow { id: JobId(2) }), ["queued 0 None None"]);
-    assert_eq!(shop.work(Work::Enlist(worker)), ["Worker(WorkerId(5))"]);
+    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(5))"]);
     assert_eq!(shop.engine().counts().workers, 1);
 }

@@ -6,7 +6,7 @@ use jobcentre::base::strings::StringList;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::work::Work;
+use jobcentre::model::work::WorkerCommand;
 
 impl World {
     pub(super) fn wait(
@@ -29,7 +29,7 @@ impl World {
         let (command, asked) = match number {
             0..5 => {
                 let service = self.judge.service_of(ticket.client);
-                (Command::Take { queues, wait }, Asked::Take(service))
+                (Command::Reserve { queues, wait }, Asked::Take(service))
             }
             // Of what it would get nothing is certain in the meantime.
             5 => (Command::Pop { queues, wait: Wait::Milliseconds(8) }, Asked::Pop(queue)),
@@ -44,7 +44,7 @@ impl World {
             9 => (Command::Touch { id, lease: None }, Asked::Change(id, None)),
             _ => {
                 let wait_ms = 10 * dice.below(40) as u64;
-                (Command::Work(&Work::Await { id, wait_ms }), Asked::Follow(id))
+                (Command::Work(&WorkerCommand::AwaitResult { id, wait_ms }), Asked::Follow(id))
             }
         };
         if !(6..=9).contains(&number) {

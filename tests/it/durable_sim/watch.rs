@@ -7,7 +7,7 @@ use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{JobId, Ticket};
 use jobcentre::model::query::Query;
-use jobcentre::model::watch::Watch;
+use jobcentre::model::watch::IndexedCommand;
 use std::sync::Arc;
 
 const STATES: [&[u8]; 3] = [b"null", b"\"A\"", b"[1]"];
@@ -28,18 +28,23 @@ impl World {
         let known = self.judge.queue_of(id).map(|of| (of, id));
         let (of, id) = known.unwrap_or((queue, JobId::NEVER));
         let (watch, asked) = match dice.below(20) {
-            0 => (Watch::Declare { queue: Some(declared) }, Asked::Queue(declared)),
-            1 => (Watch::Drop { queue: declared }, Asked::Queue(declared)),
+            0 => (IndexedCommand::CreateQueue { queue: Some(declared) }, Asked::Queue(declared)),
+            1 => (IndexedCommand::DropQueue { queue: declared }, Asked::Queue(declared)),
             2..6 => return self.put_row(engine, ticket, queue),
-            6..8 => (Watch::List { queue }, Asked::Rows),
-            8..11 => (Watch::Poll { queue, query: &all, state: new }, Asked::Rows),
-            11..13 => (Watch::Show { queue: of, id }, Asked::Row(id)),
-            13..16 => (Watch::Advance { queue: of, id, old, new }, Asked::Row(id)),
-            16..19 => (Watch::Note { queue: of, id, event: b"{\"noted\":[1]}" }, Asked::Row(id)),
-            _ => (Watch::Delete { queue: of, id }, Asked::End(id)),
+            6..8 => (IndexedCommand::List { queue }, Asked::Rows),
+            8..11 => (IndexedCommand::Poll { queue, query: &all, state: new }, Asked::Rows),
+            11..13 => (IndexedCommand::Show { queue: of, id }, Asked::Row(id)),
+            13..16 => {
+                (IndexedCommand::CompareAndSetState { queue: of, id, old, new }, Asked::Row(id))
+            }
+            16..19 => (
+                IndexedCommand::AppendEvent { queue: of, id, event: b"{\"noted\":[1]}" },
+                Asked::Row(id),
+            ),
+            _ => (IndexedCommand::Delete { queue: of, id }, Asked::End(id)),
         };
         self.judge.ask(ticket, asked);
-        engine.submit(ticket, &Command::Watch(&watch), self.now);
+        engine.submit(ticket, &Command::Indexed(&watch), self.now);
         self.take_completions(engine);
     }
 
@@ -48,8 +53,8 @@ impl World {
         let payload = format!("[{},\"row\"]", self.jobs_put).into_bytes();
         self.judge.ask_put_row(ticket, queue, &payload);
         let state = *self.dice.pick(&STATES);
-        let watch = Watch::Put { queue, payload: &payload, state };
-        engine.submit(ticket, &Command::Watch(&watch), self.now);
+        let watch = IndexedCommand::Put { queue, payload: &payload, state };
+        engine.submit(ticket, &Command::Indexed(&watch), self.now);
         self.take_completions(engine);
     }
 }

@@ -7,8 +7,8 @@ use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Status};
-use jobcentre::model::reply::{Refusal, Reply};
-use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 
 /// Who acts for the one worker that there is.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Service {
             Reply::Worker(worker) => {
                 self.worker.get_or_insert(*worker);
             }
-            Reply::Done | Reply::Refused(Refusal::DiskFull) => {}
+            Reply::Done | Reply::Rejected(Rejection::DiskFull) => {}
             other => panic!("a worker was answered by {other:?}"),
         }
     }
@@ -40,7 +40,7 @@ impl World {
             let (name, url, max_jobs, queues) =
                 ("w", &*format!("http://w:{}", self.serial), 1, None);
             self.judge.ask(ticket, Asked::Enlist);
-            let enlist = Work::Enlist(Worker { name, url, max_jobs, queues });
+            let enlist = WorkerCommand::Register(Worker { name, url, max_jobs, queues });
             engine.submit(ticket, &Command::Work(&enlist), self.now);
             return self.take_completions(engine);
         };
@@ -49,18 +49,18 @@ impl World {
         let (work, asked) = match self.dice.below(12) {
             0 if self.judge.service.client.is_none() => {
                 self.judge.service.client = Some(ticket.client);
-                (Work::Serve { worker }, Asked::Nothing)
+                (WorkerCommand::Attach { worker }, Asked::Nothing)
             }
             0..6 => return self.take_for_worker(engine),
             number @ 6..10 => {
-                let report = Report::Success { result };
+                let report = RunOutcome::Success { result };
                 let surely = number < 9 && self.judge.surely_holds(id);
                 let stranger = WorkerId(worker.0 + 1_000_000);
                 let worker = if number < 9 { worker } else { stranger };
-                (Work::Report { worker, id, report }, Asked::Report(id, surely))
+                (WorkerCommand::Report { worker, id, report }, Asked::Report(id, surely))
             }
-            10 => (Work::Cancel { id }, Asked::End(id)),
-            _ => (Work::Follow { id }, Asked::Follow(id)),
+            10 => (WorkerCommand::Cancel { id }, Asked::End(id)),
+            _ => (WorkerCommand::GetStatus { id }, Asked::Follow(id)),
         };
         self.judge.ask(ticket, asked);
         engine.submit(ticket, &Command::Work(&work), self.now);
@@ -73,7 +73,7 @@ impl World {
         self.serial += 1;
         let ticket = Ticket { client, serial: self.serial };
         self.judge.ask(ticket, Asked::Take(self.judge.service_of(client)));
-        engine.submit(ticket, &Command::Work(&Work::TakeAny), self.now);
+        engine.submit(ticket, &Command::Work(&WorkerCommand::ReserveAny), self.now);
         self.take_completions(engine);
         engine.cancel(ticket, self.now);
         self.take_completions(engine);
@@ -92,21 +92,21 @@ impl Judge {
             return;
         }
         (self.service.client, self.service.number) = (None, self.service.number + 1);
-        for known in self.jobs.values_mut().filter(|known| known.status == Some(Status::Held)) {
+        for known in self.jobs.values_mut().filter(|known| known.status == Some(Status::Reserved)) {
             known.status = None;
         }
     }
 
     /// The jobs that the worker surely holds.
     fn held_by_worker(&self) -> Vec<JobId> {
-        let held = |content: &Vec<u8>| self.jobs[content].status == Some(Status::Held);
+        let held = |content: &Vec<u8>| self.jobs[content].status == Some(Status::Reserved);
         self.ids.iter().filter(|(_, content)| held(content)).map(|(&id, _)| JobId(id)).collect()
     }
 
     /// Whether the worker holds a job about which nothing else was asked.
     fn surely_holds(&mut self, id: JobId) -> bool {
         self.known(id).is_some_and(|known| {
-            known.status == Some(Status::Held) && known.ended == Fate::No && known.changes == 0
+            known.status == Some(Status::Reserved) && known.ended == Fate::No && known.changes == 0
         })
     }
 
@@ -114,7 +114,7 @@ impl Judge {
     pub(super) fn handed_out(&mut self, id: JobId, service: Option<u32>) {
         let (serves, life) = (service == Some(self.service.number), self.seen.lives);
         let known = self.known(id).expect("it was checked");
-        known.status = (serves && known.changes == 0).then_some(Status::Held);
+        known.status = (serves && known.changes == 0).then_some(Status::Reserved);
         known.got = life;
     }
 
@@ -122,13 +122,13 @@ impl Judge {
         let life = self.seen.lives;
         let Some(known) = self.known(id) else { return };
         known.changes = known.changes.saturating_sub(1);
-        let held = known.status == Some(Status::Held);
+        let held = known.status == Some(Status::Reserved);
         match reply {
             Reply::Done => {
-                assert_ne!(known.status, Some(Status::Kept), "job {} was done twice", id.0);
+                assert_ne!(known.status, Some(Status::Completed), "job {} was done twice", id.0);
                 assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
                 if known.kept {
-                    known.status = Some(Status::Kept);
+                    known.status = Some(Status::Completed);
                 } else {
                     known.ended = Fate::Certain;
                 }
@@ -146,8 +146,8 @@ impl Judge {
     }
 
     pub(super) fn told_progress(&mut self, id: JobId, reply: &Reply<'_>) {
-        if let Reply::Progress(progress) = reply {
-            self.check_job(&progress.sight.job);
+        if let Reply::JobStatus(progress) = reply {
+            self.check_job(&progress.info.job);
             let known = self.known(id).expect("it was checked");
             if progress.status() == "done" && known.fetch_once {
                 (known.ended, known.status) = (Fate::Certain, None);

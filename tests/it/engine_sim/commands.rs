@@ -4,10 +4,10 @@ use super::model::{Job, Model, Waiter};
 use super::order::leaves_before;
 use super::words::{Ask, Load, QUEUES, Queue, Said, Text};
 use jobcentre::model::command::Wait;
-use jobcentre::model::event::Happening;
+use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Lease, Status, Terms, Turn, Urgency};
-use jobcentre::model::reply::Refusal;
+use jobcentre::model::job::{JobOptions, LeaseEpoch, Priority, Status, TieBreak};
+use jobcentre::model::reply::Rejection;
 use std::cmp::Ordering;
 
 impl Model {
@@ -57,10 +57,10 @@ impl Model {
         &mut self,
         ticket: Ticket,
         queue: Queue,
-        urgency: Urgency<'static>,
-        turn: Turn,
+        urgency: Priority<'static>,
+        turn: TieBreak,
         load: Load,
-        terms: Option<Terms>,
+        terms: Option<JobOptions>,
     ) {
         let id = self.add(queue, urgency, turn, load, terms);
         self.say(ticket, Said::Put(id));
@@ -74,14 +74,14 @@ impl Model {
     pub(super) fn add(
         &mut self,
         queue: Queue,
-        urgency: Urgency<'static>,
-        turn: Turn,
+        urgency: Priority<'static>,
+        turn: TieBreak,
         load: Load,
-        terms: Option<Terms>,
+        terms: Option<JobOptions>,
     ) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        let Terms { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
+        let JobOptions { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
         // A life that would last until the end of time is one without limit.
         let ttl_end = self.end_of(ttl_ms).filter(|end| end.0 < u64::MAX);
         let delay_end = self.end_of(delay_ms);
@@ -218,7 +218,7 @@ impl Model {
         &mut self,
         client: ClientId,
         id: JobId,
-        lease: Option<Lease>,
+        lease: Option<LeaseEpoch>,
     ) -> Option<Said> {
         let over = self.find(id.0).is_some_and(|job| self.is_over(job));
         let Some(job) = self.known(id) else {
@@ -228,12 +228,14 @@ impl Model {
             return Some(Said::NoJob);
         };
         let refusal = match (job.status, job.holder) {
-            (Status::Held, holder) if holder != Some(client) => Refusal::HeldByAnother(id),
-            (Status::Held, _) if lease.is_some_and(|lease| lease.0 != job.lease) => {
-                Refusal::LeaseOver(id)
+            (Status::Reserved, holder) if holder != Some(client) => {
+                Rejection::ReservedByAnother(id)
             }
-            (Status::Held, _) => return None,
-            _ => Refusal::NotHeld(id),
+            (Status::Reserved, _) if lease.is_some_and(|lease| lease.0 != job.lease) => {
+                Rejection::LeaseExpired(id)
+            }
+            (Status::Reserved, _) => return None,
+            _ => Rejection::NotReserved(id),
         };
         Some(Said::Refused(refusal))
     }
@@ -244,7 +246,7 @@ impl Model {
         let (queue, terms) = (job.queue, job.terms());
         match *ask {
             Ask::Release(..) => {
-                self.happen(id, Happening::Aborted);
+                self.happen(id, EventKind::Aborted);
                 self.go_back(id);
             }
             Ask::Touch(..) => {
@@ -252,21 +254,21 @@ impl Model {
                     self.job(id).due = self.arm(Some(end));
                 }
             }
-            Ask::Finish(_, _, ref result) => match self.end_of(terms.keep_ms) {
+            Ask::Finish(_, _, ref result) => match self.end_of(terms.result_retention_ms) {
                 None => self.gone(id),
                 Some(end) => {
                     self.let_go(id);
                     let due = self.arm(Some(end));
                     let job = self.job(id);
-                    (job.status, job.due) = (Status::Kept, due);
+                    (job.status, job.due) = (Status::Completed, due);
                     (job.result, job.message) = (Some(result.clone()), None);
-                    self.happen(id, Happening::Finished);
+                    self.happen(id, EventKind::Finished);
                     self.tell_end(id);
                 }
             },
             Ask::Fail { retry, ref error, .. } => {
                 (job.result, job.message) = (Some(error.clone()), message);
-                self.happen(id, Happening::Failed);
+                self.happen(id, EventKind::Failed);
                 self.fail(id, retry);
             }
             Ask::Bury(..) => self.bury(id),
@@ -285,13 +287,13 @@ impl Model {
                 self.say(ticket, Said::NoJob);
             }
             Some(job) if job.status != Status::Buried => {
-                self.say(ticket, Said::Refused(Refusal::NotBuried(id)));
+                self.say(ticket, Said::Refused(Rejection::NotBuried(id)));
             }
             Some(job) => {
                 let queue = job.queue;
                 self.say(ticket, Said::Done);
                 self.job(id.0).retries = 0;
-                self.happen(id.0, Happening::Kicked);
+                self.happen(id.0, EventKind::Kicked);
                 self.go_back(id.0);
                 self.serve(&[queue]);
             }
@@ -307,7 +309,7 @@ impl Model {
         self.say(ticket, Said::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
             self.job(id).retries = 0;
-            self.happen(id, Happening::Kicked);
+            self.happen(id, EventKind::Kicked);
         }
         self.come_back(&buried.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
     }
@@ -368,7 +370,7 @@ impl Model {
             self.see("forget: several jobs go back");
         }
         for &id in &held {
-            self.happen(id, Happening::Abandoned);
+            self.happen(id, EventKind::Abandoned);
         }
         self.come_back(&held);
         self.notice();

@@ -2,11 +2,11 @@
 
 use super::words::{Ask, Load, Queue, Said, Text};
 use super::world::{Step, World};
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::Ticket;
-use jobcentre::model::job::{Encoding, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Priority, TieBreak};
 
 /// A world with requests that are numbered by themselves.
 struct Story {
@@ -22,7 +22,7 @@ impl Story {
     /// Client `index` asks for something; returns the last that is said.
     fn ask(&mut self, index: u32, ask: Ask) -> Option<Said> {
         self.serial += 1;
-        let ticket = Ticket { client: Key { index, generation: 1 }, serial: self.serial };
+        let ticket = Ticket { client: SlabKey { index, generation: 1 }, serial: self.serial };
         self.world.step(&Step::Submit(ticket, ask));
         self.world.last.take()
     }
@@ -33,10 +33,10 @@ impl Story {
             0,
             Ask::Put {
                 queue,
-                urgency: Urgency::Number(urgency),
-                turn: Turn::OldestFirst,
+                urgency: Priority::Small(urgency),
+                turn: TieBreak::Fifo,
                 load: Load { encoding: Encoding::Json, text: Text::new(&text) },
-                terms: (ttl_ms > 0).then(|| Terms { ttl_ms, ..Terms::default() }),
+                terms: (ttl_ms > 0).then(|| JobOptions { ttl_ms, ..JobOptions::default() }),
             },
         );
     }
@@ -50,7 +50,7 @@ impl Story {
     }
 
     fn forget(&mut self, index: u32) {
-        self.world.step(&Step::Forget(Key { index, generation: 1 }));
+        self.world.step(&Step::Forget(SlabKey { index, generation: 1 }));
         self.world.engine.check_invariants();
     }
 }

@@ -7,7 +7,7 @@ use super::words::Text;
 use super::work::{ADDRESSES, Labour, Severity, WORKERS};
 use crate::dice::Dice;
 use jobcentre::model::id::ClientId;
-use jobcentre::model::job::{Lease, Status};
+use jobcentre::model::job::{LeaseEpoch, Status};
 
 /// Some request. `durations` are those that waits may have.
 pub(super) fn labour(
@@ -17,9 +17,9 @@ pub(super) fn labour(
     durations: &[u64],
 ) -> Labour {
     let worker = a_worker(dice, model);
-    let held = one_in(dice, client, model, Status::Held);
+    let held = one_in(dice, client, model, Status::Reserved);
     let lease = model.find(held.0).map_or(0, |job| job.lease);
-    let lease = Lease(if dice.percent(90) { lease } else { lease + 1 });
+    let lease = LeaseEpoch(if dice.percent(90) { lease } else { lease + 1 });
     let id = an_id(dice, client, model);
     match dice.below(40) {
         0..4 if model.enlisted < WORKERS => Labour::Enlist(dice.below(ADDRESSES.len())),
@@ -62,7 +62,7 @@ fn report(dice: &mut Dice, model: &Model) -> Labour {
     let id = some.map(|job| job.id);
     let last = usize::try_from(model.last_id).unwrap();
     let id = id.unwrap_or_else(|| dice.below(last + 2) as u64);
-    let lease = Lease(some.map_or(0, |job| job.lease) + u32::from(dice.percent(20)));
+    let lease = LeaseEpoch(some.map_or(0, |job| job.lease) + u32::from(dice.percent(20)));
     let refused = Severity::Refused(lease);
     let severity = *dice.pick(&[Severity::Retry, Severity::Retry, Severity::Final, refused]);
     Labour::Report {

@@ -3,7 +3,7 @@
 use super::model::{Job, Model};
 use super::words::{QUEUES, Queue, Said};
 use jobcentre::model::id::Ticket;
-use jobcentre::model::job::{Status, Urgency};
+use jobcentre::model::job::{Priority, Status};
 use jobcentre::model::work::{Compare, Condition, Constraint, Path, Scalar};
 
 /// The names of all constraints there are.
@@ -45,7 +45,7 @@ impl Law {
             1 => name.starts_with(b"a"),
             _ => name == b"default",
         };
-        meant && job.load.key().is_none() && job.urgency != Urgency::Never
+        meant && job.load.key().is_none() && job.urgency != Priority::Unselected
     }
 
     /// Whether two jobs count together.
@@ -59,7 +59,7 @@ impl Model {
     pub(super) fn is_held_back(&self, job: &Job) -> bool {
         self.laws.iter().filter(|law| law.is_about(job)).any(|law| {
             let counts = |other: &&Job| {
-                let runs = other.status == Status::Held && law.is_about(other);
+                let runs = other.status == Status::Reserved && law.is_about(other);
                 runs && law.shares(job.queue, other.queue)
             };
             self.jobs.iter().filter(counts).count() >= law.most as usize

@@ -2,26 +2,26 @@
 //! more that is due than one batch ends.
 
 use super::law::Law;
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::Ticket;
-use jobcentre::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::work::Work;
+use jobcentre::model::work::WorkerCommand;
 
 const PACKETS: u32 = 65_540;
 
-const CLIENT: Key = Key { index: 0, generation: 1 };
+const CLIENT: SlabKey = SlabKey { index: 0, generation: 1 };
 
 /// Puts a packet with the key `k` and its number as payload.
-fn put(engine: &mut Engine, number: u32, urgency: Urgency<'_>) {
+fn put(engine: &mut Engine, number: u32, urgency: Priority<'_>) {
     let bytes = [&b"k"[..], &number.to_be_bytes()].concat();
     let payload = Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: &bytes };
-    let turn = Turn::NewestFirst;
-    let command = Command::Put { queue: b"q", urgency, turn, payload, terms: None };
+    let turn = TieBreak::Lifo;
+    let command = Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None };
     engine.submit(Ticket { client: CLIENT, serial: number }, &command, Now::default());
     while engine.poll_completion().is_some() {}
 }
@@ -50,10 +50,10 @@ fn pop(engine: &mut Engine) -> Option<Vec<u32>> {
 #[test]
 fn of_a_group_that_does_not_fit_the_oldest_stay() {
     let mut engine = Engine::in_memory(7);
-    put(&mut engine, 0, Urgency::Number(-1));
+    put(&mut engine, 0, Priority::Small(-1));
     for number in 1..PACKETS {
         // Most are selectable, but less urgent than the first; some are not.
-        let urgency = if number % 3 == 0 { Urgency::Never } else { Urgency::Number(-2) };
+        let urgency = if number % 3 == 0 { Priority::Unselected } else { Priority::Small(-2) };
         put(&mut engine, number, urgency);
     }
     let first: Vec<u32> = std::iter::once(0).chain((6..PACKETS).rev()).collect();
@@ -82,14 +82,17 @@ fn many_pops_are_served_at_once() {
     for serial in 0..=POPS {
         let bytes = if serial == 0 { &large[..] } else { b"{}" };
         let payload = Payload { encoding: Encoding::Json, bytes };
-        let (urgency, turn) = (Urgency::Number(-i64::from(serial)), Turn::OldestFirst);
-        submit(serial, &Command::Put { queue: b"q", urgency, turn, payload, terms: None });
+        let (urgency, turn) = (Priority::Small(-i64::from(serial)), TieBreak::Fifo);
+        submit(
+            serial,
+            &Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None },
+        );
     }
     for serial in 0..POPS {
         let answers = submit(POPS + 1 + serial, &Command::Pop { queues, wait: Wait::Forever });
         assert_eq!(answers, 0, "it cannot have the job in front");
     }
-    let answers = submit(u32::MAX, &Command::Take { queues, wait: Wait::No });
+    let answers = submit(u32::MAX, &Command::Reserve { queues, wait: Wait::No });
     assert_eq!(answers, POPS as usize + 1);
     assert_eq!((engine.counts().jobs, engine.counts().waiters), (1, 0));
 }
@@ -115,22 +118,22 @@ fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
     for number in 1..=700 {
         let command = Command::Put {
             queue: if number % 2 == 0 { b"q0" } else { b"q1" },
-            urgency: Urgency::Number(number),
-            turn: Turn::OldestFirst,
+            priority: Priority::Small(number),
+            turn: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
             terms: None,
         };
         submit(&mut engine, &command);
     }
     let law = |shape, most| Law { name: 0, shape, most, each: false }.constraint();
-    submit(&mut engine, &Command::Work(&Work::Constrain(&law(0, 0))));
+    submit(&mut engine, &Command::Work(&WorkerCommand::SetConstraint(&law(0, 0))));
     let mut names = StringList::default();
     names.push(b"q0");
     names.push(b"q1");
-    let take = Command::Take { queues: names.from(0), wait: Wait::Forever };
+    let take = Command::Reserve { queues: names.from(0), wait: Wait::Forever };
     assert!(submit(&mut engine, &take).is_empty());
     engine.expire(now);
-    let told = submit(&mut engine, &Command::Work(&Work::Constrain(&law(2, 0))));
+    let told = submit(&mut engine, &Command::Work(&WorkerCommand::SetConstraint(&law(2, 0))));
     assert_eq!(told, [700]);
     assert_eq!(engine.poll_timeout(), None, "something is left to be done");
     engine.check_invariants();
@@ -140,12 +143,12 @@ fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
 fn what_is_due_ends_batch_by_batch() {
     const JOBS: u32 = 20_000;
     let mut engine = Engine::in_memory(7);
-    let terms = Terms { ttl_ms: 1, ..Terms::default() };
+    let terms = JobOptions { ttl_ms: 1, ..JobOptions::default() };
     for serial in 0..JOBS {
         let command = Command::Put {
             queue: b"q",
-            urgency: Urgency::Number(0),
-            turn: Turn::OldestFirst,
+            priority: Priority::Small(0),
+            turn: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
             terms: Some(&terms),
         };

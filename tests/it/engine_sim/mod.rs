@@ -24,7 +24,7 @@ mod world;
 
 use crate::dice::Dice;
 use crate::seeds::{self, Plan};
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use script::Profile;
@@ -219,7 +219,7 @@ impl Run {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let profile = Profile::draw(&mut dice);
-        let client = |index| Key { index, generation: 1 };
+        let client = |index| SlabKey { index, generation: 1 };
         // The serials of some wrap.
         let serials = [0, u32::MAX - 5];
         let clients = (0..u32::try_from(profile.clients).unwrap())
@@ -327,7 +327,7 @@ impl Run {
 
 /// A client that has the place of another which is gone.
 fn successor(client: ClientId) -> ClientId {
-    Key { index: client.index, generation: client.generation + 1 }
+    SlabKey { index: client.index, generation: client.generation + 1 }
 }
 
 fn run(seed: u64) -> Run {

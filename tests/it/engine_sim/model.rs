@@ -16,9 +16,9 @@ use super::words::{Load, QUEUES, Queue, Replies, Said, Text, View};
 use super::work::{Vigil, Worker};
 use crate::seeds::Seen;
 use jobcentre::base::time::Mono;
-use jobcentre::model::event::Happening;
+use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, Ticket};
-use jobcentre::model::job::{Retry, Status, Terms, Turn, Urgency};
+use jobcentre::model::job::{JobOptions, Priority, Retry, Status, TieBreak};
 use std::collections::BTreeMap;
 
 /// A moment at which something ends, and the place in the order of arming.
@@ -32,10 +32,10 @@ pub(super) struct Due {
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) queue: Queue,
-    pub(super) urgency: Urgency<'static>,
-    pub(super) turn: Turn,
+    pub(super) urgency: Priority<'static>,
+    pub(super) turn: TieBreak,
     pub(super) load: Load,
-    pub(super) terms: Option<Terms>,
+    pub(super) terms: Option<JobOptions>,
     pub(super) status: Status,
     pub(super) holder: Option<ClientId>,
     pub(super) lease: u32,
@@ -71,7 +71,7 @@ impl Job {
     }
 
     /// The terms of a job that has none: 0 is none.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> JobOptions {
         self.terms.unwrap_or_default()
     }
 }
@@ -172,7 +172,7 @@ impl Model {
 
     /// Whether it should have left already.
     pub(super) fn is_over(&self, job: &Job) -> bool {
-        let waits = matches!(job.status, Status::Ready | Status::Aside | Status::Delayed);
+        let waits = matches!(job.status, Status::Ready | Status::GroupOnly | Status::Delayed);
         waits && self.has_passed(job)
     }
 
@@ -183,12 +183,12 @@ impl Model {
         let job = self.job(id);
         assert!(job.status == Status::Ready && job.holder.is_none(), "the judge gave it away");
         job.lease += u32::from(job.terms.is_some());
-        (job.status, job.holder, job.due) = (Status::Held, Some(ticket.client), due);
+        (job.status, job.holder, job.due) = (Status::Reserved, Some(ticket.client), due);
         let worker = self.worker_of(ticket.client);
         let job = self.job(id);
         job.worker = worker;
         let view = job.view();
-        self.happen(id, Happening::Taken { by: Some(ticket.client) });
+        self.happen(id, EventKind::Reserved { by: Some(ticket.client) });
         self.say(ticket, Said::Job(view));
     }
 
@@ -198,7 +198,7 @@ impl Model {
         let mut group: Vec<&Job> = vec![selected];
         if selected.load.key().is_some() {
             let is_member = |job: &&Job| {
-                let there = matches!(job.status, Status::Ready | Status::Aside);
+                let there = matches!(job.status, Status::Ready | Status::GroupOnly);
                 let same = job.queue == selected.queue && job.load.key() == selected.load.key();
                 there && same && job.id != id && !self.is_over(job)
             };
@@ -212,7 +212,7 @@ impl Model {
         };
         let packets: Vec<_> = group.iter().map(packet).collect();
         let ids: Vec<u64> = group.iter().map(|job| job.id).collect();
-        let aside = group.iter().any(|job| job.status == Status::Aside);
+        let aside = group.iter().any(|job| job.status == Status::GroupOnly);
         for &id in &ids {
             self.tell_gone(id);
         }
@@ -236,18 +236,18 @@ impl Model {
         self.let_go(id);
         let due = self.arm(end);
         let job = self.job(id);
-        let never = job.urgency == Urgency::Never;
-        job.status = if never { Status::Aside } else { Status::Ready };
+        let never = job.urgency == Priority::Unselected;
+        job.status = if never { Status::GroupOnly } else { Status::Ready };
         job.due = due;
     }
 
     pub(super) fn bury(&mut self, id: u64) {
-        let end = self.end_of(self.find(id).unwrap().terms().bury_ms);
+        let end = self.end_of(self.find(id).unwrap().terms().dead_retention_ms);
         self.let_go(id);
         let (due, buried) = (self.arm(end), self.tick());
         let job = self.job(id);
         (job.status, job.due, job.buried) = (Status::Buried, due, buried);
-        self.happen(id, Happening::Buried);
+        self.happen(id, EventKind::Buried);
         self.tell_end(id);
     }
 
@@ -260,7 +260,7 @@ impl Model {
             return self.bury(id);
         };
         job.retries += 1;
-        self.happen(id, Happening::Retried);
+        self.happen(id, EventKind::Retried);
         let job = self.job(id);
         let (number, ttl_end) = (job.retries, job.ttl_end);
         let Some(end) = self.end_of_backoff(id, &policy, number) else {
@@ -300,7 +300,7 @@ impl Model {
     pub(super) fn up_to_chance(&self, failing: Option<u64>) -> Vec<u64> {
         let fails = |job: &&Job| match failing {
             Some(id) => job.id == id,
-            None => job.status == Status::Held && job.due.is_some_and(|due| due.at <= self.now),
+            None => job.status == Status::Reserved && job.due.is_some_and(|due| due.at <= self.now),
         };
         let by_chance =
             |job: &&Job| job.terms().retry.is_some_and(|policy| policy.jitter_percent > 0);
@@ -344,7 +344,7 @@ impl Model {
     fn end_of_status(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         let queue = job.queue;
-        let followed = job.terms().followed;
+        let followed = job.terms().tracked;
         let fails = followed || job.terms().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
         let was_in_front = self.is_in_front(job) && !job.doubtful;
@@ -353,36 +353,36 @@ impl Model {
                 self.see("end: time to live, ready");
                 self.gone(id);
             }
-            Status::Aside => {
+            Status::GroupOnly => {
                 self.see("end: time to live, aside");
                 self.gone(id);
             }
-            Status::Parked => unreachable!("here it is ready, and held back"),
+            Status::Blocked => unreachable!("here it is ready, and held back"),
             Status::Delayed if over => {
                 self.see("end: time to live, delayed");
                 self.gone(id);
             }
             Status::Delayed => {
                 self.see(if retries > 0 { "end: backoff" } else { "end: delay" });
-                self.happen(id, Happening::Due);
+                self.happen(id, EventKind::Due);
                 self.go_back(id);
             }
-            Status::Held if fails => {
+            Status::Reserved if fails => {
                 if followed {
                     let job = self.job(id);
                     (job.result, job.message) = (None, Some(Text::new(b"timeout")));
                 }
-                self.happen(id, Happening::Expired);
+                self.happen(id, EventKind::Expired);
                 self.fail(id, true);
                 let buried = self.find(id).is_some_and(|job| job.status == Status::Buried);
                 self.see(if buried { "end: lease, buried" } else { "end: lease, retried" });
             }
-            Status::Held => {
+            Status::Reserved => {
                 self.see("end: lease, back");
-                self.happen(id, Happening::Expired);
+                self.happen(id, EventKind::Expired);
                 self.go_back(id);
             }
-            Status::Kept => {
+            Status::Completed => {
                 self.see("end: kept");
                 self.gone(id);
             }

@@ -1,22 +1,22 @@
 //! Which job comes before which, and how long a retry waits.
 
 use super::model::Job;
-use jobcentre::model::job::{Retry, Turn, Urgency};
+use jobcentre::model::job::{Priority, Retry, TieBreak};
 use std::cmp::Ordering;
 
 /// Bigger is more urgent.
-pub(super) fn compare(one: Urgency<'_>, other: Urgency<'_>) -> Ordering {
+pub(super) fn compare(one: Priority<'_>, other: Priority<'_>) -> Ordering {
     let rank = |urgency| match urgency {
-        Urgency::Never => (0, 0, 0, ""),
-        Urgency::Number(number) => (1, number, 0, ""),
-        Urgency::Beyond(digits) => (2, 0, digits.len(), digits),
+        Priority::Unselected => (0, 0, 0, ""),
+        Priority::Small(number) => (1, number, 0, ""),
+        Priority::Big(digits) => (2, 0, digits.len(), digits),
     };
     rank(one).cmp(&rank(other))
 }
 
 /// Whether a take selects `one` rather than `other`.
 pub(super) fn leaves_before(one: &Job, other: &Job) -> bool {
-    let newest = |job: &Job| job.turn == Turn::NewestFirst;
+    let newest = |job: &Job| job.turn == TieBreak::Lifo;
     compare(one.urgency, other.urgency)
         .then(newest(other).cmp(&newest(one)))
         .then(if newest(one) { one.id.cmp(&other.id) } else { other.id.cmp(&one.id) })
@@ -36,10 +36,10 @@ mod tests {
     use super::{backoff, compare};
     use crate::engine_sim::model::Model;
     use crate::engine_sim::words::{Ask, Load, Said, Text, URGENCIES};
-    use jobcentre::base::slab::Key;
+    use jobcentre::base::slab::SlabKey;
     use jobcentre::model::command::Wait;
     use jobcentre::model::id::Ticket;
-    use jobcentre::model::job::{Encoding, Retry, Turn, Urgency};
+    use jobcentre::model::job::{Encoding, Priority, Retry, TieBreak};
 
     #[test]
     fn backoffs_grow_to_their_limit() {
@@ -59,11 +59,11 @@ mod tests {
     #[test]
     fn the_old_go_first_then_the_new_ones_newest_first() {
         let mut model = Model::default();
-        let client = Key { index: 0, generation: 0 };
-        let turns = [Turn::NewestFirst, Turn::OldestFirst, Turn::NewestFirst, Turn::OldestFirst];
+        let client = SlabKey { index: 0, generation: 0 };
+        let turns = [TieBreak::Lifo, TieBreak::Fifo, TieBreak::Lifo, TieBreak::Fifo];
         for (serial, turn) in (0..).zip(turns) {
             let load = Load { encoding: Encoding::Json, text: Text::new(b"{}") };
-            let urgency = Urgency::Number(1);
+            let urgency = Priority::Small(1);
             let ask = Ask::Put { queue: serial as usize % 2, urgency, turn, load, terms: None };
             model.submit(Ticket { client, serial }, &ask);
         }

@@ -7,7 +7,7 @@ use super::words::{Ask, Load, QUEUES, Queue, Text, URGENCIES};
 use crate::dice::Dice;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
-use jobcentre::model::job::{Encoding, Lease, Retry, Status, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Priority, Retry, Status, TieBreak};
 
 /// How a run is inclined.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Profile {
     /// Of a hundred steps, how many end a client.
     pub(super) leaving: usize,
     queues: usize,
-    urgencies: Vec<Urgency<'static>>,
+    urgencies: Vec<Priority<'static>>,
     keys: usize,
     /// How many jobs are enough.
     crowd: usize,
@@ -55,7 +55,7 @@ impl Profile {
             urgencies.push(*dice.pick(&URGENCIES));
         }
         if dice.percent(50) {
-            urgencies.push(Urgency::Never);
+            urgencies.push(Priority::Unselected);
         }
         let mut durations = vec![1, 2, 3];
         for _ in 0..dice.below(4) {
@@ -104,7 +104,7 @@ impl Profile {
         if self.lawful && self.working > 0 && dice.percent(5) {
             return Ask::Work(law(dice));
         }
-        let live = |job: &&Job| !matches!(job.status, Status::Kept | Status::Buried);
+        let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
         if dice.percent(self.watching) {
             return Ask::Watch(self.question(dice, client, model));
@@ -170,7 +170,7 @@ impl Profile {
     fn put(&self, dice: &mut Dice, model: &Model) -> Ask {
         let queue = self.a_queue(dice);
         let urgency = *dice.pick(&self.urgencies);
-        let turn = if dice.percent(50) { Turn::OldestFirst } else { Turn::NewestFirst };
+        let turn = if dice.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
         // Where there are constraints a change must come to all jobs in one pass.
         let many = self.lawful && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
         let large_percent = if many { 0 } else { self.large };
@@ -190,7 +190,7 @@ impl Profile {
         Ask::Put { queue, urgency, turn, load, terms }
     }
 
-    fn terms(&self, dice: &mut Dice) -> Terms {
+    fn terms(&self, dice: &mut Dice) -> JobOptions {
         let mut duration = |percent| {
             let some = dice.percent(percent);
             if some { *dice.pick(&self.durations) } else { 0 }
@@ -209,7 +209,16 @@ impl Profile {
         });
         let followed = self.working > 0 && dice.percent(70);
         let fetch_once = self.working > 0 && dice.percent(50);
-        Terms { delay_ms, ttl_ms, lease_ms, retry, keep_ms, bury_ms, followed, fetch_once }
+        JobOptions {
+            delay_ms,
+            ttl_ms,
+            lease_ms,
+            retry,
+            result_retention_ms: keep_ms,
+            dead_retention_ms: bury_ms,
+            tracked: followed,
+            result_once: fetch_once,
+        }
     }
 
     fn wait(&self, dice: &mut Dice) -> Wait {
@@ -236,7 +245,7 @@ impl Profile {
 
 /// Something about a job that the client holds, or believes to hold.
 fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
-    let id = one_in(dice, client, model, Status::Held);
+    let id = one_in(dice, client, model, Status::Reserved);
     let current = model.find(id.0).map_or(0, |job| job.lease);
     let lease = match dice.below(10) {
         0..5 => None,
@@ -244,7 +253,7 @@ fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Ask {
         8 => Some(current.wrapping_sub(1)),
         _ => Some(*dice.pick(&[0, 1, current + 1])),
     };
-    let lease = lease.map(Lease);
+    let lease = lease.map(LeaseEpoch);
     match dice.below(23) {
         0..4 => Ask::Release(id, lease),
         4..7 => Ask::Touch(id, lease),

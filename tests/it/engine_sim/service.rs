@@ -15,7 +15,7 @@ impl Model {
     pub(super) fn tops(&self, queue: Queue) -> Vec<&Job> {
         let mut tops: Vec<&Job> = Vec::new();
         for job in &self.jobs {
-            let there = job.queue == queue || queue == ANYWHERE && job.terms().followed;
+            let there = job.queue == queue || queue == ANYWHERE && job.terms().tracked;
             let waits = there && job.status == Status::Ready && !self.is_over(job);
             if !waits || self.is_held_back(job) {
                 continue;
@@ -77,7 +77,7 @@ impl Model {
                 let fits = !(waiter.pops && top.load.is_too_large());
                 let can = fits && self.is_for(waiter.ticket.client, top);
                 let named = |line: &&(Queue, u64)| {
-                    line.0 == queue || line.0 == ANYWHERE && top.terms().followed
+                    line.0 == queue || line.0 == ANYWHERE && top.terms().tracked
                 };
                 let places = waiter.lines.iter().filter(named).map(|&(_, place)| place);
                 places.filter(|_| can).min().map(|place| (place, waiter.ticket))

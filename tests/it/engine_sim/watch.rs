@@ -5,12 +5,12 @@
 
 use super::model::{Job, Model};
 use super::words::{Load, QUEUES, Queue, Said, Text};
-use jobcentre::model::event::{Event, EventLog, Happening};
+use jobcentre::model::event::{Event, EventKind, EventLog};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::job::{Encoding, Status, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Priority, Status, TieBreak};
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::Row;
-use jobcentre::model::watch::Watch;
+use jobcentre::model::watch::IndexedCommand;
 use std::sync::Arc;
 
 /// The number of the queue that always exists.
@@ -50,7 +50,7 @@ fn query(state: Option<State>) -> Arc<Query> {
 
 impl Question {
     /// Hands the question, in the model's form, to `ask`.
-    pub(super) fn with_watch(&self, ask: impl FnOnce(&Watch<'_>)) {
+    pub(super) fn with_watch(&self, ask: impl FnOnce(&IndexedCommand<'_>)) {
         let queue = |queue: Queue| QUEUES[queue];
         let state = |state: State| STATES[state].0;
         let terms = match *self {
@@ -59,26 +59,31 @@ impl Question {
         };
         let query = &terms;
         let watch = match *self {
-            Self::Queues => Watch::Queues { from: 0 },
-            Self::Declare(named) => Watch::Declare { queue: Some(queue(named)) },
-            Self::Drop(named) => Watch::Drop { queue: queue(named) },
-            Self::List(named) => Watch::List { queue: queue(named) },
+            Self::Queues => IndexedCommand::Queues { from: 0 },
+            Self::Declare(named) => IndexedCommand::CreateQueue { queue: Some(queue(named)) },
+            Self::Drop(named) => IndexedCommand::DropQueue { queue: queue(named) },
+            Self::List(named) => IndexedCommand::List { queue: queue(named) },
             Self::Find { queue: named, limit, .. } => {
-                Watch::Find { queue: queue(named), query, limit }
+                IndexedCommand::Find { queue: queue(named), query, limit }
             }
             Self::Poll { queue: named, new, .. } => {
-                Watch::Poll { queue: queue(named), query, state: state(new) }
+                IndexedCommand::Poll { queue: queue(named), query, state: state(new) }
             }
-            Self::Put { queue: named, ref text, state: first } => {
-                Watch::Put { queue: queue(named), payload: text.bytes(), state: state(first) }
-            }
-            Self::Show(named, id) => Watch::Show { queue: queue(named), id },
-            Self::Delete(named, id) => Watch::Delete { queue: queue(named), id },
-            Self::Advance { queue: named, id, old, new } => {
-                Watch::Advance { queue: queue(named), id, old: state(old), new: state(new) }
-            }
+            Self::Put { queue: named, ref text, state: first } => IndexedCommand::Put {
+                queue: queue(named),
+                payload: text.bytes(),
+                state: state(first),
+            },
+            Self::Show(named, id) => IndexedCommand::Show { queue: queue(named), id },
+            Self::Delete(named, id) => IndexedCommand::Delete { queue: queue(named), id },
+            Self::Advance { queue: named, id, old, new } => IndexedCommand::CompareAndSetState {
+                queue: queue(named),
+                id,
+                old: state(old),
+                new: state(new),
+            },
             Self::Note { queue: named, id, ref event } => {
-                Watch::Note { queue: queue(named), id, event: event.bytes() }
+                IndexedCommand::AppendEvent { queue: queue(named), id, event: event.bytes() }
             }
         };
         ask(&watch);
@@ -140,9 +145,9 @@ impl Job {
             version: record.version,
             queue: QUEUES[self.queue].into(),
             urgency: match self.urgency {
-                Urgency::Never => None,
-                Urgency::Number(number) => Some(number.to_string().into()),
-                Urgency::Beyond(digits) => Some(digits.into()),
+                Priority::Unselected => None,
+                Priority::Small(number) => Some(number.to_string().into()),
+                Priority::Big(digits) => Some(digits.into()),
             },
             encoding: self.load.encoding,
             payload: self.load.text.bytes().into(),
@@ -197,7 +202,7 @@ impl Model {
         let job = self.job(id);
         let (queue, created) = (job.queue, job.created);
         if job.record.is_none() {
-            let event = Event { what: Happening::Created, at: created };
+            let event = Event { kind: EventKind::Created, at: created };
             let (events, state) = (vec![event], STATES[0].0.to_vec());
             job.record = Some(Record { version: 1, state, events, modified: created });
             let watched = self.watched[queue].as_mut().unwrap();
@@ -206,7 +211,7 @@ impl Model {
     }
 
     /// Something has happened to a job.
-    pub(super) fn happen(&mut self, id: u64, what: Happening) {
+    pub(super) fn happen(&mut self, id: u64, what: EventKind) {
         let job = self.job(id);
         if job.record.is_none() {
             return;
@@ -217,14 +222,14 @@ impl Model {
         let record = self.job(id).record.as_mut().unwrap();
         record.version += 1;
         record.modified = at;
-        record.events.push(Event { what, at });
+        record.events.push(Event { kind: what, at });
     }
 
     fn advance(&mut self, id: u64, new: State) {
         let record = self.job(id).record.as_mut().unwrap();
         let new = STATES[new].0;
         let old = std::mem::replace(&mut record.state, new.to_vec());
-        self.happen(id, Happening::Advanced { old: old.into(), new: new.into() });
+        self.happen(id, EventKind::Advanced { old: old.into(), new: new.into() });
     }
 
     /// The rows of a queue in this state, in order.
@@ -308,7 +313,7 @@ impl Model {
             },
             Question::Put { ref text, state, .. } => {
                 let load = Load { encoding: Encoding::Json, text: text.clone() };
-                let (urgency, turn) = (Urgency::Number(0), Turn::OldestFirst);
+                let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
                 let id = self.add(queue, urgency, turn, load, None);
                 self.job(id).record.as_mut().unwrap().state = STATES[state].0.to_vec();
                 self.show(ticket, id);
@@ -332,7 +337,7 @@ impl Model {
             self.gone(id.0);
             return self.serve_after(id.0, queue, was_in_front);
         }
-        let working = self.find(id.0).unwrap().status == Status::Held;
+        let working = self.find(id.0).unwrap().status == Status::Reserved;
         self.see(if working { "record: of a job at work" } else { "record: of another job" });
         self.record(id.0);
         match *question {
@@ -344,7 +349,7 @@ impl Model {
                 self.advance(id.0, new);
             }
             Question::Note { ref event, .. } => {
-                self.happen(id.0, Happening::User(event.bytes().into()));
+                self.happen(id.0, EventKind::User(event.bytes().into()));
             }
             _ => {}
         }
@@ -360,7 +365,7 @@ impl Model {
 
     fn declare(&mut self, ticket: Ticket, queue: Queue) {
         if self.exists(queue) {
-            let refusal = jobcentre::model::reply::Refusal::QueueExists;
+            let refusal = jobcentre::model::reply::Rejection::QueueExists;
             return self.say(ticket, Said::Refused(refusal));
         }
         self.watched[queue] = Some(Watched { declared: true, last: 0 });

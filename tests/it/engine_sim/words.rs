@@ -7,8 +7,10 @@ use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Mono;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::job::{Encoding, Lease, Payload, Status, Terms, Turn, Urgency};
-use jobcentre::model::reply::{JobView, Refusal, Reply};
+use jobcentre::model::job::{
+    Encoding, JobOptions, LeaseEpoch, Payload, Priority, Status, TieBreak,
+};
+use jobcentre::model::reply::{JobView, Rejection, Reply};
 use jobcentre::model::row::Row;
 use std::fmt;
 use std::rc::Rc;
@@ -27,19 +29,19 @@ pub(super) const QUEUES: [&[u8]; 6] = [
 ];
 
 /// All urgencies there are.
-pub(super) const URGENCIES: [Urgency<'static>; 12] = [
-    Urgency::Never,
-    Urgency::Number(i64::MIN + 1),
-    Urgency::Number(-1),
-    Urgency::Number(0),
-    Urgency::Number(1),
-    Urgency::Number(i64::MAX - 1),
-    Urgency::Beyond("9223372036854775807"),
-    Urgency::Beyond("9223372036854775808"),
-    Urgency::Beyond("18446744073709551616"),
-    Urgency::Beyond("99999999999999999999"),
-    Urgency::Beyond("100000000000000000000000000000"),
-    Urgency::Beyond("100000000000000000000000000001"),
+pub(super) const URGENCIES: [Priority<'static>; 12] = [
+    Priority::Unselected,
+    Priority::Small(i64::MIN + 1),
+    Priority::Small(-1),
+    Priority::Small(0),
+    Priority::Small(1),
+    Priority::Small(i64::MAX - 1),
+    Priority::Big("9223372036854775807"),
+    Priority::Big("9223372036854775808"),
+    Priority::Big("18446744073709551616"),
+    Priority::Big("99999999999999999999"),
+    Priority::Big("100000000000000000000000000000"),
+    Priority::Big("100000000000000000000000000001"),
 ];
 
 /// Bytes, cheap to clone and short to print.
@@ -105,19 +107,45 @@ impl Load {
 /// A command.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
-    Put { queue: Queue, urgency: Urgency<'static>, turn: Turn, load: Load, terms: Option<Terms> },
-    Take { queues: Vec<Queue>, wait: Wait },
-    Pop { queues: Vec<Queue>, wait: Wait },
-    Join { take: u32, queue: Queue },
-    Leave { take: u32, queue: Queue },
+    Put {
+        queue: Queue,
+        urgency: Priority<'static>,
+        turn: TieBreak,
+        load: Load,
+        terms: Option<JobOptions>,
+    },
+    Take {
+        queues: Vec<Queue>,
+        wait: Wait,
+    },
+    Pop {
+        queues: Vec<Queue>,
+        wait: Wait,
+    },
+    Join {
+        take: u32,
+        queue: Queue,
+    },
+    Leave {
+        take: u32,
+        queue: Queue,
+    },
     Delete(JobId),
-    Release(JobId, Option<Lease>),
-    Touch(JobId, Option<Lease>),
-    Finish(JobId, Option<Lease>, Load),
-    Fail { id: JobId, lease: Option<Lease>, retry: bool, error: Load },
-    Bury(JobId, Option<Lease>),
+    Release(JobId, Option<LeaseEpoch>),
+    Touch(JobId, Option<LeaseEpoch>),
+    Finish(JobId, Option<LeaseEpoch>, Load),
+    Fail {
+        id: JobId,
+        lease: Option<LeaseEpoch>,
+        retry: bool,
+        error: Load,
+    },
+    Bury(JobId, Option<LeaseEpoch>),
     Kick(JobId),
-    KickQueue { queue: Queue, limit: u32 },
+    KickQueue {
+        queue: Queue,
+        limit: u32,
+    },
     Look(JobId),
     Watch(Question),
     Work(Labour),
@@ -134,7 +162,7 @@ impl Ask {
         }
         let queues = names.from(0);
         if let Self::Watch(question) = self {
-            return question.with_watch(|watch| submit(&Command::Watch(watch)));
+            return question.with_watch(|watch| submit(&Command::Indexed(watch)));
         }
         if let Self::Work(labour) = self {
             return labour.with_work(|work| submit(&Command::Work(work)));
@@ -142,15 +170,17 @@ impl Ask {
         let command = match *self {
             Self::Put { queue, urgency, turn, ref load, ref terms } => Command::Put {
                 queue: QUEUES[queue],
-                urgency,
+                priority: urgency,
                 turn,
                 payload: load.payload(),
                 terms: terms.as_ref(),
             },
-            Self::Take { wait, .. } => Command::Take { queues, wait },
+            Self::Take { wait, .. } => Command::Reserve { queues, wait },
             Self::Pop { wait, .. } => Command::Pop { queues, wait },
-            Self::Join { take, queue } => Command::Join { take, queue: QUEUES[queue] },
-            Self::Leave { take, queue } => Command::Leave { take, queue: QUEUES[queue] },
+            Self::Join { take, queue } => Command::Subscribe { serial: take, queue: QUEUES[queue] },
+            Self::Leave { take, queue } => {
+                Command::Unsubscribe { serial: take, queue: QUEUES[queue] }
+            }
             Self::Delete(id) => Command::Delete { id },
             Self::Release(id, lease) => Command::Release { id, lease },
             Self::Touch(id, lease) => Command::Touch { id, lease },
@@ -163,7 +193,7 @@ impl Ask {
             Self::Bury(id, lease) => Command::Bury { id, lease },
             Self::Kick(id) => Command::Kick { id },
             Self::KickQueue { queue, limit } => Command::KickQueue { queue: QUEUES[queue], limit },
-            Self::Look(id) => Command::Look { id },
+            Self::Look(id) => Command::Peek { id },
             Self::Watch(_) | Self::Work(_) => unreachable!("submitted already"),
         };
         submit(&command);
@@ -224,7 +254,7 @@ fn number_of(name: &[u8]) -> Queue {
 pub(super) struct View {
     pub(super) id: u64,
     pub(super) queue: Queue,
-    pub(super) urgency: Urgency<'static>,
+    pub(super) urgency: Priority<'static>,
     pub(super) load: Load,
     pub(super) lease: u32,
 }
@@ -236,7 +266,7 @@ impl View {
         Self {
             id: view.id.0,
             queue: number_of(view.queue),
-            urgency: *URGENCIES.iter().find(|known| **known == view.urgency).unwrap(),
+            urgency: *URGENCIES.iter().find(|known| **known == view.priority).unwrap(),
             load: Load::of(view.payload),
             lease: view.lease.0,
         }
@@ -275,7 +305,7 @@ pub(super) enum Said {
     Put(u64),
     Queue(Queue),
     Queues(Vec<(Queue, u32)>),
-    Refused(Refusal),
+    Refused(Rejection),
     Row(Box<Row>),
     Rows(Vec<Row>),
     Seen {
@@ -304,12 +334,12 @@ impl Said {
                 Self::Packets(own.collect())
             }
             Reply::Put(id) => Self::Put(id.0),
-            Reply::Refused(refusal) => Self::Refused(refusal),
-            Reply::Seen(ref sight) => Self::Seen {
+            Reply::Rejected(refusal) => Self::Refused(refusal),
+            Reply::Peeked(ref sight) => Self::Seen {
                 view: View::of(&sight.job),
                 // When an engine puts a job away that may not run is its own affair.
                 status: match sight.status {
-                    Status::Parked => Status::Ready,
+                    Status::Blocked => Status::Ready,
                     status => status,
                 },
                 due: sight.due,
@@ -317,22 +347,22 @@ impl Said {
                 result: sight.result.map(Load::of),
             },
             Reply::TooLarge(id) => Self::TooLarge(id.0),
-            Reply::Gone => Self::Gone,
+            Reply::Deleted => Self::Gone,
             Reply::NotYet => Self::NotYet,
             Reply::NoWorker => Self::NoWorker,
             Reply::Worker(id) => Self::Worker(id.0),
-            Reply::Progress(ref progress) => Self::Progress {
-                view: View::of(&progress.sight.job),
+            Reply::JobStatus(ref progress) => Self::Progress {
+                view: View::of(&progress.info.job),
                 word: progress.status(),
-                due: progress.sight.due,
-                retries: progress.sight.retries,
-                result: progress.sight.result.map(Load::of),
+                due: progress.info.due,
+                retries: progress.info.retries,
+                result: progress.info.result.map(Load::of),
                 worker: progress.worker.map(|worker| worker.0),
                 message: progress.message.map(|text| Text::new(text.as_bytes())),
             },
             Reply::Conflict(state) => Self::Conflict(Text::new(state)),
-            Reply::Dropped { jobs, more: false } => Self::Dropped(jobs),
-            Reply::Found(rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
+            Reply::QueueDropped { jobs, more: false } => Self::Dropped(jobs),
+            Reply::QueryRows(rows) => Self::Found(rows.iter().map(|row| (**row).clone()).collect()),
             Reply::NoQueue => Self::NoQueue,
             Reply::Queue(name) => Self::Queue(number_of(name)),
             Reply::Queues { queues, next: None } => {
@@ -368,21 +398,21 @@ impl Said {
             Self::NoJob => "reply: no job",
             Self::Packets(..) => "reply: packets",
             Self::Put(..) => "reply: put",
-            Self::Refused(Refusal::Full | Refusal::DiskFull) => "reply: full",
-            Self::Refused(Refusal::HeldByAnother(..)) => "reply: held by another",
-            Self::Refused(Refusal::NotHeld(..)) => "reply: not held",
-            Self::Refused(Refusal::LeaseOver(..)) => "reply: lease over",
-            Self::Refused(Refusal::NotBuried(..)) => "reply: not buried",
-            Self::Refused(Refusal::QueueExists) => "reply: queue exists",
-            Self::Refused(Refusal::LogFull) => "reply: log full",
-            Self::Refused(Refusal::TooLate(_)) => "reply: too late",
-            Self::Refused(Refusal::NameTaken(_)) => "reply: name taken",
+            Self::Refused(Rejection::Full | Rejection::DiskFull) => "reply: full",
+            Self::Refused(Rejection::ReservedByAnother(..)) => "reply: held by another",
+            Self::Refused(Rejection::NotReserved(..)) => "reply: not held",
+            Self::Refused(Rejection::LeaseExpired(..)) => "reply: lease over",
+            Self::Refused(Rejection::NotBuried(..)) => "reply: not buried",
+            Self::Refused(Rejection::QueueExists) => "reply: queue exists",
+            Self::Refused(Rejection::LogFull) => "reply: log full",
+            Self::Refused(Rejection::TooLate(_)) => "reply: too late",
+            Self::Refused(Rejection::NameTaken(_)) => "reply: name taken",
             Self::Seen { status: Status::Ready, .. } => "reply: seen ready",
-            Self::Seen { status: Status::Parked, .. } => unreachable!("here it is ready"),
-            Self::Seen { status: Status::Aside, .. } => "reply: seen aside",
+            Self::Seen { status: Status::Blocked, .. } => unreachable!("here it is ready"),
+            Self::Seen { status: Status::GroupOnly, .. } => "reply: seen aside",
             Self::Seen { status: Status::Delayed, .. } => "reply: seen delayed",
-            Self::Seen { status: Status::Held, .. } => "reply: seen held",
-            Self::Seen { status: Status::Kept, .. } => "reply: seen kept",
+            Self::Seen { status: Status::Reserved, .. } => "reply: seen held",
+            Self::Seen { status: Status::Completed, .. } => "reply: seen kept",
             Self::Seen { status: Status::Buried, .. } => "reply: seen buried",
             Self::TooLarge(..) => "reply: too large",
             Self::Gone => "reply: gone",

@@ -8,11 +8,11 @@ use super::model::{Due, Job, Model, Waiter};
 use super::service::ANYWHERE;
 use super::words::{Ask, Load, Said, Text};
 use jobcentre::base::strings::StringList;
-use jobcentre::model::event::Happening;
+use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Lease, Status};
-use jobcentre::model::reply::Refusal;
-use jobcentre::model::work::{Report, Work, Worker as Enlisting, WorkerId};
+use jobcentre::model::job::{LeaseEpoch, Status};
+use jobcentre::model::reply::Rejection;
+use jobcentre::model::work::{RunOutcome, Worker as Enlisting, WorkerCommand, WorkerId};
 
 /// Workers that are ever enlisted in one run.
 pub(super) const WORKERS: usize = 5;
@@ -28,10 +28,10 @@ pub(super) enum Labour {
     Dismiss(u64),
     Serve(u64),
     TakeAny,
-    Mind(JobId, Lease),
+    Mind(JobId, LeaseEpoch),
     GiveBack {
         id: JobId,
-        lease: Lease,
+        lease: LeaseEpoch,
         never_again: bool,
     },
     Report {
@@ -53,43 +53,49 @@ pub(super) enum Severity {
     Retry,
     Final,
     /// Under which lease.
-    Refused(Lease),
+    Refused(LeaseEpoch),
 }
 
 impl Labour {
     /// Hands it, in the model's form, to `ask`.
-    pub(super) fn with_work(&self, ask: impl FnOnce(&Work<'_>)) {
+    pub(super) fn with_work(&self, ask: impl FnOnce(&WorkerCommand<'_>)) {
         let mut queues = StringList::default();
         queues.push(b"a");
         let worker = |id| WorkerId(id);
         let work = match *self {
             Self::Enlist(at) => {
                 let (url, queues) = (ADDRESSES[at], Some(queues.from(0)));
-                Work::Enlist(Enlisting { name: "w", url, max_jobs: 1, queues })
+                WorkerCommand::Register(Enlisting { name: "w", url, max_jobs: 1, queues })
             }
-            Self::Dismiss(id) => Work::Dismiss { worker: worker(id) },
-            Self::Serve(id) => Work::Serve { worker: worker(id) },
-            Self::TakeAny => Work::TakeAny,
-            Self::Mind(id, lease) => Work::Mind { id, lease },
-            Self::GiveBack { id, lease, never_again } => Work::GiveBack { id, lease, never_again },
+            Self::Dismiss(id) => WorkerCommand::Deregister { worker: worker(id) },
+            Self::Serve(id) => WorkerCommand::Attach { worker: worker(id) },
+            Self::TakeAny => WorkerCommand::ReserveAny,
+            Self::Mind(id, lease) => WorkerCommand::AwaitRelease { id, lease },
+            Self::GiveBack { id, lease, never_again } => {
+                WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }
+            }
             Self::Report { worker: of, id, ref result, ref failure } => {
                 let error = result.payload();
                 let message = failure.as_ref().map_or(b"".as_slice(), |(_, text)| text.bytes());
                 let message = std::str::from_utf8(message).unwrap();
                 let report = match failure.as_ref().map(|(severity, _)| *severity) {
-                    None => Report::Success { result: error },
-                    Some(Severity::Refused(lease)) => Report::Refused { lease, error, message },
+                    None => RunOutcome::Success { result: error },
+                    Some(Severity::Refused(lease)) => {
+                        RunOutcome::Rejected { lease, error, message }
+                    }
                     Some(severity) => {
-                        Report::Failure { retry: severity == Severity::Retry, error, message }
+                        RunOutcome::Failure { retry: severity == Severity::Retry, error, message }
                     }
                 };
-                Work::Report { worker: worker(of), id, report }
+                WorkerCommand::Report { worker: worker(of), id, report }
             }
-            Self::Follow(id) => Work::Follow { id },
-            Self::Await(id, wait_ms) => Work::Await { id, wait_ms },
-            Self::Cancel(id) => Work::Cancel { id },
-            Self::Constrain(ref law) => return ask(&Work::Constrain(&law.constraint())),
-            Self::Free(name) => Work::Free { name: LAWS[name] },
+            Self::Follow(id) => WorkerCommand::GetStatus { id },
+            Self::Await(id, wait_ms) => WorkerCommand::AwaitResult { id, wait_ms },
+            Self::Cancel(id) => WorkerCommand::Cancel { id },
+            Self::Constrain(ref law) => {
+                return ask(&WorkerCommand::SetConstraint(&law.constraint()));
+            }
+            Self::Free(name) => WorkerCommand::RemoveConstraint { name: LAWS[name] },
         };
         ask(&work);
     }
@@ -198,7 +204,7 @@ impl Model {
             }
             Labour::Follow(id) => self.follow(ticket, id),
             Labour::Await(id, wait_ms) => {
-                let ended = |job: &Job| matches!(job.status, Status::Kept | Status::Buried);
+                let ended = |job: &Job| matches!(job.status, Status::Completed | Status::Buried);
                 if self.known(id).is_none_or(ended) {
                     return self.follow(ticket, id);
                 }
@@ -260,7 +266,7 @@ impl Model {
             self.see("dismiss: jobs go back");
         }
         for &id in &held {
-            self.happen(id, Happening::Abandoned);
+            self.happen(id, EventKind::Abandoned);
         }
         self.come_back(&held);
     }
@@ -301,7 +307,7 @@ impl Model {
         self.waiters.push(Waiter { ticket, pops: false, lines, due: None });
     }
 
-    fn give_back(&mut self, ticket: Ticket, id: JobId, lease: Lease, never_again: bool) {
+    fn give_back(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch, never_again: bool) {
         if let Some(refused) = self.refusal(ticket.client, id, Some(lease)) {
             return self.say(ticket, refused);
         }
@@ -309,7 +315,7 @@ impl Model {
         if never_again {
             self.refuse(id.0);
         }
-        self.happen(id.0, Happening::Aborted);
+        self.happen(id.0, EventKind::Aborted);
         let queue = self.job(id.0).queue;
         self.go_back(id.0);
         self.serve_after(id.0, queue, false);
@@ -382,11 +388,11 @@ impl Model {
     /// Shows a job; a result that is fetched once goes.
     fn show_progress(&mut self, ticket: Ticket, id: u64) {
         let job = self.find(id).unwrap();
-        let fetched = job.status == Status::Kept && job.terms().fetch_once;
+        let fetched = job.status == Status::Completed && job.terms().result_once;
         let retried = job.retries > 0;
         let word = match job.status {
-            Status::Held => "running",
-            Status::Kept => "done",
+            Status::Reserved => "running",
+            Status::Completed => "done",
             Status::Buried => "error",
             _ if retried => "retrying",
             _ => "queued",
@@ -412,8 +418,8 @@ impl Model {
             let absence = self.absence(id);
             return self.say(ticket, absence);
         };
-        if !matches!(job.status, Status::Ready | Status::Aside | Status::Delayed) {
-            return self.say(ticket, Said::Refused(Refusal::TooLate(id)));
+        if !matches!(job.status, Status::Ready | Status::GroupOnly | Status::Delayed) {
+            return self.say(ticket, Said::Refused(Rejection::TooLate(id)));
         }
         let (queue, was_in_front) = (job.queue, self.is_in_front(job));
         self.gone(id.0);

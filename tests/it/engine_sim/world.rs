@@ -4,7 +4,7 @@ use super::model::Model;
 use super::watch::Question;
 use super::words::{Ask, Replies, Said};
 use super::work::Labour;
-use jobcentre::base::slab::Key;
+use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
@@ -30,7 +30,7 @@ impl Step {
 }
 
 /// Whom the replies go to that only the judge wants.
-const JUDGE: ClientId = Key { index: 100, generation: 0 };
+const JUDGE: ClientId = SlabKey { index: 100, generation: 0 };
 
 /// Replies, one a line.
 fn list(replies: &[(Ticket, Said)]) -> String {

@@ -5,17 +5,19 @@
 mod shell;
 
 use crate::support::{Server as Process, TempDir};
-use jobcentre::base::limits::{CENSUS_PLACES, CENSUS_QUEUES, FIGURES_QUEUES, HTTP_PIECE};
+use jobcentre::base::limits::{
+    HTTP_CHUNK_BYTES, METRICS_QUEUES_MAX, STATS_QUEUES_PER_STEP, STATS_SLOTS_PER_STEP,
+};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
 use jobcentre::model::core::Door;
-use jobcentre::model::figures::{Census, Page};
+use jobcentre::model::figures::{StatsPage, StatsScan};
 use jobcentre::model::id::{ClientId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::watch::Watch;
-use jobcentre::model::work::{Work, Worker};
+use jobcentre::model::watch::IndexedCommand;
+use jobcentre::model::work::{Worker, WorkerCommand};
 use prometheus_parse::{Sample, Scrape, Value};
 use shell::Shell;
 use std::collections::HashSet;
@@ -134,9 +136,11 @@ fn ten_thousand_queues_are_counted_a_little_in_each_pass() {
         shell.send(client, b"{\"request\":\"get\",\"queues\":[\"none\"]}\n");
         assert!(!shell.pass(client).is_empty());
     });
-    let least = QUEUES / CENSUS_QUEUES + QUEUES / CENSUS_PLACES as usize + FIGURES_QUEUES / 64;
+    let least = QUEUES / STATS_QUEUES_PER_STEP
+        + QUEUES / STATS_SLOTS_PER_STEP as usize
+        + METRICS_QUEUES_MAX / 64;
     assert!(shell.passes >= least, "only {} passes", shell.passes);
-    assert!(shell.most <= HTTP_PIECE, "{} bytes at once", shell.most);
+    assert!(shell.most <= HTTP_CHUNK_BYTES, "{} bytes at once", shell.most);
     let figures = Figures::parse(&text);
     let name = |sample: &Sample| sample.labels.get("queue").unwrap().to_owned();
     let named: HashSet<String> = figures.samples("jobcentre_queue_jobs").map(name).collect();
@@ -160,9 +164,9 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
         serial += 1;
         let client = ClientId { index: 1, generation: 1 };
         engine.submit(Ticket { client, serial }, command, Now::default());
-        let mut page = Page::default();
+        let mut page = StatsPage::default();
         while let Some(completion) = engine.poll_completion() {
-            if let Reply::Census(part) = completion.reply {
+            if let Reply::Stats(part) = completion.reply {
                 page = part.clone();
             }
         }
@@ -171,19 +175,19 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
     for number in 0..JOBS {
         ask(&Command::Put {
             queue: (number % 7_000).to_string().as_bytes(),
-            urgency: Urgency::Number(0),
-            turn: Turn::OldestFirst,
+            priority: Priority::Small(0),
+            turn: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
             terms: None,
         });
     }
-    ask(&Command::Watch(&Watch::Declare { queue: Some(b"declared") }));
+    ask(&Command::Indexed(&IndexedCommand::CreateQueue { queue: Some(b"declared") }));
     let worker = Worker { name: "w", url: "http://w", max_jobs: 1, queues: None };
-    ask(&Command::Work(&Work::Enlist(worker)));
+    ask(&Command::Work(&WorkerCommand::Register(worker)));
     let (mut next, mut serials, mut jobs) = (Some(0), HashSet::new(), 0);
     while let Some(from) = next {
-        let page = ask(&Command::Watch(&Watch::Census(Census::Queues(from))));
-        assert!(page.queues.len() <= CENSUS_QUEUES && page.tallies.is_empty());
+        let page = ask(&Command::Indexed(&IndexedCommand::Stats(StatsScan::Queues(from))));
+        assert!(page.queues.len() <= STATS_QUEUES_PER_STEP && page.counts.is_empty());
         jobs += page.queues.iter().map(|queue| queue.jobs).sum::<u32>();
         serials.extend(page.queues.iter().map(|queue| queue.serial));
         next = page.next;
@@ -191,10 +195,10 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
     assert_eq!((serials.len(), jobs), (7_001, JOBS));
     (next, jobs) = (Some(0), 0);
     while let Some(from) = next {
-        let page = ask(&Command::Watch(&Watch::Census(Census::Jobs(from))));
-        let ready: u64 = page.tallies.iter().map(|(_, tally)| tally.ready).sum();
-        assert!(page.queues.is_empty() && ready <= u64::from(CENSUS_PLACES));
-        assert!(page.tallies.iter().all(|(serial, _)| serials.contains(serial)));
+        let page = ask(&Command::Indexed(&IndexedCommand::Stats(StatsScan::Jobs(from))));
+        let ready: u64 = page.counts.iter().map(|(_, tally)| tally.ready).sum();
+        assert!(page.queues.is_empty() && ready <= u64::from(STATS_SLOTS_PER_STEP));
+        assert!(page.counts.iter().all(|(serial, _)| serials.contains(serial)));
         jobs += u32::try_from(ready).unwrap();
         next = page.next;
     }

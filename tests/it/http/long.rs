@@ -2,7 +2,8 @@
 
 use jobcentre::base::buf::{Input, progress};
 use jobcentre::base::limits::{
-    FOUND_AT_ONCE, HTTP_PIECE, HTTP_READER_PATIENCE, OUTPUT_HIGH_WATER, READ_BUDGET,
+    HTTP_CHUNK_BYTES, HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, READ_BUDGET_BYTES,
+    ROWS_PER_CHUNK,
 };
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
@@ -14,7 +15,7 @@ use jobcentre::wire::http::{Body, Framing, Piece, next_response};
 const JOBS: usize = 100_000;
 
 /// What a long answer may take at one time: what is unsent when the last piece is written, and it.
-const MOST: usize = OUTPUT_HIGH_WATER + 2 * HTTP_PIECE;
+const MOST: usize = OUTPUT_HIGH_WATER_BYTES + 2 * HTTP_CHUNK_BYTES;
 
 struct World {
     server: Server,
@@ -37,7 +38,7 @@ impl World {
         let put = format!(
             "{{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{{\"a\":\"{payload}\"}}}}\n"
         );
-        for bytes in put.repeat(jobs).as_bytes().chunks(READ_BUDGET) {
+        for bytes in put.repeat(jobs).as_bytes().chunks(READ_BUDGET_BYTES) {
             world.server.handle_input(putter, bytes, world.now);
             world.pass(putter, usize::MAX);
         }
@@ -123,7 +124,7 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
 
 #[test]
 fn all_about_many_jobs_comes_in_pieces_too() {
-    let mut world = World::with(FOUND_AT_ONCE, 1000);
+    let mut world = World::with(ROWS_PER_CHUNK, 1000);
     let reader = world.open(Door::Http);
     let query =
         "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
@@ -136,10 +137,10 @@ fn all_about_many_jobs_comes_in_pieces_too() {
         }
     }
     let body = body_of(&answer);
-    assert_eq!(ids(&body).len(), FOUND_AT_ONCE);
-    assert!(body.len() > 5 * HTTP_PIECE, "it is long");
+    assert_eq!(ids(&body).len(), ROWS_PER_CHUNK);
+    assert!(body.len() > 5 * HTTP_CHUNK_BYTES, "it is long");
     let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(json["jobs"][FOUND_AT_ONCE - 1]["events"][0][0], "job_created");
+    assert_eq!(json["jobs"][ROWS_PER_CHUNK - 1]["events"][0][0], "job_created");
 }
 
 #[test]
@@ -151,8 +152,8 @@ fn who_reads_nothing_of_a_long_answer_is_cut_off() {
         world.pass(reader, 0);
     }
     assert!(!world.is_busy(), "nothing can be done before it reads");
-    assert!(world.server.output(reader).len() > OUTPUT_HIGH_WATER);
-    world.now.mono = world.now.mono.after(HTTP_READER_PATIENCE);
+    assert!(world.server.output(reader).len() > OUTPUT_HIGH_WATER_BYTES);
+    world.now.mono = world.now.mono.after(HTTP_READER_TIMEOUT);
     world.server.finish_pass(world.now);
     assert_eq!(world.server.poll_action(), Some(Action::Close(reader)));
     assert_eq!(world.server.connections(), 0);

@@ -6,7 +6,7 @@ use super::shop::put_record;
 use super::world::{Found, SALT, World, options, recover_into};
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
-use jobcentre::journal::{Note, Options, Refused, SyncMode, read, recover};
+use jobcentre::journal::{Options, RecordRole, Refused, SyncMode, read, recover};
 use std::collections::BTreeMap;
 
 pub(super) const SEGMENT: u64 = 4096;
@@ -104,8 +104,8 @@ fn assert_goes_on(image: &Image, things: usize) {
         shop.last_id = report.mark;
         let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
         let record = put_record(shop.new_id(), 1, 50);
-        let Ok(Note::Base(slot)) = shop.apply(&record) else { panic!("it is a put") };
-        journal.set_mark(shop.last_id);
+        let Ok(RecordRole::Base(slot)) = shop.apply(&record) else { panic!("it is a put") };
+        journal.raise_high_id(shop.last_id);
         let stamp = journal.append(Some(slot), &record);
         while journal.durable() < stamp {
             journal.commit(Now::default());
@@ -378,7 +378,7 @@ fn payload_that_looks_like_a_batch() {
 
     let disk = SimDisk::new(1);
     let mut files = disk.clone();
-    let mut keep = |_: &[u8], _| Ok(Note::Nothing);
+    let mut keep = |_: &[u8], _| Ok(RecordRole::None);
     let recovered = recover(&mut files, &always(), &mut keep, &mut |_| {}).unwrap().0;
     let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
     journal.append(None, b"the first");
@@ -417,7 +417,7 @@ fn record_that_says_nothing() {
     let mut left = 4;
     let mut each = |_: &[u8], _| {
         left -= 1;
-        if left == 0 { Err("who is that?".to_owned()) } else { Ok(Note::Nothing) }
+        if left == 0 { Err("who is that?".to_owned()) } else { Ok(RecordRole::None) }
     };
     let mut disk = SimDisk::of(image.clone());
     let refused = recover(&mut disk, &always(), &mut each, &mut |_| {}).map(|_| ()).unwrap_err();

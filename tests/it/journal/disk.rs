@@ -2,7 +2,9 @@
 //! submitted but not done may have been begun; operations of different lanes pass each other.
 
 use crate::dice::Dice;
-use jobcentre::journal::disk::{Disk, Done, Entry, Failed, Fault, Files, Kind, Need, Op};
+use jobcentre::journal::disk::{
+    Disk, DiskError, Done, Entry, Files, IoFailure, Kind, Op, PrefillTarget,
+};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -109,7 +111,7 @@ pub(crate) struct Platter {
     /// Operations carried out.
     pub(crate) operations: u64,
     /// The segment that it was last told about, and how soon it is needed.
-    hurried: Option<(u64, Need)>,
+    hurried: Option<(u64, PrefillTarget)>,
 }
 
 /// A handle to the platter.
@@ -119,8 +121,8 @@ pub(crate) struct SimDisk {
     dice: Arc<Mutex<Dice>>,
 }
 
-fn failure(operation: &'static str, file: &str) -> Fault {
-    Fault { operation, file: file.to_owned(), error: "simulated".to_owned() }
+fn failure(operation: &'static str, file: &str) -> DiskError {
+    DiskError { operation, file: file.to_owned(), error: "simulated".to_owned() }
 }
 
 pub(crate) fn segment_name(epoch: u64) -> String {
@@ -185,9 +187,9 @@ impl Platter {
 
     fn carry_out(&mut self, op: Op) -> Done {
         self.operations += 1;
-        let done = |kind, result: Result<(), Fault>, buffer| Done {
+        let done = |kind, result: Result<(), DiskError>, buffer| Done {
             kind,
-            result: result.map_err(Failed::Fault),
+            result: result.map_err(IoFailure::Error),
             buffer,
             sync_ns: SYNC_NS,
         };
@@ -213,7 +215,7 @@ impl Platter {
         file.write(usize::try_from(offset).unwrap(), bytes);
     }
 
-    fn sync(&mut self, name: &str) -> Result<(), Fault> {
+    fn sync(&mut self, name: &str) -> Result<(), DiskError> {
         if std::mem::take(&mut self.fail_sync) {
             return Err(failure("sync", name));
         }
@@ -221,12 +223,12 @@ impl Platter {
         Ok(())
     }
 
-    fn make_room(&mut self, op: Op) -> Result<(), Failed> {
+    fn make_room(&mut self, op: Op) -> Result<(), IoFailure> {
         self.operations += 1;
         if std::mem::take(&mut self.fail_space) {
             self.space.clear();
             self.space_is_broken = true;
-            return Err(Failed::Fault(failure("make room for", "a segment")));
+            return Err(IoFailure::Error(failure("make room for", "a segment")));
         }
         match op {
             Op::Prepare { epoch, size, head, reuse } => {
@@ -234,7 +236,7 @@ impl Platter {
                 let mut file = match reuse {
                     Some(spare) => self.files.remove(&spare_name(spare)).expect("a known spare"),
                     None if self.total() + size as u64 > self.capacity => {
-                        return Err(Failed::Full(failure("make", &segment_name(epoch))));
+                        return Err(IoFailure::Full(failure("make", &segment_name(epoch))));
                     }
                     None => File::new(vec![0; size]),
                 };
@@ -347,7 +349,8 @@ impl SimDisk {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);
         let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return false };
-        told && platter.submitted.is_empty() && platter.hurried != Some((*epoch, Need::Now))
+        told && platter.submitted.is_empty()
+            && platter.hurried != Some((*epoch, PrefillTarget::Now))
     }
 
     /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
@@ -387,7 +390,7 @@ impl SimDisk {
 }
 
 impl Disk for SimDisk {
-    fn hurry(&mut self, epoch: u64, need: Need) {
+    fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget) {
         self.platter.lock().unwrap().hurried = Some((epoch, need));
     }
 
@@ -433,7 +436,7 @@ impl Disk for SimDisk {
 }
 
 impl Files for SimDisk {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         let platter = self.platter.lock().unwrap();
         let files = platter.files.iter();
         Ok(files
@@ -441,7 +444,7 @@ impl Files for SimDisk {
             .collect())
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let platter = self.platter.lock().unwrap();
         let file = platter.files.get(name).ok_or_else(|| failure("open", name))?;
         let from = file.seen.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
@@ -451,12 +454,12 @@ impl Files for SimDisk {
         Ok(count)
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let former = self.platter.lock().unwrap().files.remove(name);
         former.map(|_| ()).ok_or_else(|| failure("remove", name))
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         let file = File::new(bytes.to_vec());
         let former = self.platter.lock().unwrap().files.insert(name.to_owned(), file);
         if former.is_some() { Err(failure("create", name)) } else { Ok(()) }

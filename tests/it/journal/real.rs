@@ -5,9 +5,9 @@ use super::world::{Found, options, recover_into};
 use crate::dice::Dice;
 use crate::support::until;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::journal::disk::Fault;
-use jobcentre::journal::{Journal, Note, Options, SyncMode, salvage};
-use jobcentre::reactor::disk::{Access, Directory, RealDisk};
+use jobcentre::journal::disk::DiskError;
+use jobcentre::journal::{Journal, Options, RecordRole, SyncMode, salvage};
+use jobcentre::reactor::disk::{Directory, FileDisk, LockMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,8 +51,8 @@ struct Real {
 }
 
 impl Real {
-    fn open(place: &Place, options: &Options) -> Result<Self, Fault> {
-        let mut directory = Directory::open(&place.0, Access::Run)?;
+    fn open(place: &Place, options: &Options) -> Result<Self, DiskError> {
+        let mut directory = Directory::open(&place.0, LockMode::Exclusive)?;
         let Found { recovered, mut shop, report, .. } =
             recover_into(&mut directory, options).unwrap();
         assert_eq!(report.torn, None);
@@ -62,7 +62,7 @@ impl Real {
         let wake = Arc::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
-        let disk = RealDisk::start(directory, options.sync, wake)?;
+        let disk = FileDisk::start(directory, options.sync, wake)?;
         let journal = recovered.start(Box::new(disk), Now::default());
         Ok(Self { journal, shop, start: Instant::now(), wakes })
     }
@@ -73,14 +73,14 @@ impl Real {
     }
 
     fn append(&mut self, record: &[u8]) -> u64 {
-        self.journal.set_mark(self.shop.last_id);
+        self.journal.raise_high_id(self.shop.last_id);
         match self.shop.apply(record).unwrap() {
-            Note::Base(slot) => self.journal.append(Some(slot), record),
-            Note::Forget(slot) => {
+            RecordRole::Base(slot) => self.journal.append(Some(slot), record),
+            RecordRole::Forget(slot) => {
                 self.journal.forget(slot);
                 self.journal.append(None, record)
             }
-            Note::Nothing => self.journal.append(None, record),
+            RecordRole::None => self.journal.append(None, record),
         }
     }
 
@@ -108,7 +108,7 @@ impl Real {
         });
     }
 
-    fn wait_for_fault(&mut self) -> Fault {
+    fn wait_for_fault(&mut self) -> DiskError {
         until("a fault", || {
             self.put(10);
             self.pass();
@@ -162,7 +162,7 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
             });
             let status = real.journal.status();
             assert_eq!(status.sync_ns > 0, status.syncs > 0, "a sync takes time");
-            assert!((status.sync_worst_ns..=status.sync_ns).contains(&status.sync_worst_ns));
+            assert!((status.sync_max_ns..=status.sync_ns).contains(&status.sync_max_ns));
             if round % 2 == 0 {
                 real.close();
             }
@@ -215,7 +215,7 @@ fn batches_that_come_during_a_sync_are_synced_together() {
 fn lock_held_twice() {
     let place = Place::new("lock");
     let real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
-    for access in [Access::Run, Access::Look] {
+    for access in [LockMode::Exclusive, LockMode::ReadOnly] {
         let fault = Directory::open(&place.0, access).unwrap_err();
         assert_eq!(fault.operation, "lock");
         let words = fault.to_string();
@@ -224,20 +224,20 @@ fn lock_held_twice() {
         assert!(words.contains(&pid) || words.contains("fuser -v"), "{words}");
     }
     drop(real);
-    let first = Directory::open(&place.0, Access::Look).unwrap();
-    let second = Directory::open(&place.0, Access::Look).unwrap();
-    assert!(Directory::open(&place.0, Access::Run).is_err(), "somebody looks");
+    let first = Directory::open(&place.0, LockMode::ReadOnly).unwrap();
+    let second = Directory::open(&place.0, LockMode::ReadOnly).unwrap();
+    assert!(Directory::open(&place.0, LockMode::Exclusive).is_err(), "somebody looks");
     drop((first, second));
-    Directory::open(&place.0, Access::Run).unwrap();
+    Directory::open(&place.0, LockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn looking_makes_nothing() {
     let place = Place::new("look");
-    assert!(Directory::open(&place.0, Access::Look).is_err(), "there is nothing");
+    assert!(Directory::open(&place.0, LockMode::ReadOnly).is_err(), "there is nothing");
     assert!(!place.0.exists());
     std::fs::create_dir_all(&place.0).unwrap();
-    Directory::open(&place.0, Access::Look).unwrap();
+    Directory::open(&place.0, LockMode::ReadOnly).unwrap();
     assert_eq!(place.names(), Vec::<String>::new());
 }
 
@@ -247,7 +247,7 @@ fn read_only_directory() {
     let place = Place::new("read-only");
     std::fs::create_dir_all(&place.0).unwrap();
     std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o500)).unwrap();
-    let opened = Directory::open(&place.0, Access::Run);
+    let opened = Directory::open(&place.0, LockMode::Exclusive);
     if std::fs::write(place.0.join("probe"), "").is_err() {
         let fault = opened.unwrap_err();
         assert!(fault.file.ends_with("/lock") && fault.operation == "open", "{fault}");
@@ -255,10 +255,10 @@ fn read_only_directory() {
     std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o700)).unwrap();
     // One in which not even root can make a file, one that cannot be made, and one that is a file.
     assert_eq!(
-        Directory::open(Path::new("/proc/self"), Access::Run).unwrap_err().operation,
+        Directory::open(Path::new("/proc/self"), LockMode::Exclusive).unwrap_err().operation,
         "open"
     );
-    let fault = Directory::open(Path::new("/proc/nothing/here"), Access::Run).unwrap_err();
+    let fault = Directory::open(Path::new("/proc/nothing/here"), LockMode::Exclusive).unwrap_err();
     assert_eq!(fault.operation, "make the directory");
 }
 
@@ -270,7 +270,7 @@ fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
     let below = file.join("below");
-    for access in [Access::Run, Access::Look] {
+    for access in [LockMode::Exclusive, LockMode::ReadOnly] {
         for path in [&file, &below] {
             let fault = Directory::open(path, access).unwrap_err();
             assert_eq!(fault.file, path.display().to_string());
@@ -280,7 +280,7 @@ fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
         assert!(fault.to_string().contains("a symbolic link that leads to nothing"), "{fault}");
     }
     std::os::unix::fs::symlink(".", place.0.join("here")).unwrap();
-    Directory::open(&place.0.join("here"), Access::Run).unwrap();
+    Directory::open(&place.0.join("here"), LockMode::Exclusive).unwrap();
 }
 
 #[test]
@@ -349,8 +349,8 @@ fn salvage_on_the_real_disk() {
     real.close();
     let expected = real.shop.values();
     drop(real);
-    let mut source = Directory::open(&from.0, Access::Look).unwrap();
-    let mut target = Directory::open(&to.0, Access::Run).unwrap();
+    let mut source = Directory::open(&from.0, LockMode::ReadOnly).unwrap();
+    let mut target = Directory::open(&to.0, LockMode::Exclusive).unwrap();
     let salvaged = salvage(&mut source, &mut target, SEGMENT).unwrap();
     assert!(salvaged.skipped.is_empty() && salvaged.records == 500);
     drop(target);

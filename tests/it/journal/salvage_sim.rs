@@ -6,7 +6,7 @@ use super::disk::{SimDisk, segment_name};
 use super::world::World;
 use crate::dice::Dice;
 use crate::seeds::Plan;
-use jobcentre::journal::{Origin, read, salvage};
+use jobcentre::journal::{RecordLocation, read, salvage};
 use std::collections::BTreeMap;
 
 /// Seeds that have failed once.
@@ -120,7 +120,7 @@ fn records(frame: &[u8]) -> Batch {
 /// What is in the copy, in the order of the numbers.
 fn read_copy(mut copy: SimDisk) -> Vec<Batch> {
     let mut found = BTreeMap::<u64, Batch>::new();
-    let mut each = |record: &[u8], origin: Origin| {
+    let mut each = |record: &[u8], origin: RecordLocation| {
         found.entry(origin.sequence).or_default().push(record.to_vec());
         Ok(())
     };

@@ -5,11 +5,11 @@ use super::disk::{SimDisk, segment_name};
 use super::shop::{Shop, put_record};
 use super::world::{World, recover_into};
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Entry, Fault, Files};
-use jobcentre::journal::{Salvaged, salvage};
+use jobcentre::journal::disk::{DiskError, Entry, Files};
+use jobcentre::journal::{SalvageReport, salvage};
 
 /// Salvages a damaged image. Gives what came of it, and what a recovery finds in the copy.
-fn salvaged(image: &Image) -> (Salvaged, Shop) {
+fn salvaged(image: &Image) -> (SalvageReport, Shop) {
     let mut copy = SimDisk::new(1);
     let salvaged = salvage(&mut SimDisk::of(image.clone()), &mut copy, SEGMENT).unwrap();
     let found = recover_into(&mut copy, &always()).unwrap();
@@ -180,26 +180,26 @@ fn misplaced_blocks_cost_the_batches_that_they_cut_and_no_other() {
 struct BadBlocks(SimDisk, Vec<(String, u64)>);
 
 impl Files for BadBlocks {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         self.0.list()
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let bad = |(file, at): &(String, u64)| {
             file == name && *at < offset + out.len() as u64 && offset < at + 4096
         };
         if self.1.iter().any(bad) {
             let (file, error) = (name.to_owned(), "Input/output error".to_owned());
-            return Err(Fault { operation: "read", file, error });
+            return Err(DiskError { operation: "read", file, error });
         }
         self.0.read(name, offset, out)
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.0.remove(name)
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.0.create(name, bytes)
     }
 }

@@ -2,7 +2,7 @@
 //! again. A thing is put, set, and deleted; its slot is what the journal knows of it.
 
 use crate::dice::Dice;
-use jobcentre::journal::Note;
+use jobcentre::journal::RecordRole;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Shop {
     }
 
     /// Does what a record says: when it is written, and when it is read again.
-    pub(crate) fn apply(&mut self, record: &[u8]) -> Result<Note, String> {
+    pub(crate) fn apply(&mut self, record: &[u8]) -> Result<RecordRole, String> {
         let number = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
         if record.len() < 9 {
             return Err("it is too short".to_owned());
@@ -79,20 +79,20 @@ impl Shop {
                     None => self.seat(id),
                 };
                 self.things.insert(id, Thing { slot, value, size });
-                Ok(Note::Base(slot))
+                Ok(RecordRole::Base(slot))
             }
             b'S' => {
                 if let Some(thing) = self.things.get_mut(&id) {
                     thing.value = number(9);
                 }
-                Ok(Note::Nothing)
+                Ok(RecordRole::None)
             }
             b'D' => Ok(match self.things.remove(&id) {
                 Some(thing) => {
                     self.slots[thing.slot as usize] = None;
-                    Note::Forget(thing.slot)
+                    RecordRole::Forget(thing.slot)
                 }
-                None => Note::Nothing,
+                None => RecordRole::None,
             }),
             _ => Err(format!("nobody knows records '{}'", record[0] as char)),
         }

@@ -96,7 +96,7 @@ impl Run {
                 }
             }
             if self.dice.percent(20) {
-                world.journal.part();
+                world.journal.maybe_seal();
             }
         }
         let status = world.journal.status();

@@ -4,7 +4,7 @@
 use super::disk::{End, SimDisk};
 use super::world::{World, options};
 use crate::dice::Dice;
-use jobcentre::base::limits::{JOURNAL_MOVE_INTERVAL, JOURNAL_MOVE_STEP};
+use jobcentre::base::limits::{COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL};
 use jobcentre::journal::{SyncMode, segment_bytes_for};
 use std::collections::VecDeque;
 
@@ -202,8 +202,8 @@ fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is
         world.pass(usize::MAX);
     }
     let after = world.journal.status();
-    let steps = world.now.mono.until(start).as_nanos() / JOURNAL_MOVE_INTERVAL.as_nanos();
-    assert!(after.moved_bytes - before.moved_bytes > 10 * JOURNAL_MOVE_STEP, "{after:?}");
+    let steps = world.now.mono.until(start).as_nanos() / COMPACTION_STEP_INTERVAL.as_nanos();
+    assert!(after.moved_bytes - before.moved_bytes > 10 * COMPACTION_STEP_BYTES, "{after:?}");
     assert!(u128::from(after.batches - before.batches) <= steps + 2, "{steps} steps, {after:?}");
 }
 
@@ -320,7 +320,7 @@ fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_sa
     world.put(1, 2_000);
     world.full_pass();
     world.full_pass();
-    assert!(world.journal.status().full && !world.journal.accepts(10));
+    assert!(world.journal.status().full && !world.journal.has_capacity(10));
     assert_eq!(world.acknowledged, 2, "a smaller segment would have done");
 }
 

@@ -5,9 +5,9 @@ use super::disk::{End, SYNC_NS, SimDisk};
 use super::shop::{Shop, delete_record, put_record, set_record};
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Entry, Fault, Files};
+use jobcentre::journal::disk::{DiskError, Entry, Files};
 use jobcentre::journal::{
-    Journal, Note, Options, Origin, Recovered, Refused, Report, SyncMode, recover,
+    Journal, Options, RecordLocation, RecordRole, Recovered, Refused, Report, SyncMode, recover,
 };
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Found {
 /// Recovers into a new shop.
 pub(crate) fn recover_into(files: &mut dyn Files, options: &Options) -> Result<Found, Refused> {
     let (mut shop, mut batches) = (Shop::default(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
-    let mut each = |record: &[u8], origin: Origin| -> Result<Note, String> {
+    let mut each = |record: &[u8], origin: RecordLocation| -> Result<RecordRole, String> {
         batches.entry(origin.sequence).or_default().push(record.to_vec());
         shop.apply(record)
     };
@@ -50,22 +50,22 @@ struct Stubborn<'a> {
 }
 
 impl Files for Stubborn<'_> {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         self.files.list()
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         self.files.read(name, offset, out)
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         let failed =
-            || Fault { operation: "remove", file: name.to_owned(), error: "killed".to_owned() };
+            || DiskError { operation: "remove", file: name.to_owned(), error: "killed".to_owned() };
         self.left = self.left.checked_sub(1).ok_or_else(failed)?;
         self.files.remove(name)
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.files.create(name, bytes)
     }
 }
@@ -112,15 +112,15 @@ impl World {
 
     /// Does and appends what a record says.
     pub(crate) fn append(&mut self, record: Vec<u8>) -> u64 {
-        self.journal.part();
-        self.journal.set_mark(self.shop.last_id);
+        self.journal.maybe_seal();
+        self.journal.raise_high_id(self.shop.last_id);
         let stamp = match self.shop.apply(&record).unwrap() {
-            Note::Base(slot) => self.journal.append(Some(slot), &record),
-            Note::Forget(slot) => {
+            RecordRole::Base(slot) => self.journal.append(Some(slot), &record),
+            RecordRole::Forget(slot) => {
                 self.journal.forget(slot);
                 self.journal.append(None, &record)
             }
-            Note::Nothing => self.journal.append(None, &record),
+            RecordRole::None => self.journal.append(None, &record),
         };
         self.log.entry(stamp).or_default().push(record);
         stamp
@@ -128,7 +128,7 @@ impl World {
 
     /// False if the disk is too full for it.
     pub(crate) fn put(&mut self, value: u64, size: usize) -> bool {
-        if !self.journal.accepts(size + 17) {
+        if !self.journal.has_capacity(size + 17) {
             self.see("a put was refused: the disk is full");
             return false;
         }

@@ -4,7 +4,7 @@ use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::model::core::{Action, ConnectError, Core, Door, Target};
 use jobcentre::model::id::ClientId;
-use jobcentre::reactor::{Clock, Reactor, Trust, Wake};
+use jobcentre::reactor::{Clock, LoopWaker, Reactor, TrustStore};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::register_conditional_default;
 use std::collections::VecDeque;
@@ -102,11 +102,11 @@ impl Calls {
     /// Runs the real loop. After each pass `script` may act; it says whether all is over.
     pub(super) fn run(
         &mut self,
-        trust: Option<Trust>,
+        trust: Option<TrustStore>,
         script: impl FnMut(&mut Self) -> bool,
     ) -> &mut Self {
         keep_signals_deadly();
-        let (wake, caller) = (Wake::default(), Caller { calls: self, script });
+        let (wake, caller) = (LoopWaker::default(), Caller { calls: self, script });
         let mut reactor = Reactor::bind(caller, &[], Clock::start(), &wake).unwrap();
         if let Some(trust) = trust {
             reactor.set_trust(trust);
@@ -179,7 +179,7 @@ impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
         self.calls.note(client, Event::Reset);
     }
 
-    fn handle_stop(&mut self, _now: Now) {}
+    fn handle_shutdown(&mut self, _now: Now) {}
 
     fn finish_pass(&mut self, now: Now) {
         let clients: Vec<ClientId> = self.calls.table.iter().map(|(client, _)| client).collect();

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jobcentre::reactor::Trust;
+use jobcentre::reactor::TrustStore;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -81,8 +81,8 @@ impl Authority {
     }
 
     /// Trust in it.
-    pub(crate) fn trust(&self) -> Trust {
-        Trust::with(self.pem().as_bytes()).unwrap()
+    pub(crate) fn trust(&self) -> TrustStore {
+        TrustStore::with(self.pem().as_bytes()).unwrap()
     }
 
     /// A certificate for `name`, sound until the end of that year.

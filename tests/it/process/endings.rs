@@ -1,7 +1,7 @@
 //! Clients that end in every way there is: their jobs come back, and nobody else is harmed.
 
 use crate::support::{Client, NO_JOB, Server, get, number, put, until, wait};
-use jobcentre::base::limits::STALLED_INPUT_MAX;
+use jobcentre::base::limits::STALLED_INPUT_MAX_BYTES;
 use std::io::{BufRead, BufReader};
 use std::net::Shutdown;
 use std::process::{Command, Stdio};
@@ -124,7 +124,7 @@ fn clients_that_do_not_read_their_answers_end_alone() {
 fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
     // As much as the server buffers behind a waiting get, and a little that stays in the socket:
     // not so much that the system of the client could not send the end of the connection after it.
-    let buffered = "nonsense\n".repeat(STALLED_INPUT_MAX / 9 + 1);
+    let buffered = "nonsense\n".repeat(STALLED_INPUT_MAX_BYTES / 9 + 1);
     for reset in [false, true] {
         let server = Server::start(&[]);
         let (mut leaving, mut staying) = (server.connect(), server.connect());

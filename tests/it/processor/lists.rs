@@ -3,7 +3,7 @@
 use super::world::World;
 use jobcentre::model::command::Command;
 use jobcentre::model::core::{Core, Door};
-use jobcentre::model::work::{Constraint, Work};
+use jobcentre::model::work::{Constraint, WorkerCommand};
 
 #[test]
 fn lists_show_jobs_as_they_were_added_and_workers() {
@@ -145,7 +145,7 @@ fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
         rate: None,
         per: None,
     };
-    let (command, now) = (Work::Constrain(&constraint), world.now);
+    let (command, now) = (WorkerCommand::SetConstraint(&constraint), world.now);
     world.server().submit_for_test(&Command::Work(&command), now, |_| {});
     world.play(
         "> add q a

@@ -22,7 +22,7 @@ use crate::journal::disk::{End, SimDisk};
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
-use jobcentre::model::core::{Action, Core, Door, Severity, Trouble};
+use jobcentre::model::core::{Action, Core, Door, Incident, Severity};
 use jobcentre::model::id::ClientId;
 use jobcentre::protocol::processor;
 use jobcentre::server::{Server, Settings};
@@ -144,7 +144,7 @@ impl World {
             self.heard.ended |= action == Action::Close(self.client);
         }
         while let Some(notice) = self.server().poll_notice() {
-            let Trouble::Remark(remark) = notice.trouble else { panic!("{notice:?}") };
+            let Incident::LogLine(remark) = notice.incident else { panic!("{notice:?}") };
             self.heard.remarks.push_back((remark.severity, remark.text));
         }
     }

@@ -2,7 +2,7 @@
 //! matters. The judge sees every row alone.
 
 use super::{evaluator, query, row, run, snapshot, text};
-use jobcentre::model::event::{Event, EventLog, Happening};
+use jobcentre::model::event::{Event, EventKind, EventLog};
 use jobcentre::model::id::ClientId;
 use jobcentre::model::query::{Expr, Op};
 use jobcentre::model::row::{Row, Rows};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// Most logs are alike, though each is made anew; the others differ from them in one thing.
 fn log(number: u64) -> EventLog {
     let old = || Arc::from(*b"null");
-    let moved = |new: &[u8]| Happening::Advanced { old: old(), new: Arc::from(new) };
-    let user = |text: &[u8]| Happening::User(Box::from(text));
-    let by = |index| Happening::Taken { by: Some(ClientId { index, generation: 1 }) };
+    let moved = |new: &[u8]| EventKind::Advanced { old: old(), new: Arc::from(new) };
+    let user = |text: &[u8]| EventKind::User(Box::from(text));
+    let by = |index| EventKind::Reserved { by: Some(ClientId { index, generation: 1 }) };
     let (what, at) = match number % 24 {
         1 => (moved(b"[\"A\"]"), 9),
         2 => (moved(b"[\"B\"]"), 8),
@@ -21,15 +21,15 @@ fn log(number: u64) -> EventLog {
         4 => (user(b"2"), 8),
         5 => (by(1), 8),
         6 => (by(2), 8),
-        7 => (Happening::Taken { by: None }, 8),
-        8 => (Happening::Created, 8),
+        7 => (EventKind::Reserved { by: None }, 8),
+        8 => (EventKind::Created, 8),
         _ => (moved(b"[\"A\"]"), 8),
     };
     let created = if number.is_multiple_of(9) { 3 } else { 2 };
-    let log = EventLog::default().with(Event { what: Happening::Created, at: created });
-    let log = if number.is_multiple_of(10) { log } else { log.with(Event { what, at }) };
+    let log = EventLog::default().with(Event { kind: EventKind::Created, at: created });
+    let log = if number.is_multiple_of(10) { log } else { log.with(Event { kind: what, at }) };
     match number % 12 {
-        11 => log.with(Event { what: Happening::Kicked, at: 9 }),
+        11 => log.with(Event { kind: EventKind::Kicked, at: 9 }),
         _ => log,
     }
 }

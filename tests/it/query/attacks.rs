@@ -3,7 +3,7 @@
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::query::{Expr, Op};
 use jobcentre::model::row::Rows;
-use jobcentre::query::{Evaluator, Fault, Work, value_max};
+use jobcentre::query::{Evaluator, QueryError, QueryTask, value_max};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -259,12 +259,12 @@ fn what_takes_too_long_is_stopped() {
         "length(json_array(payload, payload, payload)) = 1",
     ] {
         let (mut evaluator, asked) = patient(20);
-        let work = Work {
+        let work = QueryTask {
             rows: rows.clone(),
             query: query([(text(slow), Op::Is, text("7"))]),
             limit: None,
         };
-        assert_eq!(evaluator.run(&work), Err(Fault::Stopped), "{slow}");
+        assert_eq!(evaluator.run(&work), Err(QueryError::Stopped), "{slow}");
         // Once more when it was over, and those on the way out.
         assert!(asked.load(Ordering::Relaxed) < 60, "{slow} went on");
     }
@@ -283,8 +283,8 @@ fn what_makes_long_texts_for_one_row_is_stopped() {
         let (mut evaluator, asked) = patient(20);
         let many = [slow; 150].join("+");
         let query = query([(text(&many), Op::Is, Expr::Null)]);
-        let work = Work { rows: snapshot([row(1, "null", "null")]), query, limit: None };
-        assert_eq!(evaluator.run(&work), Err(Fault::Stopped), "{slow}");
+        let work = QueryTask { rows: snapshot([row(1, "null", "null")]), query, limit: None };
+        assert_eq!(evaluator.run(&work), Err(QueryError::Stopped), "{slow}");
         assert!(asked.load(Ordering::Relaxed) < 60, "{slow} went on");
     }
 }

@@ -10,8 +10,8 @@ use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::watch::Watch;
-use jobcentre::query::{Done, Ended, Evaluator, Fault, Helper, Pace, Spot, Task};
+use jobcentre::model::watch::IndexedCommand;
+use jobcentre::query::{Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, Task, TaskEnd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ struct Clerk {
     evaluator: Evaluator,
 }
 
-impl Helper for Clerk {
+impl QueryExecutor for Clerk {
     fn find(&mut self, share: bool) -> Option<Spot> {
         let desk = self.desk.lock().unwrap();
         let free = |&lane: &usize| desk.lanes[lane].is_none();
@@ -97,15 +97,15 @@ impl Helper for Clerk {
         let (task, pace) = desk.lanes[lane].take()?;
         let spent = if short(&task) { Duration::ZERO } else { spent };
         let done = if pace == Pace::Drop {
-            Done::Dropped
+            TaskEnd::Dropped
         } else if mode == Mode::End || short(&task) {
             let found = self.evaluator.run(&task.work);
-            Done::Found(found.map(Arc::from).map_err(|fault| match fault {
-                Fault::Bad(why) => why,
-                Fault::Stopped => unreachable!("nobody stops it"),
+            TaskEnd::Found(found.map(Arc::from).map_err(|fault| match fault {
+                QueryError::Bad(why) => why,
+                QueryError::Stopped => unreachable!("nobody stops it"),
             }))
         } else {
-            Done::Left(task)
+            TaskEnd::Left(task)
         };
         Some(Ended { lane, spent, done })
     }
@@ -144,10 +144,10 @@ impl Shop {
         let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(clerk), TIMEOUT);
         let mut shop = Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
-        shop.ask(0, &Watch::Declare { queue: Some(Q) });
+        shop.ask(0, &IndexedCommand::CreateQueue { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
-            let put = Watch::Put { queue: Q, payload: payload.as_bytes(), state: b"null" };
+            let put = IndexedCommand::Put { queue: Q, payload: payload.as_bytes(), state: b"null" };
             shop.ask(0, &put);
         }
         shop.pass();
@@ -166,26 +166,26 @@ impl Shop {
         Self::new(Engine::durable(restored, Box::new(disk.clone()), NOW), Some(disk))
     }
 
-    pub(super) fn ask(&mut self, who: u32, watch: &Watch<'_>) -> u32 {
+    pub(super) fn ask(&mut self, who: u32, watch: &IndexedCommand<'_>) -> u32 {
         self.serial += 1;
         let ticket = Ticket { client: client(who), serial: self.serial };
-        self.engine.submit(ticket, &Command::Watch(watch), self.now);
+        self.engine.submit(ticket, &Command::Indexed(watch), self.now);
         self.listen();
         self.serial
     }
 
     pub(super) fn find(&mut self, who: u32, query: &Arc<Query>) -> u32 {
-        self.ask(who, &Watch::Find { queue: Q, query, limit: None })
+        self.ask(who, &IndexedCommand::Find { queue: Q, query, limit: None })
     }
 
     pub(super) fn poll(&mut self, who: u32, query: &Arc<Query>) -> u32 {
-        self.ask(who, &Watch::Poll { queue: Q, query, state: b"\"TAKEN\"" })
+        self.ask(who, &IndexedCommand::Poll { queue: Q, query, state: b"\"TAKEN\"" })
     }
 
     pub(super) fn listen(&mut self) {
         while let Some(completion) = self.engine.poll_completion() {
             let words = match completion.reply {
-                Reply::Found(rows) => {
+                Reply::QueryRows(rows) => {
                     rows.iter().fold(String::new(), |all, row| all + &row.id.0.to_string() + " ")
                 }
                 Reply::Row(row) => {
@@ -288,8 +288,8 @@ fn a_poll_that_is_overtaken_searches_again() {
         let poll = shop.poll(1, &free());
         assert_eq!(shop.told(), []);
         // The first of the candidates goes, another one changes.
-        shop.ask(2, &Watch::Delete { queue: Q, id: ids[0] });
-        shop.ask(2, &Watch::Note { queue: Q, id: ids[1], event: b"1" });
+        shop.ask(2, &IndexedCommand::Delete { queue: Q, id: ids[0] });
+        shop.ask(2, &IndexedCommand::AppendEvent { queue: Q, id: ids[1], event: b"1" });
         shop.told();
         shop.mode(Mode::End);
         assert_eq!(shop.told(), [told(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
@@ -298,7 +298,7 @@ fn a_poll_that_is_overtaken_searches_again() {
         let (poll, behind) = (shop.poll(1, &free()), shop.find(2, &free()));
         shop.told();
         for id in [ids[1], ids[3]] {
-            shop.ask(2, &Watch::Note { queue: Q, id, event: b"2" });
+            shop.ask(2, &IndexedCommand::AppendEvent { queue: Q, id, event: b"2" });
         }
         shop.told();
         shop.mode(Mode::End);
@@ -331,7 +331,7 @@ fn a_queue_that_goes_meanwhile_is_no_queue() {
         shop.mode(Mode::Hold);
         let (first, second) = (shop.poll(1, &free()), shop.find(1, &free()));
         assert_eq!(shop.told(), []);
-        shop.ask(2, &Watch::Drop { queue: Q });
+        shop.ask(2, &IndexedCommand::DropQueue { queue: Q });
         shop.told();
         shop.mode(Mode::End);
         assert_eq!(shop.told(), [told(first, "NoQueue"), told(second, "NoQueue")]);
@@ -356,8 +356,8 @@ fn too_many_are_refused_and_so_are_all_without_a_helper() {
     let mut engine = Engine::in_memory(1);
     let ticket = Ticket { client: client(1), serial: 1 };
     let query = free();
-    let find = Watch::Find { queue: b"default", query: &query, limit: None };
-    engine.submit(ticket, &Command::Watch(&find), NOW);
+    let find = IndexedCommand::Find { queue: b"default", query: &query, limit: None };
+    engine.submit(ticket, &Command::Indexed(&find), NOW);
     let completion = engine.poll_completion().unwrap();
     assert_eq!(completion.reply, Reply::BadQuery("this server evaluates no queries"));
 }

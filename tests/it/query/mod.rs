@@ -9,12 +9,14 @@ mod random;
 mod thread;
 mod turns;
 
-use jobcentre::model::event::{Event, EventLog, Happening};
+use jobcentre::model::event::{Event, EventKind, EventLog};
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
-use jobcentre::query::{Done, Ended, Evaluator, Fault, Helper, Pace, Spot, Task, Work};
+use jobcentre::query::{
+    Ended, Evaluator, Pace, QueryError, QueryExecutor, QueryTask, Spot, Task, TaskEnd,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +39,7 @@ impl Prompt {
     }
 }
 
-impl Helper for Prompt {
+impl QueryExecutor for Prompt {
     fn find(&mut self, _: bool) -> Option<Spot> {
         let free = self.task.is_none() && !self.dropped;
         free.then_some(Spot { lane: 0, has_share: true })
@@ -54,14 +56,14 @@ impl Helper for Prompt {
 
     fn poll(&mut self) -> Option<Ended> {
         if std::mem::take(&mut self.dropped) {
-            return Some(Ended { lane: 0, spent: Duration::ZERO, done: Done::Dropped });
+            return Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Dropped });
         }
         let found = self.evaluator.run(&self.task.take()?.work);
         let found = found.map(Arc::from).map_err(|fault| match fault {
-            Fault::Bad(why) => why,
-            Fault::Stopped => unreachable!("nobody stops it"),
+            QueryError::Bad(why) => why,
+            QueryError::Stopped => unreachable!("nobody stops it"),
         });
-        Some(Ended { lane: 0, spent: Duration::ZERO, done: Done::Found(found) })
+        Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Found(found) })
     }
 
     fn discard(&mut self, _: Task) {}
@@ -71,8 +73,8 @@ impl Helper for Prompt {
 fn row(id: u64, payload: &str, state: &str) -> Row {
     let (user, at) = (format!("{{\"n\":{id}}}"), 1_700_000_000 + id % 7);
     let events = EventLog::default()
-        .with(Event { what: Happening::Created, at: 1_700_000_000 })
-        .with(Event { what: Happening::User(user.into_bytes().into()), at });
+        .with(Event { kind: EventKind::Created, at: 1_700_000_000 })
+        .with(Event { kind: EventKind::User(user.into_bytes().into()), at });
     Row {
         id: JobId(id),
         version: 1,
@@ -104,10 +106,10 @@ fn evaluator() -> Evaluator {
 }
 
 fn run(evaluator: &mut Evaluator, rows: &Rows, query: &Arc<Query>) -> Result<Vec<u64>, String> {
-    let work = Work { rows: rows.clone(), query: Arc::clone(query), limit: None };
+    let work = QueryTask { rows: rows.clone(), query: Arc::clone(query), limit: None };
     match evaluator.run(&work) {
         Ok(found) => Ok(found.iter().map(|row| row.id.0).collect()),
-        Err(Fault::Bad(why)) => Err(why),
-        Err(Fault::Stopped) => panic!("nobody has stopped it"),
+        Err(QueryError::Bad(why)) => Err(why),
+        Err(QueryError::Stopped) => panic!("nobody has stopped it"),
     }
 }

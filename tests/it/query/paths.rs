@@ -7,7 +7,7 @@ use super::{evaluator, query, row, run, snapshot, text};
 use crate::dice::Dice;
 use crate::seeds::Plan;
 use jobcentre::model::query::{Expr, Op};
-use jobcentre::query::{Evaluator, Fault, Work};
+use jobcentre::query::{Evaluator, QueryError, QueryTask};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -308,7 +308,7 @@ fn a_text_that_is_long_is_given_up_in_time() {
     for payload in [format!("[[{inner}1],2]"), format!("[{inner}1]")] {
         let rows = snapshot([row(1, &payload, "null")]);
         let query = query([(text("json_extract(payload, '$[199999]')"), Op::Is, text("y"))]);
-        let work = Work { rows, query, limit: None };
+        let work = QueryTask { rows, query, limit: None };
         let ask = |most: u64| {
             let asked = Arc::new(AtomicU64::new(0));
             let count = Arc::clone(&asked);
@@ -322,7 +322,7 @@ fn a_text_that_is_long_is_given_up_in_time() {
         assert!(questions > 10, "{questions} for {} bytes", payload.len());
         let half = questions / 2;
         let (result, questions) = ask(half);
-        assert_eq!(result, Err(Fault::Stopped));
+        assert_eq!(result, Err(QueryError::Stopped));
         assert!(questions <= half + 4, "{questions}, not {half}");
     }
 }

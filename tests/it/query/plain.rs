@@ -3,7 +3,7 @@
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op};
-use jobcentre::query::{Evaluator, Fault, Progress, Work};
+use jobcentre::query::{Evaluator, QueryError, QueryTask, TaskState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,7 +96,7 @@ fn limits_take_the_first_and_look_no_further() {
     let mut evaluator = evaluator();
     let even = query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]);
     for limit in [0, 1, 511, 512, 513, 1024, 2499, 2500, 2501, u64::MAX] {
-        let work = Work { rows: rows.clone(), query: Arc::clone(&even), limit: Some(limit) };
+        let work = QueryTask { rows: rows.clone(), query: Arc::clone(&even), limit: Some(limit) };
         let found = evaluator.run(&work).unwrap();
         let expected = order.iter().copied().filter(|id| id % 2 == 0);
         let expected: Vec<u64> =
@@ -107,7 +107,7 @@ fn limits_take_the_first_and_look_no_further() {
     let (first, second) = (order[0], order[1]);
     let bomb = format!("CASE id WHEN {second} THEN abs(-9223372036854775808) ELSE id END");
     let bomb = query([(text(&bomb), Op::Is, text(&first.to_string()))]);
-    let work = |limit| Work { rows: rows.clone(), query: Arc::clone(&bomb), limit };
+    let work = |limit| QueryTask { rows: rows.clone(), query: Arc::clone(&bomb), limit };
     assert_eq!(evaluator.run(&work(Some(1))).map(|found| found.len()), Ok(1));
     assert!(evaluator.run(&work(Some(2))).is_err());
     assert_eq!(evaluator.run(&work(Some(0))).map(|found| found.len()), Ok(0));
@@ -140,14 +140,14 @@ fn what_was_stopped_goes_on_where_it_was() {
         Evaluator::new(Arc::new(stop)).unwrap()
     });
     for (questions, limit) in [(1, None), (2, Some(900)), (3, Some(100)), (17, None)] {
-        let work = Work { rows: rows.clone(), query: Arc::clone(&even), limit };
-        let (mut progress, mut stops) = (Progress::default(), 0);
+        let work = QueryTask { rows: rows.clone(), query: Arc::clone(&even), limit };
+        let (mut progress, mut stops) = (TaskState::default(), 0);
         loop {
             left.store(questions, Ordering::Relaxed);
             match evaluators[stops % 2].go_on(&work, &mut progress) {
                 Ok(()) => break,
-                Err(Fault::Stopped) => stops += 1,
-                Err(Fault::Bad(why)) => panic!("{why}"),
+                Err(QueryError::Stopped) => stops += 1,
+                Err(QueryError::Bad(why)) => panic!("{why}"),
             }
         }
         assert!(stops > 3, "it was stopped {stops} times");

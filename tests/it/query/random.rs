@@ -4,10 +4,10 @@
 use super::{evaluator, query, row, snapshot, text};
 use crate::dice::Dice;
 use crate::seeds::Plan;
-use jobcentre::model::event::{Event, EventLog, Happening, write_events};
+use jobcentre::model::event::{Event, EventKind, EventLog, write_events};
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::row::Rows;
-use jobcentre::query::{Fault, Work};
+use jobcentre::query::{QueryError, QueryTask};
 use rusqlite::{Connection, Error};
 use std::sync::Arc;
 
@@ -182,11 +182,11 @@ fn common_log(dice: &mut Dice) -> EventLog {
     let mut log = EventLog::default();
     for _ in 0..dice.below(3) {
         let what = match dice.below(3) {
-            0 => Happening::Created,
-            1 => Happening::User(Box::from(*b"[5]")),
-            _ => Happening::Advanced { old: Arc::from(*b"null"), new: Arc::from(*b"\"a\"") },
+            0 => EventKind::Created,
+            1 => EventKind::User(Box::from(*b"[5]")),
+            _ => EventKind::Advanced { old: Arc::from(*b"null"), new: Arc::from(*b"\"a\"") },
         };
-        log = log.with(Event { what, at: dice.below(2) as u64 });
+        log = log.with(Event { kind: what, at: dice.below(2) as u64 });
     }
     log
 }
@@ -298,7 +298,7 @@ fn check(dice: &mut Dice, queries: usize) -> usize {
         }));
         let sql = sql(&query);
         let expected = expected(&table, &rows, &sql);
-        let work = Work { rows: rows.clone(), query: Arc::clone(&query), limit: None };
+        let work = QueryTask { rows: rows.clone(), query: Arc::clone(&query), limit: None };
         let found = evaluator.run(&work);
         let ids = found.map(|found| found.iter().map(|row| row.id.0).collect::<Vec<_>>());
         match (ids, expected) {
@@ -309,7 +309,7 @@ fn check(dice: &mut Dice, queries: usize) -> usize {
             }
             (Err(_), Err(_)) => {}
             // What no row has to do with is malformed.
-            (Err(Fault::Bad(why)), Ok(expected)) if why.ends_with("malformed JSON") => {
+            (Err(QueryError::Bad(why)), Ok(expected)) if why.ends_with("malformed JSON") => {
                 assert!(expected.is_empty(), "{sql}");
             }
             (found, expected) => panic!("{sql}\nfound {found:?}, not {expected:?}"),
@@ -344,7 +344,7 @@ fn globs_match_what_they_match_to_sqlite() {
         let (left, op) = (text("payload ->> '$'"), Op::Glob);
         let query = query([(left, op, text(&pattern))]);
         let expected = expected(&table, &rows, &sql(&query)).unwrap();
-        let work = Work { rows: rows.clone(), query, limit: None };
+        let work = QueryTask { rows: rows.clone(), query, limit: None };
         let found: Vec<u64> = evaluator.run(&work).unwrap().iter().map(|row| row.id.0).collect();
         assert_eq!(found, expected, "{pattern}");
         matched += found.len();
@@ -376,7 +376,7 @@ fn what_a_query_says_of_the_state_is_what_sqlite_says() {
         let column = text(dice.word(&["state", "STATE", " j.state\n"]));
         let term = if dice.percent(50) { (column, Op::Is, expr) } else { (expr, Op::Is, column) };
         let query = query([term]);
-        let work = Work { rows: rows.clone(), query: Arc::clone(&query), limit: None };
+        let work = QueryTask { rows: rows.clone(), query: Arc::clone(&query), limit: None };
         if let Ok(found) = evaluator.run(&work) {
             let ids: Vec<u64> = found.iter().map(|row| row.id.0).collect();
             seen += usize::from(query.state_literal().is_some());

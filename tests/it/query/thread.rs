@@ -2,28 +2,30 @@
 
 use super::{query, row, snapshot, text};
 use jobcentre::model::query::{Expr, Op, Query};
-use jobcentre::query::{Done, Ended, Found, Helper, Pace, Spot, Task, Work, value_max};
-use jobcentre::reactor::Wake;
+use jobcentre::query::{
+    Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd, value_max,
+};
+use jobcentre::reactor::LoopWaker;
 use jobcentre::reactor::query::QueryThreads;
 use std::sync::Arc;
 
-fn work(query: Arc<Query>) -> Work {
+fn work(query: Arc<Query>) -> QueryTask {
     let rows = snapshot((0..20_000).map(|id| row(id, "{\"a\":1}", "null")));
-    Work { rows, query, limit: None }
+    QueryTask { rows, query, limit: None }
 }
 
 /// Takes very long: a piece with a wildcard that is found nowhere, in a long text.
-fn slow() -> Work {
+fn slow() -> QueryTask {
     let long = "printf('%.*c', 1000000, 'a') LIKE '%' || printf('%.*c', 40000, 'a') || '_b%'";
     work(query([(text(long), Op::Is, text("2"))]))
 }
 
-fn even() -> Work {
+fn even() -> QueryTask {
     work(query([(text("id % 2"), Op::Is, Expr::Number("0".into()))]))
 }
 
 fn threads() -> QueryThreads {
-    QueryThreads::new(value_max(0), &Wake::default())
+    QueryThreads::new(value_max(0), &LoopWaker::default())
 }
 
 fn begin(threads: &mut QueryThreads, task: Task, steps: u64) -> usize {
@@ -42,16 +44,16 @@ fn wait(threads: &mut QueryThreads) -> Ended {
     }
 }
 
-fn found(ended: Ended) -> Found {
+fn found(ended: Ended) -> QueryRows {
     match ended.done {
-        Done::Found(found) => found,
+        TaskEnd::Found(found) => found,
         other => panic!("{other:?}"),
     }
 }
 
 fn left(ended: Ended) -> Task {
     match ended.done {
-        Done::Left(task) => task,
+        TaskEnd::Left(task) => task,
         other => panic!("{other:?}"),
     }
 }
@@ -60,7 +62,7 @@ fn left(ended: Ended) -> Task {
 fn they_answer() {
     let mut threads = threads();
     for limit in [3, 5] {
-        begin(&mut threads, Task::new(Work { limit: Some(limit), ..even() }), 1);
+        begin(&mut threads, Task::new(QueryTask { limit: Some(limit), ..even() }), 1);
         assert_eq!(found(wait(&mut threads)).map(|found| found.len() as u64), Ok(limit));
     }
     assert!(threads.poll().is_none());
@@ -83,9 +85,9 @@ fn a_query_that_gives_up_its_turns_is_answered_in_full() {
             threads.say(lane, if turns % 2 == 0 { pace } else { Pace::Share });
             turns += 1;
             match wait(&mut threads).done {
-                Done::Left(left) => task = left,
-                Done::Found(found) => break found.unwrap(),
-                Done::Dropped => panic!("nobody has said so"),
+                TaskEnd::Left(left) => task = left,
+                TaskEnd::Found(found) => break found.unwrap(),
+                TaskEnd::Dropped => panic!("nobody has said so"),
             }
         };
         let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();
@@ -133,7 +135,7 @@ fn what_nobody_waits_for_is_dropped() {
     let mut threads = threads();
     let lane = begin(&mut threads, Task::new(slow()), 1);
     threads.say(lane, Pace::Drop);
-    assert!(matches!(wait(&mut threads).done, Done::Dropped));
+    assert!(matches!(wait(&mut threads).done, TaskEnd::Dropped));
     begin(&mut threads, Task::new(slow()), 1);
     // Its end ends the query.
     drop(threads);

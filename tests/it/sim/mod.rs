@@ -14,7 +14,7 @@ mod shell;
 use crate::dice::Dice;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
-use jobcentre::base::limits::{FLUSH_PATIENCE, READ_BUDGET, REFUSED_MAX};
+use jobcentre::base::limits::{FLUSH_TIMEOUT, READ_BUDGET_BYTES, REJECTED_CONNECTIONS_MAX};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
@@ -149,7 +149,7 @@ impl Run {
         if full {
             self.shell.model.refusals.note();
         }
-        let turned_away = full && self.shell.model.refused() >= REFUSED_MAX;
+        let turned_away = full && self.shell.model.refused() >= REJECTED_CONNECTIONS_MAX;
         let packets = self.dice.percent(self.profile.packets);
         let door = if packets { Door::Pinpriq } else { Door::JobCentre };
         let farewell = full.then(|| {
@@ -256,7 +256,7 @@ impl Run {
         }
         for _ in 0..6 {
             self.calm_down();
-            self.shell.now.mono = self.shell.now.mono.after(FLUSH_PATIENCE);
+            self.shell.now.mono = self.shell.now.mono.after(FLUSH_TIMEOUT);
         }
         assert_eq!(self.shell.model.clients.len(), 0, "the judge still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
@@ -348,7 +348,7 @@ fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
     let mut server = Server::new(settings, Engine::in_memory(0));
     let client = server.handle_open(Door::JobCentre, now).unwrap();
     server.handle_broken_output(client, now);
-    server.handle_input(client, &vec![b'\n'; READ_BUDGET], now);
+    server.handle_input(client, &vec![b'\n'; READ_BUDGET_BYTES], now);
     server.handle_eof(client, now);
     server.finish_pass(now);
     server.check_invariants();

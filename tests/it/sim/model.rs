@@ -10,7 +10,8 @@ use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
-    FAREWELL_LINGER, FLUSH_PATIENCE, OUTPUT_HIGH_WATER, REFUSAL_NOTICES, STALLED_INPUT_MAX,
+    FLUSH_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REFUSAL_NOTICES,
+    STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::rarely::Rarely;
 use jobcentre::base::time::{Mono, Now};
@@ -90,8 +91,8 @@ impl Model {
         let Some(client) = self.clients.get(&id) else { return false };
         let served = client.state != State::Waiting && !client.stalled;
         !client.eof
-            && client.output.len() <= OUTPUT_HIGH_WATER
-            && (served || client.handed < STALLED_INPUT_MAX)
+            && client.output.len() <= OUTPUT_HIGH_WATER_BYTES
+            && (served || client.handed < STALLED_INPUT_MAX_BYTES)
     }
 
     pub(super) fn poll_timeout(&self, now: Now) -> Option<Mono> {
@@ -107,7 +108,7 @@ impl Model {
     pub(super) fn input(&mut self, id: ClientId, count: usize, now: Now) {
         let client = self.clients.get_mut(&id).unwrap();
         client.handed += count;
-        let much = client.handed >= STALLED_INPUT_MAX;
+        let much = client.handed >= STALLED_INPUT_MAX_BYTES;
         if client.stalled && much {
             self.see("much input waits");
         } else if !client.stalled {
@@ -132,9 +133,9 @@ impl Model {
 
     pub(super) fn sent(&mut self, id: ClientId, count: usize, now: Now) {
         let client = self.clients.get_mut(&id).unwrap();
-        let was_above = client.output.len() > OUTPUT_HIGH_WATER;
+        let was_above = client.output.len() > OUTPUT_HIGH_WATER_BYTES;
         client.output.drain(..count);
-        if was_above && client.output.len() <= OUTPUT_HIGH_WATER {
+        if was_above && client.output.len() <= OUTPUT_HIGH_WATER_BYTES {
             if !client.peer_closed && self.owes(id) {
                 self.see("a delivery was put off");
                 self.go_on(id);
@@ -198,7 +199,7 @@ impl Model {
     fn serve(&mut self, id: ClientId, now: Now) {
         let stopped = loop {
             let client = self.clients.get_mut(&id).unwrap();
-            if client.output.len() > OUTPUT_HIGH_WATER || client.state == State::Waiting {
+            if client.output.len() > OUTPUT_HIGH_WATER_BYTES || client.state == State::Waiting {
                 if client.state == State::Open {
                     self.see("too much was unsent");
                 }
@@ -311,7 +312,10 @@ impl Model {
     fn serve_owing(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(id) = self.owing.pop_front() {
             let Some(client) = self.clients.get(&id) else { continue };
-            if !client.peer_closed && client.output.len() <= OUTPUT_HIGH_WATER && self.owes(id) {
+            if !client.peer_closed
+                && client.output.len() <= OUTPUT_HIGH_WATER_BYTES
+                && self.owes(id)
+            {
                 self.stand(id, running, now);
             }
         }
@@ -386,12 +390,12 @@ impl Model {
             return;
         }
         if client.is_over() && client.output.is_empty() {
-            client.deadline = Some((now.mono.after(FAREWELL_LINGER), self.armed));
+            client.deadline = Some((now.mono.after(LINGER_TIMEOUT), self.armed));
             self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
             self.see("a refused client was told to go");
         } else if !client.output.is_empty() && (client.peer_closed || client.is_over()) {
-            client.deadline = Some((now.mono.after(FLUSH_PATIENCE), self.armed));
+            client.deadline = Some((now.mono.after(FLUSH_TIMEOUT), self.armed));
             self.armed += 1;
         }
     }

@@ -7,9 +7,9 @@
 use super::model::Model;
 use crate::dice::Dice;
 use crate::sockets::{self, Closed};
-use jobcentre::base::limits::READ_BUDGET;
+use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::Now;
-use jobcentre::model::core::{Action, Core, Door, Trouble};
+use jobcentre::model::core::{Action, Core, Door, Incident};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::Server;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +127,7 @@ impl Shell {
 
     pub(super) fn stop(&mut self) {
         self.stopping = true;
-        self.server.handle_stop(self.now);
+        self.server.handle_shutdown(self.now);
         self.model.stop(self.now);
         for id in self.sockets.keys().copied().collect::<Vec<_>>() {
             self.sockets.get_mut(&id).unwrap().shell.readable = true;
@@ -203,7 +203,7 @@ impl Shell {
                 self.model.reset(id, self.now);
                 continue;
             }
-            let most = *dice.pick(&[1, 20, 200, READ_BUDGET]);
+            let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
             let budget = dice.between(1, most);
             let count = socket.inbox.len().min(budget);
             let full = count == budget || socket.hung_up;
@@ -266,27 +266,27 @@ impl Shell {
     /// What the operator is told has happened, and what happens is told at least once.
     fn listen(&mut self) {
         let known = |trouble| match trouble {
-            Trouble::TooLarge(_) => "a job was too large to be popped",
-            Trouble::UnknownRequest(_) => "a byte began no request",
-            Trouble::PutLost
-            | Trouble::TooManySubscriptions
-            | Trouble::OtherProtocol
-            | Trouble::WorkerDropped(_)
-            | Trouble::ClientsRefused(_)
-            | Trouble::Remark(_) => {
+            Incident::TooLarge(_) => "a job was too large to be popped",
+            Incident::UnknownRequest(_) => "a byte began no request",
+            Incident::JobDropped
+            | Incident::TooManySubscriptions
+            | Incident::OtherProtocol
+            | Incident::WorkerDropped(_)
+            | Incident::ClientsRefused(_)
+            | Incident::LogLine(_) => {
                 panic!("{trouble:?}")
             }
         };
         while let Some(notice) = self.server.poll_notice() {
-            if matches!(notice.trouble, Trouble::ClientsRefused(_)) {
+            if matches!(notice.incident, Incident::ClientsRefused(_)) {
                 continue;
             }
-            let what = known(notice.trouble.clone());
+            let what = known(notice.incident.clone());
             self.told.insert(what);
             let count = self.model.seen.get(what).copied().unwrap_or_default();
             assert!(notice.total <= count, "{notice:?}, which came {count} times");
         }
-        for what in [known(Trouble::TooLarge(JobId(1))), known(Trouble::UnknownRequest(0))] {
+        for what in [known(Incident::TooLarge(JobId(1))), known(Incident::UnknownRequest(0))] {
             assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::query::Prompt;
-use jobcentre::base::limits::READ_BUDGET;
+use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
 use jobcentre::model::core::{Action, Core, Door};
@@ -60,7 +60,7 @@ impl Pure {
                 Engine::in_memory(1).with_queries(Box::new(Prompt::new()), Duration::MAX),
             ),
             now: Now::default(),
-            piece: if byte_by_byte { 1 } else { READ_BUDGET },
+            piece: if byte_by_byte { 1 } else { READ_BUDGET_BYTES },
             peers: BTreeMap::new(),
         }
     }

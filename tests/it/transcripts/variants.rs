@@ -13,7 +13,7 @@ use super::parse::Transcript;
 use super::real::{Host, Real};
 use super::{Mode, parse, play, play_all};
 use crate::support::{Client, NO_JOB, get, until};
-use jobcentre::base::limits::OUTPUT_HIGH_WATER;
+use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::time::Now;
 use jobcentre::model::core::{Action, Core, Door};
 use servers::echo::Echo;
@@ -186,7 +186,7 @@ fn the_echo_sends_everything_back_and_reads_no_more_than_it_can_send() {
         echo.handle_input(client, &piece, now);
         sent += 1;
     }
-    assert_eq!(sent, OUTPUT_HIGH_WATER / piece.len() + 1);
+    assert_eq!(sent, OUTPUT_HIGH_WATER_BYTES / piece.len() + 1);
     echo.handle_eof(client, now);
     while !echo.output(client).is_empty() {
         assert_eq!(echo.poll_action(), None, "it closes only when all is sent");

@@ -1,15 +1,17 @@
 //! Many jobs, long logs, many queues: what is bounded, and that it comes to its end.
 
 use super::shop::Shop;
-use jobcentre::base::limits::{DROPPED_AT_ONCE, LOG_BYTES_MAX, LOG_EVENTS_MAX, STOCK_JOBS};
-use jobcentre::model::event::Happening;
-use jobcentre::model::reply::{Refusal, Reply};
-use jobcentre::model::watch::Watch;
+use jobcentre::base::limits::{
+    BACKFILL_JOBS_PER_STEP, DROPPED_JOBS_PER_CHUNK, EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES,
+};
+use jobcentre::model::event::EventKind;
+use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::watch::IndexedCommand;
 
 #[test]
 fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
     let mut shop = Shop::new();
-    let ids: Vec<_> = (0..4 * STOCK_JOBS).map(|_| shop.put(b"q", b"1")).collect();
+    let ids: Vec<_> = (0..4 * BACKFILL_JOBS_PER_STEP).map(|_| shop.put(b"q", b"1")).collect();
     let kept: Vec<_> = ids[1..].iter().copied().filter(|id| id.0 % 2 == 0).collect();
     let mut answers = 0;
     for (number, &id) in ids.iter().enumerate() {
@@ -17,14 +19,14 @@ fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
             assert_eq!(shop.delete(b"q", id), Reply::Done);
         }
         if number % 400 == 0 {
-            assert_eq!(shop.owned(Watch::List { queue: b"q" }), Reply::NotYet);
+            assert_eq!(shop.owned(IndexedCommand::List { queue: b"q" }), Reply::NotYet);
             answers += 1;
         }
     }
     let new = shop.put(b"q", b"2");
     let mut asked = 0;
     let rows = loop {
-        match shop.owned(Watch::List { queue: b"q" }) {
+        match shop.owned(IndexedCommand::List { queue: b"q" }) {
             Reply::NotYet => asked += 1,
             Reply::Rows(rows) => break rows,
             other => panic!("{other:?}"),
@@ -42,7 +44,7 @@ fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
         if watched {
             shop.declare(b"q");
         }
-        let count = 3 * DROPPED_AT_ONCE + 7;
+        let count = 3 * DROPPED_JOBS_PER_CHUNK + 7;
         for _ in 0..count {
             shop.put(b"q", b"1");
             shop.put(b"r", b"1");
@@ -51,8 +53,8 @@ fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
         loop {
             answers += 1;
             match shop.drop_queue(b"q") {
-                Reply::Dropped { jobs, more } => {
-                    assert!(jobs <= DROPPED_AT_ONCE);
+                Reply::QueueDropped { jobs, more } => {
+                    assert!(jobs <= DROPPED_JOBS_PER_CHUNK);
                     dropped += jobs;
                     if !more {
                         break;
@@ -73,16 +75,16 @@ fn a_full_log_takes_no_user_events_but_the_state_goes_on() {
     let mut shop = Shop::new();
     shop.declare(b"q");
     let id = shop.put_watched(b"q", b"1", b"0").id;
-    let event = vec![b'1'; LOG_BYTES_MAX / 2];
+    let event = vec![b'1'; EVENT_LOG_MAX_BYTES / 2];
     let mut noted = 0;
     while let Reply::Row(_) = shop.note(b"q", id, &event) {
         noted += 1;
     }
     assert_eq!(noted, 2);
-    assert_eq!(shop.note(b"q", id, b"1"), Reply::Refused(Refusal::LogFull));
-    let state = vec![b'2'; LOG_BYTES_MAX];
+    assert_eq!(shop.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
+    let state = vec![b'2'; EVENT_LOG_MAX_BYTES];
     let Reply::Row(first) = shop.advance(b"q", id, b"0", &state) else { panic!() };
-    assert!(matches!(first.events.newest().unwrap().what, Happening::Advanced { .. }));
+    assert!(matches!(first.events.newest().unwrap().kind, EventKind::Advanced { .. }));
     let Reply::Row(second) = shop.advance(b"q", id, &state, b"0") else { panic!() };
     assert_eq!((&*second.state, second.version), (&b"0"[..], first.version + 1));
     assert_eq!(second.events, first.events, "what would be too much is not kept");
@@ -93,16 +95,16 @@ fn a_log_has_a_longest_length() {
     let mut shop = Shop::new();
     shop.declare(b"q");
     let id = shop.put_watched(b"q", b"1", b"0").id;
-    for _ in 1..LOG_EVENTS_MAX {
+    for _ in 1..EVENT_LOG_EVENTS_MAX {
         assert!(matches!(shop.note(b"q", id, b"1"), Reply::Row(_)));
     }
-    assert_eq!(shop.note(b"q", id, b"1"), Reply::Refused(Refusal::LogFull));
+    assert_eq!(shop.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
     let mut last = 0;
-    for _ in 0..LOG_EVENTS_MAX + 9 {
+    for _ in 0..EVENT_LOG_EVENTS_MAX + 9 {
         let Reply::Row(row) = shop.advance(b"q", id, b"0", b"0") else { panic!() };
         last = row.events.len();
     }
-    assert_eq!(last, 2 * LOG_EVENTS_MAX);
+    assert_eq!(last, 2 * EVENT_LOG_EVENTS_MAX);
 }
 
 #[test]

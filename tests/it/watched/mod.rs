@@ -7,10 +7,10 @@ mod limits;
 mod searches;
 mod shop;
 
-use jobcentre::model::event::Happening;
-use jobcentre::model::job::{Encoding, Retry, Terms};
+use jobcentre::model::event::EventKind;
+use jobcentre::model::job::{Encoding, JobOptions, Retry};
 use jobcentre::model::query::{Expr, Op, Query, Term};
-use jobcentre::model::reply::{Refusal, Reply};
+use jobcentre::model::reply::{Rejection, Reply};
 use shop::{A, B, Shop};
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ fn queues_are_declared_listed_and_dropped() {
     assert_eq!(shop.queues(), [("default".to_owned(), 0)]);
     assert_eq!(shop.list(b"q"), None);
     assert_eq!(shop.declare(b"q"), Reply::Queue(b"q"));
-    assert_eq!(shop.declare(b"q"), Reply::Refused(Refusal::QueueExists));
-    assert_eq!(shop.declare(b"default"), Reply::Refused(Refusal::QueueExists));
+    assert_eq!(shop.declare(b"q"), Reply::Rejected(Rejection::QueueExists));
+    assert_eq!(shop.declare(b"default"), Reply::Rejected(Rejection::QueueExists));
     shop.put(b"other", b"1");
-    assert_eq!(shop.declare(b"other"), Reply::Refused(Refusal::QueueExists));
+    assert_eq!(shop.declare(b"other"), Reply::Rejected(Rejection::QueueExists));
     shop.put(b"q", b"2");
     shop.put(b"default", b"3");
     let mut queues = shop.queues();
@@ -37,7 +37,7 @@ fn queues_are_declared_listed_and_dropped() {
     let named = |name: &str, jobs| (name.to_owned(), jobs);
     assert_eq!(queues, [named("default", 1), named("other", 1), named("q", 1)]);
     for (name, jobs) in [(&b"other"[..], 1), (b"q", 1), (b"default", 1), (b"default", 0)] {
-        assert_eq!(shop.drop_queue(name), Reply::Dropped { jobs, more: false });
+        assert_eq!(shop.drop_queue(name), Reply::QueueDropped { jobs, more: false });
     }
     assert_eq!(shop.drop_queue(b"q"), Reply::NoQueue);
     assert_eq!(shop.drop_queue(b"other"), Reply::NoQueue);
@@ -69,7 +69,7 @@ fn states_advance_and_the_log_tells_everything() {
     assert_eq!((&*advanced.state, advanced.version), (&b"2"[..], 2));
     assert_eq!(advanced.modified, row.modified + 5);
     let Reply::Row(noted) = shop.note(b"q", id, b"[\"hello\"]") else { panic!() };
-    assert_eq!(noted.events.newest().unwrap().what, Happening::User(Box::from(*b"[\"hello\"]")));
+    assert_eq!(noted.events.newest().unwrap().kind, EventKind::User(Box::from(*b"[\"hello\"]")));
     shop.take(A, b"q");
     shop.release(A, id);
     shop.take(B, b"q");
@@ -90,7 +90,12 @@ fn failures_retries_and_kicks_are_logged() {
     let mut shop = Shop::new();
     shop.declare(b"q");
     let retry = Retry { limit: 1, first_ms: 10, factor: 1, max_ms: 10, jitter_percent: 0 };
-    let terms = Terms { lease_ms: 50, retry: Some(retry), keep_ms: 5, ..Terms::default() };
+    let terms = JobOptions {
+        lease_ms: 50,
+        retry: Some(retry),
+        result_retention_ms: 5,
+        ..JobOptions::default()
+    };
     let id = shop.put_with(b"q", b"1", &terms);
     shop.take(A, b"q");
     shop.pass(50);
@@ -179,11 +184,11 @@ fn dropped_jobs_are_gone_for_their_holders_and_waiters_stay() {
     shop.declare(b"q");
     let ids: Vec<_> = (0..3).map(|_| shop.put_watched(b"q", b"1", b"null").id).collect();
     shop.take(A, b"q");
-    assert_eq!(shop.drop_queue(b"q"), Reply::Dropped { jobs: 3, more: false });
+    assert_eq!(shop.drop_queue(b"q"), Reply::QueueDropped { jobs: 3, more: false });
     assert_eq!(shop.finish(A, ids[0]), Reply::NoJob);
     shop.wait(B, b"q");
     shop.declare(b"q");
-    assert_eq!(shop.drop_queue(b"q"), Reply::Dropped { jobs: 0, more: false });
+    assert_eq!(shop.drop_queue(b"q"), Reply::QueueDropped { jobs: 0, more: false });
     let id = shop.put(b"q", b"2");
     assert_eq!(shop.finish(B, id), Reply::Done, "it went to who had waited");
 }

@@ -5,11 +5,11 @@ use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Turn, Urgency};
+use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::Row;
-use jobcentre::model::watch::Watch;
-use jobcentre::store::{Effects, Outcome, Search, Store, Watched};
+use jobcentre::model::watch::IndexedCommand;
+use jobcentre::store::{Effects, Outcome, SearchRequest, Store, Watched};
 use std::sync::Arc;
 
 const NOW: Now = Now { mono: Mono(0), wall: Wall(START) };
@@ -27,9 +27,9 @@ fn query() -> Arc<Query> {
 fn store(fx: &mut Effects) -> (Store, Vec<JobId>) {
     let mut store = Store::new(1);
     let mut ids = Vec::new();
-    ask(&mut store, Watch::Declare { queue: Some(b"q") }, fx);
+    ask(&mut store, IndexedCommand::CreateQueue { queue: Some(b"q") }, fx);
     for state in [&b"\"NEW\""[..], b"\"OLD\"", b"\"NEW\""] {
-        let put = Watch::Put { queue: b"q", payload: b"{}", state };
+        let put = IndexedCommand::Put { queue: b"q", payload: b"{}", state };
         let Some(Watched::Row(row)) = ask(&mut store, put, fx) else { panic!() };
         ids.push(row.id);
     }
@@ -37,9 +37,9 @@ fn store(fx: &mut Effects) -> (Store, Vec<JobId>) {
 }
 
 /// The answer, if there is one at once.
-fn ask(store: &mut Store, watch: Watch<'_>, fx: &mut Effects) -> Option<Watched> {
+fn ask(store: &mut Store, watch: IndexedCommand<'_>, fx: &mut Effects) -> Option<Watched> {
     fx.clear();
-    store.apply(TICKET, &Command::Watch(&watch), NOW, fx);
+    store.apply(TICKET, &Command::Indexed(&watch), NOW, fx);
     store.check_invariants();
     answer(fx)
 }
@@ -52,7 +52,7 @@ fn answer(fx: &Effects) -> Option<Watched> {
     }
 }
 
-fn rows(search: &Search) -> Vec<Arc<Row>> {
+fn rows(search: &SearchRequest) -> Vec<Arc<Row>> {
     search.rows.values().cloned().collect()
 }
 
@@ -65,7 +65,7 @@ fn a_search_has_those_that_may_match() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
-    let find = Watch::Find { queue: b"q", query: &query, limit: Some(7) };
+    let find = IndexedCommand::Find { queue: b"q", query: &query, limit: Some(7) };
     assert_eq!(ask(&mut store, find, &mut fx), None);
     let search = fx.searches.pop().unwrap();
     assert_eq!(ids(&rows(&search)), [known[0], known[2]]);
@@ -78,12 +78,12 @@ fn the_first_candidate_that_has_not_changed_is_advanced() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
-    let poll = Watch::Poll { queue: b"q", query: &query, state: b"\"BUSY\"" };
+    let poll = IndexedCommand::Poll { queue: b"q", query: &query, state: b"\"BUSY\"" };
     assert_eq!(ask(&mut store, poll, &mut fx), None);
     let search = fx.searches.pop().unwrap();
     let candidates = rows(&search);
     let state = search.poll.clone().unwrap();
-    let note = Watch::Note { queue: b"q", id: known[0], event: b"1" };
+    let note = IndexedCommand::AppendEvent { queue: b"q", id: known[0], event: b"1" };
     ask(&mut store, note, &mut fx);
     fx.clear();
     assert!(store.advance_first(TICKET, &candidates, &state, NOW, &mut fx));
@@ -92,7 +92,7 @@ fn the_first_candidate_that_has_not_changed_is_advanced() {
     fx.clear();
     assert!(!store.advance_first(TICKET, &candidates, &state, NOW, &mut fx));
     assert!(fx.outcomes.is_empty(), "nothing has been answered yet");
-    store.search_again(&search, NOW, &mut fx);
+    store.resubmit_search(&search, NOW, &mut fx);
     assert!(fx.outcomes.is_empty());
     let again = fx.searches.pop().unwrap();
     assert_eq!(ids(&rows(&again)), [known[0]], "a new snapshot");
@@ -105,15 +105,15 @@ fn a_search_whose_queue_is_gone_is_answered() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
-    let poll = Watch::Poll { queue: b"q", query: &query, state: b"1" };
+    let poll = IndexedCommand::Poll { queue: b"q", query: &query, state: b"1" };
     ask(&mut store, poll, &mut fx);
     let search = fx.searches.pop().unwrap();
     let candidates = rows(&search);
-    let dropped = ask(&mut store, Watch::Drop { queue: b"q" }, &mut fx);
+    let dropped = ask(&mut store, IndexedCommand::DropQueue { queue: b"q" }, &mut fx);
     assert_eq!(dropped, Some(Watched::Dropped { jobs: 3, more: false }));
     fx.clear();
     assert!(!store.advance_first(TICKET, &candidates, b"1", NOW, &mut fx));
-    store.search_again(&search, NOW, &mut fx);
+    store.resubmit_search(&search, NOW, &mut fx);
     assert_eq!(answer(&fx), Some(Watched::NoQueue));
     assert_eq!(ids(&rows(&search)), [known[0], known[2]], "a snapshot stays what it was");
 }
@@ -124,11 +124,11 @@ fn how_long_a_job_was_ready_is_known_when_it_is_handed_out() {
     // Just before the milliseconds wrap.
     let at = |ms: u64| Now { mono: Mono((u64::from(u32::MAX) + ms) * 1_000_000), ..NOW };
     let payload = Payload { encoding: Encoding::Json, bytes: b"1" };
-    let (urgency, turn) = (Urgency::Number(1), Turn::OldestFirst);
-    let put = Command::Put { queue: b"q", urgency, turn, payload, terms: None };
+    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
+    let put = Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None };
     let mut names = StringList::default();
     names.push(b"q");
-    let take = Command::Take { queues: names.from(0), wait: Wait::Forever };
+    let take = Command::Reserve { queues: names.from(0), wait: Wait::Forever };
     let taken = |fx: &mut Effects| {
         let slot = fx.outcomes.iter().find_map(|(_, outcome)| match outcome {
             Outcome::Job(slot) => Some(*slot),

@@ -5,11 +5,11 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Payload, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use jobcentre::model::query::Query;
 use jobcentre::model::reply::Reply;
 use jobcentre::model::row::Row;
-use jobcentre::model::watch::Watch;
+use jobcentre::model::watch::IndexedCommand;
 use std::sync::Arc;
 
 pub(super) const A: ClientId = ClientId { index: 0, generation: 1 };
@@ -61,12 +61,16 @@ impl Shop {
         told.expect("it is answered")
     }
 
-    pub(super) fn watch<T>(&mut self, watch: Watch<'_>, tell: impl FnOnce(&Reply<'_>) -> T) -> T {
-        self.ask(WATCHER, &Command::Watch(&watch), tell)
+    pub(super) fn watch<T>(
+        &mut self,
+        watch: IndexedCommand<'_>,
+        tell: impl FnOnce(&Reply<'_>) -> T,
+    ) -> T {
+        self.ask(WATCHER, &Command::Indexed(&watch), tell)
     }
 
     /// The reply to a question whose answer borrows nothing.
-    pub(super) fn owned(&mut self, watch: Watch<'_>) -> Reply<'static> {
+    pub(super) fn owned(&mut self, watch: IndexedCommand<'_>) -> Reply<'static> {
         self.watch(watch, own)
     }
 
@@ -82,7 +86,7 @@ impl Shop {
     pub(super) fn queues(&mut self) -> Vec<(String, u32)> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
-            let next = self.watch(Watch::Queues { from }, |reply| {
+            let next = self.watch(IndexedCommand::Queues { from }, |reply| {
                 let Reply::Queues { queues, next } = reply else { panic!("{reply:?}") };
                 for queue in *queues {
                     let name = String::from_utf8(queue.name.to_vec()).unwrap();
@@ -98,7 +102,7 @@ impl Shop {
     }
 
     pub(super) fn declare<'a>(&mut self, queue: &'a [u8]) -> Reply<'a> {
-        self.watch(Watch::Declare { queue: Some(queue) }, |reply| match reply {
+        self.watch(IndexedCommand::CreateQueue { queue: Some(queue) }, |reply| match reply {
             Reply::Queue(name) => {
                 assert_eq!(*name, queue);
                 Reply::Queue(queue)
@@ -108,20 +112,20 @@ impl Shop {
     }
 
     pub(super) fn declare_some(&mut self) -> Vec<u8> {
-        self.watch(Watch::Declare { queue: None }, |reply| match reply {
+        self.watch(IndexedCommand::CreateQueue { queue: None }, |reply| match reply {
             Reply::Queue(name) => name.to_vec(),
             other => panic!("{other:?}"),
         })
     }
 
     pub(super) fn drop_queue(&mut self, queue: &[u8]) -> Reply<'static> {
-        self.owned(Watch::Drop { queue })
+        self.owned(IndexedCommand::DropQueue { queue })
     }
 
     /// The rows of a queue, if there is one, asked for until all are there.
     pub(super) fn list(&mut self, queue: &[u8]) -> Option<Vec<Arc<Row>>> {
         loop {
-            match self.owned(Watch::List { queue }) {
+            match self.owned(IndexedCommand::List { queue }) {
                 Reply::NoQueue => return None,
                 Reply::NotYet => {}
                 Reply::Rows(rows) => return Some(rows.values().cloned().collect()),
@@ -131,12 +135,12 @@ impl Shop {
     }
 
     pub(super) fn put(&mut self, queue: &[u8], bytes: &[u8]) -> JobId {
-        self.put_job(queue, Payload { encoding: Encoding::Json, bytes }, Urgency::Number(7), None)
+        self.put_job(queue, Payload { encoding: Encoding::Json, bytes }, Priority::Small(7), None)
     }
 
-    pub(super) fn put_with(&mut self, queue: &[u8], bytes: &[u8], terms: &Terms) -> JobId {
+    pub(super) fn put_with(&mut self, queue: &[u8], bytes: &[u8], terms: &JobOptions) -> JobId {
         let payload = Payload { encoding: Encoding::Json, bytes };
-        self.put_job(queue, payload, Urgency::Number(7), Some(terms))
+        self.put_job(queue, payload, Priority::Small(7), Some(terms))
     }
 
     /// A packet that no take selects.
@@ -144,25 +148,27 @@ impl Shop {
         let key_len = u16::try_from(key.len()).unwrap();
         let bytes = [key, content].concat();
         let payload = Payload { encoding: Encoding::Packet { key_len }, bytes: &bytes };
-        self.put_job(queue, payload, Urgency::Never, None)
+        self.put_job(queue, payload, Priority::Unselected, None)
     }
 
     fn put_job(
         &mut self,
         queue: &[u8],
         payload: Payload<'_>,
-        urgency: Urgency<'_>,
-        terms: Option<&Terms>,
+        urgency: Priority<'_>,
+        terms: Option<&JobOptions>,
     ) -> JobId {
-        let turn = Turn::OldestFirst;
-        self.ask(A, &Command::Put { queue, urgency, turn, payload, terms }, |reply| match reply {
-            Reply::Put(id) => *id,
-            other => panic!("{other:?}"),
+        let turn = TieBreak::Fifo;
+        self.ask(A, &Command::Put { queue, priority: urgency, turn, payload, terms }, |reply| {
+            match reply {
+                Reply::Put(id) => *id,
+                other => panic!("{other:?}"),
+            }
         })
     }
 
     pub(super) fn put_watched(&mut self, queue: &[u8], payload: &[u8], state: &[u8]) -> Arc<Row> {
-        match self.owned(Watch::Put { queue, payload, state }) {
+        match self.owned(IndexedCommand::Put { queue, payload, state }) {
             Reply::Row(row) => row.clone(),
             other => panic!("{other:?}"),
         }
@@ -175,15 +181,15 @@ impl Shop {
         old: &[u8],
         new: &[u8],
     ) -> Reply<'static> {
-        self.owned(Watch::Advance { queue, id, old, new })
+        self.owned(IndexedCommand::CompareAndSetState { queue, id, old, new })
     }
 
     pub(super) fn note(&mut self, queue: &[u8], id: JobId, event: &[u8]) -> Reply<'static> {
-        self.owned(Watch::Note { queue, id, event })
+        self.owned(IndexedCommand::AppendEvent { queue, id, event })
     }
 
     pub(super) fn delete(&mut self, queue: &[u8], id: JobId) -> Reply<'static> {
-        self.owned(Watch::Delete { queue, id })
+        self.owned(IndexedCommand::Delete { queue, id })
     }
 
     pub(super) fn poll(
@@ -192,7 +198,7 @@ impl Shop {
         query: &Arc<Query>,
         state: &[u8],
     ) -> Reply<'static> {
-        self.owned(Watch::Poll { queue, query, state })
+        self.owned(IndexedCommand::Poll { queue, query, state })
     }
 
     pub(super) fn find(
@@ -201,16 +207,16 @@ impl Shop {
         query: &Arc<Query>,
         limit: Option<u64>,
     ) -> Vec<JobId> {
-        match self.owned(Watch::Find { queue, query, limit }) {
-            Reply::Found(rows) => rows.iter().map(|row| row.id).collect(),
+        match self.owned(IndexedCommand::Find { queue, query, limit }) {
+            Reply::QueryRows(rows) => rows.iter().map(|row| row.id).collect(),
             other => panic!("{other:?}"),
         }
     }
 
     /// What has happened to a job, oldest first.
     pub(super) fn tags(&mut self, queue: &[u8], id: JobId) -> Vec<&'static str> {
-        match self.owned(Watch::Show { queue, id }) {
-            Reply::Row(row) => row.events.oldest_first().iter().map(|it| it.what.tag()).collect(),
+        match self.owned(IndexedCommand::Show { queue, id }) {
+            Reply::Row(row) => row.events.oldest_first().iter().map(|it| it.kind.tag()).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -218,7 +224,7 @@ impl Shop {
     fn take_from(&mut self, client: ClientId, queue: &[u8], wait: Wait) {
         let mut names = StringList::default();
         names.push(queue);
-        let command = Command::Take { queues: names.from(0), wait };
+        let command = Command::Reserve { queues: names.from(0), wait };
         if wait == Wait::Forever {
             self.submit(client, &command);
             assert!(self.engine.poll_completion().is_none());
@@ -298,12 +304,12 @@ fn own(reply: &Reply<'_>) -> Reply<'static> {
     match reply {
         Reply::Conflict(state) => Reply::Conflict(leak(state)),
         Reply::Done => Reply::Done,
-        &Reply::Dropped { jobs, more } => Reply::Dropped { jobs, more },
-        Reply::Found(rows) => Reply::Found(leak(rows)),
+        &Reply::QueueDropped { jobs, more } => Reply::QueueDropped { jobs, more },
+        Reply::QueryRows(rows) => Reply::QueryRows(leak(rows)),
         Reply::NoJob => Reply::NoJob,
         Reply::NoQueue => Reply::NoQueue,
         Reply::NotYet => Reply::NotYet,
-        &Reply::Refused(refusal) => Reply::Refused(refusal),
+        &Reply::Rejected(refusal) => Reply::Rejected(refusal),
         Reply::Row(row) => Reply::Row(leak(row)),
         Reply::Rows(rows) => Reply::Rows(leak(rows)),
         other => panic!("{other:?}"),

@@ -5,25 +5,25 @@ use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use jobcentre::model::job::{Encoding, Lease, Payload, Retry, Terms, Turn, Urgency};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::reply::{Completion, Reply};
-use jobcentre::model::work::{Report, Work, Worker, WorkerId};
+use jobcentre::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 
 /// Who puts and follows jobs.
 pub(super) const PUSHER: u32 = 0;
 
 /// The terms of a job that is followed, as its door puts it.
-pub(super) fn terms() -> Terms {
+pub(super) fn terms() -> JobOptions {
     let retry =
         Retry { limit: 10, first_ms: 1_000, factor: 2, max_ms: 3_600_000, jitter_percent: 10 };
-    Terms {
+    JobOptions {
         lease_ms: 30_000,
         retry: Some(retry),
-        keep_ms: 60_000,
-        bury_ms: 60_000,
-        followed: true,
-        fetch_once: true,
-        ..Terms::default()
+        result_retention_ms: 60_000,
+        dead_retention_ms: 60_000,
+        tracked: true,
+        result_once: true,
+        ..JobOptions::default()
     }
 }
 
@@ -61,7 +61,7 @@ impl Shop {
         self.drain()
     }
 
-    pub(super) fn work(&mut self, client: u32, work: Work<'_>) -> String {
+    pub(super) fn work(&mut self, client: u32, work: WorkerCommand<'_>) -> String {
         self.ask(client, &Command::Work(&work))
     }
 
@@ -88,17 +88,17 @@ impl Shop {
         self.serial
     }
 
-    pub(super) fn put(&mut self, queue: &str, number: i64, terms: Option<&Terms>) -> String {
-        let (urgency, turn) = (Urgency::Number(number), Turn::OldestFirst);
+    pub(super) fn put(&mut self, queue: &str, number: i64, terms: Option<&JobOptions>) -> String {
+        let (urgency, turn) = (Priority::Small(number), TieBreak::Fifo);
         let payload = packed(b"\x01");
         let queue = queue.as_bytes();
-        self.ask(PUSHER, &Command::Put { queue, urgency, turn, payload, terms })
+        self.ask(PUSHER, &Command::Put { queue, priority: urgency, turn, payload, terms })
     }
 
     pub(super) fn take(&mut self, client: u32, queue: &str, wait: Wait) -> String {
         let mut names = StringList::default();
         names.push(queue.as_bytes());
-        self.ask(client, &Command::Take { queues: names.from(0), wait })
+        self.ask(client, &Command::Reserve { queues: names.from(0), wait })
     }
 
     pub(super) fn enlist(&mut self, name: &str) -> String {
@@ -108,25 +108,25 @@ impl Shop {
 
     pub(super) fn enlist_at(&mut self, name: &str, url: &str) -> String {
         let worker = Worker { name, url, max_jobs: 2, queues: None };
-        self.work(PUSHER, Work::Enlist(worker))
+        self.work(PUSHER, WorkerCommand::Register(worker))
     }
 
     pub(super) fn serve(&mut self, client: u32, worker: u64) -> String {
-        self.work(client, Work::Serve { worker: WorkerId(worker) })
+        self.work(client, WorkerCommand::Attach { worker: WorkerId(worker) })
     }
 
     pub(super) fn give_back(&mut self, client: u32, id: u64, lease: u32, never: bool) -> String {
-        let (id, lease, never_again) = (JobId(id), Lease(lease), never);
-        self.work(client, Work::GiveBack { id, lease, never_again })
+        let (id, lease, never_again) = (JobId(id), LeaseEpoch(lease), never);
+        self.work(client, WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again })
     }
 
-    pub(super) fn report(&mut self, worker: u64, id: u64, report: Report<'_>) -> String {
+    pub(super) fn report(&mut self, worker: u64, id: u64, report: RunOutcome<'_>) -> String {
         let (worker, id) = (WorkerId(worker), JobId(id));
-        self.work(PUSHER, Work::Report { worker, id, report })
+        self.work(PUSHER, WorkerCommand::Report { worker, id, report })
     }
 
     pub(super) fn follow(&mut self, id: u64) -> String {
-        self.work(PUSHER, Work::Follow { id: JobId(id) })
+        self.work(PUSHER, WorkerCommand::GetStatus { id: JobId(id) })
     }
 }
 
@@ -136,13 +136,13 @@ fn tell(completion: &Completion<'_>) -> String {
         Reply::Job(job) => format!("job {} lease {}", job.id.0, job.lease.0),
         Reply::Put(id) => format!("put {}", id.0),
         Reply::Worker(id) => format!("worker {}", id.0),
-        Reply::Progress(progress) => {
+        Reply::JobStatus(progress) => {
             let mut words = vec![
-                format!("{} of {}", progress.status(), progress.sight.job.id.0),
-                format!("retries {}", progress.sight.retries),
+                format!("{} of {}", progress.status(), progress.info.job.id.0),
+                format!("retries {}", progress.info.retries),
             ];
             words.extend(progress.worker.map(|worker| format!("by {}", worker.0)));
-            let result = progress.sight.result.map(|result| format!("result {:?}", result.bytes));
+            let result = progress.info.result.map(|result| format!("result {:?}", result.bytes));
             words.extend(result);
             words.extend(progress.message.map(|message| format!("saying {message}")));
             words.join(" ")

@@ -1,12 +1,17 @@
 //! The floor: a server that sends every line back as it is.
 
-use super::job_centre::Lines;
+use super::job_centre::JobCentreCodec;
 use super::{Answer, Parsed, Request, take_line, unexpected};
 use crate::cli::bench::content::Content;
 
 /// Writes the Job Centre line.
 #[inline]
-pub(super) fn write(request: &Request, lines: &Lines, content: &Content, out: &mut Vec<u8>) {
+pub(super) fn write(
+    request: &Request,
+    lines: &JobCentreCodec,
+    content: &Content,
+    out: &mut Vec<u8>,
+) {
     lines.write(request, content, out);
 }
 
@@ -14,7 +19,7 @@ pub(super) fn write(request: &Request, lines: &Lines, content: &Content, out: &m
 #[inline]
 pub(super) fn parse<'a>(
     request: &Request,
-    lines: &Lines,
+    lines: &JobCentreCodec,
     content: &Content,
     bytes: &'a [u8],
 ) -> Parsed<'a> {
@@ -36,7 +41,7 @@ mod tests {
     #[test]
     fn only_the_request_itself_is_an_echo() {
         let content = Content::new(32, 1, 1, 1);
-        let lines = Lines::new(&["q".into()]);
+        let lines = JobCentreCodec::new(&["q".into()]);
         let request = Request::Put { seq: 7 };
         let mut line = Vec::new();
         write(&request, &lines, &content, &mut line);

@@ -9,12 +9,12 @@ use std::borrow::Cow;
 
 /// The parts of lines that do not change.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct JobCentreCodec {
     put: Vec<Vec<u8>>,
     get: Vec<Vec<u8>>,
 }
 
-impl Lines {
+impl JobCentreCodec {
     pub(super) fn new(names: &[String]) -> Self {
         let put = |name: &String| format!("{{\"request\":\"put\",\"queue\":\"{name}\",\"job\":");
         let get = |name: &String| format!("{{\"request\":\"get\",\"queues\":[\"{name}\"]");
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn requests_are_the_protocols() {
         let content = Content::new(32, 1, 2, 1);
-        let lines = Lines::new(&["a0".into(), "a1".into()]);
+        let lines = JobCentreCodec::new(&["a0".into(), "a1".into()]);
         let mut out = Vec::new();
         let requests = [PUT, Request::Get { queue: 1, seq: 0, id: 0, wait: true }, GET, DELETE];
         for request in requests {

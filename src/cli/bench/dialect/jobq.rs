@@ -4,7 +4,7 @@
 //! and state that it was put with, and under the id that was asked for; fields are read in the
 //! order in which this project's server writes them.
 
-use super::{Answer, Dialect, Job, Parsed, Request, place, unexpected};
+use super::{Answer, Job, Parsed, Protocol, Request, place, unexpected};
 use crate::cli::bench::content::{Content, take_number};
 use crate::cli::bench::ledger::shown;
 use crate::wire::json::push_number;
@@ -31,12 +31,12 @@ const CONFLICT: u16 = 409;
 
 /// The parts of requests that do not change.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub(super) struct HttpCodec {
     post: Vec<Vec<u8>>,
     get: Vec<Vec<u8>>,
 }
 
-impl Heads {
+impl HttpCodec {
     /// For jobs whose text has `size` bytes, in queues of these names.
     pub(super) fn new(names: &[String], size: usize) -> Self {
         let length = BEFORE_PAYLOAD.len() + size + AFTER_PAYLOAD.len();
@@ -87,7 +87,7 @@ pub(super) fn greet(stream: &mut TcpStream, names: &[String]) -> Result<(), Stri
         stream.write_all(format!("{head}{body}").as_bytes()).map_err(lost)?;
         let (used, status) = loop {
             let answer = take_answer(&received);
-            let answer = answer.map_err(|why| Dialect::Jobq.explain(why, &received))?;
+            let answer = answer.map_err(|why| Protocol::Jobq.explain(why, &received))?;
             if let Some((used, status, _)) = answer {
                 break (used, status);
             }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn requests_are_http() {
-        let heads = Heads::new(&["a0".into(), "a1".into()], content().size());
+        let heads = HttpCodec::new(&["a0".into(), "a1".into()], content().size());
         let written = |request| {
             let mut out = Vec::new();
             heads.write(&request, &content(), &mut out);

@@ -17,7 +17,7 @@ use std::net::TcpStream;
 /// The protocols there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Dialect {
+pub(super) enum Protocol {
     /// JSON lines.
     JobCentre,
     /// The requests of Job Centre at a server that sends every line back: the floor.
@@ -37,7 +37,7 @@ pub(super) enum Dialect {
     Jobq,
 }
 
-impl Dialect {
+impl Protocol {
     /// Whether a job that was handed out is deleted by a request. Otherwise it is gone by then.
     pub(super) fn deletes(self) -> bool {
         !matches!(self, Self::Pinpriq | Self::Jobq)
@@ -132,7 +132,7 @@ pub(super) type Parsed<'a> = Result<Option<(usize, Answer<'a>)>, String>;
 
 /// One dialect with everything prepared that can be.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct Codec {
     pub(super) content: Content,
     names: Vec<String>,
     script: Script,
@@ -140,29 +140,29 @@ pub(super) struct Wire {
 
 #[derive(Debug)]
 enum Script {
-    JobCentre(job_centre::Lines),
-    Echo(job_centre::Lines),
+    JobCentre(job_centre::JobCentreCodec),
+    Echo(job_centre::JobCentreCodec),
     /// With the request for a receipt.
     Pinpriq(Vec<u8>),
     Beanstalkd,
-    Redis(redis::Commands),
+    Redis(redis::RespCodec),
     Health,
-    Jobq(jobq::Heads),
+    Jobq(jobq::HttpCodec),
 }
 
-impl Wire {
+impl Codec {
     /// Prepares for queues called `prefix` and a number.
-    pub(super) fn new(dialect: Dialect, content: Content, prefix: &str) -> Self {
+    pub(super) fn new(dialect: Protocol, content: Content, prefix: &str) -> Self {
         let names: Vec<String> =
             (0..content.queues()).map(|number| format!("{prefix}{number}")).collect();
         let script = match dialect {
-            Dialect::JobCentre => Script::JobCentre(job_centre::Lines::new(&names)),
-            Dialect::Echo => Script::Echo(job_centre::Lines::new(&names)),
-            Dialect::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
-            Dialect::Beanstalkd => Script::Beanstalkd,
-            Dialect::Redis => Script::Redis(redis::Commands::new(prefix, &names)),
-            Dialect::Health => Script::Health,
-            Dialect::Jobq => Script::Jobq(jobq::Heads::new(&names, content.size())),
+            Protocol::JobCentre => Script::JobCentre(job_centre::JobCentreCodec::new(&names)),
+            Protocol::Echo => Script::Echo(job_centre::JobCentreCodec::new(&names)),
+            Protocol::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
+            Protocol::Beanstalkd => Script::Beanstalkd,
+            Protocol::Redis => Script::Redis(redis::RespCodec::new(prefix, &names)),
+            Protocol::Health => Script::Health,
+            Protocol::Jobq => Script::Jobq(jobq::HttpCodec::new(&names, content.size())),
         };
         Self { content, names, script }
     }

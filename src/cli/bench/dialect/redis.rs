@@ -30,13 +30,13 @@ const DIGESTS: [&str; 3] = [
 
 /// The parts of commands that do not change.
 #[derive(Debug)]
-pub(super) struct Commands {
+pub(super) struct RespCodec {
     put: Vec<Vec<u8>>,
     get: Vec<Vec<u8>>,
     delete: Vec<u8>,
 }
 
-impl Commands {
+impl RespCodec {
     pub(super) fn new(prefix: &str, names: &[String]) -> Self {
         let [ids, jobs, held] = ["ids", "jobs", "held"].map(|name| format!("{prefix}:{name}"));
         let put = |name: &String| {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn commands_count_their_words() {
         let content = Content::new(32, 1, 1, 1);
-        let commands = Commands::new("p", &["p0".into()]);
+        let commands = RespCodec::new("p", &["p0".into()]);
         for (request, words) in [(PUT, 8), (GET, 6), (DELETE, 6)] {
             let mut out = Vec::new();
             commands.write(&request, &content, &mut out);

@@ -8,15 +8,15 @@
 mod replies;
 mod stop;
 
-use super::args::{Extent, Plan, Workload};
+use super::args::{BenchPlan, RunLength, Workload};
 use super::clock::{Clock, float, nanos};
 use super::connection::{self, Connection, InFlight};
 use super::content::Content;
-use super::dialect::{Request, Wire};
+use super::dialect::{Codec, Request};
 use super::interrupts::Interrupts;
-use super::ledger::Ledger;
-use super::phase::{Pace, Phase, Step, Way};
-use super::window::{Mark, Window};
+use super::ledger::JobTracker;
+use super::phase::{Phase, PhaseKind, RateSchedule, Step};
+use super::window::{MeasurementWindow, Snapshot};
 use crate::cli::progress::Progress;
 use mio::{Events, Poll, Token};
 use std::collections::VecDeque;
@@ -37,19 +37,19 @@ const ORDERED_QUEUES_MAX: u64 = 64;
 
 /// The generator, connected.
 pub(super) struct Generator<'a> {
-    plan: &'a Plan,
+    plan: &'a BenchPlan,
     pub(super) clock: Clock,
     poll: Poll,
-    wire: Wire,
+    wire: Codec,
     /// Those that put and take, then those that wait.
     connections: Vec<Connection>,
     /// Those that do nothing.
     idle: Vec<TcpStream>,
-    pub(super) ledger: Ledger,
-    pub(super) window: Window,
+    pub(super) ledger: JobTracker,
+    pub(super) window: MeasurementWindow,
     /// Before anything was connected, and before anything was put.
-    pub(super) unconnected: Mark,
-    pub(super) connected: Mark,
+    pub(super) unconnected: Snapshot,
+    pub(super) connected: Snapshot,
     phase: Phase,
     /// Tokens that are not in flight, by connection.
     free: VecDeque<(usize, Step)>,
@@ -80,13 +80,13 @@ pub(super) struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// Opens all connections.
     pub(super) fn connect(
-        plan: &'a Plan,
+        plan: &'a BenchPlan,
         address: SocketAddr,
         interrupts: Interrupts,
     ) -> Result<Self, String> {
         let clock = Clock::start();
         let content = Content::new(plan.payload, plan.priorities, plan.queues, plan.seed);
-        let wire = Wire::new(plan.dialect, content, &plan.prefix);
+        let wire = Codec::new(plan.dialect, content, &plan.prefix);
         let poll = Poll::new().map_err(|error| format!("the system has no epoll: {error}"))?;
         let mut generator = Self {
             plan,
@@ -95,11 +95,11 @@ impl<'a> Generator<'a> {
             wire,
             connections: Vec::new(),
             idle: Vec::new(),
-            ledger: Ledger::default(),
-            window: Window::new(plan.server_pid),
-            unconnected: Mark::default(),
-            connected: Mark::default(),
-            phase: Phase::new("", Way::Puts, 0),
+            ledger: JobTracker::default(),
+            window: MeasurementWindow::new(plan.server_pid),
+            unconnected: Snapshot::default(),
+            connected: Snapshot::default(),
+            phase: Phase::new("", PhaseKind::Puts, 0),
             free: VecDeque::new(),
             dirty: Vec::new(),
             in_flight: 0,
@@ -131,7 +131,7 @@ impl<'a> Generator<'a> {
         Ok(generator)
     }
 
-    fn mark(&self) -> Mark {
+    fn mark(&self) -> Snapshot {
         self.window.mark(self.clock, self.replies, self.ledger.totals().put)
     }
 
@@ -151,7 +151,7 @@ impl<'a> Generator<'a> {
 
     fn run_phases(&mut self) -> Result<(), String> {
         if self.plan.backlog > 0 {
-            let phase = Phase::new("backlog", Way::Puts, self.plan.backlog);
+            let phase = Phase::new("backlog", PhaseKind::Puts, self.plan.backlog);
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
         }
         if self.interrupted.is_none() {
@@ -187,12 +187,12 @@ impl<'a> Generator<'a> {
     fn measure(&mut self) -> Result<(), String> {
         let plan = self.plan;
         let mut phase = match plan.workload {
-            Workload::Put => Phase::new("measuring", Way::Puts, u64::MAX),
+            Workload::Put => Phase::new("measuring", PhaseKind::Puts, u64::MAX),
             Workload::Drain => Phase::takes("measuring", &self.ledger),
             Workload::Cycle | Workload::Mixed | Workload::Idle => {
-                Phase::new("measuring", Way::Cycles, u64::MAX)
+                Phase::new("measuring", PhaseKind::Cycles, u64::MAX)
             }
-            Workload::Wait => Phase::new("measuring", Way::Feeds, u64::MAX),
+            Workload::Wait => Phase::new("measuring", PhaseKind::Feeds, u64::MAX),
         };
         let now = self.clock.now();
         let in_flight = (plan.connections * plan.depth).min(plan.waiters) as u64;
@@ -203,7 +203,7 @@ impl<'a> Generator<'a> {
         if plan.warmup.is_zero() {
             self.open(&mut phase);
         }
-        phase.pace = plan.rate.map(|rate| Pace::new(rate, now.max(self.window.start.at)));
+        phase.pace = plan.rate.map(|rate| RateSchedule::new(rate, now.max(self.window.start.at)));
         for worker in 0..plan.waiters {
             self.wait(plan.connections + worker);
         }
@@ -220,14 +220,14 @@ impl<'a> Generator<'a> {
     fn open(&mut self, phase: &mut Phase) {
         let mark = self.mark();
         match self.plan.extent {
-            Extent::Time(time) => self.closes_at = mark.at + nanos(time),
-            Extent::Requests(requests) => {
+            RunLength::Time(time) => self.closes_at = mark.at + nanos(time),
+            RunLength::Requests(requests) => {
                 let delete = u64::from(self.plan.dialect.deletes());
                 phase.jobs_left = requests.div_ceil(match phase.way {
-                    Way::Puts | Way::Probes => 1,
+                    PhaseKind::Puts | PhaseKind::Probes => 1,
                     // How long a get waits is not measured.
-                    Way::Takes | Way::Feeds => 1 + delete,
-                    Way::Cycles => 2 + delete,
+                    PhaseKind::Takes | PhaseKind::Feeds => 1 + delete,
+                    PhaseKind::Cycles => 2 + delete,
                 });
             }
         }
@@ -237,7 +237,7 @@ impl<'a> Generator<'a> {
     /// Runs until every token is spent.
     fn run_phase(&mut self, phase: Phase, depth: usize) -> Result<(), String> {
         self.phase = phase;
-        let ordered = self.phase.way == Way::Takes && self.plan.dialect.takes();
+        let ordered = self.phase.way == PhaseKind::Takes && self.plan.dialect.takes();
         let queues = if ordered { self.plan.queues } else { 0 };
         let queues = if queues > ORDERED_QUEUES_MAX { 0 } else { queues };
         for connection in &mut self.connections {
@@ -286,7 +286,7 @@ impl<'a> Generator<'a> {
     fn turn(&mut self, now: u64) -> Result<(), String> {
         self.heed_signals(now)?;
         if self.window.is_before() && now >= self.opens_at {
-            let mut phase = std::mem::replace(&mut self.phase, Phase::new("", Way::Puts, 0));
+            let mut phase = std::mem::replace(&mut self.phase, Phase::new("", PhaseKind::Puts, 0));
             self.open(&mut phase);
             self.phase = phase;
         }
@@ -314,10 +314,10 @@ impl<'a> Generator<'a> {
         if self.progress.is_due(now) {
             let totals = self.ledger.totals();
             let done = match (self.plan.extent, self.window.is_open()) {
-                (Extent::Time(time), true) => {
+                (RunLength::Time(time), true) => {
                     float(now - self.window.start.at) / float(nanos(time))
                 }
-                _ if self.phase.way == Way::Takes => {
+                _ if self.phase.way == PhaseKind::Takes => {
                     float(totals.deleted) / float(totals.put.max(1))
                 }
                 _ => {
@@ -366,7 +366,7 @@ impl<'a> Generator<'a> {
     #[inline]
     fn send(&mut self, number: usize, request: Request, at: u64) {
         let measured = self.window.admit();
-        if self.phase.way == Way::Feeds && matches!(request, Request::Put { .. }) {
+        if self.phase.way == PhaseKind::Feeds && matches!(request, Request::Put { .. }) {
             self.born.push((at, measured));
             self.undelivered += 1;
         }

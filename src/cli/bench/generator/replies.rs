@@ -5,7 +5,7 @@ use crate::cli::bench::connection::InFlight;
 use crate::cli::bench::dialect::{Answer, Request};
 use crate::cli::bench::latency::Kind;
 use crate::cli::bench::ledger::shown;
-use crate::cli::bench::phase::{Step, Way};
+use crate::cli::bench::phase::{PhaseKind, Step};
 
 impl Generator<'_> {
     /// Takes whole replies off the front of `bytes`, and says how many bytes these were.
@@ -80,7 +80,9 @@ impl Generator<'_> {
                 self.ledger.take(seq, seq)?;
                 Step::Delete { seq, id: seq }
             }
-            (Request::Get { .. }, Answer::NoJob) if self.phase.way == Way::Probes => Step::Next,
+            (Request::Get { .. }, Answer::NoJob) if self.phase.way == PhaseKind::Probes => {
+                Step::Next
+            }
             (request, _) => return Err(self.no_job(&request)),
         };
         self.in_flight -= 1;

@@ -1,7 +1,7 @@
 //! What a signal does to a run, and what a run leaves at the server.
 
 use super::Generator;
-use crate::cli::bench::dialect::Dialect;
+use crate::cli::bench::dialect::Protocol;
 use crate::cli::bench::phase::Phase;
 use crate::cli::bench::table::{count, grouped};
 use std::io::{Write as _, stderr};
@@ -52,8 +52,8 @@ impl Generator<'_> {
         let (dialect, totals, begun) =
             (self.plan.dialect, self.ledger.totals(), self.ledger.begun());
         let gone = match dialect {
-            Dialect::Echo | Dialect::Health => return None,
-            Dialect::Jobq => 0,
+            Protocol::Echo | Protocol::Health => return None,
+            Protocol::Jobq => 0,
             _ => totals.deleted,
         };
         let (sure, most) = (totals.put.saturating_sub(gone), begun.saturating_sub(gone));
@@ -68,7 +68,7 @@ impl Generator<'_> {
             1 => format!("in the queue {first}"),
             _ => format!("in the queues {first} to {}", self.wire.name(queues - 1)),
         };
-        let ours = matches!(dialect, Dialect::JobCentre | Dialect::Pinpriq | Dialect::Jobq);
+        let ours = matches!(dialect, Protocol::JobCentre | Protocol::Pinpriq | Protocol::Jobq);
         let advice = if ours {
             " (DELETE /api/v0/queue/NAME over HTTP removes a queue with its jobs)"
         } else {
@@ -83,7 +83,7 @@ impl Generator<'_> {
         if self.interrupted.is_some() {
             notes.push("interrupted: this is what was measured until then".to_owned());
         }
-        if self.interrupted.is_some() || self.plan.dialect == Dialect::Jobq {
+        if self.interrupted.is_some() || self.plan.dialect == Protocol::Jobq {
             notes.extend(self.left());
         }
         notes

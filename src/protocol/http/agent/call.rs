@@ -13,25 +13,27 @@
 
 use super::Address;
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{WORKER_ANSWER_MAX, WORKER_IDLE, WORKER_INTERIM_MAX, WORKER_PATIENCE};
+use crate::base::limits::{
+    WORKER_ANSWER_MAX_BYTES, WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX, WORKER_KEEPALIVE,
+};
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::id::{ClientId, JobId};
-use crate::model::job::{Lease, Status};
-use crate::model::reply::{Reply, Sight};
+use crate::model::job::{LeaseEpoch, Status};
+use crate::model::reply::{JobInfo, Reply};
 use crate::protocol::http::lightjq::messages::WorkerJob;
-use crate::protocol::{Late, Shared, Step};
+use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{
     Body, Piece, ResponseHead, next_response, push_field, push_field_number, push_request_line,
 };
 
 /// A job that a worker is to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct Delivery {
     /// The job.
     pub id: JobId,
     /// Under which lease it was handed out.
-    pub lease: Lease,
+    pub lease: LeaseEpoch,
     /// How many failures of the worker were counted before.
     pub round: u32,
     /// No connection will do that was used before.
@@ -40,20 +42,20 @@ pub struct Errand {
 
 /// What came of an errand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DeliveryOutcome {
     /// The worker has the job.
     Accepted,
     /// The worker does not want it: 400 or 404.
-    Refused(u16),
+    Rejected(u16),
     /// It answers nothing that makes sense, or that it cannot.
     Failed {
         /// The whole request was sent, and was not answered: the worker may have the job.
         in_doubt: bool,
     },
     /// The worker does not hold the job any more: it was not called.
-    Void,
+    Discarded,
     /// This server has no room for another connection.
-    NoRoom,
+    Busy,
 }
 
 #[derive(Debug)]
@@ -69,12 +71,12 @@ enum Phase {
 /// A connection to a worker, from before it is made.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
-pub struct Call {
+pub struct WorkerConnection {
     agent: ClientId,
     address: Address,
     phase: Phase,
-    errand: Option<Errand>,
-    verdict: Option<Verdict>,
+    errand: Option<Delivery>,
+    verdict: Option<DeliveryOutcome>,
     /// The name of the job's queue, once it was seen.
     queue: Vec<u8>,
     body: Vec<u8>,
@@ -97,10 +99,10 @@ pub struct Call {
 /// Memory beyond this is given back.
 const KEPT: usize = 16 * 1024;
 
-impl Call {
+impl WorkerConnection {
     /// A connection that is to be made for this errand of `agent`.
     #[must_use]
-    pub fn new(agent: ClientId, address: Address, errand: Errand) -> Self {
+    pub fn new(agent: ClientId, address: Address, errand: Delivery) -> Self {
         Self {
             agent,
             address,
@@ -130,7 +132,7 @@ impl Call {
     ///
     /// # Panics
     /// If it has one.
-    pub fn take_on(&mut self, errand: Errand) {
+    pub fn start_delivery(&mut self, errand: Delivery) {
         assert!(self.errand.is_none() && self.is_idle(), "one errand at a time");
         self.errand = Some(errand);
         (self.phase, self.pooled, self.kept) = (Phase::Asked, false, true);
@@ -145,29 +147,29 @@ impl Call {
         self.serial = self.serial.wrapping_add(1);
         (self.heard, self.interim) = (false, 0);
         self.queue.clear();
-        self.deadline = Some(now.mono.after(WORKER_PATIENCE));
-        (self.serial, Command::Look { id: errand.id })
+        self.deadline = Some(now.mono.after(WORKER_CALL_TIMEOUT));
+        (self.serial, Command::Peek { id: errand.id })
     }
 
     /// Takes the reply: writes the request, if there is still reason to.
     pub(in crate::protocol) fn handle_reply(&mut self, reply: &Reply<'_>, out: &mut OutBuf) {
         let (Phase::Asked, Some(errand)) = (&self.phase, self.errand) else { return };
         match reply {
-            Reply::Seen(sight)
-                if sight.status == Status::Held && sight.job.lease == errand.lease =>
+            Reply::Peeked(sight)
+                if sight.status == Status::Reserved && sight.job.lease == errand.lease =>
             {
                 self.write(sight, out);
                 self.phase = Phase::Answering;
             }
             _ => {
-                self.verdict = Some(Verdict::Void);
+                self.verdict = Some(DeliveryOutcome::Discarded);
                 self.phase = Phase::Idle;
                 self.keep_alive = true;
             }
         }
     }
 
-    fn write(&mut self, sight: &Sight<'_>, out: &mut OutBuf) {
+    fn write(&mut self, sight: &JobInfo<'_>, out: &mut OutBuf) {
         let mut id = itoa::Buffer::new();
         let body = &mut self.body;
         self.queue.extend_from_slice(sight.job.queue);
@@ -194,24 +196,24 @@ impl Call {
     pub(in crate::protocol) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s Shared,
+        shared: &'s SessionContext,
         out: &OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         self.heard |= !input.unread().is_empty();
         match &mut self.phase {
             Phase::Answering => self.read_head(input),
             Phase::Body(_) => self.read_body(input, shared.now, out),
             // What comes now answers nothing.
             Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.give_up(),
-            Phase::Idle | Phase::Asked => Step::Hungry,
+            Phase::Idle | Phase::Asked => SessionAction::NeedInput,
             Phase::Over => {
                 input.consume(input.unread().len());
-                Step::Hungry
+                SessionAction::NeedInput
             }
         }
     }
 
-    fn read_head<'s>(&mut self, input: &mut Input<'_>) -> Step<'s> {
+    fn read_head<'s>(&mut self, input: &mut Input<'_>) -> SessionAction<'s> {
         let before = input.unread().len();
         let Ok(head) = next_response(input, false) else { return self.give_up() };
         if !matches!(head, Some(ResponseHead { status: 200.., .. })) {
@@ -220,37 +222,42 @@ impl Call {
                 return self.give_up();
             }
         }
-        let Some(head) = head else { return Step::Hungry };
+        let Some(head) = head else { return SessionAction::NeedInput };
         match head.status {
             // There is nothing else that could be spoken here.
             101 => return self.give_up(),
-            100..200 => return Step::Answered,
-            202 => self.verdict = Some(Verdict::Accepted),
-            400 | 404 => self.verdict = Some(Verdict::Refused(head.status)),
-            _ => self.verdict = Some(Verdict::Failed { in_doubt: false }),
+            100..200 => return SessionAction::Continue,
+            202 => self.verdict = Some(DeliveryOutcome::Accepted),
+            400 | 404 => self.verdict = Some(DeliveryOutcome::Rejected(head.status)),
+            _ => self.verdict = Some(DeliveryOutcome::Failed { in_doubt: false }),
         }
         self.keep_alive = head.keep_alive;
-        match Body::new(head.framing, WORKER_ANSWER_MAX) {
+        match Body::new(head.framing, WORKER_ANSWER_MAX_BYTES) {
             Ok(body) if head.keep_alive => {
                 self.phase = Phase::Body(body);
-                Step::Answered
+                SessionAction::Continue
             }
             _ => self.give_up(),
         }
     }
 
-    fn read_body<'s>(&mut self, input: &mut Input<'_>, now: Now, out: &OutBuf) -> Step<'s> {
-        let Phase::Body(body) = &mut self.phase else { return Step::Hungry };
+    fn read_body<'s>(
+        &mut self,
+        input: &mut Input<'_>,
+        now: Now,
+        out: &OutBuf,
+    ) -> SessionAction<'s> {
+        let Phase::Body(body) = &mut self.phase else { return SessionAction::NeedInput };
         loop {
             match body.next(input) {
                 Ok(Piece::Data(_)) => {}
-                Ok(Piece::Incomplete) => return Step::Hungry,
+                Ok(Piece::Incomplete) => return SessionAction::NeedInput,
                 // An answer to what was not sent to its end: the rest would be taken for more.
                 Ok(Piece::End) if !out.is_empty() => return self.give_up(),
                 Ok(Piece::End) => {
                     self.phase = Phase::Idle;
-                    self.deadline = Some(now.mono.after(WORKER_IDLE));
-                    return Step::Answered;
+                    self.deadline = Some(now.mono.after(WORKER_KEEPALIVE));
+                    return SessionAction::Continue;
                 }
                 Err(_) => return self.give_up(),
             }
@@ -258,22 +265,22 @@ impl Call {
     }
 
     /// The connection is of no further use.
-    fn give_up<'s>(&mut self) -> Step<'s> {
+    fn give_up<'s>(&mut self) -> SessionAction<'s> {
         self.phase = Phase::Over;
-        Step::Answered
+        SessionAction::Continue
     }
 
     pub(in crate::protocol) fn deadline(&self) -> Option<Mono> {
         self.deadline
     }
 
-    pub(in crate::protocol) fn handle_timeout(&mut self) -> Late {
+    pub(in crate::protocol) fn handle_timeout(&mut self) -> TimeoutAction {
         self.late = true;
-        Late::Cut
+        TimeoutAction::Abort
     }
 
     /// What came of the errand, once that is known; told once.
-    pub fn take_verdict(&mut self) -> Option<(Errand, Verdict)> {
+    pub fn take_outcome(&mut self) -> Option<(Delivery, DeliveryOutcome)> {
         let verdict = self.verdict.take()?;
         Some((self.errand.take()?, verdict))
     }
@@ -309,18 +316,18 @@ impl Call {
 
     /// There is no room here for its connection: that says nothing about its worker.
     pub fn hinder(&mut self) {
-        self.verdict = Some(Verdict::NoRoom);
+        self.verdict = Some(DeliveryOutcome::Busy);
     }
 
     /// The connection has ended, with `told` all that was to be sent. The errand, if nothing is
     /// known of it, and what came of it; `None` if it is worth another connection: a kept one may
     /// have been closed before the request came.
-    pub fn handle_end(&mut self, told: bool) -> Option<(Errand, Option<Verdict>)> {
+    pub fn handle_end(&mut self, told: bool) -> Option<(Delivery, Option<DeliveryOutcome>)> {
         let errand = self.errand.take()?;
         let verdict = self.verdict.take();
         let again = self.kept && !self.heard && !self.late && verdict.is_none();
         let sent = told && matches!(self.phase, Phase::Answering | Phase::Over);
-        let verdict = verdict.unwrap_or(Verdict::Failed { in_doubt: sent });
+        let verdict = verdict.unwrap_or(DeliveryOutcome::Failed { in_doubt: sent });
         Some((errand, (!again).then_some(verdict)))
     }
 }

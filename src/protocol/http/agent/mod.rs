@@ -25,30 +25,32 @@ mod call;
 mod tests;
 
 pub use address::Address;
-pub use call::{Call, Errand, Verdict};
+pub use call::{Delivery, DeliveryOutcome, WorkerConnection};
 
-use crate::base::limits::{UNKNOWN_NAMES_MAX, WORKER_FAILURES_MAX, WORKER_REST, WORKER_TAKES_MAX};
+use crate::base::limits::{
+    UNKNOWN_NAMES_MAX, WORKER_BACKOFF, WORKER_FAILURES_MAX, WORKER_RESERVES_MAX,
+};
 use crate::base::strings::{StringList, Strings};
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
-use crate::model::job::{Encoding, Lease, Payload};
+use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
-use crate::model::work::{Report, Work, Worker, WorkerId};
+use crate::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What an agent wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum DispatchAction {
     /// Take a job, from [`Agent::queues`], or if there are none any that is followed.
-    Take(u32),
+    Reserve(u32),
     /// Ask this of the engine under this serial.
-    Ask(u32, Order),
+    Request(u32, StoreRequest),
     /// Call off the take with this serial.
-    CallOff(u32),
+    Cancel(u32),
     /// Call the worker.
-    Call(Errand),
+    Deliver(Delivery),
     /// It is done: forget it, and its connections. If its worker was dropped the operator is told.
-    End {
+    Close {
         /// Whether it was.
         dropped: bool,
     },
@@ -56,36 +58,42 @@ pub enum Wish {
 
 /// What an agent asks of the engine, other than jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum StoreRequest {
     /// To act for its worker. The jobs that the worker holds are then told by [`Agent::resume`].
-    Serve,
+    Attach,
     /// When the worker does not hold this job any more.
-    Mind(JobId, Lease),
+    AwaitRelease(JobId, LeaseEpoch),
     /// To give this job back; `true`: the worker shall not get it again.
-    GiveBack(JobId, Lease, bool),
+    ReturnUnstarted(JobId, LeaseEpoch, bool),
     /// To note that the worker has refused this job with this status.
-    Refuse(JobId, Lease, u16),
+    Reject(JobId, LeaseEpoch, u16),
     /// To take the worker off the list.
-    Dismiss,
+    Deregister,
 }
 
-impl Order {
+impl StoreRequest {
     /// The same in the words of the model, for the agent of `worker`.
     #[must_use]
-    pub fn work(self, worker: WorkerId) -> Work<'static> {
+    pub fn work(self, worker: WorkerId) -> WorkerCommand<'static> {
         match self {
-            Self::Serve => Work::Serve { worker },
-            Self::Mind(id, lease) => Work::Mind { id, lease },
-            Self::GiveBack(id, lease, never_again) => Work::GiveBack { id, lease, never_again },
-            Self::Refuse(id, lease, status) => {
+            Self::Attach => WorkerCommand::Attach { worker },
+            Self::AwaitRelease(id, lease) => WorkerCommand::AwaitRelease { id, lease },
+            Self::ReturnUnstarted(id, lease, never_again) => {
+                WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }
+            }
+            Self::Reject(id, lease, status) => {
                 let error = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
                 let message = match status {
                     404 => "the worker does not know this name (404)",
                     _ => "the worker finds the job invalid (400)",
                 };
-                Work::Report { worker, id, report: Report::Refused { lease, error, message } }
+                WorkerCommand::Report {
+                    worker,
+                    id,
+                    report: RunOutcome::Rejected { lease, error, message },
+                }
             }
-            Self::Dismiss => Work::Dismiss { worker },
+            Self::Deregister => WorkerCommand::Deregister { worker },
         }
     }
 }
@@ -93,10 +101,10 @@ impl Order {
 /// What an answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    Take,
-    Serve,
-    Mind(JobId, Lease),
-    Refuse(JobId, Lease),
+    Reserve,
+    Attach,
+    AwaitRelease(JobId, LeaseEpoch),
+    Reject(JobId, LeaseEpoch),
     Nothing,
 }
 
@@ -111,7 +119,7 @@ enum Phase {
 
 /// Who acts for a worker.
 #[derive(Debug)]
-pub struct Agent {
+pub struct WorkerDispatcher {
     worker: WorkerId,
     address: Address,
     max_jobs: usize,
@@ -126,22 +134,22 @@ pub struct Agent {
     asked: BTreeMap<u32, Asked>,
     standing: usize,
     /// The jobs that the worker holds.
-    runs: BTreeSet<(JobId, Lease)>,
+    in_flight: BTreeSet<(JobId, LeaseEpoch)>,
     /// How many calls are under way.
     calling: usize,
     /// Connections to the worker, and those of them that are not in use.
-    lines: BTreeSet<ClientId>,
+    idle_connections: BTreeSet<ClientId>,
     idle: Vec<ClientId>,
     /// How often the worker has failed in a row.
     failures: u32,
     /// How many failures were counted at all.
     round: u32,
     /// Until when nothing is asked of the worker.
-    rest: Option<Mono>,
-    agenda: VecDeque<Wish>,
+    backoff_until: Option<Mono>,
+    agenda: VecDeque<DispatchAction>,
 }
 
-impl Agent {
+impl WorkerDispatcher {
     /// An agent for `worker`, which listens at `address`.
     #[must_use]
     pub fn new(id: WorkerId, worker: &Worker<'_>, address: Address) -> Self {
@@ -161,13 +169,13 @@ impl Agent {
             serial: 0,
             asked: BTreeMap::new(),
             standing: 0,
-            runs: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
             calling: 0,
-            lines: BTreeSet::new(),
+            idle_connections: BTreeSet::new(),
             idle: Vec::new(),
             failures: 0,
             round: 0,
-            rest: None,
+            backoff_until: None,
             agenda: VecDeque::new(),
         }
     }
@@ -191,10 +199,10 @@ impl Agent {
     }
 
     /// What it wants done next.
-    pub fn poll(&mut self) -> Option<Wish> {
+    pub fn poll(&mut self) -> Option<DispatchAction> {
         if self.phase == Phase::Fresh {
             self.phase = Phase::Serving;
-            self.ask(Asked::Serve, Order::Serve);
+            self.ask(Asked::Attach, StoreRequest::Attach);
         }
         if let Some(wish) = self.agenda.pop_front() {
             return Some(wish);
@@ -211,17 +219,17 @@ impl Agent {
             return None;
         }
         self.standing += 1;
-        Some(Wish::Take(self.open(Asked::Take)))
+        Some(DispatchAction::Reserve(self.open(Asked::Reserve)))
     }
 
     fn wants_job(&self) -> bool {
-        let awake = self.rest.is_none() && self.phase == Phase::Serving;
+        let awake = self.backoff_until.is_none() && self.phase == Phase::Serving;
         // A call may outlast its run, and more of them than places may be under way, but not many.
-        let room = self.runs.len() + self.standing < self.max_jobs
+        let room = self.in_flight.len() + self.standing < self.max_jobs
             && self.calling + self.standing < self.max_jobs.saturating_mul(2);
         let probing = self.failures > 0 && self.calling + self.standing > 0;
         let some = self.queues.as_ref().is_none_or(|queues| !queues.is_empty());
-        awake && room && some && !probing && self.standing < WORKER_TAKES_MAX
+        awake && room && some && !probing && self.standing < WORKER_RESERVES_MAX
     }
 
     fn open(&mut self, asked: Asked) -> u32 {
@@ -230,9 +238,9 @@ impl Agent {
         self.serial
     }
 
-    fn ask(&mut self, asked: Asked, order: Order) {
+    fn ask(&mut self, asked: Asked, order: StoreRequest) {
         let serial = self.open(asked);
-        self.agenda.push_back(Wish::Ask(serial, order));
+        self.agenda.push_back(DispatchAction::Request(serial, order));
     }
 
     /// The jobs that the worker holds since before there was this agent.
@@ -241,10 +249,10 @@ impl Agent {
     /// call may be all that another life of the server has left behind; so nobody can know that
     /// there was none. Nothing says that workers take the same job twice for once, and most would
     /// run it twice at a time. One that never heard of the job costs it a lease: its time-out.
-    pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, Lease)>) {
+    pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, LeaseEpoch)>) {
         for (id, lease) in held {
-            self.runs.insert((id, lease));
-            self.ask(Asked::Mind(id, lease), Order::Mind(id, lease));
+            self.in_flight.insert((id, lease));
+            self.ask(Asked::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
         }
     }
 
@@ -254,35 +262,37 @@ impl Agent {
             unreachable!("a reply to nothing that was asked")
         };
         match (asked, reply) {
-            (Asked::Take, _) => {
+            (Asked::Reserve, _) => {
                 self.standing -= 1;
                 if let Reply::Job(job) = reply {
                     self.begin_run(job.id, job.lease, job.queue);
                 }
             }
-            (Asked::Serve, Reply::NoWorker) => self.dismiss(),
-            (Asked::Mind(id, lease), _) => {
-                self.runs.remove(&(id, lease));
+            (Asked::Attach, Reply::NoWorker) => self.deregister(),
+            (Asked::AwaitRelease(id, lease), _) => {
+                self.in_flight.remove(&(id, lease));
             }
             // There is no space to write the refusal down: so the try is not spent.
-            (Asked::Refuse(id, lease), Reply::Refused(_)) => self.give_back(id, lease, true),
-            (Asked::Serve | Asked::Refuse(..) | Asked::Nothing, _) => {}
+            (Asked::Reject(id, lease), Reply::Rejected(_)) => {
+                self.return_unstarted(id, lease, true)
+            }
+            (Asked::Attach | Asked::Reject(..) | Asked::Nothing, _) => {}
         }
     }
 
-    fn begin_run(&mut self, id: JobId, lease: Lease, queue: &[u8]) {
+    fn begin_run(&mut self, id: JobId, lease: LeaseEpoch, queue: &[u8]) {
         if self.phase == Phase::Over {
             return;
         }
-        self.runs.insert((id, lease));
-        self.ask(Asked::Mind(id, lease), Order::Mind(id, lease));
-        if self.stopping || self.rest.is_some() {
-            self.give_back(id, lease, false);
+        self.in_flight.insert((id, lease));
+        self.ask(Asked::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
+        if self.stopping || self.backoff_until.is_some() {
+            self.return_unstarted(id, lease, false);
         } else if self.is_unknown(queue) {
-            self.give_back(id, lease, true);
+            self.return_unstarted(id, lease, true);
         } else {
             self.calling += 1;
-            self.agenda.push_back(Wish::Call(Errand {
+            self.agenda.push_back(DispatchAction::Deliver(Delivery {
                 id,
                 lease,
                 round: self.round,
@@ -298,39 +308,46 @@ impl Agent {
         }
     }
 
-    fn give_back(&mut self, id: JobId, lease: Lease, never_again: bool) {
-        self.ask(Asked::Nothing, Order::GiveBack(id, lease, never_again));
+    fn return_unstarted(&mut self, id: JobId, lease: LeaseEpoch, never_again: bool) {
+        self.ask(Asked::Nothing, StoreRequest::ReturnUnstarted(id, lease, never_again));
     }
 
     /// A call has ended so; `queue` is that of the job, as far as it was seen.
-    pub fn handle_verdict(&mut self, errand: Errand, verdict: Verdict, queue: &[u8], now: Now) {
+    pub fn handle_outcome(
+        &mut self,
+        errand: Delivery,
+        verdict: DeliveryOutcome,
+        queue: &[u8],
+        now: Now,
+    ) {
         self.calling -= 1;
         if self.phase == Phase::Over {
             return;
         }
-        let Errand { id, lease, round, .. } = errand;
-        let holds = self.runs.contains(&(id, lease));
+        let Delivery { id, lease, round, .. } = errand;
+        let holds = self.in_flight.contains(&(id, lease));
         match verdict {
-            Verdict::Void => {}
-            Verdict::Accepted => self.failures = 0,
-            Verdict::Refused(status) => {
+            DeliveryOutcome::Discarded => {}
+            DeliveryOutcome::Accepted => self.failures = 0,
+            DeliveryOutcome::Rejected(status) => {
                 self.failures = 0;
                 if status == 404 {
                     self.forget_name(queue);
                 }
                 if holds {
-                    self.ask(Asked::Refuse(id, lease), Order::Refuse(id, lease, status));
+                    self.ask(Asked::Reject(id, lease), StoreRequest::Reject(id, lease, status));
                 }
             }
-            Verdict::NoRoom | Verdict::Failed { .. } => {
-                self.call_takes_off();
+            DeliveryOutcome::Busy | DeliveryOutcome::Failed { .. } => {
+                self.cancel_reserves();
                 // While the server stops, a worker that may have got the job may still report it.
-                let may_have_it = self.stopping && verdict == Verdict::Failed { in_doubt: true };
+                let may_have_it =
+                    self.stopping && verdict == DeliveryOutcome::Failed { in_doubt: true };
                 if holds && !may_have_it {
-                    self.give_back(id, lease, false);
+                    self.return_unstarted(id, lease, false);
                 }
-                if verdict == Verdict::NoRoom {
-                    self.rest_for(0, now);
+                if verdict == DeliveryOutcome::Busy {
+                    self.backoff_for(0, now);
                 } else if round == self.round {
                     self.count_failure(now);
                 }
@@ -339,9 +356,9 @@ impl Agent {
     }
 
     /// A call is to be made once more, on a new connection.
-    pub fn retry(&mut self, errand: Errand) {
+    pub fn retry(&mut self, errand: Delivery) {
         if self.phase != Phase::Over {
-            self.agenda.push_back(Wish::Call(Errand { fresh: true, ..errand }));
+            self.agenda.push_back(DispatchAction::Deliver(Delivery { fresh: true, ..errand }));
         }
     }
 
@@ -352,17 +369,17 @@ impl Agent {
             return;
         }
         if self.failures >= WORKER_FAILURES_MAX {
-            self.ask(Asked::Nothing, Order::Dismiss);
+            self.ask(Asked::Nothing, StoreRequest::Deregister);
             let end = self.end(true);
             return self.agenda.push_back(end);
         }
-        self.rest_for(self.failures - 1, now);
+        self.backoff_for(self.failures - 1, now);
     }
 
     /// Rests, as long as after so many failures more than one.
-    fn rest_for(&mut self, more: u32, now: Now) {
-        let until = now.mono.after(WORKER_REST * (1 << more));
-        self.rest = self.rest.max(Some(until));
+    fn backoff_for(&mut self, more: u32, now: Now) {
+        let until = now.mono.after(WORKER_BACKOFF * (1 << more));
+        self.backoff_until = self.backoff_until.max(Some(until));
     }
 
     /// Its worker is not offered jobs of this name any more.
@@ -371,7 +388,7 @@ impl Agent {
             Some(queues) => {
                 let Some(number) = queues.position(queue) else { return };
                 queues.remove(number);
-                self.call_takes_off();
+                self.cancel_reserves();
             }
             None if self.unknown.len() < UNKNOWN_NAMES_MAX => {
                 self.unknown.insert(queue.into());
@@ -380,32 +397,32 @@ impl Agent {
         }
     }
 
-    fn call_takes_off(&mut self) {
-        let takes = self.asked.iter().filter(|&(_, &asked)| asked == Asked::Take);
-        self.agenda.extend(takes.map(|(&serial, _)| Wish::CallOff(serial)));
+    fn cancel_reserves(&mut self) {
+        let takes = self.asked.iter().filter(|&(_, &asked)| asked == Asked::Reserve);
+        self.agenda.extend(takes.map(|(&serial, _)| DispatchAction::Cancel(serial)));
     }
 
     /// When it has something to do by itself.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
-        self.rest
+        self.backoff_until
     }
 
     /// Its rest is over.
     pub fn handle_timeout(&mut self) {
-        self.rest = None;
+        self.backoff_until = None;
     }
 
     /// The server stops: it takes nothing more, and ends with the calls that are under way.
     pub fn stop(&mut self) {
         if !self.stopping {
             self.stopping = true;
-            self.call_takes_off();
+            self.cancel_reserves();
         }
     }
 
     /// Its worker is not on the list any more.
-    pub fn dismiss(&mut self) {
+    pub fn deregister(&mut self) {
         if self.phase != Phase::Over {
             self.agenda.clear();
             let end = self.end(false);
@@ -413,19 +430,19 @@ impl Agent {
         }
     }
 
-    fn end(&mut self, dropped: bool) -> Wish {
+    fn end(&mut self, dropped: bool) -> DispatchAction {
         self.phase = Phase::Over;
-        self.rest = None;
-        Wish::End { dropped }
+        self.backoff_until = None;
+        DispatchAction::Close { dropped }
     }
 
     /// This is a connection to its worker from now on.
-    pub fn add_line(&mut self, line: ClientId) {
-        self.lines.insert(line);
+    pub fn add_connection(&mut self, line: ClientId) {
+        self.idle_connections.insert(line);
     }
 
     /// A connection to its worker is free for another call; tells whether it is kept for one.
-    pub fn keep_line(&mut self, line: ClientId) -> bool {
+    pub fn keep_connection(&mut self, line: ClientId) -> bool {
         let kept = self.idle.len() < self.max_jobs;
         if kept {
             self.idle.push(line);
@@ -434,28 +451,28 @@ impl Agent {
     }
 
     /// A connection to its worker is gone.
-    pub fn lose_line(&mut self, line: ClientId) {
-        self.lines.remove(&line);
+    pub fn drop_connection(&mut self, line: ClientId) {
+        self.idle_connections.remove(&line);
         self.idle.retain(|&idle| idle != line);
     }
 
     /// A connection that is free: that which was used last.
-    pub fn take_idle_line(&mut self) -> Option<ClientId> {
+    pub fn take_idle_connection(&mut self) -> Option<ClientId> {
         self.idle.pop()
     }
 
     /// All connections to its worker.
-    pub fn take_lines(&mut self) -> BTreeSet<ClientId> {
+    pub fn take_connections(&mut self) -> BTreeSet<ClientId> {
         self.idle.clear();
-        std::mem::take(&mut self.lines)
+        std::mem::take(&mut self.idle_connections)
     }
 
     /// Asserts what always holds. O(everything).
     pub fn check_invariants(&self) {
-        let takes = self.asked.values().filter(|&&asked| asked == Asked::Take).count();
+        let takes = self.asked.values().filter(|&&asked| asked == Asked::Reserve).count();
         assert_eq!(takes, self.standing, "takes are miscounted");
         let dismissed = self.phase == Phase::Over;
-        assert!(dismissed || self.idle.iter().all(|line| self.lines.contains(line)));
+        assert!(dismissed || self.idle.iter().all(|line| self.idle_connections.contains(line)));
     }
 
     /// How many jobs its worker takes at a time.

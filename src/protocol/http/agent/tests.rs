@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{WORKER_IDLE, WORKER_INTERIM_MAX, WORKER_PATIENCE};
-use crate::model::job::{Status, Urgency};
-use crate::model::reply::{JobView, Sight};
-use crate::protocol::{Late, Shared, Step};
+use crate::base::limits::{WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX, WORKER_KEEPALIVE};
+use crate::model::job::{Priority, Status};
+use crate::model::reply::{JobInfo, JobView};
+use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 
 const NOW: Now = Now { mono: Mono(5), wall: crate::base::time::Wall(7) };
 const AGENT: ClientId = ClientId { index: 3, generation: 1 };
 
-fn errand(id: u64) -> Errand {
-    Errand { id: JobId(id), lease: Lease(1), round: 0, fresh: false }
+fn errand(id: u64) -> Delivery {
+    Delivery { id: JobId(id), lease: LeaseEpoch(1), round: 0, fresh: false }
 }
 
 fn job(id: u64, queue: &[u8]) -> JobView<'_> {
@@ -19,31 +19,31 @@ fn job(id: u64, queue: &[u8]) -> JobView<'_> {
     JobView {
         id: JobId(id),
         queue,
-        urgency: Urgency::Number(0),
+        priority: Priority::Small(0),
         payload,
-        lease: Lease(1),
+        lease: LeaseEpoch(1),
         named: false,
     }
 }
 
 fn seen(status: Status, lease_ms: u64) -> Reply<'static> {
     let job = job(7, b"mail");
-    Reply::Seen(Box::new(Sight { job, status, due: None, lease_ms, retries: 0, result: None }))
+    Reply::Peeked(Box::new(JobInfo { job, status, due: None, lease_ms, retries: 0, result: None }))
 }
 
-fn begun() -> (Call, OutBuf) {
+fn begun() -> (WorkerConnection, OutBuf) {
     let address = Address::parse("http://worker:81/a/").unwrap();
-    let mut call = Call::new(AGENT, address, errand(7));
+    let mut call = WorkerConnection::new(AGENT, address, errand(7));
     let (_, command) = call.begin(NOW);
-    assert!(matches!(command, crate::model::command::Command::Look { id: JobId(7) }));
+    assert!(matches!(command, crate::model::command::Command::Peek { id: JobId(7) }));
     let mut out = OutBuf::default();
-    call.handle_reply(&seen(Status::Held, 1_500), &mut out);
+    call.handle_reply(&seen(Status::Reserved, 1_500), &mut out);
     (call, out)
 }
 
 /// Offers these pieces one after the other.
-fn hear(call: &mut Call, out: &OutBuf, pieces: &[&[u8]]) {
-    let mut shared = Shared::new(1000);
+fn hear(call: &mut WorkerConnection, out: &OutBuf, pieces: &[&[u8]]) {
+    let mut shared = SessionContext::new(1000);
     shared.begin_turn(NOW);
     let mut buffered: Vec<u8> = Vec::new();
     for piece in pieces {
@@ -51,8 +51,8 @@ fn hear(call: &mut Call, out: &OutBuf, pieces: &[&[u8]]) {
         let mut input = Input::new(&buffered);
         loop {
             match call.poll_command(&mut input, &shared, out) {
-                Step::Hungry => break,
-                Step::Answered => {}
+                SessionAction::NeedInput => break,
+                SessionAction::Continue => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -75,32 +75,45 @@ fn the_request_says_what_there_is_to_do() {
 #[test]
 fn nothing_is_sent_for_a_job_that_is_not_held_any_more() {
     for reply in [Reply::NoJob, seen(Status::Ready, 0)] {
-        let mut call = Call::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
+        let mut call =
+            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
         call.begin(NOW);
         let mut out = OutBuf::default();
         call.handle_reply(&reply, &mut out);
         assert!(out.is_empty());
-        assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Void)));
+        assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Discarded)));
         assert!(call.take_idle() && !call.take_idle(), "it is told once that it is idle");
     }
 }
 
 /// Answers, what each means, and whether the connection is good for another.
-const ANSWERS: [(&[u8], Verdict, bool); 9] = [
-    (b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok", Verdict::Accepted, true),
+const ANSWERS: [(&[u8], DeliveryOutcome, bool); 9] = [
+    (b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok", DeliveryOutcome::Accepted, true),
     (
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 A\r\nTransfer-Encoding: chunked\r\n\r\n\
           3\r\nabc\r\n0\r\n\r\n",
-        Verdict::Accepted,
+        DeliveryOutcome::Accepted,
         true,
     ),
-    (b"HTTP/1.1 202 A\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", Verdict::Accepted, false),
-    (b"HTTP/1.1 202 A\r\n\r\nno length", Verdict::Accepted, false),
-    (b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(400), true),
-    (b"HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n", Verdict::Refused(404), true),
-    (b"HTTP/1.1 200 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { in_doubt: false }, true),
-    (b"HTTP/1.1 500 O\r\nContent-Length: 0\r\n\r\n", Verdict::Failed { in_doubt: false }, true),
-    (b"HTTP/1.1 202 A\r\nContent-Length: 9999999\r\n\r\n", Verdict::Accepted, false),
+    (
+        b"HTTP/1.1 202 A\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        DeliveryOutcome::Accepted,
+        false,
+    ),
+    (b"HTTP/1.1 202 A\r\n\r\nno length", DeliveryOutcome::Accepted, false),
+    (b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n", DeliveryOutcome::Rejected(400), true),
+    (b"HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n", DeliveryOutcome::Rejected(404), true),
+    (
+        b"HTTP/1.1 200 O\r\nContent-Length: 0\r\n\r\n",
+        DeliveryOutcome::Failed { in_doubt: false },
+        true,
+    ),
+    (
+        b"HTTP/1.1 500 O\r\nContent-Length: 0\r\n\r\n",
+        DeliveryOutcome::Failed { in_doubt: false },
+        true,
+    ),
+    (b"HTTP/1.1 202 A\r\nContent-Length: 9999999\r\n\r\n", DeliveryOutcome::Accepted, false),
 ];
 
 #[test]
@@ -110,11 +123,11 @@ fn answers_mean_the_same_wherever_they_are_cut() {
             let (mut call, _) = begun();
             hear(&mut call, &OutBuf::default(), &[&answer[..cut], &answer[cut..]]);
             let text = answer.escape_ascii();
-            assert_eq!(call.take_verdict(), Some((errand(7), verdict)), "{text} at {cut}");
+            assert_eq!(call.take_outcome(), Some((errand(7), verdict)), "{text} at {cut}");
             assert_eq!(call.take_idle(), kept, "{text} at {cut}");
             assert_eq!(call.is_over(), !kept, "{text} at {cut}");
             if kept {
-                assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_IDLE)));
+                assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_KEEPALIVE)));
             }
         }
     }
@@ -128,10 +141,10 @@ fn an_answer_that_ends_too_early_is_none_before_its_head_is_whole() {
             let (mut call, _) = begun();
             hear(&mut call, &OutBuf::default(), &[&answer[..cut]]);
             let (_, ended) = call.handle_end(true).expect("the errand is still there");
-            if ended == Some(verdict) && verdict != (Verdict::Failed { in_doubt: true }) {
+            if ended == Some(verdict) && verdict != (DeliveryOutcome::Failed { in_doubt: true }) {
                 whole += 1;
             } else {
-                assert_eq!(ended, Some(Verdict::Failed { in_doubt: true }), "{cut}");
+                assert_eq!(ended, Some(DeliveryOutcome::Failed { in_doubt: true }), "{cut}");
                 assert_eq!(whole, 0, "an answer that was there is forgotten");
             }
         }
@@ -152,7 +165,7 @@ fn what_is_no_answer_is_a_failure() {
         hear(&mut call, &OutBuf::default(), &[answer]);
         assert!(call.is_over(), "{}", answer.escape_ascii());
         let ended = call.handle_end(true);
-        assert_eq!(ended, Some((errand(7), Some(Verdict::Failed { in_doubt: true }))));
+        assert_eq!(ended, Some((errand(7), Some(DeliveryOutcome::Failed { in_doubt: true }))));
     }
 }
 
@@ -171,19 +184,19 @@ fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_doe
             hear(&mut call, &OutBuf::default(), &pieces);
             assert_eq!(call.is_over(), ends, "{times} times {}", interim.escape_ascii());
             if ends {
-                let failed = Some(Verdict::Failed { in_doubt: true });
+                let failed = Some(DeliveryOutcome::Failed { in_doubt: true });
                 assert_eq!(call.handle_end(true), Some((errand(7), failed)));
                 continue;
             }
             hear(&mut call, &OutBuf::default(), &[answer]);
-            assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Accepted)));
+            assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Accepted)));
             // The next call on this connection begins anew.
             assert!(call.take_idle());
-            call.take_on(errand(8));
+            call.start_delivery(errand(8));
             call.begin(NOW);
-            call.handle_reply(&seen(Status::Held, 0), &mut OutBuf::default());
+            call.handle_reply(&seen(Status::Reserved, 0), &mut OutBuf::default());
             hear(&mut call, &OutBuf::default(), &[&all, answer]);
-            assert_eq!(call.take_verdict(), Some((errand(8), Verdict::Accepted)));
+            assert_eq!(call.take_outcome(), Some((errand(8), DeliveryOutcome::Accepted)));
         }
     }
 }
@@ -193,7 +206,7 @@ fn a_second_answer_costs_the_connection_and_nothing_else() {
     let answer = b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n";
     let (mut call, _) = begun();
     hear(&mut call, &OutBuf::default(), &[&[*answer, *answer].concat()]);
-    assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Accepted)));
+    assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Accepted)));
     assert!(call.is_over() && !call.take_idle());
     assert_eq!(call.handle_end(true), None);
 }
@@ -202,7 +215,7 @@ fn a_second_answer_costs_the_connection_and_nothing_else() {
 fn an_answer_to_half_a_request_costs_the_connection() {
     let (mut call, out) = begun();
     hear(&mut call, &out, &[b"HTTP/1.1 400 B\r\nContent-Length: 0\r\n\r\n"]);
-    assert_eq!(call.take_verdict(), Some((errand(7), Verdict::Refused(400))));
+    assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Rejected(400))));
     assert!(call.is_over());
 }
 
@@ -212,20 +225,20 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
         let (mut call, _) = begun();
         let mut out = OutBuf::default();
         hear(&mut call, &out, &[b"HTTP/1.1 202 A\r\nContent-Length: 0\r\n\r\n"]);
-        call.take_verdict();
+        call.take_outcome();
         assert!(call.take_idle());
-        call.take_on(errand(8));
+        call.start_delivery(errand(8));
         let (_, _) = call.begin(NOW);
-        assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_PATIENCE)));
-        call.handle_reply(&seen(Status::Held, 0), &mut out);
+        assert_eq!(call.deadline(), Some(NOW.mono.after(WORKER_CALL_TIMEOUT)));
+        call.handle_reply(&seen(Status::Reserved, 0), &mut out);
         if late {
-            assert_eq!(call.handle_timeout(), Late::Cut);
+            assert_eq!(call.handle_timeout(), TimeoutAction::Abort);
         }
         if heard {
             hear(&mut call, &out, &[b"HTTP"]);
         }
         let (_, ended) = call.handle_end(true).unwrap();
-        let failed = Some(Verdict::Failed { in_doubt: true });
+        let failed = Some(DeliveryOutcome::Failed { in_doubt: true });
         assert_eq!(ended, if late || heard { failed } else { None });
     }
 }
@@ -234,35 +247,39 @@ fn a_kept_connection_that_was_closed_before_is_worth_another() {
 fn a_call_that_this_side_has_no_room_for_is_no_failure_of_its_worker() {
     let mut agent = agent(1, &[]);
     for _ in 0..2 * WORKER_FAILURES_MAX {
-        let mut call = Call::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
+        let mut call =
+            WorkerConnection::new(AGENT, Address::parse("http://worker").unwrap(), errand(7));
         call.hinder();
-        assert_eq!(call.handle_end(false), Some((errand(7), Some(Verdict::NoRoom))));
+        assert_eq!(call.handle_end(false), Some((errand(7), Some(DeliveryOutcome::Busy))));
         let wishes = wishes(&mut agent);
-        let Some(&Wish::Take(serial)) = wishes.last() else { panic!("{wishes:?}") };
+        let Some(&DispatchAction::Reserve(serial)) = wishes.last() else { panic!("{wishes:?}") };
         agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
-        let Some(Wish::Ask(minds, _)) = agent.poll() else { panic!("it does not mind the job") };
-        assert_eq!(agent.poll(), Some(Wish::Call(errand(7))));
-        agent.handle_verdict(errand(7), Verdict::NoRoom, b"", NOW);
+        let Some(DispatchAction::Request(minds, _)) = agent.poll() else {
+            panic!("it does not mind the job")
+        };
+        assert_eq!(agent.poll(), Some(DispatchAction::Deliver(errand(7))));
+        agent.handle_outcome(errand(7), DeliveryOutcome::Busy, b"", NOW);
         agent.handle_reply(minds, &Reply::Done);
         assert!(agent.deadline().is_some(), "it rests");
         agent.handle_timeout();
     }
 }
 
-fn agent(max_jobs: u32, queues: &[&[u8]]) -> Agent {
+fn agent(max_jobs: u32, queues: &[&[u8]]) -> WorkerDispatcher {
     let mut names = StringList::default();
     for name in queues {
         names.push(name);
     }
     let queues = (!queues.is_empty()).then(|| names.from(0));
     let worker = Worker { name: "w", url: "http://w", max_jobs, queues };
-    let mut agent = Agent::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());
-    assert_eq!(agent.poll(), Some(Wish::Ask(1, Order::Serve)));
+    let mut agent =
+        WorkerDispatcher::new(WorkerId(9), &worker, Address::parse("http://w").unwrap());
+    assert_eq!(agent.poll(), Some(DispatchAction::Request(1, StoreRequest::Attach)));
     agent.handle_reply(1, &Reply::Done);
     agent
 }
 
-fn wishes(agent: &mut Agent) -> Vec<Wish> {
+fn wishes(agent: &mut WorkerDispatcher) -> Vec<DispatchAction> {
     let wishes = std::iter::from_fn(|| agent.poll()).collect();
     agent.check_invariants();
     wishes
@@ -271,18 +288,18 @@ fn wishes(agent: &mut Agent) -> Vec<Wish> {
 #[test]
 fn takes_stand_for_free_places_only() {
     let mut agent = agent(2, &[]);
-    agent.resume([(JobId(1), Lease(4))]);
-    let minds = Wish::Ask(2, Order::Mind(JobId(1), Lease(4)));
-    assert_eq!(wishes(&mut agent), [minds, Wish::Take(3)]);
+    agent.resume([(JobId(1), LeaseEpoch(4))]);
+    let minds = DispatchAction::Request(2, StoreRequest::AwaitRelease(JobId(1), LeaseEpoch(4)));
+    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Reserve(3)]);
     agent.handle_reply(3, &Reply::Job(job(7, b"q")));
-    let minds = Wish::Ask(4, Order::Mind(JobId(7), Lease(1)));
-    assert_eq!(wishes(&mut agent), [minds, Wish::Call(errand(7))]);
-    agent.handle_verdict(errand(7), Verdict::Accepted, b"q", NOW);
+    let minds = DispatchAction::Request(4, StoreRequest::AwaitRelease(JobId(7), LeaseEpoch(1)));
+    assert_eq!(wishes(&mut agent), [minds, DispatchAction::Deliver(errand(7))]);
+    agent.handle_outcome(errand(7), DeliveryOutcome::Accepted, b"q", NOW);
     assert_eq!(wishes(&mut agent), [], "both places are taken");
     agent.handle_reply(2, &Reply::Done);
-    assert_eq!(wishes(&mut agent), [Wish::Take(5)]);
+    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(5)]);
     agent.handle_reply(4, &Reply::Done);
-    assert_eq!(wishes(&mut agent), [Wish::Take(6)]);
+    assert_eq!(wishes(&mut agent), [DispatchAction::Reserve(6)]);
 }
 
 #[test]
@@ -292,33 +309,38 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
     for failure in 1..=5_u32 {
         let takes = wishes(&mut agent);
         assert_eq!(takes.len(), if failure == 1 { 4 } else { 1 }, "{takes:?}");
-        let Some(&Wish::Take(serial)) = takes.first() else { panic!("{takes:?}") };
+        let Some(&DispatchAction::Reserve(serial)) = takes.first() else { panic!("{takes:?}") };
         agent.handle_reply(serial, &Reply::Job(job(7, b"q")));
         let asked = wishes(&mut agent);
-        let Wish::Call(errand) = asked[1] else { panic!("{asked:?}") };
-        agent.handle_verdict(errand, Verdict::Failed { in_doubt: false }, b"", now);
+        let DispatchAction::Deliver(errand) = asked[1] else { panic!("{asked:?}") };
+        agent.handle_outcome(errand, DeliveryOutcome::Failed { in_doubt: false }, b"", now);
         // Another call that was begun before tells nothing new.
         let told = wishes(&mut agent);
-        let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(_, _, false)));
+        let gives = |wish: &&DispatchAction| {
+            matches!(wish, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(_, _, false)))
+        };
         assert_eq!(told.iter().filter(gives).count(), 1, "{told:?}");
         if failure == 5 {
-            let ends = [Wish::End { dropped: true }];
+            let ends = [DispatchAction::Close { dropped: true }];
             assert_eq!(told[told.len() - 1..], ends);
-            assert!(matches!(told[told.len() - 2], Wish::Ask(_, Order::Dismiss)));
+            assert!(matches!(
+                told[told.len() - 2],
+                DispatchAction::Request(_, StoreRequest::Deregister)
+            ));
             assert_eq!(wishes(&mut agent), []);
             return;
         }
         for wish in told {
-            if let Wish::CallOff(serial) = wish {
+            if let DispatchAction::Cancel(serial) = wish {
                 agent.handle_reply(serial, &Reply::Cancelled);
             }
         }
-        let until = now.mono.after(WORKER_REST * (1 << (failure - 1)));
+        let until = now.mono.after(WORKER_BACKOFF * (1 << (failure - 1)));
         assert_eq!(agent.deadline(), Some(until));
         assert_eq!(wishes(&mut agent), [], "it rests");
         now.mono = until;
         agent.handle_timeout();
-        let Wish::Ask(mind, _) = asked[0] else { panic!("{asked:?}") };
+        let DispatchAction::Request(mind, _) = asked[0] else { panic!("{asked:?}") };
         agent.handle_reply(mind, &Reply::Done);
     }
 }
@@ -327,24 +349,25 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
 fn calls_that_meet_the_same_failure_count_once() {
     let mut agent = agent(3, &[b"q"]);
     for wish in wishes(&mut agent) {
-        let Wish::Take(serial) = wish else { panic!("{wish:?}") };
+        let DispatchAction::Reserve(serial) = wish else { panic!("{wish:?}") };
         agent.handle_reply(serial, &Reply::Job(job(u64::from(serial), b"q")));
     }
     for id in 2..=4 {
-        agent.handle_verdict(errand(id), Verdict::Failed { in_doubt: true }, b"", NOW);
+        agent.handle_outcome(errand(id), DeliveryOutcome::Failed { in_doubt: true }, b"", NOW);
     }
-    assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_REST)));
+    assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_BACKOFF)));
 }
 
 #[test]
 fn an_unknown_name_is_not_offered_again() {
     for queues in [&[b"a".as_slice(), b"b"][..], &[]] {
         let mut agent = agent(1, queues);
-        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
-        let [_, Wish::Call(errand)] = wishes(&mut agent)[..] else { panic!() };
-        agent.handle_verdict(errand, Verdict::Refused(404), b"a", NOW);
-        let [Wish::Ask(refuse, Order::Refuse(JobId(7), Lease(1), 404))] = wishes(&mut agent)[..]
+        let [_, DispatchAction::Deliver(errand)] = wishes(&mut agent)[..] else { panic!() };
+        agent.handle_outcome(errand, DeliveryOutcome::Rejected(404), b"a", NOW);
+        let [DispatchAction::Request(refuse, StoreRequest::Reject(JobId(7), LeaseEpoch(1), 404))] =
+            wishes(&mut agent)[..]
         else {
             panic!()
         };
@@ -353,9 +376,11 @@ fn an_unknown_name_is_not_offered_again() {
         if let Some(left) = agent.queues() {
             assert_eq!(left.into_iter().collect::<Vec<_>>(), [b"b"]);
         }
-        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(8, b"a")));
-        let [_, Wish::Ask(_, Order::GiveBack(JobId(8), _, true))] = wishes(&mut agent)[..] else {
+        let [_, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(JobId(8), _, true))] =
+            wishes(&mut agent)[..]
+        else {
             panic!("it was offered again")
         };
     }
@@ -365,15 +390,17 @@ fn an_unknown_name_is_not_offered_again() {
 fn a_stop_waits_for_the_calls_under_way() {
     for in_doubt in [true, false] {
         let mut agent = agent(1, &[]);
-        let [Wish::Take(take)] = wishes(&mut agent)[..] else { panic!() };
+        let [DispatchAction::Reserve(take)] = wishes(&mut agent)[..] else { panic!() };
         agent.handle_reply(take, &Reply::Job(job(7, b"a")));
         wishes(&mut agent);
         agent.stop();
         assert_eq!(wishes(&mut agent), []);
-        agent.handle_verdict(errand(7), Verdict::Failed { in_doubt }, b"a", NOW);
+        agent.handle_outcome(errand(7), DeliveryOutcome::Failed { in_doubt }, b"a", NOW);
         let wishes = wishes(&mut agent);
-        assert_eq!(wishes.last(), Some(&Wish::End { dropped: false }));
-        let gives = |wish: &&Wish| matches!(wish, Wish::Ask(_, Order::GiveBack(..)));
+        assert_eq!(wishes.last(), Some(&DispatchAction::Close { dropped: false }));
+        let gives = |wish: &&DispatchAction| {
+            matches!(wish, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(..)))
+        };
         let count = wishes.iter().filter(gives).count();
         assert_eq!(count, usize::from(!in_doubt), "a job that the worker may have is left to it");
     }
@@ -382,14 +409,17 @@ fn a_stop_waits_for_the_calls_under_way() {
 #[test]
 fn what_was_handed_out_before_a_stop_goes_back() {
     let mut agent = agent(2, &[]);
-    let [Wish::Take(first), Wish::Take(second)] = wishes(&mut agent)[..] else { panic!() };
+    let [DispatchAction::Reserve(first), DispatchAction::Reserve(second)] = wishes(&mut agent)[..]
+    else {
+        panic!()
+    };
     agent.stop();
-    assert_eq!(wishes(&mut agent), [Wish::CallOff(first), Wish::CallOff(second)]);
+    assert_eq!(wishes(&mut agent), [DispatchAction::Cancel(first), DispatchAction::Cancel(second)]);
     agent.handle_reply(first, &Reply::Cancelled);
     assert_eq!(wishes(&mut agent), [], "the other answer is on the way");
     agent.handle_reply(second, &Reply::Job(job(7, b"a")));
-    let [_, Wish::Ask(_, order), end] = wishes(&mut agent)[..] else { panic!() };
-    let gives = Order::GiveBack(JobId(7), Lease(1), false);
+    let [_, DispatchAction::Request(_, order), end] = wishes(&mut agent)[..] else { panic!() };
+    let gives = StoreRequest::ReturnUnstarted(JobId(7), LeaseEpoch(1), false);
     assert_eq!(order, gives, "it is left to a worker that was never called");
-    assert_eq!(end, Wish::End { dropped: false });
+    assert_eq!(end, DispatchAction::Close { dropped: false });
 }

@@ -1,11 +1,11 @@
 //! What is made of the store's answers.
 
 use super::stream::{Stream, push_job};
-use super::{Operation, Problem, Question};
+use super::{HttpError, Operation, PagedRequest};
 use crate::base::names::shown;
-use crate::model::figures::Page;
+use crate::model::figures::StatsPage;
 use crate::model::id::JobId;
-use crate::model::reply::{Refusal, Reply};
+use crate::model::reply::{Rejection, Reply};
 use crate::model::row::{Row, Rows};
 use crate::model::watch::QueueSize;
 use crate::wire::json::{push_number, push_string};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// A reply that can wait for its turn.
 #[derive(Debug)]
-pub(in crate::protocol::http) enum Outcome {
+pub(in crate::protocol::http) enum JobqReply {
     BadQuery(String),
-    Census(Page),
+    Census(StatsPage),
     Conflict(Arc<[u8]>),
     Done,
     Dropped { jobs: u32, more: bool },
@@ -26,26 +26,26 @@ pub(in crate::protocol::http) enum Outcome {
     NotYet,
     Queue(Vec<u8>),
     Queues { queues: Vec<QueueSize>, next: Option<u32> },
-    Refused(Refusal),
+    Refused(Rejection),
     Row(Arc<Row>),
     Rows(Rows),
 }
 
-impl Outcome {
+impl JobqReply {
     pub(in crate::protocol::http) fn of(reply: &Reply<'_>) -> Self {
         match reply {
-            Reply::Census(page) => Self::Census((*page).clone()),
+            Reply::Stats(page) => Self::Census((*page).clone()),
             Reply::BadQuery(why) => Self::BadQuery((*why).to_owned()),
             Reply::Conflict(state) => Self::Conflict(Arc::clone(state)),
             Reply::Done => Self::Done,
-            Reply::Dropped { jobs, more } => Self::Dropped { jobs: *jobs, more: *more },
-            Reply::Found(rows) => Self::Found(Arc::clone(rows)),
+            Reply::QueueDropped { jobs, more } => Self::Dropped { jobs: *jobs, more: *more },
+            Reply::QueryRows(rows) => Self::Found(Arc::clone(rows)),
             Reply::NoJob => Self::NoJob,
             Reply::NoQueue => Self::NoQueue,
             Reply::NotYet => Self::NotYet,
             Reply::Queue(name) => Self::Queue(name.to_vec()),
             Reply::Queues { queues, next } => Self::Queues { queues: queues.to_vec(), next: *next },
-            Reply::Refused(refusal) => Self::Refused(*refusal),
+            Reply::Rejected(refusal) => Self::Refused(*refusal),
             Reply::Row(row) => Self::Row(Arc::clone(row)),
             Reply::Rows(rows) => Self::Rows((*rows).clone()),
             _ => unreachable!("nobody asks for this here"),
@@ -54,7 +54,7 @@ impl Outcome {
 }
 
 /// What an outcome comes to.
-pub(in crate::protocol::http) enum Part {
+pub(in crate::protocol::http) enum BodyKind {
     /// Nothing yet: ask again.
     Again,
     /// The whole answer.
@@ -64,83 +64,89 @@ pub(in crate::protocol::http) enum Part {
     /// An answer with status 200 that may be long.
     Stream(Stream),
     /// An error.
-    Error(Problem),
+    Error(HttpError),
 }
 
 /// Writes into `text` what is to be answered, as far as it is known.
 pub(in crate::protocol::http) fn answer(
     operation: Operation,
     job: JobId,
-    outcome: Outcome,
-    question: Option<&mut Question>,
+    outcome: JobqReply,
+    question: Option<&mut PagedRequest>,
     text: &mut Vec<u8>,
-) -> Part {
+) -> BodyKind {
     let outcome = match (outcome, question) {
-        (Outcome::NotYet, _) => return Part::Again,
-        (Outcome::Queues { queues, next }, Some(Question::Queues { from, listed, whole })) => {
+        (JobqReply::NotYet, _) => return BodyKind::Again,
+        (
+            JobqReply::Queues { queues, next },
+            Some(PagedRequest::Queues { from, listed, whole }),
+        ) => {
             push_queues(&queues, *from == 0, *whole, listed, text);
             if let Some(next) = next {
                 *from = next;
             } else {
                 text.extend_from_slice(b"]}");
             }
-            return Part::Page { more: next.is_some() };
+            return BodyKind::Page { more: next.is_some() };
         }
-        (Outcome::Dropped { jobs, more }, Some(Question::Drop { gone, .. })) => {
+        (JobqReply::Dropped { jobs, more }, Some(PagedRequest::Drop { gone, .. })) => {
             *gone += u64::from(jobs);
             if more {
-                return Part::Again;
+                return BodyKind::Again;
             }
             push_gone(*gone, text);
-            return Part::Whole(200);
+            return BodyKind::Whole(200);
         }
         // Somebody else has removed the rest of it.
-        (Outcome::NoQueue, Some(Question::Drop { gone, .. })) if *gone > 0 => {
+        (JobqReply::NoQueue, Some(PagedRequest::Drop { gone, .. })) if *gone > 0 => {
             push_gone(*gone, text);
-            return Part::Whole(200);
+            return BodyKind::Whole(200);
         }
         (outcome, _) => outcome,
     };
     match outcome {
-        Outcome::Rows(rows) => Part::Stream(Stream::brief(rows)),
-        Outcome::Found(rows) => Part::Stream(Stream::full(rows)),
-        Outcome::Row(row) => {
+        JobqReply::Rows(rows) => BodyKind::Stream(Stream::brief(rows)),
+        JobqReply::Found(rows) => BodyKind::Stream(Stream::full(rows)),
+        JobqReply::Row(row) => {
             push_job(&row, text);
-            Part::Whole(200)
+            BodyKind::Whole(200)
         }
-        Outcome::Done => {
+        JobqReply::Done => {
             text.extend_from_slice(b"{}");
-            Part::Whole(200)
+            BodyKind::Whole(200)
         }
-        Outcome::Queue(name) => {
+        JobqReply::Queue(name) => {
             text.extend_from_slice(b"{\"id\":");
             push_string(text, &name);
             text.push(b'}');
-            Part::Whole(201)
+            BodyKind::Whole(201)
         }
-        Outcome::Conflict(state) => {
+        JobqReply::Conflict(state) => {
             text.extend_from_slice(b"{\"error\":\"the job has another state\",\"state\":");
             text.extend_from_slice(&state);
             text.push(b'}');
-            Part::Whole(409)
+            BodyKind::Whole(409)
         }
-        Outcome::BadQuery(why) => Part::Error(Problem::new(400, why)),
-        Outcome::NoQueue => Part::Error(Problem::new(404, "there is no such queue")),
-        Outcome::NoJob => Part::Error(no_job(operation, job)),
-        Outcome::Refused(refusal) => Part::Error(refused(refusal)),
-        Outcome::Census(_) | Outcome::NotYet | Outcome::Queues { .. } | Outcome::Dropped { .. } => {
+        JobqReply::BadQuery(why) => BodyKind::Error(HttpError::new(400, why)),
+        JobqReply::NoQueue => BodyKind::Error(HttpError::new(404, "there is no such queue")),
+        JobqReply::NoJob => BodyKind::Error(no_job(operation, job)),
+        JobqReply::Refused(refusal) => BodyKind::Error(refused(refusal)),
+        JobqReply::Census(_)
+        | JobqReply::NotYet
+        | JobqReply::Queues { .. }
+        | JobqReply::Dropped { .. } => {
             unreachable!("these answer questions")
         }
     }
 }
 
-fn no_job(operation: Operation, job: JobId) -> Problem {
+fn no_job(operation: Operation, job: JobId) -> HttpError {
     if operation == Operation::Poll {
-        return Problem::new(404, "no job of the queue matches");
+        return HttpError::new(404, "no job of the queue matches");
     }
     match job {
-        JobId::NEVER => Problem::new(404, "there is no such job in this queue"),
-        JobId(id) => Problem::new(404, format!("there is no job {id} in this queue")),
+        JobId::NEVER => HttpError::new(404, "there is no such job in this queue"),
+        JobId(id) => HttpError::new(404, format!("there is no job {id} in this queue")),
     }
 }
 
@@ -177,20 +183,20 @@ fn push_queues(
     }
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn refused(refusal: Rejection) -> HttpError {
     match refusal {
-        Refusal::QueueExists => Problem::new(409, "there is a queue of this name already"),
-        Refusal::Full => Problem::new(503, "the server has no place left for another job"),
-        Refusal::DiskFull => Problem::new(
+        Rejection::QueueExists => HttpError::new(409, "there is a queue of this name already"),
+        Rejection::Full => HttpError::new(503, "the server has no place left for another job"),
+        Rejection::DiskFull => HttpError::new(
             507,
             "the server's disk is full: no job can be put until jobs are deleted or space is made",
         ),
-        Refusal::LogFull => Problem::new(507, "the log of the job takes no more events"),
-        Refusal::HeldByAnother(_)
-        | Refusal::NotHeld(_)
-        | Refusal::LeaseOver(_)
-        | Refusal::NotBuried(_)
-        | Refusal::NameTaken(_)
-        | Refusal::TooLate(_) => unreachable!("nobody asks for this here"),
+        Rejection::LogFull => HttpError::new(507, "the log of the job takes no more events"),
+        Rejection::ReservedByAnother(_)
+        | Rejection::NotReserved(_)
+        | Rejection::LeaseExpired(_)
+        | Rejection::NotBuried(_)
+        | Rejection::NameTaken(_)
+        | Rejection::TooLate(_) => unreachable!("nobody asks for this here"),
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies of requests: JSON, of which some members matter.
 
-use super::{Operation, Problem, Question, SharedQuery, Workspace};
+use super::{HttpError, Operation, PagedRequest, Scratch, SharedQuery};
 use crate::base::names;
 use crate::model::query::{Expr, Op, Query, Side, Term, Value};
 use crate::wire::json::{self, Fields, JsonError};
@@ -33,27 +33,27 @@ pub(in crate::protocol::http) fn prepare(
     operation: Operation,
     whole: bool,
     body: &[u8],
-    work: &mut Workspace,
-) -> Result<Option<Question>, Problem> {
+    work: &mut Scratch,
+) -> Result<Option<PagedRequest>, HttpError> {
     work.text = 0..0;
     let queue = || work.queue.clone();
     match operation {
         Operation::Show | Operation::Delete => {}
         Operation::Queues => {
-            return Ok(Some(Question::Queues { from: 0, listed: false, whole }));
+            return Ok(Some(PagedRequest::Queues { from: 0, listed: false, whole }));
         }
-        Operation::Drop => return Ok(Some(Question::Drop { queue: queue(), gone: 0 })),
-        Operation::List => return Ok(Some(Question::List { queue: queue() })),
+        Operation::Drop => return Ok(Some(PagedRequest::Drop { queue: queue(), gone: 0 })),
+        Operation::List => return Ok(Some(PagedRequest::List { queue: queue() })),
         Operation::Find => {
             let members = members(body, &[QUERY, LIMIT])?;
             let (query, limit) = (query(members[QUERY])?, limit(members[LIMIT])?);
-            return Ok(Some(Question::Find { queue: queue(), query, limit }));
+            return Ok(Some(PagedRequest::Find { queue: queue(), query, limit }));
         }
         Operation::Poll => {
             let members = members(body, &[QUERY, STATE])?;
             let (query, queue, mut state) = (query(members[QUERY])?, queue(), Vec::new());
             json::canonical(members[STATE].unwrap_or("null"), &mut state);
-            return Ok(Some(Question::Poll { queue, query, state }));
+            return Ok(Some(PagedRequest::Poll { queue, query, state }));
         }
         Operation::Declare => declare(members(body, &[ID])?[ID], work)?,
         Operation::Put => {
@@ -75,12 +75,12 @@ pub(in crate::protocol::http) fn prepare(
     Ok(None)
 }
 
-fn not_json(error: &JsonError) -> Problem {
-    Problem::new(400, format!("the body {error}"))
+fn not_json(error: &JsonError) -> HttpError {
+    HttpError::new(400, format!("the body {error}"))
 }
 
 /// The members of a body that may have these. Any other one is probably misspelt.
-fn members<'a>(body: &'a [u8], known: &[usize]) -> Result<Found<'a>, Problem> {
+fn members<'a>(body: &'a [u8], known: &[usize]) -> Result<Found<'a>, HttpError> {
     let (found, other) = json::members::<Members, _>(body).map_err(|error| not_json(&error))?;
     let is_out_of_place = |number: &usize| found[*number].is_some() && !known.contains(number);
     match (other, (0..NAMES.len()).find(is_out_of_place)) {
@@ -91,16 +91,16 @@ fn members<'a>(body: &'a [u8], known: &[usize]) -> Result<Found<'a>, Problem> {
 }
 
 #[cold]
-fn unknown(name: &str, known: &[usize]) -> Problem {
+fn unknown(name: &str, known: &[usize]) -> HttpError {
     let known: Vec<&str> = known.iter().map(|&number| NAMES[number]).collect();
     let shown: String = name.chars().take(40).collect();
     let what = names::unknown(&shown, &known);
-    Problem::new(400, format!("member '{shown}' {what}"))
+    HttpError::new(400, format!("member '{shown}' {what}"))
 }
 
-fn required<'a>(members: &Found<'a>, number: usize) -> Result<&'a str, Problem> {
+fn required<'a>(members: &Found<'a>, number: usize) -> Result<&'a str, HttpError> {
     members[number]
-        .ok_or_else(|| Problem::new(400, format!("the body has no member '{}'", NAMES[number])))
+        .ok_or_else(|| HttpError::new(400, format!("the body has no member '{}'", NAMES[number])))
 }
 
 /// Where in `body` this part of it is.
@@ -109,14 +109,14 @@ fn place(part: &str, body: &[u8]) -> Range<usize> {
     start..start + part.len()
 }
 
-fn declare(id: Option<&str>, work: &mut Workspace) -> Result<(), Problem> {
+fn declare(id: Option<&str>, work: &mut Scratch) -> Result<(), HttpError> {
     work.named = id.is_some();
     let Some(text) = id else { return Ok(()) };
     let Some(name) = string(text) else {
-        return Err(Problem::new(400, "member 'id': give the queue's name as a string"));
+        return Err(HttpError::new(400, "member 'id': give the queue's name as a string"));
     };
     if name.is_empty() {
-        return Err(Problem::new(400, "member 'id': the name of the queue is empty"));
+        return Err(HttpError::new(400, "member 'id': the name of the queue is empty"));
     }
     work.queue.clear();
     work.queue.extend_from_slice(name.as_bytes());
@@ -128,7 +128,7 @@ fn string(text: &str) -> Option<String> {
     if text.starts_with('"') { serde_json::from_str(text).ok() } else { None }
 }
 
-fn limit(text: Option<&str>) -> Result<Option<u64>, Problem> {
+fn limit(text: Option<&str>) -> Result<Option<u64>, HttpError> {
     let Some(text) = text else { return Ok(None) };
     let mut number = Vec::new();
     json::canonical(text, &mut number);
@@ -141,22 +141,22 @@ fn limit(text: Option<&str>) -> Result<Option<u64>, Problem> {
     match std::str::from_utf8(&number) {
         Ok(digits) if whole => Ok(Some(digits.parse().unwrap_or(u64::MAX))),
         _ if huge => Ok(Some(u64::MAX)),
-        _ => Err(Problem::new(400, "member 'limit': give a whole number from 0 on")),
+        _ => Err(HttpError::new(400, "member 'limit': give a whole number from 0 on")),
     }
 }
 
 const SHAPE: &str = "member 'query': give a list of [OP, EXPR, EXPR]";
 
 /// Reads `[[OP, EXPR, EXPR], ...]`; none is the empty list.
-fn query(text: Option<&str>) -> Result<SharedQuery, Problem> {
+fn query(text: Option<&str>) -> Result<SharedQuery, HttpError> {
     let Some(text) = text else { return Ok(Arc::default()) };
-    let Some(triples) = json::elements(text) else { return Err(Problem::new(400, SHAPE)) };
+    let Some(triples) = json::elements(text) else { return Err(HttpError::new(400, SHAPE)) };
     let terms = (1..).zip(triples).map(|(number, triple)| term(triple, number));
     Ok(Arc::new(Query { terms: terms.collect::<Result<_, _>>()? }))
 }
 
-fn term(text: &str, number: usize) -> Result<Term, Problem> {
-    let bad = |what: &str| Problem::new(400, format!("member 'query', term {number}: {what}"));
+fn term(text: &str, number: usize) -> Result<Term, HttpError> {
+    let bad = |what: &str| HttpError::new(400, format!("member 'query', term {number}: {what}"));
     let triple = json::elements(text).unwrap_or_default();
     let [op, left, right] = triple[..] else { return Err(bad("give [OP, EXPR, EXPR]")) };
     let op = string(op)

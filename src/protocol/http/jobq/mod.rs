@@ -6,15 +6,15 @@ mod body;
 mod schema;
 mod stream;
 
-pub(super) use answer::{Outcome, Part, answer};
+pub(super) use answer::{BodyKind, JobqReply, answer};
 pub(super) use body::prepare;
 pub(super) use schema::{ID_MAX, describe, parameters};
 
-use super::Workspace;
-use super::answer::Problem;
+use super::Scratch;
+use super::answer::HttpError;
 use crate::model::id::JobId;
 use crate::model::query::Query;
-use crate::model::watch::Watch;
+use crate::model::watch::IndexedCommand;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) enum Operation {
 
 /// What may have to be asked more than once, because there is too much of it for one pass.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum PagedRequest {
     /// Which queues there are, from here on, whether some are listed already, and whether long
     /// names are wanted whole.
     Queues { from: u32, listed: bool, whole: bool },
@@ -53,11 +53,11 @@ pub(super) enum Question {
     Poll { queue: Vec<u8>, query: SharedQuery, state: Vec<u8> },
 }
 
-impl Question {
+impl PagedRequest {
     /// The question in the words of the store.
-    pub(super) fn ask<'s>(&self, work: &'s mut Workspace) -> Watch<'s> {
+    pub(super) fn ask<'s>(&self, work: &'s mut Scratch) -> IndexedCommand<'s> {
         let name = match self {
-            Self::Queues { from, .. } => return Watch::Queues { from: *from },
+            Self::Queues { from, .. } => return IndexedCommand::Queues { from: *from },
             Self::Drop { queue, .. } | Self::List { queue } => queue,
             Self::Find { queue, query, .. } | Self::Poll { queue, query, .. } => {
                 work.query = Some(Arc::clone(query));
@@ -68,12 +68,14 @@ impl Question {
         if let Self::Poll { state, .. } = self {
             work.new.clone_from(state);
         }
-        let Workspace { queue, new, query, .. } = work;
+        let Scratch { queue, new, query, .. } = work;
         match (self, query) {
-            (Self::Drop { .. }, _) => Watch::Drop { queue },
-            (Self::Find { limit, .. }, Some(query)) => Watch::Find { queue, query, limit: *limit },
-            (Self::Poll { .. }, Some(query)) => Watch::Poll { queue, query, state: new },
-            _ => Watch::List { queue },
+            (Self::Drop { .. }, _) => IndexedCommand::DropQueue { queue },
+            (Self::Find { limit, .. }, Some(query)) => {
+                IndexedCommand::Find { queue, query, limit: *limit }
+            }
+            (Self::Poll { .. }, Some(query)) => IndexedCommand::Poll { queue, query, state: new },
+            _ => IndexedCommand::List { queue },
         }
     }
 }
@@ -82,7 +84,7 @@ impl Question {
 pub(super) const NAMES_PARAMETER: (&str, &str) = ("names", "whole");
 
 /// Whether a target asks for whole names of queues.
-pub(super) fn wants_whole_names(target: &str) -> Result<bool, Problem> {
+pub(super) fn wants_whole_names(target: &str) -> Result<bool, HttpError> {
     let (name, whole) = NAMES_PARAMETER;
     let query = target.split_once('?').map_or("", |(_, query)| query);
     let mut wants = false;
@@ -91,7 +93,7 @@ pub(super) fn wants_whole_names(target: &str) -> Result<bool, Problem> {
         if percent_decode_str(key).eq(name.bytes()) {
             if !percent_decode_str(value).eq(whole.bytes()) {
                 let why = format!("parameter '{name}': the only value is '{whole}'");
-                return Err(Problem::new(400, why));
+                return Err(HttpError::new(400, why));
             }
             wants = true;
         }
@@ -104,17 +106,17 @@ pub(super) fn command<'s>(
     operation: Operation,
     job: JobId,
     body: &'s [u8],
-    work: &'s Workspace,
-) -> Watch<'s> {
-    let Workspace { queue, old, new, .. } = work;
+    work: &'s Scratch,
+) -> IndexedCommand<'s> {
+    let Scratch { queue, old, new, .. } = work;
     let text = &body[work.text.clone()];
     match operation {
-        Operation::Declare => Watch::Declare { queue: work.named.then_some(queue) },
-        Operation::Put => Watch::Put { queue, payload: text, state: new },
-        Operation::Show => Watch::Show { queue, id: job },
-        Operation::Delete => Watch::Delete { queue, id: job },
-        Operation::Advance => Watch::Advance { queue, id: job, old, new },
-        Operation::Note => Watch::Note { queue, id: job, event: text },
+        Operation::Declare => IndexedCommand::CreateQueue { queue: work.named.then_some(queue) },
+        Operation::Put => IndexedCommand::Put { queue, payload: text, state: new },
+        Operation::Show => IndexedCommand::Show { queue, id: job },
+        Operation::Delete => IndexedCommand::Delete { queue, id: job },
+        Operation::Advance => IndexedCommand::CompareAndSetState { queue, id: job, old, new },
+        Operation::Note => IndexedCommand::AppendEvent { queue, id: job, event: text },
         Operation::Queues
         | Operation::Drop
         | Operation::List

@@ -6,7 +6,7 @@
 use super::{NAMES_PARAMETER, Operation};
 use crate::base::limits::JOB_ID_END;
 use crate::model::query::Op;
-use crate::protocol::http::openapi::{Answer, Description, Shapes};
+use crate::protocol::http::openapi::{Answer, Description, Schemas};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -288,7 +288,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
 pub(in crate::protocol::http) fn describe(
     operation: Operation,
     default: bool,
-    shapes: &mut Shapes,
+    shapes: &mut Schemas,
 ) -> Description {
     let (summary, body, first) = match operation {
         Operation::Queues => ("List the queues", None, shapes.answer::<Queues>(200, "All queues")),
@@ -332,7 +332,7 @@ pub(in crate::protocol::http) fn describe(
 }
 
 /// What the store may say instead.
-fn refusals(operation: Operation, default: bool, shapes: &mut Shapes, answers: &mut Vec<Answer>) {
+fn refusals(operation: Operation, default: bool, shapes: &mut Schemas, answers: &mut Vec<Answer>) {
     let no_queue = !default && !matches!(operation, Operation::Queues | Operation::Declare);
     let no_job = match operation {
         Operation::Poll => Some("No job matches, or there is no such queue"),

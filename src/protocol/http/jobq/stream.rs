@@ -1,6 +1,6 @@
 //! Jobs as JSON, one or as many as there are.
 
-use crate::base::limits::HTTP_PIECE;
+use crate::base::limits::HTTP_CHUNK_BYTES;
 use crate::model::event::write_events;
 use crate::model::job::Encoding;
 use crate::model::row::{Row, RowKey, Rows};
@@ -47,7 +47,7 @@ impl Long for Stream {
                 text.push(b',');
             }
             push(row, text);
-            text.len() >= HTTP_PIECE
+            text.len() >= HTTP_CHUNK_BYTES
         };
         match &mut self.rows {
             Source::Brief { rows, after } => {

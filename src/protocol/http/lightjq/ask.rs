@@ -1,15 +1,15 @@
 //! Requests in the words of the store.
 
 use super::messages::{
-    Done, NewJob, Problem as Wrong, read_constraint, read_constraint_json, read_worker,
+    Done, FieldError as Wrong, NewJob, read_constraint, read_constraint_json, read_worker,
     read_worker_json,
 };
-use super::{Details, Operation, Problem};
+use super::{HttpError, Operation, RequestParams};
 use crate::base::strings::StringList;
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::job::{Retry, Terms, Turn, Urgency};
-use crate::model::work::{Constraint, Work};
+use crate::model::job::{JobOptions, Priority, Retry, TieBreak};
+use crate::model::work::{Constraint, WorkerCommand};
 
 /// A request as it came.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(in crate::protocol::http) struct Request<'a> {
     pub(in crate::protocol::http) operation: Operation,
     /// The job in the path, or [`JobId::NEVER`].
     pub(in crate::protocol::http) job: JobId,
-    pub(in crate::protocol::http) details: Details,
+    pub(in crate::protocol::http) details: RequestParams,
     /// The name of the constraint in the path: UTF-8, if there is one.
     pub(in crate::protocol::http) name: &'a [u8],
     pub(in crate::protocol::http) body: &'a [u8],
@@ -28,7 +28,7 @@ pub(in crate::protocol::http) struct Request<'a> {
 pub(in crate::protocol::http) struct Scratch {
     /// How long results are kept (`--result-ttl`), in milliseconds.
     pub(in crate::protocol::http) result_ttl_ms: u64,
-    terms: Terms,
+    terms: JobOptions,
     names: StringList,
     constraint: Option<Constraint>,
     /// The translation of a body in JSON.
@@ -50,33 +50,33 @@ impl Scratch {
 
 /// What is asked of the store.
 #[derive(Debug)]
-pub(in crate::protocol::http) enum Ask<'a> {
+pub(in crate::protocol::http) enum Parsed<'a> {
     Command(Command<'a>),
-    Work(Work<'a>),
+    Work(WorkerCommand<'a>),
 }
 
 /// Reads what is asked. O(body).
 ///
 /// # Errors
 /// What is wrong with the body; then nothing is asked.
-pub(in crate::protocol::http) fn ask<'a>(
+pub(in crate::protocol::http) fn parse<'a>(
     request: Request<'a>,
     scratch: &'a mut Scratch,
-) -> Result<Ask<'a>, Problem> {
+) -> Result<Parsed<'a>, HttpError> {
     let Request { operation, job: id, details, name, body } = request;
     // Proof: the path of a constraint is refused if its name is not UTF-8; nobody else has one.
     let name = || std::str::from_utf8(name).expect("the name of a constraint is UTF-8");
-    Ok(Ask::Work(match operation {
+    Ok(Parsed::Work(match operation {
         Operation::Put => {
             let Scratch { result_ttl_ms, terms, packed, .. } = scratch;
             let job =
                 if details.is_json { NewJob::read_json(body, packed) } else { NewJob::read(body) };
             let job = job.map_err(|wrong| bad(&wrong, body))?;
-            return Ok(Ask::Command(put(&job, *result_ttl_ms, terms)));
+            return Ok(Parsed::Command(put(&job, *result_ttl_ms, terms)));
         }
-        Operation::Follow => Work::Follow { id },
-        Operation::Await => Work::Await { id, wait_ms: details.wait_ms },
-        Operation::Cancel => Work::Cancel { id },
+        Operation::Follow => WorkerCommand::GetStatus { id },
+        Operation::Await => WorkerCommand::AwaitResult { id, wait_ms: details.wait_ms },
+        Operation::Cancel => WorkerCommand::Cancel { id },
         Operation::Enlist => {
             let Scratch { names, packed, .. } = scratch;
             let worker = if details.is_json {
@@ -84,39 +84,39 @@ pub(in crate::protocol::http) fn ask<'a>(
             } else {
                 read_worker(body, names)
             };
-            Work::Enlist(worker.map_err(|wrong| bad(&wrong, body))?)
+            WorkerCommand::Register(worker.map_err(|wrong| bad(&wrong, body))?)
         }
-        Operation::Dismiss => Work::Dismiss { worker: details.worker },
+        Operation::Dismiss => WorkerCommand::Deregister { worker: details.worker },
         Operation::Report => {
             let packed = &mut scratch.packed;
             let done =
                 if details.is_json { Done::read_json(body, packed) } else { Done::read(body) };
             let done = done.map_err(|wrong| bad(&wrong, body))?;
-            Work::Report { worker: details.worker, id: done.job_id, report: done.report() }
+            WorkerCommand::Report { worker: details.worker, id: done.job_id, report: done.report() }
         }
-        Operation::Show => Work::Constraint { name: name() },
+        Operation::Show => WorkerCommand::GetConstraint { name: name() },
         Operation::Constrain => {
             let read = if details.is_json { read_constraint_json } else { read_constraint };
             let constraint = read(name(), body).map_err(|wrong| bad(&wrong, body))?;
-            Work::Constrain(scratch.constraint.insert(constraint))
+            WorkerCommand::SetConstraint(scratch.constraint.insert(constraint))
         }
-        Operation::Free => Work::Free { name: name() },
+        Operation::Free => WorkerCommand::RemoveConstraint { name: name() },
     }))
 }
 
 #[cold]
-fn bad(wrong: &Wrong, body: &[u8]) -> Problem {
+fn bad(wrong: &Wrong, body: &[u8]) -> HttpError {
     let untold = matches!(wrong, Wrong::Body(_)) && body.trim_ascii_start().starts_with(b"{");
     if untold {
         let why = "the body looks like JSON and is read as MessagePack: send Content-Type: \
             application/json with it";
-        return Problem::new(400, why);
+        return HttpError::new(400, why);
     }
-    Problem::new(400, wrong.to_string())
+    HttpError::new(400, wrong.to_string())
 }
 
-fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut Terms) -> Command<'a> {
-    *terms = Terms {
+fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut JobOptions) -> Command<'a> {
+    *terms = JobOptions {
         lease_ms: job.timeout_ms,
         retry: Some(Retry {
             limit: job.max_retry,
@@ -125,16 +125,16 @@ fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut Terms) -> Command<'a> {
             max_ms: 3_600_000,
             jitter_percent: 10,
         }),
-        keep_ms: if job.keep_result { ttl } else { 0 },
-        bury_ms: ttl,
-        followed: true,
-        fetch_once: true,
-        ..Terms::default()
+        result_retention_ms: if job.keep_result { ttl } else { 0 },
+        dead_retention_ms: ttl,
+        tracked: true,
+        result_once: true,
+        ..JobOptions::default()
     };
     Command::Put {
         queue: job.name.as_bytes(),
-        urgency: Urgency::Number(-i64::from(job.priority)),
-        turn: Turn::OldestFirst,
+        priority: Priority::Small(-i64::from(job.priority)),
+        turn: TieBreak::Fifo,
         payload: job.argument,
         terms: Some(terms),
     }

@@ -11,11 +11,11 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-pub(super) use answer::{Told, told};
-pub(super) use ask::{Ask, Request, Scratch, ask};
+pub(super) use answer::{Response, respond};
+pub(super) use ask::{Parsed, Request, Scratch, parse};
 pub(super) use schema::{describe, error, parameters, webhook};
 
-use super::answer::{JSON, MSGPACK, Problem};
+use super::answer::{HttpError, JSON, MSGPACK};
 use super::media::{self, Said};
 use crate::base::limits::POLLING_DEFAULT;
 use crate::model::work::WorkerId;
@@ -46,7 +46,7 @@ impl Operation {
 
 /// What the head of a request says to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Details {
+pub(super) struct RequestParams {
     /// Who asks.
     pub(super) worker: WorkerId,
     /// How long an answer may take, in milliseconds.
@@ -55,7 +55,7 @@ pub(super) struct Details {
     pub(super) is_json: bool,
 }
 
-impl Details {
+impl RequestParams {
     /// Ids begin at 1, so that this is nobody's.
     pub(super) const NONE: Self = Self { worker: WorkerId(0), wait_ms: 0, is_json: false };
 }
@@ -77,7 +77,10 @@ pub(super) fn kind(head: &RequestHead<'_>) -> &'static str {
 }
 
 /// Reads what the head of a request says to an operation.
-pub(super) fn details(operation: Operation, head: &RequestHead<'_>) -> Result<Details, Problem> {
+pub(super) fn request_params(
+    operation: Operation,
+    head: &RequestHead<'_>,
+) -> Result<RequestParams, HttpError> {
     let has_body = matches!(
         operation,
         Operation::Put | Operation::Enlist | Operation::Report | Operation::Constrain
@@ -85,13 +88,13 @@ pub(super) fn details(operation: Operation, head: &RequestHead<'_>) -> Result<De
     let said = media::said(head.content_type);
     if has_body && said == Said::Other {
         let why = format!("the body has another Content-Type than {MSGPACK} or {JSON}");
-        return Err(Problem::new(415, why));
+        return Err(HttpError::new(415, why));
     }
-    let mut details = Details { is_json: said == Said::Json, ..Details::NONE };
+    let mut details = RequestParams { is_json: said == Said::Json, ..RequestParams::NONE };
     if operation.names_worker() {
         let Some(id) = head.worker_id else {
             let why = format!("field '{WORKER_FIELD}' of the head is missing: say which worker");
-            return Err(Problem::new(400, why));
+            return Err(HttpError::new(400, why));
         };
         details.worker = messages::worker_id(id).unwrap_or(details.worker);
     }
@@ -102,7 +105,7 @@ pub(super) fn details(operation: Operation, head: &RequestHead<'_>) -> Result<De
 }
 
 /// How long the target says to wait. Of two such parameters the last one counts.
-fn wait_ms(target: &str) -> Result<u64, Problem> {
+fn wait_ms(target: &str) -> Result<u64, HttpError> {
     let mut wait = POLLING_DEFAULT.as_secs() * 1000;
     let query = target.split_once('?').map_or("", |(_, query)| query);
     for parameter in query.split('&') {
@@ -113,7 +116,7 @@ fn wait_ms(target: &str) -> Result<u64, Problem> {
                 let why = format!(
                     "parameter '{WAIT_PARAMETER}' must be a number of seconds, such as 5 or 0.5"
                 );
-                Problem::new(400, why)
+                HttpError::new(400, why)
             })?;
         }
     }

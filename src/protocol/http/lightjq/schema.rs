@@ -1,11 +1,11 @@
 //! What the documentation says of LightJQ: shapes made of the tables by which messages are read.
 
 use super::messages::{
-    CONSTRAINT, DONE, ERROR, FAILURE, Field, JOB, JOB_ACCEPTED, Kind, Need, OPERATORS, STATUS,
+    CONSTRAINT, DONE, ERROR, FAILURE, Field, JOB, JOB_ACCEPTED, Kind, OPERATORS, Presence, STATUS,
     TYPES, WORKER, WORKER_ACCEPTED, WORKER_JOB,
 };
 use super::{MSGPACK, Operation, WAIT_PARAMETER, WORKER_FIELD};
-use crate::protocol::http::openapi::{Answer, Content, Description, Shapes};
+use crate::protocol::http::openapi::{Answer, Content, Description, Schemas};
 use serde_json::Value;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, Parameter, ParameterBuilder};
 use utoipa::openapi::path::{ParameterIn, PathItem, PathItemBuilder};
@@ -22,7 +22,7 @@ fn table(fields: &[Field]) -> ObjectBuilder {
     let mut shape = ObjectBuilder::new().schema_type(Type::Object).additional_properties(no_others);
     for field in fields {
         shape = shape.property(field.name, property(field));
-        if field.need == Need::Must {
+        if field.need == Presence::Required {
             shape = shape.required(field.name);
         }
     }
@@ -32,8 +32,8 @@ fn table(fields: &[Field]) -> ObjectBuilder {
 fn property(field: &Field) -> Schema {
     let default = match field.need {
         // Proof: the tables are constant, and a test makes the document of all of them.
-        Need::Default(json) => Some(serde_json::from_str(json).expect("a default is JSON")),
-        Need::Must | Need::May => None,
+        Presence::Default(json) => Some(serde_json::from_str(json).expect("a default is JSON")),
+        Presence::Required | Presence::Optional => None,
     };
     let about = Some(field.about);
     let object = |object: ObjectBuilder, default: Option<Value>| {
@@ -89,7 +89,7 @@ fn condition() -> ArrayBuilder {
 }
 
 /// A report, which is a success or a failure.
-fn report(shapes: &mut Shapes) -> RefOr<Schema> {
+fn report(shapes: &mut Schemas) -> RefOr<Schema> {
     let mut one = |name: &str, fields: &[Field], word: &str| {
         let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
         let shape = table(fields).property("type", word);
@@ -101,7 +101,7 @@ fn report(shapes: &mut Shapes) -> RefOr<Schema> {
 }
 
 /// How a job is going, or nil.
-fn status(shapes: &mut Shapes) -> RefOr<Schema> {
+fn status(shapes: &mut Schemas) -> RefOr<Schema> {
     let status = shapes.add("JobStatus", Schema::from(table(&STATUS)).into());
     let gone = ObjectBuilder::new()
         .schema_type(Type::Null)
@@ -110,12 +110,12 @@ fn status(shapes: &mut Shapes) -> RefOr<Schema> {
 }
 
 /// The shape of an error.
-pub(in crate::protocol::http) fn error(shapes: &mut Shapes) -> RefOr<Schema> {
+pub(in crate::protocol::http) fn error(shapes: &mut Schemas) -> RefOr<Schema> {
     shapes.add("Wrong", Schema::from(table(&ERROR)).into())
 }
 
 /// The body of a request for this operation.
-fn body(operation: Operation, shapes: &mut Shapes) -> Option<RefOr<Schema>> {
+fn body(operation: Operation, shapes: &mut Schemas) -> Option<RefOr<Schema>> {
     let (name, fields) = match operation {
         Operation::Put => ("PushedJob", &JOB[..]),
         Operation::Enlist => ("Worker", &WORKER[..]),
@@ -129,7 +129,7 @@ fn body(operation: Operation, shapes: &mut Shapes) -> Option<RefOr<Schema>> {
 /// What is said of an operation.
 pub(in crate::protocol::http) fn describe(
     operation: Operation,
-    shapes: &mut Shapes,
+    shapes: &mut Schemas,
 ) -> Description {
     let body = body(operation, shapes);
     let mut closed =
@@ -240,7 +240,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
 }
 
 /// What the server asks of workers.
-pub(in crate::protocol::http) fn webhook(shapes: &mut Shapes) -> (&'static str, PathItem) {
+pub(in crate::protocol::http) fn webhook(shapes: &mut Schemas) -> (&'static str, PathItem) {
     let job = table(&WORKER_JOB);
     let job = shapes.add("WorkerJob", Schema::from(job).into());
     let content = ContentBuilder::new().schema(Some(job)).build();

@@ -5,16 +5,16 @@ use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Retry, Terms, Turn, Urgency};
-use crate::model::reply::{Refusal, Reply};
+use crate::model::job::{Encoding, JobOptions, Priority, Retry, TieBreak};
+use crate::model::reply::{Rejection, Reply};
 use crate::protocol::http::Session;
-use crate::protocol::{Shared, Step};
+use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::msgpack::{from_json, to_json};
 use serde_json::{Value, json};
 
 struct Client {
     session: Session,
-    shared: Shared,
+    shared: SessionContext,
     out: OutBuf,
     serial: u32,
 }
@@ -35,7 +35,7 @@ fn packed(json: &Value) -> Vec<u8> {
 impl Client {
     fn new() -> Self {
         let session = Session::new(Now::default());
-        Self { session, shared: Shared::new(1000), out: OutBuf::default(), serial: 0 }
+        Self { session, shared: SessionContext::new(1000), out: OutBuf::default(), serial: 0 }
     }
 
     /// Offers bytes, or a turn without. What is asked of the store, in words, or the step.
@@ -43,8 +43,8 @@ impl Client {
         let mut input = Input::new(bytes);
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
         let (serial, words) = match step {
-            Step::Work(serial, work) => (serial, format!("{work:?}")),
-            Step::Submit(serial, command) => (serial, words(&command)),
+            SessionAction::Work(serial, work) => (serial, format!("{work:?}")),
+            SessionAction::Submit(serial, command) => (serial, words(&command)),
             step => (self.serial, format!("{step:?}")),
         };
         self.serial = serial;
@@ -58,7 +58,7 @@ impl Client {
 
     fn reply(&mut self, reply: &Reply<'_>) -> (u16, String) {
         self.session.handle_reply(self.serial, reply);
-        assert!(self.session.wants_turn());
+        assert!(self.session.wants_poll());
         assert_eq!(self.turn(b""), "Answered");
         self.written()
     }
@@ -80,17 +80,18 @@ impl Client {
 }
 
 fn words(command: &Command<'_>) -> String {
-    let Command::Put { queue, urgency, turn, payload, terms: Some(terms) } = command else {
+    let Command::Put { queue, priority: urgency, turn, payload, terms: Some(terms) } = command
+    else {
         return format!("{command:?}");
     };
-    let Urgency::Number(urgency) = urgency else { panic!("{urgency:?}") };
-    assert_eq!(*turn, Turn::OldestFirst);
+    let Priority::Small(urgency) = urgency else { panic!("{urgency:?}") };
+    assert_eq!(*turn, TieBreak::Fifo);
     let mut json = Vec::new();
     match payload.encoding {
         Encoding::Json => json.extend_from_slice(payload.bytes),
         _ => to_json(payload.bytes, &mut json).unwrap(),
     }
-    let Terms { delay_ms: 0, ttl_ms: 0, retry, followed: true, fetch_once: true, .. } = terms
+    let JobOptions { delay_ms: 0, ttl_ms: 0, retry, tracked: true, result_once: true, .. } = terms
     else {
         panic!("{terms:?}")
     };
@@ -99,7 +100,7 @@ fn words(command: &Command<'_>) -> String {
     else {
         panic!("{retry:?}")
     };
-    let (lease, keep, bury) = (terms.lease_ms, terms.keep_ms, terms.bury_ms);
+    let (lease, keep, bury) = (terms.lease_ms, terms.result_retention_ms, terms.dead_retention_ms);
     let (queue, json) = (queue.escape_ascii(), String::from_utf8(json).unwrap());
     format!("{queue} {json} {urgency} lease {lease} retries {limit} keep {keep} bury {bury}")
 }
@@ -116,14 +117,14 @@ fn a_job_is_put_as_it_is_pushed() {
         "max_retry": 0, "keep_result": true, "timeout": 0.25});
     let expected = "n null 2147483648 lease 250 retries 0 keep 7000 bury 7000";
     assert_eq!(client.ask("POST /job", "", &full), expected);
-    let (status, why) = client.reply(&Reply::Refused(Refusal::Full));
+    let (status, why) = client.reply(&Reply::Rejected(Rejection::Full));
     assert_eq!((status, why.contains("no place left for another job")), (503, true));
     // The same if the body comes later, in pieces.
     let bytes = request("POST /job", "", &packed(&full));
     let (last, before) = bytes.split_last().unwrap();
     assert_eq!(client.turn(before), "Hungry");
     assert_eq!(client.turn(&[*last]), expected);
-    let (status, why) = client.reply(&Reply::Refused(Refusal::DiskFull));
+    let (status, why) = client.reply(&Reply::Rejected(Rejection::DiskFull));
     assert_eq!((status, why.contains("disk is full")), (507, true));
 }
 
@@ -163,7 +164,7 @@ fn every_row_asks_for_what_it_says() {
 fn refused(line: &str, fields: &str, body: &[u8]) -> (u16, String) {
     let mut client = Client::new();
     if client.turn(&request(line, fields, body)) == "Answered" && client.out.is_empty() {
-        assert!(client.session.wants_turn());
+        assert!(client.session.wants_poll());
         assert_eq!(client.turn(b""), "Answered");
     }
     let (status, text) = client.written();
@@ -299,9 +300,9 @@ fn only_who_waits_for_the_end_of_a_job_is_called_off() {
         assert_eq!((status, client.session.waits_for()), (408, None), "{why}");
     }
     client.ask("GET /job/7/polling", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Gone), (200, "null".to_owned()));
+    assert_eq!(client.reply(&Reply::Deleted), (200, "null".to_owned()));
     client.ask("DELETE /job/7", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Gone).0, 404);
+    assert_eq!(client.reply(&Reply::Deleted).0, 404);
     client.ask("DELETE /job/7", "", &Value::Null);
-    assert_eq!(client.reply(&Reply::Refused(Refusal::TooLate(JobId(7)))).0, 409);
+    assert_eq!(client.reply(&Reply::Rejected(Rejection::TooLate(JobId(7)))).0, 409);
 }

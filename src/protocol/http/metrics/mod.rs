@@ -10,11 +10,11 @@ mod text;
 pub(super) use form::Form;
 pub(super) use stream::Stream;
 
-use super::answer::Problem;
+use super::answer::HttpError;
 use super::openapi::{Answer, Content, Description};
-use super::route::{Call, Operation};
-use crate::base::limits::{FIGURES_NAME_MAX, FIGURES_QUEUES};
-use crate::model::figures::{Census, Counted, Page, Tally};
+use super::route::{Operation, RouteMatch};
+use crate::base::limits::{METRICS_NAME_MAX_BYTES, METRICS_QUEUES_MAX};
+use crate::model::figures::{QueueCount, StatsPage, StatsScan, StatusCounts};
 use crate::wire::http::RequestHead;
 use form::{CLASSIC, OPENMETRICS};
 use std::cmp::Reverse;
@@ -28,20 +28,20 @@ pub(super) fn describe() -> Description {
 }
 
 /// How the answer to a request is to be written, if it asks for metrics.
-pub(super) fn form(verdict: &Result<Call, Problem>, head: &RequestHead<'_>) -> Form {
+pub(super) fn form(verdict: &Result<RouteMatch, HttpError>, head: &RequestHead<'_>) -> Form {
     match verdict {
-        Ok(Call { operation: Operation::Metrics, .. }) => Form::of(head.accept),
+        Ok(RouteMatch { operation: Operation::Metrics, .. }) => Form::of(head.accept),
         _ => Form::default(),
     }
 }
 
 /// A census under way.
 #[derive(Debug)]
-pub(super) struct Gather {
-    part: Census,
+pub(super) struct StatsCollector {
+    part: StatsScan,
     /// The largest queues so far, the smallest of them first.
     largest: BinaryHeap<Reverse<Ranked>>,
-    found: Found,
+    found: QueueSample,
     numbers: HashMap<u64, usize>,
 }
 
@@ -50,11 +50,11 @@ type Ranked = (u32, u64, Box<[u8]>);
 
 /// What a census has brought.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct QueueSample {
     /// The queues with the most jobs, in the order of their making.
     pub(super) queues: Vec<Queue>,
     /// All other queues together.
-    pub(super) others: Tally,
+    pub(super) others: StatusCounts,
     /// How many they are.
     pub(super) other_queues: u64,
 }
@@ -63,47 +63,47 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) name: Box<[u8]>,
-    pub(super) tally: Tally,
+    pub(super) tally: StatusCounts,
 }
 
-impl Default for Gather {
+impl Default for StatsCollector {
     fn default() -> Self {
         Self {
-            part: Census::Queues(0),
+            part: StatsScan::Queues(0),
             largest: BinaryHeap::new(),
-            found: Found::default(),
+            found: QueueSample::default(),
             numbers: HashMap::new(),
         }
     }
 }
 
-impl Gather {
+impl StatsCollector {
     /// What is to be asked next.
-    pub(super) fn ask(&self) -> Census {
+    pub(super) fn ask(&self) -> StatsScan {
         self.part
     }
 
     /// Takes a part of the answer; gives everything once there are no more. O(page log queues).
-    pub(super) fn take(&mut self, page: Page) -> Option<Found> {
+    pub(super) fn take(&mut self, page: StatsPage) -> Option<QueueSample> {
         match self.part {
-            Census::Queues(_) => {
+            StatsScan::Queues(_) => {
                 for queue in page.queues {
-                    self.consider(queue);
+                    self.add_candidate(queue);
                 }
-                self.part = page.next.map_or(Census::Jobs(0), Census::Queues);
-                if self.part == Census::Jobs(0) {
-                    self.choose();
+                self.part = page.next.map_or(StatsScan::Jobs(0), StatsScan::Queues);
+                if self.part == StatsScan::Jobs(0) {
+                    self.select_top();
                 }
                 None
             }
-            Census::Jobs(_) => {
-                for (serial, tally) in page.tallies {
+            StatsScan::Jobs(_) => {
+                for (serial, tally) in page.counts {
                     let own =
                         self.numbers.get(&serial).map(|&number| &mut self.found.queues[number]);
                     own.map_or(&mut self.found.others, |queue| &mut queue.tally).add(&tally);
                 }
                 match page.next {
-                    Some(next) => self.part = Census::Jobs(next),
+                    Some(next) => self.part = StatsScan::Jobs(next),
                     None => return Some(std::mem::take(&mut self.found)),
                 }
                 None
@@ -111,27 +111,27 @@ impl Gather {
         }
     }
 
-    fn consider(&mut self, queue: Counted) {
-        let Counted { serial, name, jobs } = queue;
-        if name.len() > FIGURES_NAME_MAX {
+    fn add_candidate(&mut self, queue: QueueCount) {
+        let QueueCount { serial, name, jobs } = queue;
+        if name.len() > METRICS_NAME_MAX_BYTES {
             self.found.other_queues += 1;
             return;
         }
         self.largest.push(Reverse((jobs, serial, name)));
-        if self.largest.len() > FIGURES_QUEUES {
+        if self.largest.len() > METRICS_QUEUES_MAX {
             self.largest.pop();
             self.found.other_queues += 1;
         }
     }
 
     /// The largest queues are known.
-    fn choose(&mut self) {
+    fn select_top(&mut self) {
         let mut chosen: Vec<_> =
             std::mem::take(&mut self.largest).into_iter().map(|Reverse(queue)| queue).collect();
         chosen.sort_unstable_by_key(|&(_, serial, _)| serial);
         for (_, serial, name) in chosen {
             self.numbers.insert(serial, self.found.queues.len());
-            self.found.queues.push(Queue { name, tally: Tally::default() });
+            self.found.queues.push(Queue { name, tally: StatusCounts::default() });
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use super::form::Form;
 use super::text::{Family, General, Queues, write};
-use super::{Found, Queue};
-use crate::base::limits::FIGURES_AT_ONCE;
-use crate::model::figures::Figures;
+use super::{Queue, QueueSample};
+use crate::base::limits::METRICS_QUEUES_PER_STEP;
+use crate::model::figures::ServerStats;
 use crate::protocol::http::Long;
 use std::sync::Arc;
 
@@ -23,9 +23,13 @@ pub(in crate::protocol::http) struct Stream {
 }
 
 impl Stream {
-    pub(in crate::protocol::http) fn new(figures: Box<Figures>, found: Found, form: Form) -> Self {
-        let Found { queues, others, other_queues } = found;
-        let processor = figures.crew.is_some();
+    pub(in crate::protocol::http) fn new(
+        figures: Box<ServerStats>,
+        found: QueueSample,
+        form: Form,
+    ) -> Self {
+        let QueueSample { queues, others, other_queues } = found;
+        let processor = figures.bus_workers.is_some();
         let general = General { figures, others, other_queues };
         let (general, queues) = (Some(general), queues.into());
         Self { form, general, processor, queues, family: 0, written: 0 }
@@ -45,7 +49,7 @@ impl Long for Stream {
             text.extend_from_slice(self.form.end().as_bytes());
             return true;
         };
-        let end = (self.written + FIGURES_AT_ONCE).min(self.queues.len());
+        let end = (self.written + METRICS_QUEUES_PER_STEP).min(self.queues.len());
         let range = self.written..end;
         let queues = Queues { family, all: Arc::clone(&self.queues), range };
         write(queues, self.written == 0, self.form, text);

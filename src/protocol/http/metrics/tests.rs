@@ -4,24 +4,25 @@ use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
-use crate::model::figures::{CrewFigures, DoorFigures, Figures, JournalFigures};
+use crate::model::figures::{BusWorkerStats, JournalStats, ProtocolStats, ServerStats};
 use crate::protocol::http::Long;
 
-fn counted(serial: u64, jobs: u32) -> Counted {
-    Counted { serial, name: serial.to_string().into_bytes().into(), jobs }
+fn counted(serial: u64, jobs: u32) -> QueueCount {
+    QueueCount { serial, name: serial.to_string().into_bytes().into(), jobs }
 }
 
 /// Every metric with a number of its own.
-fn figures() -> Box<Figures> {
+fn figures() -> Box<ServerStats> {
     let mut histogram = Histogram::default();
     histogram.note(3_000, 2);
     histogram.note(50_000_000, 1);
-    let mut figures = Box::<Figures>::default();
-    figures.doors[1] = DoorFigures { open: 1, accepted: 2, refused: 3, bytes_in: 4, bytes_out: 5 };
+    let mut figures = Box::<ServerStats>::default();
+    figures.protocols[1] =
+        ProtocolStats { open: 1, accepted: 2, refused: 3, bytes_in: 4, bytes_out: 5 };
     figures.store.jobs = 6;
     figures.store.queues = 7;
     figures.store.waiters = 8;
-    for (deed, count) in figures.store.totals.deeds.iter_mut().zip(9..) {
+    for (deed, count) in figures.store.totals.counters.iter_mut().zip(9..) {
         *deed = count;
     }
     figures.store.totals.ready_ms.note(1_500, 4);
@@ -34,8 +35,9 @@ fn figures() -> Box<Figures> {
     figures.queries.failed = 23;
     figures.queries.timed_out = 24;
     figures.resident_bytes = Some(25);
-    figures.crew = Some(vec![CrewFigures { queue: Box::from(*b"q\xff"), idle: 38, busy: 39 }]);
-    figures.journal = Some(JournalFigures {
+    figures.bus_workers =
+        Some(vec![BusWorkerStats { queue: Box::from(*b"q\xff"), idle: 38, busy: 39 }]);
+    figures.journal = Some(JournalStats {
         live_bytes: 26,
         dead_bytes: 27,
         free_bytes: 28,
@@ -47,7 +49,7 @@ fn figures() -> Box<Figures> {
         written_bytes: 34,
         moved_bytes: 35,
         sync_ns: 36_000,
-        sync_worst_ns: 37_000,
+        sync_max_ns: 37_000,
         syncs: vec![(Some(20_000), 1), (Some(50_000), 2), (None, 0)],
         full: true,
     });
@@ -56,22 +58,22 @@ fn figures() -> Box<Figures> {
 
 /// The whole text, of three queues and others.
 fn text(form: Form) -> String {
-    let tally = Tally {
+    let tally = StatusCounts {
         ready: 1,
-        parked: 7,
-        aside: 2,
+        blocked: 7,
+        group_only: 2,
         delayed: 3,
-        held: 4,
+        reserved: 4,
         dispatched: 1,
         processing: 2,
         buried: 5,
-        kept: 6,
+        completed: 6,
         oldest_ms: 70,
     };
     let names: [&[u8]; 3] = [b"plain", b"\"quoted\"\n\\ \xc3\xa9", b"\xff"];
     let queues = names.map(|name| Queue { name: name.into(), tally });
-    let others = Tally { ready: 8, oldest_ms: 9_000, ..Tally::default() };
-    let found = Found { queues: queues.into(), others, other_queues: 10 };
+    let others = StatusCounts { ready: 8, oldest_ms: 9_000, ..StatusCounts::default() };
+    let found = QueueSample { queues: queues.into(), others, other_queues: 10 };
     let mut stream = Stream::new(figures(), found, form);
     let (mut text, mut piece) = (Vec::new(), Vec::new());
     let mut over = false;
@@ -199,29 +201,31 @@ fn names_stay_different() {
 
 #[test]
 fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
-    let mut gather = Gather::default();
-    let all = u64::try_from(FIGURES_QUEUES).unwrap() + 50;
+    let mut gather = StatsCollector::default();
+    let all = u64::try_from(METRICS_QUEUES_MAX).unwrap() + 50;
     // Those with odd numbers are the larger ones.
     let jobs = |serial: u64| if serial % 2 == 1 { 1_000 } else { 1 };
     let mut next = Some(0);
     for from in (1..=2 * all).step_by(100) {
-        assert_eq!(gather.ask(), Census::Queues(next.unwrap()));
+        assert_eq!(gather.ask(), StatsScan::Queues(next.unwrap()));
         let queues = (from..(from + 100).min(2 * all + 1)).map(|at| counted(at, jobs(at)));
         next = u32::try_from(from + 100).ok().filter(|&next| u64::from(next) <= 2 * all);
-        let page = Page { queues: queues.collect(), next, ..Page::default() };
+        let page = StatsPage { queues: queues.collect(), next, ..StatsPage::default() };
         assert!(gather.take(page).is_none());
     }
     assert_eq!(next, None);
-    let one = Tally { ready: 1, oldest_ms: 5, ..Tally::default() };
-    assert_eq!(gather.ask(), Census::Jobs(0));
+    let one = StatusCounts { ready: 1, oldest_ms: 5, ..StatusCounts::default() };
+    assert_eq!(gather.ask(), StatsScan::Jobs(0));
     let tallies = (1..=2 * all).map(|serial| (serial, one)).collect();
-    assert!(gather.take(Page { tallies, next: Some(7), ..Page::default() }).is_none());
-    assert_eq!(gather.ask(), Census::Jobs(7));
-    let tallies = vec![(2 * all - 1, one), (5_000_000, Tally { held: 3, ..one })];
-    let found = gather.take(Page { tallies, ..Page::default() }).unwrap();
-    assert_eq!((found.queues.len(), found.other_queues), (FIGURES_QUEUES, 2 * all - 1_000));
+    assert!(
+        gather.take(StatsPage { counts: tallies, next: Some(7), ..StatsPage::default() }).is_none()
+    );
+    assert_eq!(gather.ask(), StatsScan::Jobs(7));
+    let tallies = vec![(2 * all - 1, one), (5_000_000, StatusCounts { reserved: 3, ..one })];
+    let found = gather.take(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
+    assert_eq!((found.queues.len(), found.other_queues), (METRICS_QUEUES_MAX, 2 * all - 1_000));
     let ready: u64 = found.queues.iter().map(|queue| queue.tally.ready).sum();
-    assert_eq!((ready + found.others.ready, found.others.held), (2 * all + 2, 3));
+    assert_eq!((ready + found.others.ready, found.others.reserved), (2 * all + 2, 3));
     for queue in &found.queues {
         let serial: u64 = std::str::from_utf8(&queue.name).unwrap().parse().unwrap();
         let ready = if serial == 2 * all - 1 { 2 } else { 1 };
@@ -231,12 +235,12 @@ fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
 
 #[test]
 fn a_long_name_is_no_label() {
-    let mut gather = Gather::default();
-    let long = Counted { serial: 1, name: [b'x'; FIGURES_NAME_MAX + 1].into(), jobs: 9 };
+    let mut gather = StatsCollector::default();
+    let long = QueueCount { serial: 1, name: [b'x'; METRICS_NAME_MAX_BYTES + 1].into(), jobs: 9 };
     let queues = vec![long, counted(2, 1)];
-    assert!(gather.take(Page { queues, ..Page::default() }).is_none());
-    let one = Tally { ready: 1, ..Tally::default() };
+    assert!(gather.take(StatsPage { queues, ..StatsPage::default() }).is_none());
+    let one = StatusCounts { ready: 1, ..StatusCounts::default() };
     let tallies = vec![(1, one), (2, one)];
-    let found = gather.take(Page { tallies, ..Page::default() }).unwrap();
+    let found = gather.take(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
     assert_eq!((found.queues.len(), found.other_queues, found.others.ready), (1, 1, 1));
 }

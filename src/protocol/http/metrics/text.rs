@@ -4,7 +4,9 @@ use super::Queue;
 use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
 use crate::model::core::Door;
-use crate::model::figures::{CrewFigures, Deed, DoorFigures, Figures, JournalFigures, Tally};
+use crate::model::figures::{
+    BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, StatusCounts,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::encoding::{
@@ -37,8 +39,8 @@ pub(super) fn write(collector: impl Collector, first: bool, form: Form, out: &mu
 /// What the server counts of itself, and of the queues without figures of their own.
 #[derive(Debug)]
 pub(super) struct General {
-    pub(super) figures: Box<Figures>,
-    pub(super) others: Tally,
+    pub(super) figures: Box<ServerStats>,
+    pub(super) others: StatusCounts,
     pub(super) other_queues: u64,
 }
 
@@ -120,7 +122,7 @@ impl Writer<'_> {
         (sum, classes): (u64, impl Iterator<Item = (Option<u64>, u64)>),
         per_second: u64,
     ) -> Result<(), Error> {
-        let seconds = |value: u64| quotient(value, per_second);
+        let seconds = |value: u64| write_ratio(value, per_second);
         let buckets: Vec<(f64, u64)> =
             classes.map(|(bound, count)| (bound.map_or(f64::INFINITY, seconds), count)).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
@@ -132,7 +134,7 @@ impl Writer<'_> {
 
 /// `value` in a larger unit.
 #[expect(clippy::cast_precision_loss, reason = "15 digits are enough to look at")]
-fn quotient(value: u64, per_unit: u64) -> f64 {
+fn write_ratio(value: u64, per_unit: u64) -> f64 {
     value as f64 / per_unit as f64
 }
 
@@ -154,7 +156,7 @@ impl Collector for General {
         self.encode_store(&mut out)?;
         self.encode_doors(&mut out)?;
         self.encode_loop(&mut out)?;
-        if let Some(crew) = &self.figures.crew {
+        if let Some(crew) = &self.figures.bus_workers {
             encode_crew(crew, &mut out)?;
         }
         if let Some(journal) = &self.figures.journal {
@@ -171,7 +173,7 @@ impl General {
         let help = "Queues that are remembered, idle ones included.";
         out.gauge("queues", None, help, &store.queues)?;
         out.gauge("waiters", None, "Takes that wait for a job.", &store.waiters)?;
-        let deeds = Deed::ALL.iter().zip(store.totals.deeds);
+        let deeds = JobCounter::ALL.iter().zip(store.totals.counters);
         let help = "What has happened to jobs since the start, by what it was.";
         let deeds = deeds.map(|(deed, count)| ([("event", deed.name())], count));
         out.counters("job_events", None, help, deeds)?;
@@ -192,14 +194,14 @@ impl General {
         let others = states(&self.others).map(|(state, count)| ([("state", state)], count));
         out.gauges("other_queue_jobs", help, others.into_iter())?;
         let help = "Age of the oldest ready job of these queues; 0 if there is none.";
-        let age = quotient(u64::from(self.others.oldest_ms), MILLISECONDS);
+        let age = write_ratio(u64::from(self.others.oldest_ms), MILLISECONDS);
         out.gauge("other_queue_oldest_ready", Some(&Unit::Seconds), help, &age)
     }
 
     fn encode_doors(&self, out: &mut Writer<'_>) -> Result<(), Error> {
-        let doors = Door::ALL.iter().zip(&self.figures.doors);
+        let doors = Door::ALL.iter().zip(&self.figures.protocols);
         let doors = doors.map(|(door, figures)| ([("door", door.name())], figures));
-        let by = |value: fn(&DoorFigures) -> u64| {
+        let by = |value: fn(&ProtocolStats) -> u64| {
             doors.clone().map(move |(label, figures)| (label, value(figures)))
         };
         let help = "Connections that are served, by door.";
@@ -219,10 +221,10 @@ impl General {
         let help = "How long passes of the loop took, from the wake-up to the last write.";
         out.times("loop_pass", help, nanoseconds(&passes.took_ns), NANOSECONDS)?;
         let help = "The longest pass since the start.";
-        let longest = quotient(passes.longest_ns, NANOSECONDS);
+        let longest = write_ratio(passes.longest_ns, NANOSECONDS);
         out.gauge("loop_longest_pass", Some(&Unit::Seconds), help, &longest)?;
         let help = "Which part of the time the loop was busy: over the last 10 seconds or more.";
-        let busy = quotient(passes.busy_millionths, 1_000_000);
+        let busy = write_ratio(passes.busy_millionths, 1_000_000);
         out.gauge("loop_utilisation_ratio", None, help, &busy)?;
         if let Some(resident) = self.figures.resident_bytes {
             let help = "Resident memory, looked at every 10 seconds at most.";
@@ -238,10 +240,10 @@ impl General {
     }
 }
 
-fn encode_crew(crew: &[CrewFigures], out: &mut Writer<'_>) -> Result<(), Error> {
+fn encode_crew(crew: &[BusWorkerStats], out: &mut Writer<'_>) -> Result<(), Error> {
     let help = "Workers of the processor in a queue, by what they are doing; of 1,000 queues.";
     out.begin("processor_workers", None, help, MetricType::Gauge, |mut metric| {
-        for CrewFigures { queue, idle, busy } in crew {
+        for BusWorkerStats { queue, idle, busy } in crew {
             let name = label(queue);
             for (state, count) in [("idle", *idle), ("busy", *busy)] {
                 let labels = [("queue", &*name), ("state", state)];
@@ -252,7 +254,7 @@ fn encode_crew(crew: &[CrewFigures], out: &mut Writer<'_>) -> Result<(), Error> 
     })
 }
 
-fn encode_journal(journal: &JournalFigures, out: &mut Writer<'_>) -> Result<(), Error> {
+fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Error> {
     let help = "Bytes of the journal: live ones are records in force, dead ones have still to be \
         given up, free ones are ready to be written, pending ones wait for the disk.";
     let bytes = [
@@ -277,20 +279,20 @@ fn encode_journal(journal: &JournalFigures, out: &mut Writer<'_>) -> Result<(), 
     let help = "How long syncs took.";
     let classes = (journal.sync_ns, journal.syncs.iter().copied());
     out.times("journal_sync", help, classes, NANOSECONDS)?;
-    let worst = quotient(journal.sync_worst_ns, NANOSECONDS);
+    let worst = write_ratio(journal.sync_max_ns, NANOSECONDS);
     out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
 }
 
 /// The counts of a tally with their names.
-fn states(tally: &Tally) -> [(&'static str, u64); 7] {
+fn states(tally: &StatusCounts) -> [(&'static str, u64); 7] {
     [
         ("ready", tally.ready),
-        ("parked", tally.parked),
-        ("aside", tally.aside),
+        ("parked", tally.blocked),
+        ("aside", tally.group_only),
         ("delayed", tally.delayed),
-        ("held", tally.held),
+        ("held", tally.reserved),
         ("buried", tally.buried),
-        ("kept", tally.kept),
+        ("kept", tally.completed),
     ]
 }
 
@@ -361,7 +363,7 @@ impl Collector for Queues {
                 );
                 out.begin("queue_oldest_ready", unit, help, MetricType::Gauge, |mut metric| {
                     for queue in queues {
-                        let age = quotient(u64::from(queue.tally.oldest_ms), MILLISECONDS);
+                        let age = write_ratio(u64::from(queue.tally.oldest_ms), MILLISECONDS);
                         let labels = [("queue", &*label(&queue.name))];
                         metric.encode_family(&labels)?.encode_gauge(&age)?;
                     }

@@ -1,6 +1,6 @@
 //! What any request may be answered with, whatever it asks for.
 
-use super::{Answer, Content, Shapes};
+use super::{Answer, Content, Schemas};
 use crate::protocol::http::lightjq;
 use crate::protocol::http::route::{Method, Operation, Route, Segment, takes};
 
@@ -35,7 +35,7 @@ const BAD_BODY: &str = "The body is not what it has to be";
 const BAD_NAME: &str = "The name of the queue is empty, or the message is no proper HTTP";
 
 /// The answers that a route has in common with others.
-pub(super) fn answers(route: &Route, shapes: &mut Shapes) -> impl Iterator<Item = Answer> {
+pub(super) fn answers(route: &Route, shapes: &mut Schemas) -> impl Iterator<Item = Answer> {
     let posts = route.method.has_body();
     let bad = match (posts, route.path.contains(&Segment::Queue)) {
         (true, _) => BAD_BODY,

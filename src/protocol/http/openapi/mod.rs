@@ -65,9 +65,9 @@ struct Error {
 
 /// The types that the document names.
 #[derive(Default)]
-pub(super) struct Shapes(Vec<(String, RefOr<Schema>)>);
+pub(super) struct Schemas(Vec<(String, RefOr<Schema>)>);
 
-impl Shapes {
+impl Schemas {
     /// A reference to the shape of a type.
     pub(super) fn of<T: ToSchema>(&mut self) -> RefOr<Schema> {
         self.0.push((T::name().into_owned(), T::schema()));
@@ -101,7 +101,7 @@ pub(super) fn document() -> &'static str {
 }
 
 fn make() -> OpenApi {
-    let mut shapes = Shapes::default();
+    let mut shapes = Schemas::default();
     let mut paths = Paths::new();
     for route in &ROUTES {
         let operation = operation(route, &mut shapes);
@@ -151,7 +151,7 @@ fn template(path: &[Segment]) -> String {
     path.iter().map(segment).collect()
 }
 
-fn describe(route: &Route, shapes: &mut Shapes) -> Description {
+fn describe(route: &Route, shapes: &mut Schemas) -> Description {
     match route.operation {
         Operation::Index => index::describe(shapes),
         Operation::Health => health::describe(shapes),
@@ -178,7 +178,7 @@ fn any_object() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Object).build().into()
 }
 
-fn operation(route: &Route, shapes: &mut Shapes) -> path::Operation {
+fn operation(route: &Route, shapes: &mut Schemas) -> path::Operation {
     let Description { summary, body, answers } = describe(route, shapes);
     let mut operation =
         OperationBuilder::new().operation_id(Some(route.name)).summary(Some(summary));

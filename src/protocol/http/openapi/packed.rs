@@ -6,10 +6,10 @@ use super::*;
 use crate::base::time::{Mono, Wall};
 use crate::model::command::Command;
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Payload, Status, Urgency};
-use crate::model::named::{HeldJob, Place, Portion, Survey};
-use crate::model::reply::{JobView, Refusal, Reply, Sight};
-use crate::model::work::{Constraint, Progress, Work, WorkerId};
+use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
+use crate::model::named::{Fraction, QueueScan, ReadyOrderKey, ReservedJob};
+use crate::model::reply::{JobInfo, JobView, Rejection, Reply};
+use crate::model::work::{Constraint, JobStatus, WorkerCommand, WorkerId};
 use crate::protocol::http::lightjq::messages::{self, Field, Kind};
 use crate::wire::msgpack::{from_json, to_json};
 use serde_json::{Value, json};
@@ -159,12 +159,19 @@ pub(super) fn faults(route: &Route) -> Vec<String> {
 
 fn progress(status: Status) -> Reply<'static> {
     let value = Payload { encoding: Encoding::JsonLine, bytes: b"[1]" };
-    let (id, urgency) = (JobId(7), Urgency::Number(0));
-    let job = JobView { id, queue: b"q", urgency, payload: value, lease: Lease(1), named: false };
+    let (id, urgency) = (JobId(7), Priority::Small(0));
+    let job = JobView {
+        id,
+        queue: b"q",
+        priority: urgency,
+        payload: value,
+        lease: LeaseEpoch(1),
+        named: false,
+    };
     let due = Some(Mono(1));
-    let sight = Sight { job, status, due, lease_ms: 0, retries: 1, result: Some(value) };
+    let sight = JobInfo { job, status, due, lease_ms: 0, retries: 1, result: Some(value) };
     let (worker, message) = (Some(WorkerId(3)), Some("m"));
-    Reply::Progress(Box::new(Progress { sight, worker, message }))
+    Reply::JobStatus(Box::new(JobStatus { info: sight, worker, message }))
 }
 
 /// All kinds of replies that a command can have, as `model::work` says.
@@ -173,53 +180,57 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
         let body = &bodies(lightjq::Operation::Constrain)[0].0;
         messages::read_constraint("c", &packed(body)).unwrap()
     });
-    static SURVEY: LazyLock<Survey> = LazyLock::new(|| {
-        let held = |id, progress| HeldJob {
+    static SURVEY: LazyLock<QueueScan> = LazyLock::new(|| {
+        let held = |id, progress| ReservedJob {
             id: JobId(id),
             name: (id > 8).then(|| Box::from(*b"n")),
             progress,
             since: Wall(1),
         };
-        Survey {
-            ready: vec![Place { rank: 1, tie: 1, id: JobId(7) }],
-            held: vec![held(8, None), held(9, Portion::new(0.5))],
+        QueueScan {
+            ready: vec![ReadyOrderKey { rank: 1, tie: 1, id: JobId(7) }],
+            reserved: vec![held(8, None), held(9, Fraction::new(0.5))],
             next: None,
         }
     });
-    let refused = [Refusal::Full, Refusal::DiskFull].map(Reply::Refused);
+    let refused = [Rejection::Full, Rejection::DiskFull].map(Reply::Rejected);
     let [full, disk_full] = refused;
-    if let Command::Look { .. } = command {
-        let Reply::Progress(progress) = progress(Status::Ready) else { panic!() };
-        return vec![Reply::Seen(Box::new(progress.sight)), Reply::NoJob];
+    if let Command::Peek { .. } = command {
+        let Reply::JobStatus(progress) = progress(Status::Ready) else { panic!() };
+        return vec![Reply::Peeked(Box::new(progress.info)), Reply::NoJob];
     }
     let Command::Work(work) = command else { return vec![Reply::Put(JobId(7)), full, disk_full] };
-    let going = [Status::Held, Status::Kept, Status::Buried, Status::Ready].map(progress);
+    let going = [Status::Reserved, Status::Completed, Status::Buried, Status::Ready].map(progress);
     let mut replies = Vec::new();
     match work {
-        Work::Follow { .. } => {
+        WorkerCommand::GetStatus { .. } => {
             replies.extend(going);
-            replies.extend([Reply::Gone, Reply::NoJob]);
+            replies.extend([Reply::Deleted, Reply::NoJob]);
         }
-        Work::Await { .. } => {
+        WorkerCommand::AwaitResult { .. } => {
             replies.extend(going);
-            replies.extend([Reply::Gone, Reply::NoJob, Reply::NotYet, Reply::Cancelled]);
+            replies.extend([Reply::Deleted, Reply::NoJob, Reply::NotYet, Reply::Cancelled]);
         }
-        Work::Cancel { id } => {
-            let late = Reply::Refused(Refusal::TooLate(*id));
-            replies.extend([Reply::Done, Reply::Gone, Reply::NoJob, late]);
+        WorkerCommand::Cancel { id } => {
+            let late = Reply::Rejected(Rejection::TooLate(*id));
+            replies.extend([Reply::Done, Reply::Deleted, Reply::NoJob, late]);
         }
-        Work::Enlist(_) => replies.extend([Reply::Worker(WorkerId(3)), full, disk_full]),
-        Work::Dismiss { .. } => replies.extend([Reply::Done, Reply::NoWorker]),
-        Work::Report { .. } => replies.extend([Reply::Done, Reply::NoJob, disk_full]),
-        Work::Constraint { .. } => {
+        WorkerCommand::Register(_) => replies.extend([Reply::Worker(WorkerId(3)), full, disk_full]),
+        WorkerCommand::Deregister { .. } => replies.extend([Reply::Done, Reply::NoWorker]),
+        WorkerCommand::Report { .. } => replies.extend([Reply::Done, Reply::NoJob, disk_full]),
+        WorkerCommand::GetConstraint { .. } => {
             replies.extend([Reply::Constraint(&CONSTRAINT), Reply::NoConstraint]);
         }
-        Work::Constrain(_) => {
+        WorkerCommand::SetConstraint(_) => {
             let done = [true, false].map(|new| Reply::Constrained { new });
             replies.extend(done.into_iter().chain([full, disk_full]));
         }
-        Work::Survey { .. } => return vec![Reply::Survey(&SURVEY), Reply::Survey(&SURVEY)],
-        Work::Free { .. } => replies.extend([Reply::Done, Reply::NoConstraint]),
+        WorkerCommand::ScanQueue { .. } => {
+            return vec![Reply::QueueScan(&SURVEY), Reply::QueueScan(&SURVEY)];
+        }
+        WorkerCommand::RemoveConstraint { .. } => {
+            replies.extend([Reply::Done, Reply::NoConstraint])
+        }
         _ => panic!("this is not asked here: {work:?}"),
     }
     replies
@@ -230,15 +241,15 @@ fn is_read(operation: lightjq::Operation, body: &Value) -> bool {
     let request = lightjq::Request {
         operation,
         job: JobId::NEVER,
-        details: lightjq::Details::NONE,
+        details: lightjq::RequestParams::NONE,
         name: b"c",
         body: &packed(body),
     };
     let text = body.to_string();
-    let details = lightjq::Details { is_json: true, ..request.details };
+    let details = lightjq::RequestParams { is_json: true, ..request.details };
     let in_json = lightjq::Request { details, body: text.as_bytes(), ..request };
     let [packed, json] = [request, in_json]
-        .map(|request| lightjq::ask(request, &mut lightjq::Scratch::default()).is_ok());
+        .map(|request| lightjq::parse(request, &mut lightjq::Scratch::default()).is_ok());
     assert_eq!(packed, json, "{body}");
     packed
 }

@@ -4,19 +4,19 @@ use super::fits::fits;
 use super::packed;
 use super::*;
 use crate::base::buf::{BufferPool, Input, OutBuf};
-use crate::base::limits::OUTPUT_HIGH_WATER;
+use crate::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::base::time::{Now, Wall};
 use crate::model::command::Command;
-use crate::model::event::{Event, EventLog, Happening};
-use crate::model::figures::Page;
+use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::figures::StatsPage;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::Encoding;
-use crate::model::reply::{Refusal, Reply};
+use crate::model::reply::{Rejection, Reply};
 use crate::model::row::{Row, Rows};
-use crate::model::watch::{QueueSize, Watch};
-use crate::protocol::http::{Session, Workspace, write_full};
-use crate::protocol::inventory::{Member, Members};
-use crate::protocol::{Shared, Step};
+use crate::model::watch::{IndexedCommand, QueueSize};
+use crate::protocol::http::{Scratch, Session, write_full};
+use crate::protocol::inventory::{WorkerRow, WorkerRows};
+use crate::protocol::{SessionAction, SessionContext};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) fn documented<'a>(route: &Route, document: &'a Value) -> &'a Value {
 fn the_document_has_the_rows_of_the_table_and_no_others() {
     let document = parsed();
     assert_eq!(document["openapi"], "3.1.0");
-    assert!(super::document().len() <= OUTPUT_HIGH_WATER, "it is written at once");
+    assert!(super::document().len() <= OUTPUT_HIGH_WATER_BYTES, "it is written at once");
     let mut rows = BTreeMap::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (verb, operation) in item.as_object().unwrap() {
@@ -69,31 +69,31 @@ fn the_document_has_the_rows_of_the_table_and_no_others() {
 }
 
 /// Something that happened, of every kind.
-fn happenings() -> Vec<Happening> {
+fn happenings() -> Vec<EventKind> {
     let by = Some(ClientId { index: 7, generation: 1 });
     let (old, new) = (Arc::from(*b"null"), Arc::from(*b"{\"a\":[1]}"));
     vec![
-        Happening::Created,
-        Happening::Advanced { old, new },
-        Happening::User(Box::from(*b"[null]")),
-        Happening::Taken { by },
-        Happening::Taken { by: None },
-        Happening::Aborted,
-        Happening::Abandoned,
-        Happening::Expired,
-        Happening::Failed,
-        Happening::Retried,
-        Happening::Finished,
-        Happening::Buried,
-        Happening::Kicked,
-        Happening::Due,
+        EventKind::Created,
+        EventKind::Advanced { old, new },
+        EventKind::User(Box::from(*b"[null]")),
+        EventKind::Reserved { by },
+        EventKind::Reserved { by: None },
+        EventKind::Aborted,
+        EventKind::Abandoned,
+        EventKind::Expired,
+        EventKind::Failed,
+        EventKind::Retried,
+        EventKind::Finished,
+        EventKind::Buried,
+        EventKind::Kicked,
+        EventKind::Due,
     ]
 }
 
 fn row() -> Arc<Row> {
     let mut events = EventLog::default();
     for what in happenings() {
-        events = events.with(Event { what, at: 1_790_000_000 });
+        events = events.with(Event { kind: what, at: 1_790_000_000 });
     }
     Arc::new(Row {
         id: JobId(jobq::ID_MAX),
@@ -115,40 +115,40 @@ fn leak<T>(value: T) -> &'static T {
 
 /// All kinds of replies that a question can have, as `model::watch` says. A queue of a path without
 /// one is there.
-fn replies(watch: &Watch<'_>, default: bool) -> Vec<Reply<'static>> {
-    static NOTHING: Page = Page { queues: Vec::new(), tallies: Vec::new(), next: None };
+fn replies(watch: &IndexedCommand<'_>, default: bool) -> Vec<Reply<'static>> {
+    static NOTHING: StatsPage = StatsPage { queues: Vec::new(), counts: Vec::new(), next: None };
     let row = row();
     let mut rows = Rows::new();
     rows.insert(row.key(), row.clone());
     let (name, jobs) = (Box::from(*b"q"), 3);
-    let full = Reply::Refused(Refusal::Full);
-    let disk_full = Reply::Refused(Refusal::DiskFull);
+    let full = Reply::Rejected(Rejection::Full);
+    let disk_full = Reply::Rejected(Rejection::DiskFull);
     let row = || Reply::Row(leak(row.clone()));
     let mut replies = match watch {
-        Watch::Census(_) => return vec![Reply::Census(&NOTHING)],
-        Watch::Queues { .. } => {
+        IndexedCommand::Stats(_) => return vec![Reply::Stats(&NOTHING)],
+        IndexedCommand::Queues { .. } => {
             let queues = leak(vec![QueueSize { name, jobs }]);
             return vec![Reply::Queues { queues, next: None }];
         }
-        Watch::Declare { .. } => {
-            let exists = Reply::Refused(Refusal::QueueExists);
+        IndexedCommand::CreateQueue { .. } => {
+            let exists = Reply::Rejected(Rejection::QueueExists);
             return vec![Reply::Queue(b"q"), exists, full, disk_full];
         }
-        Watch::Drop { .. } => vec![Reply::Dropped { jobs, more: false }],
-        Watch::List { .. } => vec![Reply::Rows(leak(rows))],
-        Watch::Find { .. } => {
+        IndexedCommand::DropQueue { .. } => vec![Reply::QueueDropped { jobs, more: false }],
+        IndexedCommand::List { .. } => vec![Reply::Rows(leak(rows))],
+        IndexedCommand::Find { .. } => {
             let found = rows.values().cloned().collect();
-            vec![Reply::Found(leak(found)), Reply::BadQuery("no")]
+            vec![Reply::QueryRows(leak(found)), Reply::BadQuery("no")]
         }
-        Watch::Poll { .. } => vec![row(), Reply::NoJob, Reply::BadQuery("no"), disk_full],
-        Watch::Put { .. } => vec![row(), full, disk_full],
-        Watch::Show { .. } => vec![row(), Reply::NoJob],
-        Watch::Delete { .. } => vec![Reply::Done, Reply::NoJob],
-        Watch::Advance { .. } => {
+        IndexedCommand::Poll { .. } => vec![row(), Reply::NoJob, Reply::BadQuery("no"), disk_full],
+        IndexedCommand::Put { .. } => vec![row(), full, disk_full],
+        IndexedCommand::Show { .. } => vec![row(), Reply::NoJob],
+        IndexedCommand::Delete { .. } => vec![Reply::Done, Reply::NoJob],
+        IndexedCommand::CompareAndSetState { .. } => {
             vec![row(), Reply::NoJob, Reply::Conflict(leak(Arc::from(*b"[1]"))), disk_full]
         }
-        Watch::Note { .. } => {
-            vec![row(), Reply::NoJob, Reply::Refused(Refusal::LogFull), disk_full]
+        IndexedCommand::AppendEvent { .. } => {
+            vec![row(), Reply::NoJob, Reply::Rejected(Rejection::LogFull), disk_full]
         }
     };
     if !default {
@@ -216,39 +216,41 @@ fn request(route: &Route, body: &str) -> String {
 /// Then its client becomes too slow, if it still waits. Tells how many replies there were to choose
 /// from.
 fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
-    let mut shared = Shared::new(1_000);
+    let mut shared = SessionContext::new(1_000);
     let (mut session, mut out) = (Session::new(Now::default()), OutBuf::default());
     out.prepare(&mut BufferPool::default());
     let mut input = Input::new(bytes);
     let mut choices = 1;
     loop {
         match session.poll_command(&mut input, &mut shared, &mut out) {
-            Step::Watch(serial, watch) => {
+            SessionAction::Watch(serial, watch) => {
                 let replies = replies(&watch, !route.path.contains(&Segment::Queue));
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            Step::Submit(serial, command) => {
+            SessionAction::Submit(serial, command) => {
                 let replies = packed::replies(&command);
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            Step::Work(serial, work) => {
+            SessionAction::Work(serial, work) => {
                 let replies = packed::replies(&Command::Work(&work));
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
-            Step::Figures => shared.figures = Some(Box::default()),
-            Step::Members(..) => {
-                let member = |busy| Member { uuid: "w".into(), busy, seen: Wall(7) };
+            SessionAction::FetchStats => shared.figures = Some(Box::default()),
+            SessionAction::FetchWorkers(..) => {
+                let member = |busy| WorkerRow { uuid: "w".into(), busy, seen: Wall(7) };
                 let list = vec![member(false), member(true)];
-                shared.members = Some(Members { list, next: None });
+                shared.members = Some(WorkerRows { list, next: None });
             }
-            Step::Answered | Step::Enough => {}
-            Step::Hungry if out.unsent().is_empty() => {
+            SessionAction::Continue | SessionAction::Yield => {}
+            SessionAction::NeedInput if out.unsent().is_empty() => {
                 session.handle_timeout(&mut shared, &mut out);
             }
-            Step::Hungry | Step::Finished => return (out.unsent().to_vec(), choices),
+            SessionAction::NeedInput | SessionAction::Close => {
+                return (out.unsent().to_vec(), choices);
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -337,12 +339,12 @@ fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
 
 /// What a body is understood as, by whatever it leads to.
 fn understood(operation: jobq::Operation, body: &Value) -> Result<String, u16> {
-    let mut work = Workspace::default();
+    let mut work = Scratch::default();
     let text = body.to_string();
     let question = jobq::prepare(operation, false, text.as_bytes(), &mut work);
     let question = question.map_err(|problem| problem.status)?;
     let carried = String::from_utf8_lossy(&text.as_bytes()[work.text.clone()]).into_owned();
-    let Workspace { queue, named, old, new, .. } = work;
+    let Scratch { queue, named, old, new, .. } = work;
     Ok(format!("{question:?} {carried} {queue:?} {named} {old:?} {new:?}"))
 }
 

@@ -2,23 +2,23 @@
 
 mod write;
 
-use super::answer::{JSON, Problem};
+use super::answer::{HttpError, JSON};
 use super::health::HEALTHY;
 use super::index::{self, HTML};
-use super::inquiry::Inquiry;
-use super::jobq::{self, Outcome, Question};
-use super::lightjq::{self, Ask, Told};
-use super::metrics::{self, Form, Gather};
+use super::inquiry::ProcessorStatus;
+use super::jobq::{self, JobqReply, PagedRequest};
+use super::lightjq::{self, Parsed, Response};
+use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
-use super::request::{Collecting, judge, reads_body};
-use super::route::{Call, Operation};
-use super::{Long, Workspace};
+use super::request::{PendingBody, reads_body, route_request};
+use super::route::{Operation, RouteMatch};
+use super::{Long, Scratch};
 use crate::base::buf::{Input, OutBuf};
-use crate::base::limits::{HTTP_BODY_EXTRA, HTTP_HEAD_PATIENCE, HTTP_IDLE_PATIENCE};
+use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
 use crate::base::time::{Mono, Now};
 use crate::model::reply::Reply;
-use crate::model::watch::Watch;
-use crate::protocol::{Late, Shared, Step};
+use crate::model::watch::IndexedCommand;
+use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
 
 /// One client's side of the protocol.
@@ -27,13 +27,13 @@ pub struct Session {
     phase: Phase,
     manner: Manner,
     /// The request in hand, once its head is read.
-    call: Option<Call>,
+    call: Option<RouteMatch>,
     /// What is asked again until nothing is left of it.
-    question: Option<Box<Question>>,
+    question: Option<Box<PagedRequest>>,
     /// The census for the metrics in hand.
-    gather: Option<Box<Gather>>,
+    gather: Option<Box<StatsCollector>>,
     /// What the processor has of a queue, while that is found out.
-    inquiry: Option<Box<Inquiry>>,
+    inquiry: Option<Box<ProcessorStatus>>,
     /// The head of the answer in hand, and a part of its body, are written.
     begun: bool,
     /// The serial of the latest command.
@@ -49,19 +49,19 @@ enum Phase {
     Head {
         begun: bool,
     },
-    Body(Box<Collecting>),
+    Body(Box<PendingBody>),
     /// The engine has the request.
     Asked,
     /// The engine has answered.
-    Answered(Outcome),
+    Answered(JobqReply),
     /// What is to be told is known.
-    Told(Result<Told, Problem>),
+    Told(Result<Response, HttpError>),
     /// The question is to be asked again.
     Again,
     /// The answer goes on.
     Streaming(Box<dyn Long>),
     /// The server counts what goes into the metrics besides.
-    Figures(metrics::Found),
+    Figures(metrics::QueueSample),
     /// What comes in is passed over.
     Over,
 }
@@ -103,7 +103,7 @@ impl Session {
             inquiry: None,
             begun: false,
             serial: 0,
-            deadline: Some(now.mono.after(HTTP_IDLE_PATIENCE)),
+            deadline: Some(now.mono.after(HTTP_IDLE_TIMEOUT)),
             unsent: 0,
         }
     }
@@ -112,22 +112,22 @@ impl Session {
     pub(in crate::protocol) fn poll_command<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         match &mut self.phase {
             Phase::Head { .. } => self.read_head(input, shared, out),
             Phase::Body(_) => self.read_body(input, shared, out),
-            Phase::Asked => Step::Blocked,
+            Phase::Asked => SessionAction::Stalled,
             Phase::Answered(_) => self.write_answer(shared, out),
-            Phase::Told(_) => self.tell(shared, out),
-            Phase::Again if self.inquiry.is_some() => self.inquire(shared, out),
+            Phase::Told(_) => self.write_lightjq(shared, out),
+            Phase::Again if self.inquiry.is_some() => self.continue_listing(shared, out),
             Phase::Again => self.ask_again(shared),
             Phase::Streaming(_) => self.stream(shared, out),
             Phase::Figures(_) => self.write_metrics(shared, out),
             Phase::Over => {
                 input.consume(input.unread().len());
-                Step::Hungry
+                SessionAction::NeedInput
             }
         }
     }
@@ -135,25 +135,25 @@ impl Session {
     fn read_head<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         let head = match next_request(input) {
             Ok(Some(head)) => head,
             Ok(None) => {
                 if let (Phase::Head { begun }, false) = (&mut self.phase, input.unread().is_empty())
                     && !std::mem::replace(begun, true)
                 {
-                    self.deadline = Some(shared.now.mono.after(HTTP_HEAD_PATIENCE));
+                    self.deadline = Some(shared.now.mono.after(HTTP_HEAD_TIMEOUT));
                 }
-                return Step::Hungry;
+                return SessionAction::NeedInput;
             }
             Err(fault) => {
                 self.manner = Manner::PLAIN;
                 return self.give_up(fault, shared, out);
             }
         };
-        let (verdict, kind) = judge(&head, &shared.http_names, &mut shared.http.queue);
+        let (verdict, kind) = route_request(&head, &shared.http_names, &mut shared.http.queue);
         self.manner = Manner {
             close: !head.keep_alive,
             version: head.version,
@@ -172,7 +172,7 @@ impl Session {
         {
             input.consume(bytes.len());
             return match verdict {
-                Ok(call) => self.perform(call, bytes, shared, out),
+                Ok(call) => self.execute(call, bytes, shared, out),
                 Err(problem) => self.refuse(&problem, shared, out),
             };
         }
@@ -183,12 +183,12 @@ impl Session {
     fn expect_body<'s, 'i: 's>(
         &mut self,
         head: &RequestHead<'_>,
-        verdict: Result<Call, Problem>,
+        verdict: Result<RouteMatch, HttpError>,
         body: Body,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         if head.expect != Expect::Nothing
             && let Err(problem) = &verdict
         {
@@ -200,7 +200,7 @@ impl Session {
         if head.expect == Expect::Continue && input.unread().is_empty() {
             out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let collecting = Box::new(Collecting {
+        let collecting = Box::new(PendingBody {
             verdict,
             body,
             bytes: Vec::new(),
@@ -216,10 +216,10 @@ impl Session {
     fn read_body<'s, 'i: 's>(
         &mut self,
         input: &mut Input<'i>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
-        let Phase::Body(collecting) = &mut self.phase else { return Step::Blocked };
+    ) -> SessionAction<'s> {
+        let Phase::Body(collecting) = &mut self.phase else { return SessionAction::Stalled };
         let wanted = collecting.verdict.as_ref().is_ok_and(reads_body);
         loop {
             match collecting.body.next(input) {
@@ -231,7 +231,7 @@ impl Session {
                 }
                 Ok(Piece::Incomplete) => {
                     self.deadline = Some(collecting.deadline());
-                    return Step::Hungry;
+                    return SessionAction::NeedInput;
                 }
                 Ok(Piece::End) => break,
                 Err(fault) => return self.give_up(fault, shared, out),
@@ -239,20 +239,20 @@ impl Session {
         }
         let bytes = std::mem::take(&mut collecting.bytes);
         shared.http.queue = std::mem::take(&mut collecting.queue);
-        match std::mem::replace(&mut collecting.verdict, Err(Problem::new(500, ""))) {
+        match std::mem::replace(&mut collecting.verdict, Err(HttpError::new(500, ""))) {
             Ok(call) => self.perform_collected(call, bytes, shared, out),
             Err(problem) => self.refuse(&problem, shared, out),
         }
     }
 
     /// Carries out a request whose body is in the input.
-    fn perform<'s, 'i: 's>(
+    fn execute<'s, 'i: 's>(
         &mut self,
-        call: Call,
+        call: RouteMatch,
         body: &'i [u8],
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         shared.http.shrink();
         match self.prepare(call, body, shared, out) {
             Some(step) => step,
@@ -264,11 +264,11 @@ impl Session {
     #[cold]
     fn perform_collected<'s>(
         &mut self,
-        call: Call,
+        call: RouteMatch,
         body: Vec<u8>,
-        shared: &'s mut Shared,
+        shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'s> {
+    ) -> SessionAction<'s> {
         shared.http.shrink();
         let prepared = self.prepare(call, &body, shared, out);
         shared.http.body = body;
@@ -281,11 +281,11 @@ impl Session {
     /// Reads what the body says. `None`: something is to be submitted.
     fn prepare(
         &mut self,
-        call: Call,
+        call: RouteMatch,
         body: &[u8],
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Option<Step<'static>> {
+    ) -> Option<SessionAction<'static>> {
         self.call = Some(call);
         let operation = match call.operation {
             Operation::Index => {
@@ -302,9 +302,9 @@ impl Session {
                 return None;
             }
             Operation::Processor => {
-                self.inquiry = Some(Box::new(Inquiry::new(&shared.http.queue)));
+                self.inquiry = Some(Box::new(ProcessorStatus::new(&shared.http.queue)));
                 self.phase = Phase::Again;
-                return Some(Step::Answered);
+                return Some(SessionAction::Continue);
             }
             Operation::LightJq(_) => return None,
             Operation::Jobq(operation) => operation,
@@ -319,19 +319,19 @@ impl Session {
     /// Submits what has been prepared.
     fn submit<'s>(
         &mut self,
-        call: Call,
+        call: RouteMatch,
         body: Option<&'s [u8]>,
-        shared: &'s mut Shared,
-    ) -> Step<'s> {
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
         if self.question.is_some() || self.gather.is_some() {
             return self.ask_again(shared);
         }
         self.open();
         match call.operation {
             Operation::Jobq(operation) => {
-                let work: &'s Workspace = &shared.http;
+                let work: &'s Scratch = &shared.http;
                 let body = body.unwrap_or(&work.body);
-                Step::Watch(self.serial, jobq::command(operation, call.job, body, work))
+                SessionAction::Watch(self.serial, jobq::command(operation, call.job, body, work))
             }
             Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
             Operation::Index
@@ -347,11 +347,11 @@ impl Session {
     fn submit_work<'s>(
         &mut self,
         operation: lightjq::Operation,
-        call: &Call,
+        call: &RouteMatch,
         body: Option<&'s [u8]>,
-        shared: &'s mut Shared,
-    ) -> Step<'s> {
-        let Workspace { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
+        let Scratch { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
         scratch.result_ttl_ms = shared.result_ttl_ms;
         let request = lightjq::Request {
             operation,
@@ -360,23 +360,23 @@ impl Session {
             name: queue,
             body: body.unwrap_or(collected),
         };
-        match lightjq::ask(request, scratch) {
-            Ok(Ask::Command(command)) => Step::Submit(self.serial, command),
-            Ok(Ask::Work(work)) => Step::Work(self.serial, work),
+        match lightjq::parse(request, scratch) {
+            Ok(Parsed::Command(command)) => SessionAction::Submit(self.serial, command),
+            Ok(Parsed::Work(work)) => SessionAction::Work(self.serial, work),
             Err(problem) => {
                 self.phase = Phase::Told(Err(problem));
-                Step::Answered
+                SessionAction::Continue
             }
         }
     }
 
-    fn ask_again<'s>(&mut self, shared: &'s mut Shared) -> Step<'s> {
+    fn ask_again<'s>(&mut self, shared: &'s mut SessionContext) -> SessionAction<'s> {
         self.open();
         if let Some(gather) = &self.gather {
-            return Step::Watch(self.serial, Watch::Census(gather.ask()));
+            return SessionAction::Watch(self.serial, IndexedCommand::Stats(gather.ask()));
         }
         let Some(question) = &self.question else { unreachable!("what is asked again is kept") };
-        Step::Watch(self.serial, question.ask(&mut shared.http))
+        SessionAction::Watch(self.serial, question.ask(&mut shared.http))
     }
 
     fn open(&mut self) {
@@ -389,21 +389,21 @@ impl Session {
         assert!(serial == self.serial, "a reply to a request that is not under way");
         assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
         if self.inquiry.is_some() {
-            return self.take_part(reply);
+            return self.accept_page(reply);
         }
         self.phase = match self.call {
-            Some(Call { operation: Operation::LightJq(operation), job, .. }) => {
-                Phase::Told(lightjq::told(operation, job, self.manner.kind == JSON, reply))
+            Some(RouteMatch { operation: Operation::LightJq(operation), job, .. }) => {
+                Phase::Told(lightjq::respond(operation, job, self.manner.kind == JSON, reply))
             }
-            _ => Phase::Answered(Outcome::of(reply)),
+            _ => Phase::Answered(JobqReply::of(reply)),
         };
     }
 
     pub(in crate::protocol) fn handle_timeout(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Late {
+    ) -> TimeoutAction {
         match self.phase {
             Phase::Head { begun: true } | Phase::Body(_) => {
                 if let Phase::Head { .. } = self.phase {
@@ -411,24 +411,24 @@ impl Session {
                 }
                 let fault = Fault { status: 408, why: "the request took too long" };
                 self.give_up(fault, shared, out);
-                Late::Dismissed
+                TimeoutAction::Close
             }
             Phase::Head { begun: false } if out.is_empty() => {
                 self.end();
-                Late::Dismissed
+                TimeoutAction::Close
             }
             Phase::Head { begun: false } if out.len() != self.unsent => {
                 self.unsent = out.len();
-                self.deadline = Some(shared.now.mono.after(HTTP_IDLE_PATIENCE));
-                Late::Spared
+                self.deadline = Some(shared.now.mono.after(HTTP_IDLE_TIMEOUT));
+                TimeoutAction::Rearm
             }
-            Phase::Head { begun: false } | Phase::Streaming(_) => Late::Cut,
+            Phase::Head { begun: false } | Phase::Streaming(_) => TimeoutAction::Abort,
             Phase::Asked
             | Phase::Answered(_)
             | Phase::Told(_)
             | Phase::Again
             | Phase::Figures(_)
-            | Phase::Over => Late::Spared,
+            | Phase::Over => TimeoutAction::Rearm,
         }
     }
 
@@ -443,7 +443,7 @@ impl Session {
         }
     }
 
-    pub(in crate::protocol) fn wants_turn(&self) -> bool {
+    pub(in crate::protocol) fn wants_poll(&self) -> bool {
         matches!(
             self.phase,
             Phase::Answered(_) | Phase::Told(_) | Phase::Again | Phase::Streaming(_)
@@ -467,6 +467,6 @@ impl Session {
     }
 }
 
-fn body_max(shared: &Shared) -> u64 {
-    (shared.max_request + HTTP_BODY_EXTRA) as u64
+fn body_max(shared: &SessionContext) -> u64 {
+    (shared.max_request + HTTP_BODY_EXTRA_BYTES) as u64
 }

@@ -2,34 +2,40 @@
 
 use super::{Manner, Phase, Session};
 use crate::base::buf::OutBuf;
-use crate::base::limits::{HTTP_BODY_EXTRA, HTTP_IDLE_PATIENCE, HTTP_READER_PATIENCE};
+use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT};
 use crate::model::command::Command;
 use crate::model::reply::Reply;
-use crate::model::work::Work;
-use crate::protocol::http::answer::{Extent, Head, JSON, Problem, write_error, write_head};
+use crate::model::work::WorkerCommand;
+use crate::protocol::http::answer::{
+    BodyLength, HttpError, JSON, ResponseHead, write_error, write_head,
+};
 use crate::protocol::http::index::HTML;
-use crate::protocol::http::inquiry::Inquiry;
-use crate::protocol::http::jobq::{self, Outcome, Part};
-use crate::protocol::http::lightjq::Told;
+use crate::protocol::http::inquiry::ProcessorStatus;
+use crate::protocol::http::jobq::{self, BodyKind, JobqReply};
+use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics;
 use crate::protocol::http::route::Operation;
-use crate::protocol::inventory::Need;
-use crate::protocol::{Shared, Step};
+use crate::protocol::inventory::ListingNeed;
+use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
 
 /// A body is longer than the operator allows.
 #[cold]
-fn too_long(max_request: usize) -> Problem {
-    let (max, extra) = (max_request + HTTP_BODY_EXTRA, HTTP_BODY_EXTRA / 1024);
+fn too_long(max_request: usize) -> HttpError {
+    let (max, extra) = (max_request + HTTP_BODY_EXTRA_BYTES, HTTP_BODY_EXTRA_BYTES / 1024);
     let why = format!(
         "the body is longer than {max} bytes, which are {max_request} (--max-request) and {extra} \
          KiB: send less, or start the server with a larger --max-request"
     );
-    Problem::new(413, why)
+    HttpError::new(413, why)
 }
 
 impl Session {
-    pub(super) fn write_answer(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+    pub(super) fn write_answer(
+        &mut self,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
         let phase = std::mem::replace(&mut self.phase, Phase::Again);
         let (Phase::Answered(outcome), Some(call)) = (phase, self.call) else {
             unreachable!("an outcome of a request")
@@ -38,16 +44,16 @@ impl Session {
         shared.http.answer.clear();
         let text = &mut shared.http.answer;
         match jobq::answer(operation, call.job, outcome, self.question.as_deref_mut(), text) {
-            Part::Again => Step::Enough,
-            Part::Whole(status) => self.write_whole(status, None, shared, out),
-            Part::Error(problem) => self.refuse(&problem, shared, out),
-            Part::Page { more: true } => {
-                self.write_part(false, shared, out).unwrap_or(Step::Enough)
+            BodyKind::Again => SessionAction::Yield,
+            BodyKind::Whole(status) => self.write_whole(status, None, shared, out),
+            BodyKind::Error(problem) => self.refuse(&problem, shared, out),
+            BodyKind::Page { more: true } => {
+                self.write_part(false, shared, out).unwrap_or(SessionAction::Yield)
             }
-            Part::Page { more: false } => {
-                self.write_part(true, shared, out).unwrap_or(Step::Answered)
+            BodyKind::Page { more: false } => {
+                self.write_part(true, shared, out).unwrap_or(SessionAction::Continue)
             }
-            Part::Stream(stream) => {
+            BodyKind::Stream(stream) => {
                 self.phase = Phase::Streaming(Box::new(stream));
                 self.stream(shared, out)
             }
@@ -55,13 +61,17 @@ impl Session {
     }
 
     /// Writes an answer of LightJQ.
-    pub(super) fn tell(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+    pub(super) fn write_lightjq(
+        &mut self,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
         match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Told(Ok(Told { status: 204, .. })) => {
-                self.write_head(204, Extent::None, None, shared, out);
+            Phase::Told(Ok(Response { status: 204, .. })) => {
+                self.write_head(204, BodyLength::None, None, shared, out);
                 self.finish(shared)
             }
-            Phase::Told(Ok(Told { status, body })) => {
+            Phase::Told(Ok(Response { status, body })) => {
                 shared.http.answer = body;
                 self.write_whole(status, None, shared, out)
             }
@@ -71,22 +81,26 @@ impl Session {
     }
 
     /// Takes a part of the census.
-    fn count(&mut self, outcome: Outcome) -> Step<'static> {
-        let (Outcome::Census(page), Some(gather)) = (outcome, &mut self.gather) else {
+    fn count(&mut self, outcome: JobqReply) -> SessionAction<'static> {
+        let (JobqReply::Census(page), Some(gather)) = (outcome, &mut self.gather) else {
             unreachable!("metrics are a census")
         };
         match gather.take(page) {
             // The phase is that of a question to be asked again.
-            None => Step::Enough,
+            None => SessionAction::Yield,
             Some(found) => {
                 self.gather = None;
                 self.phase = Phase::Figures(found);
-                Step::Figures
+                SessionAction::FetchStats
             }
         }
     }
 
-    pub(super) fn write_metrics(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
+    pub(super) fn write_metrics(
+        &mut self,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
         let phase = std::mem::replace(&mut self.phase, Phase::Over);
         let (Phase::Figures(found), Some(figures)) = (phase, shared.figures.take()) else {
             unreachable!("the server has been asked for them")
@@ -98,57 +112,68 @@ impl Session {
 
     /// Goes on with what the processor has of a queue.
     #[cold]
-    pub(super) fn inquire<'s>(&mut self, shared: &'s mut Shared, out: &mut OutBuf) -> Step<'s> {
+    pub(super) fn continue_listing<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
         let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
         if std::mem::take(&mut inquiry.rest) {
-            return Step::Enough;
+            return SessionAction::Yield;
         }
-        let Inquiry { inventory, text, .. } = &mut **inquiry;
+        let ProcessorStatus { inventory, text, .. } = &mut **inquiry;
         if let Some(members) = shared.members.take() {
-            inventory.take_members(members);
+            inventory.add_workers(members);
         }
         let need = inventory.write(text);
         shared.http.queue.clear();
         shared.http.queue.extend_from_slice(inventory.queue());
         match need {
-            Need::Survey(from) => {
+            ListingNeed::Survey(from) => {
                 self.open();
-                Step::Work(self.serial, Work::Survey { queue: &shared.http.queue, from })
+                SessionAction::Work(
+                    self.serial,
+                    WorkerCommand::ScanQueue { queue: &shared.http.queue, from },
+                )
             }
-            Need::Members(from) => Step::Members(&shared.http.queue, from),
-            Need::Look(id) => {
+            ListingNeed::Members(from) => SessionAction::FetchWorkers(&shared.http.queue, from),
+            ListingNeed::Look(id) => {
                 self.open();
-                Step::Submit(self.serial, Command::Look { id })
+                SessionAction::Submit(self.serial, Command::Peek { id })
             }
-            Need::Room | Need::Nothing => {
+            ListingNeed::Room | ListingNeed::Nothing => {
                 shared.http.answer.clear();
                 shared.http.answer.append(text);
-                let over = need == Need::Nothing;
-                self.write_part(over, shared, out).unwrap_or(Step::Enough)
+                let over = need == ListingNeed::Nothing;
+                self.write_part(over, shared, out).unwrap_or(SessionAction::Yield)
             }
         }
     }
 
     /// Takes an answer to what was asked for that.
     #[cold]
-    pub(super) fn take_part(&mut self, reply: &Reply<'_>) {
+    pub(super) fn accept_page(&mut self, reply: &Reply<'_>) {
         let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
         match reply {
-            Reply::Survey(survey) => {
+            Reply::QueueScan(survey) => {
                 inquiry.rest = survey.next.is_some();
-                inquiry.inventory.take_survey(survey);
+                inquiry.inventory.add_scan_page(survey);
             }
-            look => inquiry.inventory.take_look(look, &mut inquiry.text),
+            look => inquiry.inventory.add_peeked(look, &mut inquiry.text),
         }
         self.phase = Phase::Again;
     }
 
     /// Writes the next piece of a long answer.
-    pub(super) fn stream(&mut self, shared: &mut Shared, out: &mut OutBuf) -> Step<'static> {
-        let Phase::Streaming(stream) = &mut self.phase else { return Step::Blocked };
+    pub(super) fn stream(
+        &mut self,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        let Phase::Streaming(stream) = &mut self.phase else { return SessionAction::Stalled };
         shared.http.answer.clear();
         let over = stream.fill(&mut shared.http.answer);
-        self.write_part(over, shared, out).unwrap_or(Step::Enough)
+        self.write_part(over, shared, out).unwrap_or(SessionAction::Yield)
     }
 
     /// Writes what has been made of the answer's body, which is the last of it if it is `over`.
@@ -156,16 +181,16 @@ impl Session {
     fn write_part(
         &mut self,
         over: bool,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Option<Step<'static>> {
+    ) -> Option<SessionAction<'static>> {
         if over && !self.begun {
             return Some(self.write_whole(200, None, shared, out));
         }
         let old = self.manner.version == Version::Http10;
         if !std::mem::replace(&mut self.begun, true) {
             self.manner.close |= old;
-            let extent = if old { Extent::Close } else { Extent::Chunks };
+            let extent = if old { BodyLength::Close } else { BodyLength::Chunks };
             self.write_head(200, extent, None, shared, out);
             if self.manner.to_head {
                 return Some(self.finish(shared));
@@ -183,7 +208,7 @@ impl Session {
                 push_last_chunk(tail);
             }
         }
-        self.deadline = Some(shared.now.mono.after(HTTP_READER_PATIENCE));
+        self.deadline = Some(shared.now.mono.after(HTTP_READER_TIMEOUT));
         over.then(|| self.finish(shared))
     }
 
@@ -191,9 +216,9 @@ impl Session {
     pub(super) fn answer_at_once(
         &mut self,
         text: &str,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'static> {
+    ) -> SessionAction<'static> {
         shared.http.answer.clear();
         shared.http.answer.extend_from_slice(text.as_bytes());
         self.write_whole(200, None, shared, out)
@@ -203,17 +228,17 @@ impl Session {
     #[cold]
     pub(super) fn refuse(
         &mut self,
-        problem: &Problem,
-        shared: &mut Shared,
+        problem: &HttpError,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'static> {
+    ) -> SessionAction<'static> {
         let allow = problem.allow.as_deref();
         if self.manner.kind == HTML {
             self.manner.kind = JSON;
         }
         shared.http.answer.clear();
         if problem.status == 204 {
-            self.write_head(204, Extent::None, allow, shared, out);
+            self.write_head(204, BodyLength::None, allow, shared, out);
             return self.finish(shared);
         }
         write_error(&problem.why, self.manner.kind, &mut shared.http.answer);
@@ -225,13 +250,13 @@ impl Session {
     pub(super) fn give_up(
         &mut self,
         fault: Fault,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'static> {
+    ) -> SessionAction<'static> {
         self.manner.close = true;
         let problem = match fault.status {
             413 => too_long(shared.max_request),
-            _ => Problem::new(fault.status, fault.why),
+            _ => HttpError::new(fault.status, fault.why),
         };
         self.refuse(&problem, shared, out)
     }
@@ -241,11 +266,11 @@ impl Session {
         &mut self,
         status: u16,
         allow: Option<&str>,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Step<'static> {
+    ) -> SessionAction<'static> {
         self.end_line(&mut shared.http.answer);
-        let extent = Extent::Bytes(shared.http.answer.len());
+        let extent = BodyLength::Bytes(shared.http.answer.len());
         self.write_head(status, extent, allow, shared, out);
         if !self.manner.to_head {
             out.tail().extend_from_slice(&shared.http.answer);
@@ -263,30 +288,30 @@ impl Session {
     fn write_head(
         &self,
         status: u16,
-        extent: Extent,
+        extent: BodyLength,
         allow: Option<&str>,
-        shared: &mut Shared,
+        shared: &mut SessionContext,
         out: &mut OutBuf,
     ) {
         let Manner { close, version, kind, .. } = self.manner;
         let say_kept = version == Version::Http10 && !close;
-        let head = Head { status, extent, kind, allow, close, say_kept };
+        let head = ResponseHead { status, extent, kind, allow, close, say_kept };
         write_head(head, &mut shared.http.date, shared.now.wall, out.tail());
     }
 
     /// The answer is written.
-    pub(super) fn finish(&mut self, shared: &Shared) -> Step<'static> {
+    pub(super) fn finish(&mut self, shared: &SessionContext) -> SessionAction<'static> {
         self.call = None;
         self.question = None;
         self.inquiry = None;
         self.begun = false;
         if self.manner.close {
             self.end();
-            return Step::Finished;
+            return SessionAction::Close;
         }
         self.phase = Phase::Head { begun: false };
-        self.deadline = Some(shared.now.mono.after(HTTP_IDLE_PATIENCE));
-        Step::Answered
+        self.deadline = Some(shared.now.mono.after(HTTP_IDLE_TIMEOUT));
+        SessionAction::Continue
     }
 
     pub(super) fn end(&mut self) {

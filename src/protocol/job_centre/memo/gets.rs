@@ -20,7 +20,7 @@ const LONGEST: usize = 4096;
 
 /// The memory of gets. Holds at most a few times [`LONGEST`] for each place in use.
 #[derive(Debug, Default)]
-pub(super) struct GetMemo {
+pub(super) struct GetCache {
     hasher: FixedState,
     entries: Vec<Entry>,
 }
@@ -38,7 +38,7 @@ impl Entry {
     }
 }
 
-impl GetMemo {
+impl GetCache {
     /// Where this very line is remembered. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
@@ -51,13 +51,13 @@ impl GetMemo {
 
     /// What the line at `place` says.
     #[inline]
-    pub(super) fn recall(&self, place: usize) -> Command<'_> {
+    pub(super) fn get(&self, place: usize) -> Command<'_> {
         let entry = &self.entries[place];
-        Command::Take { queues: entry.queues.from(0), wait: entry.wait }
+        Command::Reserve { queues: entry.queues.from(0), wait: entry.wait }
     }
 
     /// Remembers what a line says, instead of another line. O(line).
-    pub(super) fn note(&mut self, line: &[u8], queues: Strings<'_>, wait: Wait) {
+    pub(super) fn insert(&mut self, line: &[u8], queues: Strings<'_>, wait: Wait) {
         if line.len() > LONGEST {
             return;
         }
@@ -90,25 +90,25 @@ mod tests {
 
     #[test]
     fn a_line_is_recalled_as_it_was_noted_and_no_other_line_is() {
-        let mut memo = GetMemo::default();
+        let mut memo = GetCache::default();
         let mut queues = StringList::default();
         let lines: Vec<String> = (0..500)
             .map(|number| format!("{{\"request\":\"get\",\"queues\":[\"{number}\",\"x\"]}}"))
             .collect();
         let mut known = 0;
         let long = format!("{{\"request\":\"get\",\"queues\":[\"{}\"]}}", "x".repeat(LONGEST));
-        memo.note(long.as_bytes(), queues.from(0), Wait::No);
+        memo.insert(long.as_bytes(), queues.from(0), Wait::No);
         assert_eq!(memo.find(long.as_bytes()), None);
         for (number, line) in lines.iter().enumerate() {
             assert_eq!(memo.find(line.as_bytes()), None);
             queues.clear();
             queues.push(number.to_string().as_bytes());
             queues.push(b"x");
-            memo.note(line.as_bytes(), queues.from(0), wait(number));
+            memo.insert(line.as_bytes(), queues.from(0), wait(number));
         }
         for (number, line) in lines.iter().enumerate() {
             let Some(place) = memo.find(line.as_bytes()) else { continue };
-            let Command::Take { queues, wait: found } = memo.recall(place) else { unreachable!() };
+            let Command::Reserve { queues, wait: found } = memo.get(place) else { unreachable!() };
             let expected = [number.to_string().into_bytes(), b"x".to_vec()];
             assert!(queues.into_iter().eq(&expected), "{line}");
             assert_eq!(found, wait(number));

@@ -24,7 +24,7 @@ const DIGITS: usize = 16;
 
 /// The memory of requests that name a job.
 #[derive(Debug, Default)]
-pub(super) struct IdMemo {
+pub(super) struct ByIdCache {
     shapes: Vec<Shape>,
     next: usize,
 }
@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-impl IdMemo {
+impl ByIdCache {
     /// Which remembered text this line has, around which id. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<(usize, u64)> {
@@ -71,7 +71,7 @@ impl IdMemo {
 
     /// What a line says of the job `id` that has the text at `place`.
     #[inline]
-    pub(super) fn recall(&self, place: usize, id: u64) -> Command<'static> {
+    pub(super) fn get(&self, place: usize, id: u64) -> Command<'static> {
         let id = JobId(id);
         match self.shapes[place].verb {
             Verb::Delete => Command::Delete { id },
@@ -82,7 +82,7 @@ impl IdMemo {
 
     /// Remembers a line that says `command` of the job `id`, instead of another. O(line).
     #[cold]
-    pub(super) fn note(&mut self, line: &[u8], id: JobId, command: &Command<'_>) {
+    pub(super) fn insert(&mut self, line: &[u8], id: JobId, command: &Command<'_>) {
         let verb = match command {
             Command::Delete { .. } => Verb::Delete,
             Command::Release { .. } => Verb::Release,
@@ -111,14 +111,14 @@ impl IdMemo {
 mod tests {
     use super::*;
 
-    fn known(memo: &IdMemo, line: &str) -> Option<u64> {
+    fn known(memo: &ByIdCache, line: &str) -> Option<u64> {
         memo.find(line.as_bytes()).map(|(_, id)| id)
     }
 
-    fn noted(line: &str, id: u64) -> IdMemo {
-        let mut memo = IdMemo::default();
+    fn noted(line: &str, id: u64) -> ByIdCache {
+        let mut memo = ByIdCache::default();
         let id = JobId(id);
-        memo.note(line.as_bytes(), id, &Command::Delete { id });
+        memo.insert(line.as_bytes(), id, &Command::Delete { id });
         memo
     }
 
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn the_last_few_texts_are_remembered() {
-        let mut memo = IdMemo::default();
+        let mut memo = ByIdCache::default();
         let line = |spelling: usize, id: u64| {
             format!(r#"{{"request":"delete"{}, "id":{id}}}"#, " ".repeat(spelling))
         };
         for spelling in 0..=PLACES {
             let id = JobId(5);
-            memo.note(line(spelling, 5).as_bytes(), id, &Command::Delete { id });
+            memo.insert(line(spelling, 5).as_bytes(), id, &Command::Delete { id });
         }
         assert_eq!(known(&memo, &line(0, 6)), None);
         for spelling in 1..=PLACES {

@@ -7,19 +7,19 @@ mod gets;
 mod ids;
 
 use crate::model::command::Command;
-use gets::GetMemo;
-use ids::IdMemo;
+use gets::GetCache;
+use ids::ByIdCache;
 
 /// What is remembered of the lines of all Job Centre clients.
 #[derive(Debug, Default)]
-pub(in crate::protocol) struct Memo {
-    gets: GetMemo,
-    ids: IdMemo,
+pub(in crate::protocol) struct RequestCache {
+    gets: GetCache,
+    ids: ByIdCache,
 }
 
 /// Where a line is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum CachedRequest {
     Get(usize),
     WithId(usize, u64),
 }
@@ -27,21 +27,21 @@ pub(super) enum Known {
 /// What a line asks for, to judge by the two bytes at which most clients name the request:
 /// `{"request":"get"`, with or without a blank. Only a hint on where to look.
 #[inline]
-fn initials(line: &[u8]) -> [u8; 2] {
+fn prefix_key(line: &[u8]) -> [u8; 2] {
     match line.get(12..14) {
         Some(&[first, second]) => [first, second],
         _ => [0, 0],
     }
 }
 
-impl Memo {
+impl RequestCache {
     /// Where this line is remembered. O(line) if it looks like one that may be, or else O(1).
     #[inline]
-    pub(super) fn find(&self, line: &[u8]) -> Option<Known> {
-        match initials(line) {
-            [b'g', _] | [_, b'g'] => self.gets.find(line).map(Known::Get),
+    pub(super) fn find(&self, line: &[u8]) -> Option<CachedRequest> {
+        match prefix_key(line) {
+            [b'g', _] | [_, b'g'] => self.gets.find(line).map(CachedRequest::Get),
             [b'd' | b'a' | b't', _] | [_, b'd' | b'a' | b't'] => {
-                self.ids.find(line).map(|(place, id)| Known::WithId(place, id))
+                self.ids.find(line).map(|(place, id)| CachedRequest::WithId(place, id))
             }
             _ => None,
         }
@@ -49,23 +49,23 @@ impl Memo {
 
     /// What the line says that was found to be known.
     #[inline]
-    pub(super) fn recall(&self, known: Known) -> Command<'_> {
+    pub(super) fn get(&self, known: CachedRequest) -> Command<'_> {
         match known {
-            Known::Get(place) => self.gets.recall(place),
-            Known::WithId(place, id) => self.ids.recall(place, id),
+            CachedRequest::Get(place) => self.gets.get(place),
+            CachedRequest::WithId(place, id) => self.ids.get(place, id),
         }
     }
 
     /// Remembers what a line says if it is of a kind that comes again. O(line).
-    pub(super) fn note(&mut self, line: &[u8], command: &Command<'_>) {
-        match (initials(line), *command) {
-            ([b'g', _] | [_, b'g'], Command::Take { queues, wait }) => {
-                self.gets.note(line, queues, wait);
+    pub(super) fn insert(&mut self, line: &[u8], command: &Command<'_>) {
+        match (prefix_key(line), *command) {
+            ([b'g', _] | [_, b'g'], Command::Reserve { queues, wait }) => {
+                self.gets.insert(line, queues, wait);
             }
             (
                 _,
                 Command::Delete { id } | Command::Release { id, .. } | Command::Touch { id, .. },
-            ) => self.ids.note(line, id, command),
+            ) => self.ids.insert(line, id, command),
             _ => {}
         }
     }

@@ -2,7 +2,8 @@
 
 use super::{Shop, argument, client, names, on};
 use crate::base::limits::{
-    CONSTRAINT_STEPS, CONSTRAINT_STEPS_EACH, CONSTRAINTS_MAX, REMATCHED_JOBS, UNSEEN_REST_MS,
+    CONSTRAINT_SCAN_JOBS_PER_PASS, CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PASS,
+    CONSTRAINTS_MAX, SCAN_DEFER_MAX_MS,
 };
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
@@ -11,13 +12,13 @@ use crate::model::work::{Compare, Condition, Constraint, Scalar};
 use crate::store::Outcome;
 
 /// What a command may do at once: its own steps, the pass's, and those of the last thing begun.
-const AT_ONCE: u64 = CONSTRAINT_STEPS + 4 * CONSTRAINT_STEPS_EACH;
+const AT_ONCE: u64 = CONSTRAINT_STEPS_PER_PASS + 4 * CONSTRAINT_STEPS_PER_COMMAND;
 
 impl Shop {
     /// A take that does not wait, and its answer if there is one at once.
     fn ask(&mut self, index: u32, queue: &str) -> (Ticket, Option<Outcome>) {
         let list = names(&[queue]);
-        let told = self.apply(index, &Command::Take { queues: list.from(0), wait: Wait::No });
+        let told = self.apply(index, &Command::Reserve { queues: list.from(0), wait: Wait::No });
         let ticket = Ticket { client: client(index), serial: self.serial };
         let own = told.into_iter().find(|&(told, _)| told == ticket);
         (ticket, own.map(|(_, outcome)| outcome))
@@ -100,7 +101,7 @@ fn a_take_that_does_not_wait_passes_a_bounded_number_by_and_misses_nothing() {
     shop.store.check_invariants();
     // Others who ask in the same pass have their own few steps.
     let (steps, (other, told)) = shop.steps(|shop| shop.ask(2, "q"));
-    assert!(steps <= 4 * CONSTRAINT_STEPS_EACH, "{steps} steps in another take");
+    assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in another take");
     assert_eq!(told, None);
     let (passes, answers) = shop.passes();
     assert!(passes > 3, "{passes} passes");
@@ -125,7 +126,7 @@ fn a_pop_and_a_take_that_waits_pass_a_bounded_number_by() {
     let list = names(&["q"]);
     let pop = Command::Pop { queues: list.from(0), wait: Wait::No };
     let (steps, told) = shop.steps(|shop| shop.apply(2, &pop));
-    assert!(steps <= 4 * CONSTRAINT_STEPS_EACH, "{steps} steps in one pop");
+    assert!(steps <= 4 * CONSTRAINT_STEPS_PER_COMMAND, "{steps} steps in one pop");
     assert_eq!(told, []);
     let (_, answers) = shop.passes();
     let [(_, found), (_, Outcome::Packets { count: 1, .. })] = answers[..] else {
@@ -143,7 +144,7 @@ fn a_take_that_does_not_wait_is_answered_after_a_while_in_any_case() {
     shown(&mut shop, 5_000);
     let (ticket, told) = shop.ask(1, "q");
     assert_eq!(told, None);
-    shop.now.mono = Mono(shop.now.mono.0 + UNSEEN_REST_MS * 1_000_000);
+    shop.now.mono = Mono(shop.now.mono.0 + SCAN_DEFER_MAX_MS * 1_000_000);
     assert_eq!(shop.pass(), [(ticket, Outcome::NoJob)]);
     shop.store.check_invariants();
     // Or called off, or its client gone.
@@ -185,7 +186,7 @@ fn many_commands_of_a_pass_share_its_steps() {
             shop.delete(job);
         }
     });
-    let bound = CONSTRAINT_STEPS + 3 * commands * (CONSTRAINT_STEPS_EACH + 4);
+    let bound = CONSTRAINT_STEPS_PER_PASS + 3 * commands * (CONSTRAINT_STEPS_PER_COMMAND + 4);
     assert!(steps <= bound, "{steps} steps of {commands} commands");
     shop.settle();
     for number in 0..5_000 {
@@ -217,15 +218,18 @@ fn a_take_that_does_not_wait_gets_what_is_about_to_be_woken() {
 #[test]
 fn many_changes_of_a_pass_share_its_matches() {
     let mut shop = Shop::new();
-    for _ in 0..20 * REMATCHED_JOBS {
+    for _ in 0..20 * CONSTRAINT_SCAN_JOBS_PER_PASS {
         shop.put("q", "{}");
     }
-    let before = shop.store.constraints.sweep;
+    let before = shop.store.constraints.scan_pos;
     for number in 0..50 {
         shop.constrain(&on(&number.to_string(), "q").running(1));
     }
-    let after = shop.store.constraints.sweep;
-    assert_eq!((after.0, after.1 - before.1), (0, u32::try_from(REMATCHED_JOBS).unwrap()));
+    let after = shop.store.constraints.scan_pos;
+    assert_eq!(
+        (after.0, after.1 - before.1),
+        (0, u32::try_from(CONSTRAINT_SCAN_JOBS_PER_PASS).unwrap())
+    );
     shop.settle();
     assert!(shop.take(1, &["q"]).is_some());
     assert_eq!(shop.take(1, &["q"]), None);
@@ -269,7 +273,7 @@ fn other_limits_match_no_job_anew() {
         shop.pass();
     }
     let all = &shop.store.constraints;
-    assert_eq!((all.rules.len(), all.buckets.len(), all.revised.len()), (0, 0, 0));
+    assert_eq!((all.rules.len(), all.limiters.len(), all.changed_limits.len()), (0, 0, 0));
 }
 
 /// Read anew for each condition, this payload would be eight thousand million bytes.
@@ -289,7 +293,7 @@ fn a_payload_is_read_once_for_all_conditions() {
     shop.settle();
     let many = "{\"y\":[1,2,3]},".repeat(1 << 16);
     let ids = [0, 1].map(|_| shop.put("q", &format!("{{\"x\":[{many}1],\"x1\":{{\"1\":2}}}}")));
-    let bound = shop.store.constraints.strands.iter().map(|(_, strand)| strand.buckets.len());
+    let bound = shop.store.constraints.classes.iter().map(|(_, strand)| strand.buckets.len());
     // The one whose condition asks for `x1.1` is not about them.
     assert_eq!(bound.collect::<Vec<_>>(), [CONSTRAINTS_MAX - 1]);
     assert_eq!(shop.take(1, &["q"]), Some(ids[0]));

@@ -2,18 +2,20 @@
 //! for, the most urgent.
 
 use super::{Shop, argument, client, ms, names, on};
-use crate::base::limits::REMATCHED_JOBS;
+use crate::base::limits::CONSTRAINT_SCAN_JOBS_PER_PASS;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::work::{Compare, Condition, Constraint, Report, Scalar, Work, Worker, WorkerId};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::work::{
+    Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
+};
 use crate::store::Outcome;
 
 impl Shop {
     /// Lets a client wait for a job of several queues.
     fn wait_in(&mut self, index: u32, queues: &[&str]) -> Vec<JobId> {
         let names = names(queues);
-        self.apply(index, &Command::Take { queues: names.from(0), wait: Wait::Forever });
+        self.apply(index, &Command::Reserve { queues: names.from(0), wait: Wait::Forever });
         self.ids()
     }
 
@@ -89,7 +91,7 @@ fn changing_a_constraint_hands_out_the_most_urgent_job() {
 fn removing_a_constraint_from_many_jobs_hands_out_the_most_urgent_one() {
     let mut shop = Shop::new();
     let (_, _) = shop.held_back();
-    for _ in 0..3 * REMATCHED_JOBS {
+    for _ in 0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS {
         shop.put_with("q0", 6, "{}", None);
     }
     let urgent = shop.put_with("q1", 10, "{}", None);
@@ -104,7 +106,8 @@ fn removing_a_constraint_from_many_jobs_hands_out_the_most_urgent_one() {
 fn replacing_a_constraint_lets_nothing_start_before_the_new_one_is_known() {
     let mut shop = Shop::new();
     shop.constrain(&on("c", "q*").running(1));
-    let jobs: Vec<JobId> = (0..3 * REMATCHED_JOBS).map(|_| shop.put("q", "{}")).collect();
+    let jobs: Vec<JobId> =
+        (0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS).map(|_| shop.put("q", "{}")).collect();
     let last = shop.put("other", "{}");
     let running = shop.put_with("q", 1, "{}", None);
     assert_eq!(shop.take(1, &["q"]), Some(running));
@@ -158,26 +161,26 @@ fn the_end_of_a_client_hands_out_what_is_more_urgent_than_what_goes_back() {
 fn dismissing_a_worker_hands_out_what_is_more_urgent_than_what_it_held() {
     let mut shop = Shop::new();
     let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-    let told = shop.apply(9, &Command::Work(&Work::Enlist(worker)));
+    let told = shop.apply(9, &Command::Work(&WorkerCommand::Register(worker)));
     let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-    shop.apply(9, &Command::Work(&Work::Serve { worker }));
+    shop.apply(9, &Command::Work(&WorkerCommand::Attach { worker }));
     shop.constrain(&on("c", "q*").running(1));
-    let followed = Terms { followed: true, ..Terms::default() };
+    let followed = JobOptions { tracked: true, ..JobOptions::default() };
     let mut put = |queue, urgency| shop.put_with(queue, urgency, "{}", Some(&followed));
     let [free, held, urgent] = [put("free", 1), put("q0", 1), put("q1", 0)];
     for expected in [free, held] {
-        shop.apply(9, &Command::Work(&Work::TakeAny));
+        shop.apply(9, &Command::Work(&WorkerCommand::ReserveAny));
         assert_eq!(shop.ids(), [expected]);
     }
-    shop.apply(1, &Command::Work(&Work::TakeAny));
+    shop.apply(1, &Command::Work(&WorkerCommand::ReserveAny));
     assert_eq!(shop.ids(), []);
     let more = shop.put_with("q1", 5, "{}", Some(&followed));
     assert_eq!(shop.ids(), []);
-    shop.apply(0, &Command::Work(&Work::Dismiss { worker: WorkerId(worker.0) }));
+    shop.apply(0, &Command::Work(&WorkerCommand::Deregister { worker: WorkerId(worker.0) }));
     assert_eq!(shop.ids(), [more]);
     shop.delete(more);
     for expected in [free, held] {
-        shop.apply(1, &Command::Work(&Work::TakeAny));
+        shop.apply(1, &Command::Work(&WorkerCommand::ReserveAny));
         assert_eq!(shop.ids(), [expected]);
     }
     shop.delete(held);
@@ -230,7 +233,7 @@ fn a_job_that_comes_together_with_a_token_does_not_pass_a_more_urgent_one() {
 fn what_is_due_in_one_pass_is_done_in_its_order() {
     let mut shop = Shop::new();
     shop.constrain(&on("c", "q*").running(1));
-    let [short, long] = [10, 20].map(|lease_ms| Terms { lease_ms, ..Terms::default() });
+    let [short, long] = [10, 20].map(|lease_ms| JobOptions { lease_ms, ..JobOptions::default() });
     let held = shop.put_with("q0", 0, "{}", Some(&short));
     let free = shop.put_with("free", 9, "{}", Some(&long));
     assert_eq!(shop.take(9, &["q0"]), Some(held));
@@ -247,9 +250,9 @@ fn what_is_due_in_one_pass_is_done_in_its_order() {
 #[test]
 fn a_changed_constraint_does_not_change_the_order_of_what_is_due() {
     let mut shop = Shop::new();
-    let terms = Terms { ttl_ms: 2, ..Terms::default() };
+    let terms = JobOptions { ttl_ms: 2, ..JobOptions::default() };
     let id = shop.put_with("q", 0, "{}", Some(&terms));
-    shop.apply(1, &Command::Work(&Work::Await { id, wait_ms: 2 }));
+    shop.apply(1, &Command::Work(&WorkerCommand::AwaitResult { id, wait_ms: 2 }));
     for most in [1, 0] {
         shop.constrain(&on("c", "q").running(most));
     }
@@ -267,17 +270,17 @@ fn reports_of_workers_hand_out_the_most_urgent_job() {
     for number in 0..3 {
         let mut shop = Shop::new();
         let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-        let told = shop.apply(9, &Command::Work(&Work::Enlist(worker)));
+        let told = shop.apply(9, &Command::Work(&WorkerCommand::Register(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-        shop.apply(9, &Command::Work(&Work::Serve { worker }));
+        shop.apply(9, &Command::Work(&WorkerCommand::Attach { worker }));
         let (held, urgent) = shop.held_back();
         let lease = shop.store.jobs[shop.store.ids.find(held.0).unwrap()].lease();
         let report = match number {
-            0 => Report::Success { result: payload },
-            1 => Report::Failure { retry: true, error: payload, message: "no" },
-            _ => Report::Refused { lease, error: payload, message: "no" },
+            0 => RunOutcome::Success { result: payload },
+            1 => RunOutcome::Failure { retry: true, error: payload, message: "no" },
+            _ => RunOutcome::Rejected { lease, error: payload, message: "no" },
         };
-        shop.apply(9, &Command::Work(&Work::Report { worker, id: held, report }));
+        shop.apply(9, &Command::Work(&WorkerCommand::Report { worker, id: held, report }));
         assert_eq!(shop.ids(), [urgent]);
         shop.store.check_invariants();
     }
@@ -318,8 +321,8 @@ impl Shop {
             0,
             &Command::Put {
                 queue: queue.as_bytes(),
-                urgency: Urgency::Number(0),
-                turn: Turn::OldestFirst,
+                priority: Priority::Small(0),
+                turn: TieBreak::Fifo,
                 payload: Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: b"kpacket" },
                 terms: None,
             },

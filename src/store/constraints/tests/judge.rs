@@ -10,10 +10,12 @@ use crate::base::rng::Rng;
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Retry, Status, Terms, Turn, Urgency};
-use crate::model::work::{Compare, Condition, Constraint, Report, Scalar, Work, Worker, WorkerId};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
+use crate::model::work::{
+    Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
+};
 use crate::store::Outcome;
-use crate::store::constraints::Allowance;
+use crate::store::constraints::BudgetLimits;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -64,12 +66,12 @@ impl Court {
             refused: 0,
         };
         if hurried {
-            court.shop.store.constraints.allowance = Allowance { each: 1, pass: 1 };
+            court.shop.store.constraints.allowance = BudgetLimits { each: 1, pass: 1 };
         }
         for holder in SERVING {
             let url = format!("http://w{holder}");
             let worker = Worker { name: "w", url: &url, max_jobs: 1, queues: None };
-            let told = court.work(0, &Work::Enlist(worker));
+            let told = court.work(0, &WorkerCommand::Register(worker));
             let Outcome::Worker(id) = told else { panic!("{told:?}") };
             court.workers.push(id);
             court.serve(holder);
@@ -77,7 +79,7 @@ impl Court {
         court
     }
 
-    fn work(&mut self, holder: u32, work: &Work<'_>) -> Outcome {
+    fn work(&mut self, holder: u32, work: &WorkerCommand<'_>) -> Outcome {
         let outcomes = self.shop.apply(holder, &Command::Work(work));
         outcomes.first().map_or(Outcome::NoJob, |&(_, outcome)| outcome)
     }
@@ -89,7 +91,7 @@ impl Court {
 
     fn serve(&mut self, holder: u32) {
         if let Some(worker) = self.worker(holder) {
-            assert_eq!(self.work(holder, &Work::Serve { worker }), Outcome::Done);
+            assert_eq!(self.work(holder, &WorkerCommand::Attach { worker }), Outcome::Done);
         }
     }
 
@@ -114,15 +116,15 @@ impl Court {
         let mut best: Option<u32> = None;
         for (slot, job) in store.jobs.iter().filter(|(slot, _)| store.is_job(*slot)) {
             let name = std::str::from_utf8(&store.queues[job.queue].name).unwrap();
-            let waits = matches!(job.status, Status::Ready | Status::Parked);
+            let waits = matches!(job.status, Status::Ready | Status::Blocked);
             let wanted = match want {
                 Want::Queues(queues) => queues.contains(&name),
-                Want::Any => job.is_followed(),
+                Want::Any => job.is_tracked(),
             };
             if waits
                 && wanted
-                && worker.is_none_or(|worker| !job.refused_by().contains(&worker))
-                && !job.is_over(self.shop.now)
+                && worker.is_none_or(|worker| !job.excluded_workers().contains(&worker))
+                && !job.is_expired(self.shop.now)
                 && self.may_run(slot)
                 && best.is_none_or(|best| store.jobs.order(slot, best) == Ordering::Less)
             {
@@ -227,27 +229,27 @@ impl Court {
         let json =
             if self.rng.one_in(8) { "{}".to_owned() } else { format!("{{\"h\":{h},\"u\":{u}}}") };
         let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 20, jitter_percent: 0 };
-        let terms = Terms {
+        let terms = JobOptions {
             ttl_ms: self.pick(&[0, 0, 30]),
             delay_ms: self.pick(&[0, 0, 9]),
             lease_ms: self.pick(&[0, 12]),
             retry: self.pick(&[None, Some(retry)]),
-            keep_ms: self.pick(&[0, 10]),
-            bury_ms: self.pick(&[0, 20]),
-            followed: self.rng.one_in(2),
-            fetch_once: false,
+            result_retention_ms: self.pick(&[0, 10]),
+            dead_retention_ms: self.pick(&[0, 20]),
+            tracked: self.rng.one_in(2),
+            result_once: false,
         };
         let urgency = match self.rng.below(12) {
-            0 => Urgency::Beyond("18446744073709551616"),
-            1 => Urgency::Beyond("99446744073709551616"),
-            number => Urgency::Number(i64::try_from(number % 4).unwrap() - 2),
+            0 => Priority::Big("18446744073709551616"),
+            1 => Priority::Big("99446744073709551616"),
+            number => Priority::Small(i64::try_from(number % 4).unwrap() - 2),
         };
         let queue = self.pick(&QUEUES);
         let terms = self.rng.one_in(2).then_some(terms);
         let put = Command::Put {
             queue: queue.as_bytes(),
-            urgency,
-            turn: Turn::OldestFirst,
+            priority: urgency,
+            turn: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
             terms: terms.as_ref(),
         };
@@ -256,7 +258,7 @@ impl Court {
 
     fn take_any(&mut self, holder: u32) {
         let expected = self.best(holder, &Want::Any);
-        let outcomes = self.shop.apply(holder, &Command::Work(&Work::TakeAny));
+        let outcomes = self.shop.apply(holder, &Command::Work(&WorkerCommand::ReserveAny));
         let ticket = Ticket { client: client(holder), serial: self.shop.serial };
         let found = outcomes.iter().find(|(told, _)| *told == ticket);
         let found = found.map(|&(_, outcome)| match outcome {
@@ -280,7 +282,7 @@ impl Court {
         } else {
             let list = names(&queues);
             let wait = self.pick(&[Wait::Forever, Wait::Milliseconds(15)]);
-            self.shop.apply(holder, &Command::Take { queues: list.from(0), wait });
+            self.shop.apply(holder, &Command::Reserve { queues: list.from(0), wait });
             let ticket = Ticket { client: client(holder), serial: self.shop.serial };
             self.waiting.push((ticket, Want::Queues(queues)));
         }
@@ -291,7 +293,7 @@ impl Court {
         let want = Want::Queues(queues.to_vec());
         let expected = self.best(holder, &want);
         let list = names(queues);
-        self.shop.apply(holder, &Command::Take { queues: list.from(0), wait: Wait::No });
+        self.shop.apply(holder, &Command::Reserve { queues: list.from(0), wait: Wait::No });
         let ticket = Ticket { client: client(holder), serial: self.shop.serial };
         let told = self.shop.fx.outcomes.iter().find(|(told, _)| *told == ticket);
         let found = match told {
@@ -321,9 +323,9 @@ impl Court {
         if self.rng.one_in(8) {
             let waits = self.shop.store.ids.find(id.0).is_some_and(|slot| {
                 let job = &self.shop.store.jobs[slot];
-                job.waits() && !job.is_gone(self.shop.now)
+                job.waits() && !job.is_expired_waiting(self.shop.now)
             });
-            let told = self.work(0, &Work::Cancel { id });
+            let told = self.work(0, &WorkerCommand::Cancel { id });
             assert_eq!(told == Outcome::Done, waits, "{told:?}");
             return;
         }
@@ -347,13 +349,13 @@ impl Court {
         if self.rng.one_in(3) {
             let worker = self.worker(holder).unwrap();
             let error = Payload { encoding: Encoding::Json, bytes: b"1" };
-            let report = Report::Refused { error, message: "no", lease };
-            let told = self.work(holder, &Work::Report { worker, id, report });
+            let report = RunOutcome::Rejected { error, message: "no", lease };
+            let told = self.work(holder, &WorkerCommand::Report { worker, id, report });
             self.refused += usize::from(told == Outcome::Done);
             return;
         }
         let job = &self.shop.store.jobs[slot];
-        let held = job.status == Status::Held && job.holder == holder;
+        let held = job.status == Status::Reserved && job.holder == holder;
         if held && self.paid.get(&id) == Some(&self.shop.store.constraints.changes) {
             self.given_back += 1;
             for law in &mut self.laws {
@@ -362,7 +364,10 @@ impl Court {
                 }
             }
         }
-        self.shop.apply(holder, &Command::Work(&Work::GiveBack { id, lease, never_again }));
+        self.shop.apply(
+            holder,
+            &Command::Work(&WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
+        );
     }
 
     fn step(&mut self) {
@@ -396,7 +401,7 @@ impl Court {
     /// A job that this client holds.
     fn held_by(&self, holder: u32) -> Option<JobId> {
         let mut jobs = self.shop.store.jobs.iter();
-        let held = jobs.find(|(_, job)| job.status == Status::Held && job.holder == holder);
+        let held = jobs.find(|(_, job)| job.status == Status::Reserved && job.holder == holder);
         held.map(|(_, job)| JobId(job.id))
     }
 

@@ -3,7 +3,7 @@
 use crate::model::job::Status;
 use crate::model::work::Constraint;
 use crate::store::Store;
-use crate::store::constraints::matcher::{self, Looked};
+use crate::store::constraints::matcher::{self, PayloadView};
 use crate::wire::Paths;
 
 /// What the judge knows of one constraint.
@@ -25,13 +25,13 @@ impl Law {
         let per = self.constraint.per.as_ref();
         let mut paths = Paths::default();
         matcher::add_paths(&self.constraint, &mut paths);
-        let arguments = Looked::new(payload, &paths);
+        let arguments = PayloadView::new(payload, &paths);
         matcher::matches(&self.constraint, name, &arguments)
             .then(|| per.map_or_else(Box::default, |path| matcher::value(path, name, &arguments)))
     }
 
     pub(super) fn running(&self, store: &Store, value: &[u8]) -> usize {
-        let held = store.jobs.iter().filter(|(_, job)| job.status == Status::Held);
+        let held = store.jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
         held.filter(|(slot, _)| self.value(store, *slot).as_deref() == Some(value)).count()
     }
 

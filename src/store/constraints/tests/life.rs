@@ -3,13 +3,13 @@
 use super::{Shop, argument, ms, names, on};
 use crate::model::command::{Command, Wait};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Status, Terms, Turn, Urgency};
-use crate::model::snapshot::{Record, Stage};
-use crate::model::work::{Compare, Condition, Scalar, Work};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
+use crate::model::snapshot::{PersistedStatus, Record};
+use crate::model::work::{Compare, Condition, Scalar, WorkerCommand};
 use crate::store::{Effects, Outcome, Store};
 
 fn status(shop: &Shop, id: JobId) -> Status {
-    shop.store.sight(shop.store.slot(id).unwrap()).status
+    shop.store.job_info(shop.store.slot(id).unwrap()).status
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn no_more_run_than_may_and_what_is_behind_goes_on() {
     assert_eq!(shop.take(1, &["slow", "free"]), Some(slow[1]));
     assert_eq!(shop.take(1, &["slow", "free"]), Some(free), "the jobs behind go on");
     assert_eq!(shop.take(1, &["slow", "free"]), None);
-    assert_eq!(status(&shop, slow[2]), Status::Parked);
-    assert_eq!(shop.store.state(shop.store.slot(slow[2]).unwrap()).stage, Stage::Waiting);
+    assert_eq!(status(&shop, slow[2]), Status::Blocked);
+    assert_eq!(shop.store.state(shop.store.slot(slow[2]).unwrap()).stage, PersistedStatus::Waiting);
     shop.delete(slow[0]);
     assert_eq!(shop.take(1, &["slow"]), Some(slow[2]));
     shop.release(1, slow[1]);
@@ -124,16 +124,16 @@ fn buckets_come_and_go_with_their_values() {
         assert_eq!(shop.take(1, &["q"]), Some(job));
         shop.delete(job);
     }
-    assert_eq!(shop.store.constraints.buckets.len(), 1_000);
+    assert_eq!(shop.store.constraints.limiters.len(), 1_000);
     let again = shop.put("q", "{\"h\":1}");
     assert_eq!(shop.take(1, &["q"]), None, "its token is spent");
     shop.pass_until(ms(1_001));
-    assert_eq!(shop.store.constraints.buckets.len(), 1);
+    assert_eq!(shop.store.constraints.limiters.len(), 1);
     assert_eq!(shop.take(1, &["q"]), Some(again));
     shop.delete(again);
     shop.pass_until(ms(2_001));
-    assert_eq!(shop.store.constraints.buckets.len(), 0);
-    assert_eq!(shop.store.constraints.by_seat.len(), 0);
+    assert_eq!(shop.store.constraints.limiters.len(), 0);
+    assert_eq!(shop.store.constraints.class_index.len(), 0);
     assert_eq!(shop.store.counts().deadlines, 0);
     shop.store.check_invariants();
 }
@@ -145,13 +145,14 @@ fn constraints_are_set_changed_shown_and_removed() {
     assert_eq!(shop.free("c"), Outcome::NoConstraint);
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: true });
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: false });
-    let said =
-        |shop: &mut Shop| match shop.apply(0, &Command::Work(&Work::Constraint { name: "c" }))[0].1
-        {
-            Outcome::Constraint(number) => Some(shop.store.constraint(number).clone()),
-            Outcome::NoConstraint => None,
-            other => panic!("{other:?}"),
-        };
+    let said = |shop: &mut Shop| match shop
+        .apply(0, &Command::Work(&WorkerCommand::GetConstraint { name: "c" }))[0]
+        .1
+    {
+        Outcome::Constraint(number) => Some(shop.store.constraint(number).clone()),
+        Outcome::NoConstraint => None,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(said(&mut shop), Some(none));
     let jobs: Vec<JobId> = (0..3).map(|_| shop.put("q", "{}")).collect();
     shop.wait(1, "q");
@@ -174,7 +175,7 @@ fn constraints_are_set_changed_shown_and_removed() {
     assert_eq!(shop.take(2, &["q"]), Some(jobs[2]));
     assert_eq!(shop.store.counts().constraints, 0);
     let all = &shop.store.constraints;
-    assert_eq!((all.rules.len(), all.buckets.len(), all.strands.len()), (0, 0, 0));
+    assert_eq!((all.rules.len(), all.limiters.len(), all.classes.len()), (0, 0, 0));
     shop.store.check_invariants();
 }
 
@@ -186,7 +187,7 @@ fn there_are_so_many_constraints_and_no_more() {
         assert_eq!(shop.constrain(&one), Outcome::Constrained { new: true });
     }
     let refused = shop.constrain(&on("another", "q").running(1));
-    assert_eq!(refused, Outcome::Refused(crate::model::reply::Refusal::Full));
+    assert_eq!(refused, Outcome::Refused(crate::model::reply::Rejection::Full));
     shop.settle();
     let job = shop.put("q", "{}");
     assert_eq!(shop.take(1, &["q"]), Some(job));
@@ -199,16 +200,16 @@ fn there_are_so_many_constraints_and_no_more() {
 fn a_time_to_live_ends_for_a_job_that_is_held_back_too() {
     let mut shop = Shop::new();
     shop.constrain(&on("c", "q").running(0));
-    let terms = Terms { ttl_ms: 50, ..Terms::default() };
+    let terms = JobOptions { ttl_ms: 50, ..JobOptions::default() };
     let ids = [0, 1].map(|_| shop.put_with("q", 0, "{}", Some(&terms)));
     let lasting = shop.put("q", "{}");
     shop.pass_until(ms(60));
     assert!(ids.iter().all(|&id| shop.store.slot(id).is_none()));
-    assert_eq!(status(&shop, lasting), Status::Parked);
-    let delayed = Terms { delay_ms: 10, ..Terms::default() };
+    assert_eq!(status(&shop, lasting), Status::Blocked);
+    let delayed = JobOptions { delay_ms: 10, ..JobOptions::default() };
     let later = shop.put_with("q", 1, "{}", Some(&delayed));
     shop.pass_until(ms(80));
-    assert_eq!(status(&shop, later), Status::Parked);
+    assert_eq!(status(&shop, later), Status::Blocked);
     shop.store.check_invariants();
 }
 
@@ -229,8 +230,8 @@ fn a_pop_starts_and_ends_a_job_and_packets_are_free() {
     assert_eq!(popped(&mut shop), 0, "the token is spent");
     let packet = Command::Put {
         queue: b"q",
-        urgency: Urgency::Number(0),
-        turn: Turn::NewestFirst,
+        priority: Priority::Small(0),
+        turn: TieBreak::Lifo,
         payload: Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: b"kpayload" },
         terms: None,
     };
@@ -253,22 +254,22 @@ fn arguments_and_watched_queues_are_matched() {
     let packed = b"\x81\xa4user\x81\xa2id\x07";
     let put = |encoding, bytes| Command::Put {
         queue: b"q",
-        urgency: Urgency::Number(0),
-        turn: Turn::OldestFirst,
+        priority: Priority::Small(0),
+        turn: TieBreak::Fifo,
         payload: Payload { encoding, bytes },
         terms: None,
     };
     shop.apply(0, &put(Encoding::MsgPack, packed));
     shop.apply(0, &put(Encoding::JsonLine, b"{\"user\":{\"id\":7}}"));
     assert_eq!(shop.take(1, &["q"]), None);
-    let watch = crate::model::watch::Watch::List { queue: b"q" };
-    shop.apply(0, &Command::Watch(&watch));
-    let add = crate::model::watch::Watch::Put {
+    let watch = crate::model::watch::IndexedCommand::List { queue: b"q" };
+    shop.apply(0, &Command::Indexed(&watch));
+    let add = crate::model::watch::IndexedCommand::Put {
         queue: b"q",
         payload: b"{\"user\":{\"id\":7}}",
         state: b"null",
     };
-    shop.apply(0, &Command::Watch(&add));
+    shop.apply(0, &Command::Indexed(&add));
     shop.apply(0, &put(Encoding::Json, b"{\"user\":{\"id\":7}}"));
     assert_eq!(shop.take(1, &["q"]), None);
     shop.store.check_invariants();
@@ -276,7 +277,10 @@ fn arguments_and_watched_queues_are_matched() {
     assert_eq!(shop.take(1, &["q"]), Some(other));
     // The queue goes with what is held back in it.
     shop.delete(other);
-    shop.apply(0, &Command::Watch(&crate::model::watch::Watch::Drop { queue: b"q" }));
+    shop.apply(
+        0,
+        &Command::Indexed(&crate::model::watch::IndexedCommand::DropQueue { queue: b"q" }),
+    );
     assert_eq!(shop.store.counts().jobs, 0);
     shop.store.check_invariants();
 }
@@ -300,7 +304,7 @@ fn restarted(shop: &Shop) -> Shop {
         }
     }
     store.skip_ids(shop.store.next_id());
-    store.settle(shop.now);
+    store.finish_restore(shop.now);
     Shop { store, fx: Effects::default(), now: shop.now, serial: 0 }
 }
 
@@ -328,7 +332,7 @@ fn constraints_hold_after_a_restart_and_begin_without_tokens() {
     assert_eq!(again.take(1, &["r"]), None);
     // What was removed before the restart stays so.
     let id = *again.store.constraints.by_id.keys().next_back().unwrap();
-    assert!(again.store.erase(JobId(id)).is_some());
+    assert!(again.store.undo_restore(JobId(id)).is_some());
     again.settle();
     assert_eq!(again.take(1, &["q"]), Some(jobs[1]));
     again.store.check_invariants();

@@ -2,7 +2,7 @@
 //! at.
 
 use super::{Shop, on};
-use crate::base::limits::{CONSTRAINT_STEPS, REMATCHED_JOBS};
+use crate::base::limits::{CONSTRAINT_SCAN_JOBS_PER_PASS, CONSTRAINT_STEPS_PER_PASS};
 use crate::base::time::Mono;
 use crate::model::id::JobId;
 
@@ -94,7 +94,7 @@ fn a_change_reaches_existing_jobs_a_bounded_number_at_a_time() {
     for _ in 0..jobs {
         shop.put("q", "{}");
     }
-    let bound = REMATCHED_JOBS as u64 * 4 + CONSTRAINT_STEPS + 8;
+    let bound = CONSTRAINT_SCAN_JOBS_PER_PASS as u64 * 4 + CONSTRAINT_STEPS_PER_PASS + 8;
     let (steps, _) = shop.steps(|shop| shop.constrain(&on("c", "q").running(2)));
     assert!(steps <= bound, "{steps} steps at once");
     assert_eq!(shop.store.next_deadline(), Some(Mono(0)), "it goes on in the next pass");
@@ -126,22 +126,25 @@ fn a_change_reaches_existing_jobs_a_bounded_number_at_a_time() {
 #[test]
 fn a_sweep_goes_on_once_a_pass_however_much_is_asked() {
     let mut shop = Shop::new();
-    for _ in 0..3 * REMATCHED_JOBS {
+    for _ in 0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS {
         shop.put("q", "{}");
     }
     shop.constrain(&on("c", "q").running(2));
-    let begun = shop.store.constraints.sweep;
+    let begun = shop.store.constraints.scan_pos;
     for _ in 0..10 {
         let job = shop.put("free", "{}");
         assert_eq!(shop.take(1, &["free"]), Some(job));
         shop.delete(job);
     }
-    assert_eq!(shop.store.constraints.sweep, begun);
+    assert_eq!(shop.store.constraints.scan_pos, begun);
     assert_eq!(shop.store.next_deadline(), Some(Mono(0)), "it goes on in the next pass");
     shop.fx.clear();
     shop.store.expire(64, shop.now, &mut shop.fx);
-    let (round, place) = shop.store.constraints.sweep;
-    assert_eq!((round, place - begun.1), (begun.0, u32::try_from(REMATCHED_JOBS).unwrap()));
+    let (round, place) = shop.store.constraints.scan_pos;
+    assert_eq!(
+        (round, place - begun.1),
+        (begun.0, u32::try_from(CONSTRAINT_SCAN_JOBS_PER_PASS).unwrap())
+    );
     shop.settle();
     assert!(shop.take(1, &["q"]).is_some() && shop.take(1, &["q"]).is_some());
     assert_eq!(shop.take(1, &["q"]), None);
@@ -157,7 +160,7 @@ fn room_wakes_a_bounded_number_of_queues_at_a_time() {
     for number in 0..queues {
         shop.put(&format!("q{number}"), "{}");
     }
-    let bound = REMATCHED_JOBS as u64 * 4 + CONSTRAINT_STEPS + 8;
+    let bound = CONSTRAINT_SCAN_JOBS_PER_PASS as u64 * 4 + CONSTRAINT_STEPS_PER_PASS + 8;
     let (steps, _) = shop.steps(|shop| shop.constrain(&on("c", "*").running(u32::MAX)));
     assert!(steps <= bound, "{steps} steps at once");
     shop.settle();
@@ -171,7 +174,7 @@ fn room_wakes_a_bounded_number_of_queues_at_a_time() {
 #[test]
 fn a_new_constraint_lets_nothing_start_before_it_has_counted() {
     let mut shop = Shop::new();
-    for _ in 0..3 * REMATCHED_JOBS {
+    for _ in 0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS {
         shop.put("other", "{}");
     }
     let held = [0, 1, 2].map(|_| {

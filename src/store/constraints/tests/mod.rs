@@ -12,8 +12,8 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
 use crate::model::id::{ClientId, JobId, Ticket};
-use crate::model::job::{Encoding, Payload, Terms, Turn, Urgency};
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, Work};
+use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
+use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
 use crate::store::{Effects, Outcome, Store};
 
 /// A store, the time, and who asks.
@@ -58,11 +58,17 @@ impl Shop {
         self.fx.outcomes.clone()
     }
 
-    fn put_with(&mut self, queue: &str, urgency: i64, json: &str, terms: Option<&Terms>) -> JobId {
+    fn put_with(
+        &mut self,
+        queue: &str,
+        urgency: i64,
+        json: &str,
+        terms: Option<&JobOptions>,
+    ) -> JobId {
         let put = Command::Put {
             queue: queue.as_bytes(),
-            urgency: Urgency::Number(urgency),
-            turn: Turn::OldestFirst,
+            priority: Priority::Small(urgency),
+            turn: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
             terms,
         };
@@ -79,7 +85,7 @@ impl Shop {
     /// The job that client `index` gets at once.
     fn take(&mut self, index: u32, queues: &[&str]) -> Option<JobId> {
         let names = names(queues);
-        let take = Command::Take { queues: names.from(0), wait: Wait::No };
+        let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
         let outcomes = self.apply(index, &take);
         match outcomes[0].1 {
             Outcome::Job(slot) => Some(self.store.view(slot).id),
@@ -91,7 +97,7 @@ impl Shop {
     /// Lets a client wait for a job, or have one at once.
     fn wait(&mut self, index: u32, queue: &str) -> Vec<(Ticket, JobId)> {
         let names = names(&[queue]);
-        self.apply(index, &Command::Take { queues: names.from(0), wait: Wait::Forever });
+        self.apply(index, &Command::Reserve { queues: names.from(0), wait: Wait::Forever });
         self.jobs()
     }
 
@@ -113,11 +119,11 @@ impl Shop {
     }
 
     fn constrain(&mut self, constraint: &Constraint) -> Outcome {
-        self.apply(0, &Command::Work(&Work::Constrain(constraint)))[0].1
+        self.apply(0, &Command::Work(&WorkerCommand::SetConstraint(constraint)))[0].1
     }
 
     fn free(&mut self, name: &str) -> Outcome {
-        self.apply(0, &Command::Work(&Work::Free { name }))[0].1
+        self.apply(0, &Command::Work(&WorkerCommand::RemoveConstraint { name }))[0].1
     }
 
     /// Lets time pass, and what is due happen in its moments.

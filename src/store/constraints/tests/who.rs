@@ -1,17 +1,17 @@
 //! Who may take what is held back, and what goes back as if it had never been handed out.
 
 use super::{Shop, client, ms, names, on};
-use crate::base::limits::REMATCHED_JOBS;
+use crate::base::limits::CONSTRAINT_SCAN_JOBS_PER_PASS;
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
-use crate::model::job::{Encoding, Lease, Payload, Retry, Terms};
-use crate::model::work::{Report, Work, Worker, WorkerId};
+use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Retry};
+use crate::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use crate::store::Outcome;
 
-fn followed() -> Terms {
+fn followed() -> JobOptions {
     let retry = Retry { limit: 3, first_ms: 10, factor: 2, max_ms: 90, jitter_percent: 0 };
-    Terms { retry: Some(retry), followed: true, ..Terms::default() }
+    JobOptions { retry: Some(retry), tracked: true, ..JobOptions::default() }
 }
 
 impl Shop {
@@ -19,23 +19,26 @@ impl Shop {
     fn worker(&mut self, index: u32) -> WorkerId {
         let url = format!("http://w{index}");
         let worker = Worker { name: "w", url: &url, max_jobs: 9, queues: None };
-        let told = self.apply(0, &Command::Work(&Work::Enlist(worker)));
+        let told = self.apply(0, &Command::Work(&WorkerCommand::Register(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-        let told = self.apply(index, &Command::Work(&Work::Serve { worker }));
+        let told = self.apply(index, &Command::Work(&WorkerCommand::Attach { worker }));
         assert_eq!(told[0].1, Outcome::Done);
         worker
     }
 
     /// The job of whatever is followed that a client gets at once.
     fn take_any(&mut self, index: u32) -> Option<JobId> {
-        self.apply(index, &Command::Work(&Work::TakeAny));
+        self.apply(index, &Command::Work(&WorkerCommand::ReserveAny));
         self.jobs().first().map(|&(_, id)| id)
     }
 
     fn give_back(&mut self, index: u32, id: JobId, never_again: bool) {
         let slot = self.store.ids.find(id.0).unwrap();
         let lease = self.store.jobs[slot].lease();
-        let told = self.apply(index, &Command::Work(&Work::GiveBack { id, lease, never_again }));
+        let told = self.apply(
+            index,
+            &Command::Work(&WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
+        );
         assert_eq!(told[0].1, Outcome::Done);
     }
 }
@@ -105,8 +108,8 @@ fn a_refused_try_comes_back_for_others() {
     let id = shop.put_with("q", 0, "{\"h\":1}", Some(&followed()));
     assert_eq!(shop.take_any(1), Some(id));
     let error = Payload { encoding: Encoding::Json, bytes: b"1" };
-    let report = Report::Refused { error, message: "no", lease: Lease(1) };
-    shop.apply(0, &Command::Work(&Work::Report { worker, id, report }));
+    let report = RunOutcome::Rejected { error, message: "no", lease: LeaseEpoch(1) };
+    shop.apply(0, &Command::Work(&WorkerCommand::Report { worker, id, report }));
     assert_eq!(shop.take_any(1), None);
     shop.pass_until(ms(1_000));
     assert_eq!(shop.jobs(), [], "it waits for somebody else");
@@ -151,7 +154,7 @@ fn what_was_given_back_has_taken_no_token() {
 fn what_started_before_it_was_matched_gives_nothing_back() {
     let mut shop = Shop::new();
     shop.worker(1);
-    for _ in 0..3 * REMATCHED_JOBS {
+    for _ in 0..3 * CONSTRAINT_SCAN_JOBS_PER_PASS {
         shop.put("other", "{}");
     }
     let id = shop.put_with("q", 0, "{}", Some(&followed()));
@@ -206,7 +209,7 @@ fn who_waits_costs_nothing() {
     }
     assert_eq!(shop.take_any(1), None);
     let list = names(&["held"]);
-    shop.apply(2, &Command::Take { queues: list.from(0), wait: Wait::Forever });
+    shop.apply(2, &Command::Reserve { queues: list.from(0), wait: Wait::Forever });
     let (steps, ()) = shop.steps(|shop| {
         for _ in 0..100 {
             let id = shop.put_with("free", 0, "{}", Some(&followed()));

@@ -1,11 +1,11 @@
 //! What the master answers.
 
-use super::fields::{Field, Kind, Map, Problem, integer, text, word};
+use super::fields::{Field, FieldError, Kind, Map, integer, text, word};
 use super::job::COUNT;
 use super::{job_id, push_payload, push_payload_json, worker_id};
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Status as Doing};
-use crate::model::work::{Progress, WorkerId};
+use crate::model::work::{JobStatus, WorkerId};
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::{Raw, push_integer, push_json, push_map, push_nil, push_text};
 use std::fmt::Display;
@@ -52,9 +52,9 @@ pub struct Status<'a> {
 impl<'a> Status<'a> {
     /// Of a job that the store tells about.
     #[must_use]
-    pub fn of(progress: &Progress<'a>) -> Self {
-        let sight = &progress.sight;
-        let (status, done) = (progress.status(), sight.status == Doing::Kept);
+    pub fn of(progress: &JobStatus<'a>) -> Self {
+        let sight = &progress.info;
+        let (status, done) = (progress.status(), sight.status == Doing::Completed);
         Self {
             status,
             worker: progress.worker,
@@ -69,7 +69,7 @@ impl<'a> Status<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(bytes: &'a [u8]) -> Result<Option<Self>, Problem> {
+    pub fn read(bytes: &'a [u8]) -> Result<Option<Self>, FieldError> {
         if bytes == Raw::NIL.bytes() {
             return Ok(None);
         }
@@ -165,7 +165,7 @@ pub fn write_job_accepted(id: JobId, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_job_accepted(bytes: &[u8]) -> Result<JobId, Problem> {
+pub fn read_job_accepted(bytes: &[u8]) -> Result<JobId, FieldError> {
     let map = Map::read(bytes, &JOB_ACCEPTED)?;
     map.must("job_id", |value, _| {
         Some(job_id(value.text()?.as_bytes())).filter(|&id| id != JobId::NEVER)
@@ -181,7 +181,7 @@ pub fn write_worker_accepted(id: WorkerId, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_worker_accepted(bytes: &[u8]) -> Result<WorkerId, Problem> {
+pub fn read_worker_accepted(bytes: &[u8]) -> Result<WorkerId, FieldError> {
     let map = Map::read(bytes, &WORKER_ACCEPTED)?;
     map.must("worker_id", |value, _| worker_id(value.text()?.as_bytes()))
 }
@@ -196,6 +196,6 @@ pub fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_error(bytes: &[u8]) -> Result<&str, Problem> {
+pub fn read_error(bytes: &[u8]) -> Result<&str, FieldError> {
     Map::read(bytes, &ERROR)?.must("error", text)
 }

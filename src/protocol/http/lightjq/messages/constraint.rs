@@ -1,6 +1,6 @@
 //! Constraints (`PUT /constraint/{name}`), in MessagePack and in JSON.
 
-use super::fields::{Field, Kind, Map, Problem, integer, push_seconds, seconds};
+use super::fields::{Field, FieldError, Kind, Map, integer, push_seconds, seconds};
 use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar};
 use crate::wire::Leaf;
 use crate::wire::msgpack::{
@@ -51,9 +51,9 @@ pub static RATE: [Field; 3] = [
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_constraint_json(name: &str, text: &[u8]) -> Result<Constraint, Problem> {
+pub fn read_constraint_json(name: &str, text: &[u8]) -> Result<Constraint, FieldError> {
     let mut bytes = Vec::new();
-    from_json(text, &mut bytes).map_err(Problem::Json)?;
+    from_json(text, &mut bytes).map_err(FieldError::Json)?;
     read_constraint(name, &bytes)
 }
 
@@ -61,7 +61,7 @@ pub fn read_constraint_json(name: &str, text: &[u8]) -> Result<Constraint, Probl
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, Problem> {
+pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, FieldError> {
     let map = Map::read(bytes, &CONSTRAINT)?.known_only()?;
     let Some(conditions) = map.get("matcher") else {
         return Err(map.missing("matcher"));
@@ -75,11 +75,11 @@ pub fn read_constraint(name: &str, bytes: &[u8]) -> Result<Constraint, Problem> 
     Ok(Constraint { name: name.into(), matcher: read_matcher(conditions)?, max_running, rate, per })
 }
 
-fn not(field: impl Into<Cow<'static, str>>, what: impl Into<Cow<'static, str>>) -> Problem {
-    Problem::Not { field: field.into(), what: what.into() }
+fn not(field: impl Into<Cow<'static, str>>, what: impl Into<Cow<'static, str>>) -> FieldError {
+    FieldError::Not { field: field.into(), what: what.into() }
 }
 
-fn read_rate(value: Raw<'_>) -> Result<Rate, Problem> {
+fn read_rate(value: Raw<'_>) -> Result<Rate, FieldError> {
     let map = Map::read_within(value, &RATE, "rate")?.known_only()?;
     let count = map.must("count", integer)?;
     let period_ms = map.must("period", seconds)?;
@@ -99,9 +99,9 @@ fn read_path(value: Raw<'_>) -> Option<Path> {
     }
 }
 
-fn read_matcher(value: Raw<'_>) -> Result<Vec<Condition>, Problem> {
+fn read_matcher(value: Raw<'_>) -> Result<Vec<Condition>, FieldError> {
     if !matches!(value.token(), Token::Array(_)) {
-        return Err(Problem::Wrong { field: "matcher".into(), wanted: Kind::Matcher });
+        return Err(FieldError::Wrong { field: "matcher".into(), wanted: Kind::Matcher });
     }
     let mut conditions = Vec::new();
     for (number, condition) in value.elements().enumerate() {

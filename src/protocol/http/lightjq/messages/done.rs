@@ -1,10 +1,10 @@
 //! What came of a run (`POST /done`).
 
-use super::fields::{Field, Kind, Map, Message, Problem, at, flag, text, word};
+use super::fields::{Field, FieldError, Kind, Map, Message, at, flag, text, word};
 use super::{job_id, moment, push_payload};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
-use crate::model::work::Report;
+use crate::model::work::RunOutcome;
 use crate::wire::msgpack::{Raw, push_bool, push_map, push_text};
 
 /// The values of `type`.
@@ -81,7 +81,7 @@ impl<'a> Done<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+    pub fn read(bytes: &'a [u8]) -> Result<Self, FieldError> {
         Self::of(Message::packed(bytes))
     }
 
@@ -89,11 +89,11 @@ impl<'a> Done<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
+    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, FieldError> {
         Self::of(Message::json(text, packed)?)
     }
 
-    fn of(message: Message<'a>) -> Result<Self, Problem> {
+    fn of(message: Message<'a>) -> Result<Self, FieldError> {
         let map = Map::of(message, &DONE)?;
         let id = map.must("job_id", text)?;
         let kind = map.must("type", word)?;
@@ -109,11 +109,11 @@ impl<'a> Done<'a> {
 
     /// What the store is told.
     #[must_use]
-    pub fn report(&self) -> Report<'a> {
+    pub fn report(&self) -> RunOutcome<'a> {
         match self.outcome {
-            Outcome::Success { result } => Report::Success { result },
+            Outcome::Success { result } => RunOutcome::Success { result },
             Outcome::Failure { reason: _, should_retry, error, message } => {
-                Report::Failure { retry: should_retry, error, message }
+                RunOutcome::Failure { retry: should_retry, error, message }
             }
         }
     }
@@ -153,7 +153,7 @@ impl<'a> Done<'a> {
     }
 }
 
-fn failure(message: Message<'_>) -> Result<Outcome<'_>, Problem> {
+fn failure(message: Message<'_>) -> Result<Outcome<'_>, FieldError> {
     let map = Map::of(message, &FAILURE)?.known_only()?;
     let reason =
         if map.must("reason", word)? == REASONS[1] { Reason::Timeout } else { Reason::Other };

@@ -17,7 +17,7 @@ pub struct Field {
     /// What it holds.
     pub kind: Kind,
     /// Whether it must be there.
-    pub need: Need,
+    pub need: Presence,
     /// What it is for.
     pub about: &'static str,
 }
@@ -62,22 +62,22 @@ pub enum Kind {
 
 /// Whether a field must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Presence {
     /// It must.
-    Must,
+    Required,
     /// It may be left out.
-    May,
+    Optional,
     /// It may be left out and is then this, as JSON.
     Default(&'static str),
 }
 
 impl Field {
     pub(super) const fn must(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, need: Need::Must, about }
+        Self { name, kind, need: Presence::Required, about }
     }
 
     pub(super) const fn may(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, need: Need::May, about }
+        Self { name, kind, need: Presence::Optional, about }
     }
 
     pub(super) const fn or(
@@ -86,7 +86,7 @@ impl Field {
         default: &'static str,
         about: &'static str,
     ) -> Self {
-        Self { name, kind, need: Need::Default(default), about }
+        Self { name, kind, need: Presence::Default(default), about }
     }
 }
 
@@ -133,7 +133,7 @@ impl fmt::Display for Kind {
 
 /// Why a body is not the message that it should be: a sentence without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum FieldError {
     /// It is no MessagePack map.
     Body(Error),
     /// It is no JSON.
@@ -161,7 +161,7 @@ pub enum Problem {
     },
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Body(error) => write!(f, "the body {error}"),
@@ -175,7 +175,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for FieldError {}
 
 /// A map whose fields are known, and where it is part of another one the name of that.
 #[derive(Clone, Copy, Debug)]
@@ -205,10 +205,10 @@ impl<'a> Message<'a> {
     }
 
     /// With memory for its translation. O(text).
-    pub(super) fn json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
-        let (texts, _) = json::members::<Whatever, _>(text).map_err(Problem::Json)?;
+    pub(super) fn json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, FieldError> {
+        let (texts, _) = json::members::<Whatever, _>(text).map_err(FieldError::Json)?;
         packed.clear();
-        from_json(text, packed).map_err(Problem::Json)?;
+        from_json(text, packed).map_err(FieldError::Json)?;
         Ok(Self { packed, texts: Some(texts) })
     }
 }
@@ -226,7 +226,7 @@ impl json::Fields<{ WHATEVER.len() }> for Whatever {
 
 impl<'a, const N: usize> Map<'a, N> {
     /// O(bytes).
-    pub(super) fn read(bytes: &'a [u8], fields: &'static [Field; N]) -> Result<Self, Problem> {
+    pub(super) fn read(bytes: &'a [u8], fields: &'static [Field; N]) -> Result<Self, FieldError> {
         let mut values = [None; N];
         let unknown = Cell::new(None);
         let number = |name: &'a [u8]| {
@@ -236,17 +236,20 @@ impl<'a, const N: usize> Map<'a, N> {
             }
             number
         };
-        read_map(bytes, number, &mut values).map_err(Problem::Body)?;
+        read_map(bytes, number, &mut values).map_err(FieldError::Body)?;
         Ok(Self { fields, values, texts: None, within: None, unknown: unknown.get() })
     }
 
     /// O(bytes).
-    pub(super) fn of(message: Message<'a>, fields: &'static [Field; N]) -> Result<Self, Problem> {
+    pub(super) fn of(
+        message: Message<'a>,
+        fields: &'static [Field; N],
+    ) -> Result<Self, FieldError> {
         Ok(Self { texts: message.texts, ..Self::read(message.packed, fields)? })
     }
 
     /// The same map, if all its fields are in the table: one that is not is probably misspelt.
-    pub(super) fn known_only(self) -> Result<Self, Problem> {
+    pub(super) fn known_only(self) -> Result<Self, FieldError> {
         match self.unknown {
             None => Ok(self),
             Some(name) => Err(self.unknown(name)),
@@ -254,12 +257,12 @@ impl<'a, const N: usize> Map<'a, N> {
     }
 
     #[cold]
-    fn unknown(&self, name: &[u8]) -> Problem {
+    fn unknown(&self, name: &[u8]) -> FieldError {
         let known: Vec<&str> = self.fields.iter().map(|field| field.name).collect();
         let name: String = String::from_utf8_lossy(name).chars().take(40).collect();
         let what = names::unknown(&name, &known).into();
         let field = self.within.map_or_else(|| name.clone(), |within| format!("{within}.{name}"));
-        Problem::Not { field: field.into(), what }
+        FieldError::Not { field: field.into(), what }
     }
 
     /// A map that is a field of another one.
@@ -267,10 +270,10 @@ impl<'a, const N: usize> Map<'a, N> {
         map: Raw<'a>,
         fields: &'static [Field; N],
         name: &'static str,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, FieldError> {
         match Self::read(map.bytes(), fields) {
             Ok(read) => Ok(Self { within: Some(name), ..read }),
-            Err(_) => Err(Problem::Wrong { field: name.into(), wanted: Kind::Map(fields) }),
+            Err(_) => Err(FieldError::Wrong { field: name.into(), wanted: Kind::Map(fields) }),
         }
     }
 
@@ -291,15 +294,15 @@ impl<'a, const N: usize> Map<'a, N> {
     }
 
     #[cold]
-    pub(super) fn missing(&self, name: &'static str) -> Problem {
+    pub(super) fn missing(&self, name: &'static str) -> FieldError {
         let wanted = self.fields[self.number(name)].kind;
-        Problem::Missing { field: self.full_name(name), wanted }
+        FieldError::Missing { field: self.full_name(name), wanted }
     }
 
     #[cold]
-    pub(super) fn wrong(&self, name: &'static str) -> Problem {
+    pub(super) fn wrong(&self, name: &'static str) -> FieldError {
         let wanted = self.fields[self.number(name)].kind;
-        Problem::Wrong { field: self.full_name(name), wanted }
+        FieldError::Wrong { field: self.full_name(name), wanted }
     }
 
     /// What a field that must be there holds.
@@ -307,12 +310,12 @@ impl<'a, const N: usize> Map<'a, N> {
         &self,
         name: &'static str,
         read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, FieldError> {
         self.may(name, read)?.ok_or_else(|| self.missing(name))
     }
 
     /// Whatever a field holds that must be there.
-    pub(super) fn must_any(&self, name: &'static str) -> Result<Payload<'a>, Problem> {
+    pub(super) fn must_any(&self, name: &'static str) -> Result<Payload<'a>, FieldError> {
         self.may_any(name).ok_or_else(|| self.missing(name))
     }
 
@@ -332,7 +335,7 @@ impl<'a, const N: usize> Map<'a, N> {
         &self,
         name: &'static str,
         read: impl FnOnce(Raw<'a>, Kind) -> Option<T>,
-    ) -> Result<Option<T>, Problem> {
+    ) -> Result<Option<T>, FieldError> {
         let number = self.number(name);
         match self.values[number] {
             None => Ok(None),

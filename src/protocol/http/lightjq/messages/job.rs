@@ -1,7 +1,7 @@
 //! Jobs on their way in (`POST /job`) and on their way to a worker (`POST {url}/worker-job`).
 
 use super::fields::{
-    Field, Kind, Map, Message, Problem, flag, integer, push_seconds, seconds, text,
+    Field, FieldError, Kind, Map, Message, flag, integer, push_seconds, seconds, text,
 };
 use super::push_payload;
 use crate::model::job::Payload;
@@ -59,7 +59,7 @@ impl<'a> NewJob<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+    pub fn read(bytes: &'a [u8]) -> Result<Self, FieldError> {
         Self::of(Message::packed(bytes))
     }
 
@@ -67,11 +67,11 @@ impl<'a> NewJob<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, Problem> {
+    pub fn read_json(text: &'a [u8], packed: &'a mut Vec<u8>) -> Result<Self, FieldError> {
         Self::of(Message::json(text, packed)?)
     }
 
-    fn of(message: Message<'a>) -> Result<Self, Problem> {
+    fn of(message: Message<'a>) -> Result<Self, FieldError> {
         let map = Map::of(message, &JOB)?.known_only()?;
         let plain = Self::new(map.must("name", text)?, map.must_any("argument")?);
         Ok(Self {
@@ -120,7 +120,7 @@ impl<'a> WorkerJob<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, Problem> {
+    pub fn read(bytes: &'a [u8]) -> Result<Self, FieldError> {
         let map = Map::read(bytes, &WORKER_JOB)?;
         Ok(Self {
             id: map.must("id", text)?,

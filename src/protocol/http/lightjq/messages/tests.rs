@@ -3,9 +3,9 @@
 use super::*;
 use crate::base::strings::StringList;
 use crate::base::time::Mono;
-use crate::model::job::{Lease, Status as Doing, Urgency};
-use crate::model::reply::{JobView, Sight};
-use crate::model::work::{Progress, Report, Worker};
+use crate::model::job::{LeaseEpoch, Priority, Status as Doing};
+use crate::model::reply::{JobInfo, JobView};
+use crate::model::work::{JobStatus, RunOutcome, Worker};
 use crate::wire::msgpack::{from_json, to_json};
 use proptest::prelude::*;
 
@@ -261,7 +261,7 @@ fn a_report_is_a_success_or_a_failure() {
     let body = packed(r#"{"job_id":"12","type":"success"}"#);
     let done = Done::read(&body).unwrap();
     assert_eq!((done.job_id, done.finished_at), (JobId(12), None));
-    assert_eq!(done.report(), Report::Success { result: payload(NIL) });
+    assert_eq!(done.report(), RunOutcome::Success { result: payload(NIL) });
     let body = packed(
         r#"{"job_id":"12","type":"success","result":[],"finished_at":"1970-01-01T09:00:01+09:00"}"#,
     );
@@ -277,7 +277,7 @@ fn a_report_is_a_success_or_a_failure() {
     let failure =
         Outcome::Failure { reason, should_retry: true, error: payload(NIL), message: "m" };
     assert_eq!(done.outcome, failure);
-    let report = Report::Failure { retry: true, error: payload(NIL), message: "m" };
+    let report = RunOutcome::Failure { retry: true, error: payload(NIL), message: "m" };
     assert_eq!(done.report(), report);
 }
 
@@ -353,14 +353,14 @@ fn a_status_shows_what_there_is() {
         let job = JobView {
             id: JobId(1),
             queue: b"q",
-            urgency: Urgency::Number(0),
+            priority: Priority::Small(0),
             payload: payload(NIL),
-            lease: Lease(1),
+            lease: LeaseEpoch(1),
             named: false,
         };
         let result = result.map(payload);
-        let sight = Sight { job, status, due: Some(Mono(1)), lease_ms: 0, retries, result };
-        let progress = Progress { sight, worker, message };
+        let sight = JobInfo { job, status, due: Some(Mono(1)), lease_ms: 0, retries, result };
+        let progress = JobStatus { info: sight, worker, message };
         let mut out = Vec::new();
         let status = Status::of(&progress);
         status.write(&mut out);
@@ -371,7 +371,7 @@ fn a_status_shows_what_there_is() {
     let worker = Some(WorkerId(5));
     assert_eq!(show(Doing::Ready, None, 0, None, None), r#"{"status":"queued","retry_count":0}"#);
     assert_eq!(
-        show(Doing::Held, None, 0, None, worker),
+        show(Doing::Reserved, None, 0, None, worker),
         r#"{"status":"running","worker_id":"5","retry_count":0}"#
     );
     assert_eq!(
@@ -383,7 +383,7 @@ fn a_status_shows_what_there_is() {
         r#"{"status":"error","error":"oops","message":"m","retry_count":2}"#
     );
     assert_eq!(
-        show(Doing::Kept, three, 1, Some("old"), None),
+        show(Doing::Completed, three, 1, Some("old"), None),
         r#"{"status":"done","result":3,"retry_count":1}"#
     );
     let mut out = Vec::new();

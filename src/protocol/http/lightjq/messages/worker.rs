@@ -1,6 +1,6 @@
 //! Workers that present themselves (`POST /worker`).
 
-use super::fields::{Field, Kind, Map, Message, Problem, integer, text};
+use super::fields::{Field, FieldError, Kind, Map, Message, integer, text};
 use crate::base::strings::StringList;
 use crate::model::work::Worker;
 use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
@@ -24,7 +24,7 @@ pub fn read_worker_json<'a>(
     text: &'a [u8],
     packed: &'a mut Vec<u8>,
     names: &'a mut StringList,
-) -> Result<Worker<'a>, Problem> {
+) -> Result<Worker<'a>, FieldError> {
     worker_of(Message::json(text, packed)?, names)
 }
 
@@ -32,16 +32,22 @@ pub fn read_worker_json<'a>(
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read_worker<'a>(bytes: &'a [u8], names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
+pub fn read_worker<'a>(
+    bytes: &'a [u8],
+    names: &'a mut StringList,
+) -> Result<Worker<'a>, FieldError> {
     worker_of(Message::packed(bytes), names)
 }
 
-fn worker_of<'a>(message: Message<'a>, names: &'a mut StringList) -> Result<Worker<'a>, Problem> {
+fn worker_of<'a>(
+    message: Message<'a>,
+    names: &'a mut StringList,
+) -> Result<Worker<'a>, FieldError> {
     let map = Map::of(message, &WORKER)?.known_only()?;
     let name = map.must("name", text)?;
     let max_jobs = map.must("max_jobs", integer)?;
     let url = map.must("url", text)?;
-    check_url(url).map_err(|what| Problem::Not { field: "url".into(), what: what.into() })?;
+    check_url(url).map_err(|what| FieldError::Not { field: "url".into(), what: what.into() })?;
     names.clear();
     let mut queues = None;
     if let Some(jobs) = map.get("jobs") {

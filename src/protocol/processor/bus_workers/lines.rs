@@ -1,6 +1,6 @@
 //! The lines that workers stand in, linked through the workers themselves. All is O(1).
 
-use super::{Crew, NONE};
+use super::{NONE, WorkerTable};
 
 /// The line of all workers, the one first that was not heard of for longest.
 pub(super) const AGE: usize = 0;
@@ -8,12 +8,12 @@ pub(super) const AGE: usize = 0;
 pub(super) const ASKS: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct IntrusiveList {
     pub(super) first: u32,
     pub(super) last: u32,
 }
 
-pub(super) const EMPTY: Line = Line { first: NONE, last: NONE };
+pub(super) const EMPTY: IntrusiveList = IntrusiveList { first: NONE, last: NONE };
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
@@ -23,8 +23,8 @@ pub(super) struct Links {
 
 pub(super) const ALONE: Links = Links { previous: NONE, next: NONE };
 
-impl Crew {
-    fn line(&mut self, which: usize, worker: u32) -> &mut Line {
+impl WorkerTable {
+    fn line(&mut self, which: usize, worker: u32) -> &mut IntrusiveList {
         match which {
             AGE => &mut self.age,
             _ => &mut self.queues[self.workers[worker].queue].asking,

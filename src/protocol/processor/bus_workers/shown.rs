@@ -1,59 +1,62 @@
 //! What of the workers is shown, and checked.
 
 use super::lines::{AGE, ASKS};
-use super::{Crew, NONE, Queue, Take, Worker};
-use crate::base::limits::{FIGURES_NAME_MAX, FIGURES_QUEUES};
+use super::{NONE, PendingPop, Queue, Worker, WorkerTable};
+use crate::base::limits::{METRICS_NAME_MAX_BYTES, METRICS_QUEUES_MAX};
 use crate::base::time::Mono;
-use crate::model::figures::CrewFigures;
-use crate::protocol::inventory::{Member, Members};
+use crate::model::figures::BusWorkerStats;
+use crate::protocol::inventory::{WorkerRow, WorkerRows};
 
-impl Crew {
+impl WorkerTable {
     /// The workers of a queue at up to `limit` places from one on. O(limit).
-    pub(in crate::protocol::processor) fn members(
+    pub(in crate::protocol::processor) fn worker_rows(
         &self,
         queue: &[u8],
         from: u32,
         limit: u32,
-    ) -> Members {
-        let Some(queue) = self.find_queue(queue) else { return Members::default() };
+    ) -> WorkerRows {
+        let Some(queue) = self.find_queue(queue) else { return WorkerRows::default() };
         let end = self.workers.end();
         let stop = end.min(from.saturating_add(limit));
         let records = (from..stop).filter_map(|place| self.workers.get(place));
         let here = records.filter(|record| record.queue == queue);
-        let list = here.map(|Worker { uuid, busy, seen_at, .. }| Member {
+        let list = here.map(|Worker { uuid, busy, seen_at, .. }| WorkerRow {
             uuid: uuid.clone(),
             busy: *busy,
             seen: *seen_at,
         });
-        Members { list: list.collect(), next: (stop < end).then_some(stop) }
+        WorkerRows { list: list.collect(), next: (stop < end).then_some(stop) }
     }
 
     /// How many workers are idle, and busy, in up to [`FIGURES_QUEUES`] queues. O(queues).
-    pub(in crate::protocol::processor) fn figures(&self) -> Vec<CrewFigures> {
+    pub(in crate::protocol::processor) fn stats(&self) -> Vec<BusWorkerStats> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
-        let short = queues.filter(|queue| queue.name.len() <= FIGURES_NAME_MAX);
-        let figures = short.map(|Queue { name, idle, busy, .. }| CrewFigures {
+        let short = queues.filter(|queue| queue.name.len() <= METRICS_NAME_MAX_BYTES);
+        let figures = short.map(|Queue { name, idle, busy, .. }| BusWorkerStats {
             queue: name.clone(),
             idle: u64::from(*idle),
             busy: u64::from(*busy),
         });
-        figures.take(FIGURES_QUEUES).collect()
+        figures.take(METRICS_QUEUES_MAX).collect()
     }
 
     /// Asserts what always holds. O(everything).
     pub(in crate::protocol::processor) fn check_invariants(&self) {
         let mut takes = 0;
         for (place, worker) in self.workers.iter() {
-            takes += usize::from(worker.take != Take::None);
+            takes += usize::from(worker.take != PendingPop::None);
             if worker.queue == NONE {
-                assert!(worker.take == Take::Ended && !worker.asks, "a forgotten worker stays");
+                assert!(
+                    worker.take == PendingPop::Ended && !worker.asks,
+                    "a forgotten worker stays"
+                );
                 continue;
             }
             assert_eq!(self.find(&worker.uuid), Some(place), "a worker is not found");
-            let idle_alone = !worker.busy && worker.take == Take::None;
+            let idle_alone = !worker.busy && worker.take == PendingPop::None;
             assert_eq!(worker.asks, idle_alone, "an idle worker neither asks nor has a take");
             let at_home = worker.stands_in == worker.queue && !worker.busy;
-            assert!(worker.take != Take::Standing || at_home, "a take stands elsewhere");
+            assert!(worker.take != PendingPop::Open || at_home, "a take stands elsewhere");
         }
         assert_eq!(takes, self.takes, "takes are miscounted");
         for (place, queue) in self.queues.iter() {

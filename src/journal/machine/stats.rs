@@ -23,7 +23,7 @@ pub const SYNC_BOUNDS_NS: [u64; 16] = [
 
 /// Figures of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct LogStats {
     /// Bytes of base records in force.
     pub live_bytes: u64,
     /// Bytes of segments in use that are neither live nor still to be written.
@@ -56,7 +56,7 @@ pub struct Status {
     /// that is synced at once also its write.
     pub sync_ns: u64,
     /// How long the longest took.
-    pub sync_worst_ns: u64,
+    pub sync_max_ns: u64,
     /// How many took at most so long as [`SYNC_BOUNDS_NS`] has it at the same place, and longer
     /// than at the one before; the last are those beyond all bounds.
     pub sync_classes: [u64; SYNC_BOUNDS_NS.len() + 1],
@@ -64,12 +64,12 @@ pub struct Status {
     pub full: bool,
 }
 
-impl Status {
+impl LogStats {
     /// Counts a sync that took so long. O(bounds).
     pub(super) fn count_sync(&mut self, nanos: u64) {
         self.syncs += 1;
         self.sync_ns = self.sync_ns.saturating_add(nanos);
-        self.sync_worst_ns = self.sync_worst_ns.max(nanos);
+        self.sync_max_ns = self.sync_max_ns.max(nanos);
         self.sync_classes[SYNC_BOUNDS_NS.partition_point(|&bound| bound < nanos)] += 1;
     }
 
@@ -82,25 +82,25 @@ impl Status {
         for (count, bound) in self.sync_classes.iter().zip(SYNC_BOUNDS_NS) {
             below += count;
             if below >= rank {
-                return bound.min(self.sync_worst_ns);
+                return bound.min(self.sync_max_ns);
             }
         }
-        self.sync_worst_ns
+        self.sync_max_ns
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SYNC_BOUNDS_NS, Status};
+    use super::{LogStats, SYNC_BOUNDS_NS};
 
     #[test]
     fn syncs_are_counted_by_how_long_they_took() {
-        let mut status = Status::default();
+        let mut status = LogStats::default();
         assert_eq!(status.sync_permille_ns(500), 0);
         for nanos in [1, 20_000, 20_001, 60_000, 70_000, 5_000_000_000] {
             status.count_sync(nanos);
         }
-        assert_eq!((status.syncs, status.sync_worst_ns), (6, 5_000_000_000));
+        assert_eq!((status.syncs, status.sync_max_ns), (6, 5_000_000_000));
         assert_eq!(status.sync_ns, 5_000_170_002);
         assert_eq!(status.sync_classes[..4], [2, 1, 2, 0]);
         assert_eq!(status.sync_classes[SYNC_BOUNDS_NS.len()], 1);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn no_sync_took_longer_than_the_longest() {
-        let mut status = Status::default();
+        let mut status = LogStats::default();
         status.count_sync(30_000);
         assert_eq!(status.sync_permille_ns(999), 30_000);
     }

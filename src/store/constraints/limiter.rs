@@ -4,8 +4,8 @@
 //! nanoseconds, and every nanosecond brings as many parts as there are tokens to a period. So
 //! nothing is lost to rounding, and the moment of the next token is exact.
 
-use super::strand::Key;
-use crate::base::deadlines::Timer;
+use super::class::OrderKey;
+use crate::base::deadlines::TimerId;
 use crate::base::time::{Mono, Now};
 use crate::model::work::Rate;
 use std::collections::BTreeSet;
@@ -13,33 +13,33 @@ use std::time::Duration;
 
 /// What the jobs of one constraint share, or those of them with the same value.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct Limiter {
     /// The constraint's place.
     pub(super) rule: u32,
     /// Which of the values of the constraint's path.
     pub(super) value: Box<[u8]>,
     /// Strands that it holds back.
-    pub(super) strands: u32,
+    pub(super) classes: u32,
     /// Its jobs that somebody holds.
     pub(super) running: u32,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenBucket,
     /// Groups that wait here until there is room, those with the most urgent job first.
-    pub(super) asleep: BTreeSet<(Key, u32)>,
+    pub(super) asleep: BTreeSet<(OrderKey, u32)>,
     /// When there is a token again for those that wait, or when it is full and may be forgotten.
-    pub(super) timer: Timer,
+    pub(super) timer: TimerId,
     /// Whether it is on the list of those that are to be looked at.
     pub(super) dirty: bool,
     /// In which queue somebody may be waiting for the job that it has woken last.
-    pub(super) rests_for: Option<u32>,
+    pub(super) paused_for: Option<u32>,
     /// The first key of those that slept when it began to rest, or a smaller one.
-    pub(super) rests_before: Option<Key>,
+    pub(super) paused_before: Option<OrderKey>,
     /// Whether it is on the list of those whose constraint is not settled.
-    pub(super) unsettled: bool,
+    pub(super) limiters_waiting: bool,
 }
 
 /// How many jobs may start, by a rate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tokens {
+pub(super) struct TokenBucket {
     rate: Option<Rate>,
     /// In parts of a token.
     level: u128,
@@ -51,14 +51,14 @@ fn token(rate: Rate) -> u128 {
     u128::from(rate.period_ms.max(1)) * 1_000_000
 }
 
-fn most(rate: Rate) -> u128 {
+fn capacity(rate: Rate) -> u128 {
     u128::from(rate.burst.max(1)) * token(rate)
 }
 
-impl Tokens {
+impl TokenBucket {
     /// As many as there may be.
     pub(super) fn full(rate: Option<Rate>, at: Mono) -> Self {
-        Self { rate, level: rate.map_or(0, most), at }
+        Self { rate, level: rate.map_or(0, capacity), at }
     }
 
     /// None at `at`.
@@ -74,8 +74,8 @@ impl Tokens {
         }
         self.refill(since);
         self.level = match (self.rate, rate) {
-            (Some(old), Some(new)) => (self.level / token(old) * token(new)).min(most(new)),
-            (None, Some(new)) => most(new),
+            (Some(old), Some(new)) => (self.level / token(old) * token(new)).min(capacity(new)),
+            (None, Some(new)) => capacity(new),
             (_, None) => 0,
         };
         self.rate = rate;
@@ -85,7 +85,7 @@ impl Tokens {
     fn refill(&mut self, now: Mono) {
         let Some(rate) = self.rate else { return };
         let passed = u128::from(now.0.saturating_sub(self.at.0));
-        self.level = (self.level + passed * u128::from(rate.count)).min(most(rate));
+        self.level = (self.level + passed * u128::from(rate.count)).min(capacity(rate));
         self.at = self.at.max(now);
     }
 
@@ -104,10 +104,10 @@ impl Tokens {
     }
 
     /// A job that has started has not, after all.
-    pub(super) fn give_back(&mut self, now: Now) {
+    pub(super) fn refund(&mut self, now: Now) {
         self.refill(now.mono);
         if let Some(rate) = self.rate {
-            self.level = (self.level + token(rate)).min(most(rate));
+            self.level = (self.level + token(rate)).min(capacity(rate));
         }
     }
 
@@ -118,7 +118,7 @@ impl Tokens {
 
     /// When there will be as many as may be; `None` if there are, or never.
     pub(super) fn full_at(&self) -> Option<Mono> {
-        self.when(most(self.rate?))
+        self.when(capacity(self.rate?))
     }
 
     fn when(&self, level: u128) -> Option<Mono> {
@@ -149,7 +149,7 @@ mod tests {
     fn a_bucket_never_drifts_and_knows_its_next_token_exactly() {
         // 3 in 7 ms: no whole number of nanoseconds to a token.
         let rate = Rate { count: 3, period_ms: 7, burst: 2 };
-        let mut tokens = Tokens::empty(Some(rate), Mono(0));
+        let mut tokens = TokenBucket::empty(Some(rate), Mono(0));
         let (mut now, mut taken) = (0, 0_u64);
         let mut rng = Rng::new(5);
         while taken < 30_000 {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_rest_saves_up_the_burst_and_no_more() {
         let rate = Rate { count: 1, period_ms: 1_000, burst: 3 };
-        let mut tokens = Tokens::full(Some(rate), Mono(0));
+        let mut tokens = TokenBucket::full(Some(rate), Mono(0));
         let mut started = 0;
         while tokens.any(at(u64::MAX / 2)) {
             tokens.spend(at(u64::MAX / 2));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(started, 3);
         assert_eq!(tokens.full_at(), Some(Mono(u64::MAX / 2 + 3_000_000_000)));
         let huge = Rate { count: u32::MAX, period_ms: u64::MAX, burst: u32::MAX };
-        let mut tokens = Tokens::empty(Some(huge), Mono(0));
+        let mut tokens = TokenBucket::empty(Some(huge), Mono(0));
         assert!(tokens.any(at(u64::MAX)), "an age passes, and nothing overflows");
         assert_eq!(tokens.full_at(), Some(Mono(u64::MAX)));
     }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_changed_rate_keeps_whole_tokens_and_counts_from_its_begin() {
         let slow = Rate { count: 1, period_ms: 1_000, burst: 5 };
-        let mut tokens = Tokens::full(Some(slow), Mono(0));
+        let mut tokens = TokenBucket::full(Some(slow), Mono(0));
         tokens.spend(at(0));
         let fast = Rate { count: 10, period_ms: 100, burst: 3 };
         tokens.change(Some(fast), Mono(500_000_000));

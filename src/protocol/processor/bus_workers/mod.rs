@@ -27,7 +27,7 @@ use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use lines::{AGE, ALONE, ASKS, EMPTY, Line, Links};
+use lines::{AGE, ALONE, ASKS, EMPTY, IntrusiveList, Links};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -37,10 +37,10 @@ const NONE: u32 = u32::MAX;
 
 /// What a worker has of takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Take {
+enum PendingPop {
     None,
     /// One that waits for a job.
-    Standing,
+    Open,
     /// One that is to be called off, or that was.
     Ended,
 }
@@ -56,7 +56,7 @@ struct Worker {
     asks: bool,
     /// It wants to ask as soon as it can, and not with the next dispatching.
     eager: bool,
-    take: Take,
+    take: PendingPop,
     /// The queue that its take stands in.
     stands_in: u32,
     seen: Mono,
@@ -70,7 +70,7 @@ struct Queue {
     hash: u64,
     idle: u32,
     busy: u32,
-    asking: Line,
+    asking: IntrusiveList,
     /// How many takes stand in it, or did and are not answered.
     takes: u32,
     /// Its line is going to ask.
@@ -79,13 +79,13 @@ struct Queue {
 
 /// All workers.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct WorkerTable {
     workers: PagedSlab<Worker>,
     by_uuid: HashTable<u32>,
     queues: PagedSlab<Queue>,
     by_name: HashTable<u32>,
     hasher: FixedState,
-    age: Line,
+    age: IntrusiveList,
     /// Queues whose lines are going to ask.
     dispatching: VecDeque<u32>,
     /// Workers whose takes are to be called off.
@@ -100,7 +100,7 @@ pub(super) struct Crew {
     period: Duration,
 }
 
-impl Crew {
+impl WorkerTable {
     pub(super) fn new(seed: u64, period: Duration) -> Self {
         Self {
             workers: PagedSlab::default(),
@@ -172,7 +172,7 @@ impl Crew {
 
     /// The worker of this name was heard of, and belongs to this queue. `None`: there is no room
     /// for it.
-    fn hear(&mut self, uuid: &str, queue: &[u8], busy: bool, now: Now) -> Option<u32> {
+    fn upsert(&mut self, uuid: &str, queue: &[u8], busy: bool, now: Now) -> Option<u32> {
         let known = self.find(uuid);
         if known.is_none() && self.len() >= PROCESSOR_WORKERS_MAX {
             return None;
@@ -206,7 +206,7 @@ impl Crew {
             busy,
             asks: false,
             eager: false,
-            take: Take::None,
+            take: PendingPop::None,
             stands_in: NONE,
             seen: now.mono,
             seen_at: now.wall,
@@ -231,13 +231,13 @@ impl Crew {
         }
         home.idle += 1;
         match take {
-            Take::None => {
+            PendingPop::None => {
                 self.workers[worker].asks = true;
                 self.append(ASKS, worker);
             }
             // What was to be called off is wanted again.
-            Take::Ended if stands_in == queue => self.workers[worker].take = Take::Standing,
-            Take::Standing | Take::Ended => {}
+            PendingPop::Ended if stands_in == queue => self.workers[worker].take = PendingPop::Open,
+            PendingPop::Open | PendingPop::Ended => {}
         }
     }
 
@@ -246,8 +246,8 @@ impl Crew {
     fn leave(&mut self, worker: u32) -> u32 {
         let record = &mut self.workers[worker];
         let (queue, busy, asks) = (record.queue, record.busy, record.asks);
-        if record.take == Take::Standing {
-            record.take = Take::Ended;
+        if record.take == PendingPop::Open {
+            record.take = PendingPop::Ended;
             self.ended.push_back(worker);
         }
         if asks {
@@ -267,7 +267,7 @@ impl Crew {
     /// A worker is idle; if that is news, those of its queue are going to ask. Tells whether there
     /// is room for it.
     pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], is_news: bool, now: Now) -> bool {
-        let worker = self.hear(uuid, queue, false, now);
+        let worker = self.upsert(uuid, queue, false, now);
         if let Some(worker) = worker {
             self.workers[worker].eager |= is_news;
         }
@@ -279,7 +279,7 @@ impl Crew {
 
     /// A worker is busy. Tells whether there is room for it.
     pub(super) fn busy(&mut self, uuid: &str, queue: &[u8], now: Now) -> bool {
-        self.hear(uuid, queue, true, now).is_some()
+        self.upsert(uuid, queue, true, now).is_some()
     }
 
     /// The idle workers of a queue are going to ask for jobs.
@@ -312,7 +312,7 @@ impl Crew {
     }
 
     /// Whether idle workers wait for the next dispatching.
-    pub(super) fn is_anybody_waiting(&self) -> bool {
+    pub(super) fn has_waiting(&self) -> bool {
         self.lined[ASKS] > 0
     }
 
@@ -330,8 +330,8 @@ impl Crew {
         };
         self.unlink(ASKS, worker);
         let record = &mut self.workers[worker];
-        assert!(record.take == Take::None && !record.busy, "a worker asks twice");
-        (record.asks, record.take, record.stands_in) = (false, Take::Standing, place);
+        assert!(record.take == PendingPop::None && !record.busy, "a worker asks twice");
+        (record.asks, record.take, record.stands_in) = (false, PendingPop::Open, place);
         self.takes += 1;
         let queue = &mut self.queues[place];
         queue.takes += 1;
@@ -342,7 +342,7 @@ impl Crew {
     pub(super) fn next_ended(&mut self) -> Option<u32> {
         while let Some(worker) = self.ended.pop_front() {
             let take = self.workers.get(worker).map(|record| record.take);
-            if take == Some(Take::Ended) || (self.closed && take == Some(Take::Standing)) {
+            if take == Some(PendingPop::Ended) || (self.closed && take == Some(PendingPop::Open)) {
                 return Some(worker);
             }
         }
@@ -358,10 +358,10 @@ impl Crew {
         }
         for worker in 0..self.workers.end() {
             if let Some(record) = self.workers.get_mut(worker)
-                && record.take == Take::Standing
+                && record.take == PendingPop::Open
             {
                 if !wanted {
-                    record.take = Take::Ended;
+                    record.take = PendingPop::Ended;
                 }
                 self.ended.push_back(worker);
             }
@@ -374,7 +374,7 @@ impl Crew {
         let take = self.answer(worker);
         let record = &mut self.workers[worker];
         let late = record.seen.after(self.period) <= now.mono;
-        if take != Take::Standing || late {
+        if take != PendingPop::Open || late {
             record.eager &= !late;
             self.settle(worker);
             return None;
@@ -388,15 +388,15 @@ impl Crew {
     }
 
     /// The take of a worker was called off. One that has become idle meanwhile asks again.
-    pub(super) fn called_off(&mut self, worker: u32) {
+    pub(super) fn cancelled(&mut self, worker: u32) {
         self.answer(worker);
         self.settle(worker);
     }
 
-    fn answer(&mut self, worker: u32) -> Take {
+    fn answer(&mut self, worker: u32) -> PendingPop {
         let record = &mut self.workers[worker];
-        let take = std::mem::replace(&mut record.take, Take::None);
-        assert!(take != Take::None, "a take was answered twice");
+        let take = std::mem::replace(&mut record.take, PendingPop::None);
+        assert!(take != PendingPop::None, "a take was answered twice");
         let place = std::mem::replace(&mut record.stands_in, NONE);
         self.takes -= 1;
         self.queues[place].takes -= 1;
@@ -445,7 +445,7 @@ impl Crew {
         };
         let former = self.leave(worker);
         self.leave_queue(former);
-        if self.workers[worker].take == Take::None {
+        if self.workers[worker].take == PendingPop::None {
             self.workers.remove(worker);
         }
         Some((uuid, queue))

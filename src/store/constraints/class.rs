@@ -9,8 +9,8 @@
 //! whole strand to the group of the bucket that has no room, or, if that is its own, puts the group
 //! to sleep until there is some.
 
-use crate::base::heap::{Heap, leaves_before};
-use crate::model::job::Urgency;
+use crate::base::heap::{Heap, orders_before};
+use crate::model::job::Priority;
 use crate::model::work::WorkerId;
 use crate::store::jobs::{Job, Jobs, NONE};
 use std::cmp::Reverse;
@@ -18,20 +18,20 @@ use std::collections::BTreeSet;
 
 /// When a job's turn is: smaller leaves first, in the order of queues' heaps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct OrderKey {
     rank: u64,
     /// Of an urgency beyond 64 bits: longer is larger, and larger leaves first.
     digits: Option<Reverse<(usize, Box<str>)>>,
     tie: u64,
 }
 
-impl Key {
+impl OrderKey {
     pub(super) fn of(slot: u32, jobs: &Jobs) -> Self {
         let job = &jobs[slot];
         let entry = job.entry(slot);
-        let digits = match job.urgency() {
-            Urgency::Beyond(digits) => Some(Reverse((digits.len(), digits.into()))),
-            Urgency::Number(_) | Urgency::Never => None,
+        let digits = match job.priority() {
+            Priority::Big(digits) => Some(Reverse((digits.len(), digits.into()))),
+            Priority::Small(_) | Priority::Unselected => None,
         };
         Self { rank: entry.rank, digits, tie: entry.tie }
     }
@@ -39,30 +39,30 @@ impl Key {
 
 /// Who may take a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Takers {
+pub(super) struct Eligibility {
     /// Also those who take whatever is followed.
     followed: bool,
     /// Not these workers; in rising order.
     refused_by: Box<[WorkerId]>,
 }
 
-impl Takers {
+impl Eligibility {
     /// O(refusers).
     pub(super) fn of(job: &Job) -> Self {
-        Self { followed: job.is_followed(), refused_by: job.refused_by().into() }
+        Self { followed: job.is_tracked(), refused_by: job.excluded_workers().into() }
     }
 
     /// Whether these are who may take this job. O(refusers).
     pub(super) fn are_of(&self, job: &Job) -> bool {
-        self.followed == job.is_followed() && *self.refused_by == *job.refused_by()
+        self.followed == job.is_tracked() && *self.refused_by == *job.excluded_workers()
     }
 }
 
 /// Jobs of one queue with the same buckets that the same may take.
 #[derive(Debug)]
-pub(super) struct Strand {
+pub(super) struct JobClass {
     pub(super) queue: u32,
-    pub(super) takers: Takers,
+    pub(super) takers: Eligibility,
     pub(super) buckets: Box<[u32]>,
     /// All its jobs, whatever they are doing.
     pub(super) jobs: u32,
@@ -73,11 +73,11 @@ pub(super) struct Strand {
     /// Where it stands if it has a job that is ready or held back.
     pub(super) group: u32,
     /// By which key it stands there.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<OrderKey>,
 }
 
-impl Strand {
-    pub(super) fn new(queue: u32, takers: Takers, buckets: &[u32]) -> Self {
+impl JobClass {
+    pub(super) fn new(queue: u32, takers: Eligibility, buckets: &[u32]) -> Self {
         Self {
             queue,
             takers,
@@ -94,7 +94,7 @@ impl Strand {
     pub(super) fn head(&self, jobs: &Jobs) -> Option<u32> {
         let shown = (self.shown != NONE).then(|| jobs[self.shown].entry(self.shown));
         match (shown, self.parked.peek()) {
-            (Some(shown), Some(parked)) if leaves_before(&parked, &shown, jobs) => {
+            (Some(shown), Some(parked)) if orders_before(&parked, &shown, jobs) => {
                 Some(parked.slot)
             }
             (shown, parked) => shown.or(parked).map(|entry| entry.slot),
@@ -104,13 +104,13 @@ impl Strand {
 
 /// Strands of one queue that wait for the same bucket, and whose jobs the same may take.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct LimiterWaitlist {
     pub(super) bucket: u32,
     pub(super) queue: u32,
-    pub(super) takers: Takers,
-    pub(super) strands: BTreeSet<(Key, u32)>,
+    pub(super) takers: Eligibility,
+    pub(super) strands: BTreeSet<(OrderKey, u32)>,
     /// The job that is in the queue's heap, unless it sleeps.
     pub(super) shown: u32,
     /// By which key it sleeps at its bucket, if it does.
-    pub(super) asleep: Option<Key>,
+    pub(super) asleep: Option<OrderKey>,
 }
