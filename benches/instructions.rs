@@ -19,7 +19,7 @@ use jobcentre::base::rng::Rng;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
-use jobcentre::model::core::Door;
+use jobcentre::model::driver::Door;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use jobcentre::store::{Effects, Store};
@@ -230,7 +230,7 @@ fn parse_put_exactly((mut parser, lines): (Parser, Vec<String>)) -> (Parser, Vec
 }
 
 /// A store with [`BACKLOG`] jobs of distinct priorities in one queue, without protocol or server.
-struct Shelf {
+struct Fixture {
     store: Store,
     effects: Effects,
     queues: StringList,
@@ -243,7 +243,7 @@ const BACKLOG: u64 = 1_000;
 const CLIENT: ClientId = ClientId { index: 0, generation: 1 };
 const NOW: Now = Now { mono: Mono(0), wall: Wall(0) };
 
-impl Shelf {
+impl Fixture {
     fn new(queue: &[u8]) -> Self {
         let mut shelf = Self::empty(queue);
         (0..BACKLOG).for_each(|_| shelf.put());
@@ -291,50 +291,50 @@ impl Shelf {
     }
 }
 
-fn stocked() -> Shelf {
-    Shelf::new(b"bench")
+fn stocked() -> Fixture {
+    Fixture::new(b"bench")
 }
 
 /// Every job is held.
-fn handed_out() -> Shelf {
+fn handed_out() -> Fixture {
     let mut shelf = stocked();
     (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
     shelf
 }
 
 /// [`COUNT`] takes wait for a job.
-fn awaited() -> Shelf {
+fn awaited() -> Fixture {
     let mut shelf = handed_out();
     (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
     shelf
 }
 
 #[library_benchmark(setup = stocked)]
-fn store_put(mut shelf: Shelf) -> Shelf {
+fn store_put(mut shelf: Fixture) -> Fixture {
     (0..COUNT).for_each(|_| shelf.put());
     shelf
 }
 
 #[library_benchmark(setup = stocked)]
-fn store_take(mut shelf: Shelf) -> Shelf {
+fn store_take(mut shelf: Fixture) -> Fixture {
     (0..COUNT).for_each(|_| shelf.take(Wait::No));
     shelf
 }
 
 #[library_benchmark(setup = handed_out)]
-fn store_wait(mut shelf: Shelf) -> Shelf {
+fn store_wait(mut shelf: Fixture) -> Fixture {
     (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
     shelf
 }
 
 #[library_benchmark(setup = awaited)]
-fn store_put_to_waiter(mut shelf: Shelf) -> Shelf {
+fn store_put_to_waiter(mut shelf: Fixture) -> Fixture {
     (0..COUNT).for_each(|_| shelf.put());
     shelf
 }
 
 #[library_benchmark(setup = handed_out)]
-fn store_release(mut shelf: Shelf) -> Shelf {
+fn store_release(mut shelf: Fixture) -> Fixture {
     (1..=COUNT).for_each(|id| shelf.apply(&Command::Release { id: JobId(id), lease: None }));
     shelf
 }
@@ -342,13 +342,13 @@ fn store_release(mut shelf: Shelf) -> Shelf {
 #[library_benchmark]
 #[bench::held(setup = handed_out)]
 #[bench::ready(setup = stocked)]
-fn store_delete(mut shelf: Shelf) -> Shelf {
+fn store_delete(mut shelf: Fixture) -> Fixture {
     (1..=COUNT).for_each(|id| shelf.apply(&Command::Delete { id: JobId(id) }));
     shelf
 }
 
 /// Some time up to 17 minutes, for what `give` makes of it.
-fn some_time(shelf: &mut Shelf, give: fn(u64) -> JobOptions) -> JobOptions {
+fn some_time(shelf: &mut Fixture, give: fn(u64) -> JobOptions) -> JobOptions {
     give(1 + shelf.rng.below(1 << 20))
 }
 
@@ -365,8 +365,8 @@ fn with_lease(lease_ms: u64) -> JobOptions {
 }
 
 /// All jobs have a deadline, and [`COUNT`] are to be put on the same terms.
-fn stocked_on(give: fn(u64) -> JobOptions) -> (Shelf, Vec<JobOptions>) {
-    let mut shelf = Shelf::empty(b"bench");
+fn stocked_on(give: fn(u64) -> JobOptions) -> (Fixture, Vec<JobOptions>) {
+    let mut shelf = Fixture::empty(b"bench");
     for _ in 0..BACKLOG {
         let terms = some_time(&mut shelf, give);
         shelf.put_on(Some(&terms));
@@ -376,14 +376,14 @@ fn stocked_on(give: fn(u64) -> JobOptions) -> (Shelf, Vec<JobOptions>) {
 }
 
 /// Every job is held for some time.
-fn lent() -> Shelf {
+fn lent() -> Fixture {
     let mut shelf = stocked_on(with_lease).0;
     (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
     assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
     shelf
 }
 
-fn waiting_on(give: fn(u64) -> JobOptions) -> Shelf {
+fn waiting_on(give: fn(u64) -> JobOptions) -> Fixture {
     let shelf = stocked_on(give).0;
     assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
     shelf
@@ -392,7 +392,7 @@ fn waiting_on(give: fn(u64) -> JobOptions) -> Shelf {
 #[library_benchmark]
 #[bench::delay(args = (with_delay), setup = stocked_on)]
 #[bench::ttl(args = (with_ttl), setup = stocked_on)]
-fn store_put_on((mut shelf, terms): (Shelf, Vec<JobOptions>)) -> (Shelf, Vec<JobOptions>) {
+fn store_put_on((mut shelf, terms): (Fixture, Vec<JobOptions>)) -> (Fixture, Vec<JobOptions>) {
     for terms in &terms {
         shelf.put_on(Some(terms));
     }
@@ -400,7 +400,7 @@ fn store_put_on((mut shelf, terms): (Shelf, Vec<JobOptions>)) -> (Shelf, Vec<Job
 }
 
 #[library_benchmark(setup = lent)]
-fn store_touch(mut shelf: Shelf) -> Shelf {
+fn store_touch(mut shelf: Fixture) -> Fixture {
     (1..=COUNT).for_each(|id| shelf.apply(&Command::Touch { id: JobId(id), lease: None }));
     shelf
 }
@@ -410,7 +410,7 @@ fn store_touch(mut shelf: Shelf) -> Shelf {
 #[bench::delay(args = (with_delay), setup = waiting_on)]
 #[bench::ttl(args = (with_ttl), setup = waiting_on)]
 #[bench::lease(setup = lent)]
-fn store_expire(mut shelf: Shelf) -> Shelf {
+fn store_expire(mut shelf: Fixture) -> Fixture {
     let late = Now { mono: Mono(u64::MAX), ..NOW };
     for _ in 0..COUNT {
         shelf.store.expire(1, late, &mut shelf.effects);

@@ -4,7 +4,7 @@
 
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Core, Door};
+use jobcentre::model::driver::{Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write as _;

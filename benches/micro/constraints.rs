@@ -12,7 +12,7 @@ use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
-use jobcentre::model::work::{Compare, Condition, Constraint, Path, Scalar, WorkerCommand};
+use jobcentre::model::worker::{Compare, Condition, Constraint, Path, Scalar, WorkerCommand};
 use jobcentre::store::{Effects, Outcome, Store};
 use std::fmt;
 
@@ -40,12 +40,12 @@ const TICKET: Ticket = Ticket { client: ClientId { index: 1, generation: 1 }, se
 const JOB: Payload<'static> =
     Payload { encoding: Encoding::Json, bytes: b"{\"n\":12345,\"data\":\"as long as many jobs\"}" };
 
-struct Shop {
+struct Harness {
     store: Store,
     effects: Effects,
 }
 
-impl Shop {
+impl Harness {
     fn new(constrained: bool) -> Self {
         let mut shop = Self { store: Store::new(1), effects: Effects::default() };
         if constrained {
@@ -101,7 +101,7 @@ fn name(name: &[u8]) -> StringList {
 
 #[divan::bench(args = [Case::Without, Case::Idle, Case::Parked])]
 fn unrelated(bencher: Bencher<'_, '_>, case: Case) {
-    let mut shop = Shop::new(!matches!(case, Case::Without));
+    let mut shop = Harness::new(!matches!(case, Case::Without));
     if matches!(case, Case::Parked) {
         shop.fill(sized(PARKED));
     }
@@ -117,7 +117,7 @@ fn unrelated(bencher: Bencher<'_, '_>, case: Case) {
 
 #[divan::bench(args = [1_000, PARKED])]
 fn held_back(bencher: Bencher<'_, '_>, jobs: usize) {
-    let mut shop = Shop::new(true);
+    let mut shop = Harness::new(true);
     shop.fill(sized(jobs));
     let queue = name(b"held");
     let mut held = shop.take(&queue);

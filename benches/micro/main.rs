@@ -7,14 +7,14 @@
 //! Unless its module says otherwise, one iteration does [`ROUND`] operations on different data: a
 //! repeated input flatters branchy code, and **a time in µs reads as ns for one operation**.
 
+mod completions;
+mod connection_close;
 mod constraints;
-mod deadlines;
-mod ends;
 mod heap;
 mod journal;
 mod json;
 mod queries;
-mod replies;
+mod timer_queue;
 mod waiters;
 
 use jobcentre::base::time::{Mono, Now, Wall};

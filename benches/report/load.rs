@@ -1,8 +1,8 @@
 //! Runs of `jobcentre bench`, and what its JSON says.
 
-use crate::contestants::{Contestant, Programs, Server, jobcentre};
 use crate::metric::{Metric, Sample};
 use crate::stats::float;
+use crate::targets::{Programs, Server, Target, jobcentre};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(crate) fn number(json: &Value, path: &[&str]) -> Option<f64> {
 pub(crate) fn drive(
     programs: &Programs,
     server: &Server,
-    contestant: Contestant,
+    contestant: Target,
     arguments: &[String],
 ) -> Result<Value, String> {
     drive_at(programs, server, server.address, contestant, arguments)
@@ -34,7 +34,7 @@ pub(crate) fn drive_at(
     programs: &Programs,
     server: &Server,
     address: SocketAddr,
-    contestant: Contestant,
+    contestant: Target,
     arguments: &[String],
 ) -> Result<Value, String> {
     let mut command = match &programs.cores {

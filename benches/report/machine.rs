@@ -1,6 +1,6 @@
 //! What the numbers were measured on and with: the machine, its cores, versions, the date.
 
-use crate::contestants::{Contestant, Programs, in_path};
+use crate::targets::{Programs, Target, in_path};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;
@@ -101,7 +101,7 @@ pub(crate) struct Header {
     pub(crate) load: String,
     pub(crate) cores: Option<Cores>,
     pub(crate) versions: Vec<(String, String)>,
-    pub(crate) absent: Vec<(Contestant, String)>,
+    pub(crate) absent: Vec<(Target, String)>,
     /// What could not be done as it should be.
     pub(crate) notes: Vec<String>,
 }
@@ -146,8 +146,7 @@ fn versions(programs: &Programs) -> Vec<(String, String)> {
     let own = format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"));
     let mut versions =
         vec![("jobcentre".to_owned(), own), ("rustc".to_owned(), said("rustc", &["--version"]))];
-    for (contestant, argument) in [(Contestant::Beanstalkd, "-v"), (Contestant::Redis, "--version")]
-    {
+    for (contestant, argument) in [(Target::Beanstalkd, "-v"), (Target::Redis, "--version")] {
         if let Some(program) = programs.program(contestant) {
             versions.push((contestant.name().to_owned(), said(program, &[argument])));
         }

@@ -4,40 +4,40 @@
 //! `benches/results/` (see `benches/README.md`). Without `--bench`, as `cargo test --benches` runs
 //! it, it checks itself on a tiny cell and leaves nothing behind.
 
-mod cells;
+mod chapters;
 mod client;
-mod contestants;
 mod durable;
-mod group;
 mod http;
-mod lateness;
 mod load;
 mod machine;
+mod many_queues;
 mod markdown;
 mod memory;
 mod metric;
-mod naming;
 mod plots;
 mod process;
 mod processor;
-mod rules;
 mod run;
+mod scenarios;
 mod self_check;
 mod socket;
 mod stats;
 mod syscalls;
+mod targets;
+mod thresholds;
+mod timer_lateness;
 mod workers;
 
-use cells::{Cell, Sizes};
 use clap::Parser;
-use contestants::Programs;
 use machine::{Cores, Header};
 use run::{Outcome, Runner};
+use scenarios::{Scenario, Sizes};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
+use targets::Programs;
 
 /// Measures the server and its peers, and writes the report.
 #[derive(Debug, Parser)]
@@ -98,8 +98,8 @@ impl Options {
         })
     }
 
-    fn cells(&self, sizes: &Sizes) -> Result<Vec<Cell>, String> {
-        let mut cells = cells::all(sizes);
+    fn scenarios(&self, sizes: &Sizes) -> Result<Vec<Scenario>, String> {
+        let mut cells = scenarios::all(sizes);
         let is_known = |name: &&String| cells.iter().any(|cell| cell.id == **name);
         if let Some(name) = self.only.iter().find(|name| !is_known(name)) {
             return Err(format!("there is no cell {name}; --list names all"));
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
 
 fn report(options: &Options) -> Result<(), String> {
     let sizes = options.sizes();
-    let cells = options.cells(&sizes)?;
+    let cells = options.scenarios(&sizes)?;
     if options.list {
         for cell in &cells {
             println!("{:<16} {}", cell.id, cell.title);
@@ -184,7 +184,7 @@ fn folder(path: PathBuf) -> Result<PathBuf, String> {
 #[derive(Serialize)]
 struct Everything<'a> {
     header: &'a Header,
-    verdicts: &'a [rules::Verdict],
+    verdicts: &'a [thresholds::Verdict],
     cells: &'a [Outcome],
 }
 
@@ -195,7 +195,7 @@ fn write(
     outcomes: &[Outcome],
     sizes: &Sizes,
 ) -> Result<(), String> {
-    let verdicts: Vec<_> = rules::all(sizes).iter().map(|rule| rule.judge(outcomes)).collect();
+    let verdicts: Vec<_> = thresholds::all(sizes).iter().map(|rule| rule.judge(outcomes)).collect();
     let mut plots = Vec::new();
     for plot in plots::all(outcomes, sizes) {
         match plot {

@@ -1,25 +1,25 @@
 //! The report as people read it.
 
-use crate::cells::Task;
-use crate::group::Group;
+use crate::chapters::Chapter;
 use crate::machine::Header;
 use crate::metric::Metric;
-use crate::rules::{Finding, Verdict};
 use crate::run::{DISTURBED, Line, Outcome};
+use crate::scenarios::Task;
 use crate::stats::paired;
 use crate::syscalls;
+use crate::thresholds::{Finding, Verdict};
 
 /// The whole report. `plots` are names of files beside it, with their titles.
 pub(crate) fn write(
     header: &Header,
     verdicts: &[Verdict],
     outcomes: &[Outcome],
-    plots: &[(Group, String, String)],
+    plots: &[(Chapter, String, String)],
 ) -> String {
     let mut text = String::from("# Measured speed\n\n");
     head(&mut text, header);
     summary(&mut text, verdicts);
-    for group in Group::ALL {
+    for group in Chapter::ALL {
         let of_group = |outcome: &&Outcome| outcome.group == group;
         let outcomes: Vec<&Outcome> = outcomes.iter().filter(of_group).collect();
         if outcomes.is_empty() {

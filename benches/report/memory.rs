@@ -1,10 +1,10 @@
 //! Memory: of jobs that wait, of what is kept when they are gone, and of connections.
 
-use crate::contestants::{Contestant, Programs, Server};
 use crate::load::{drive, number};
 use crate::metric::{Metric, Sample};
 use crate::process::{resident, settle};
 use crate::stats::float;
+use crate::targets::{Programs, Server, Target};
 use serde_json::json;
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ const LATER: Duration = Duration::from_secs(3);
 /// Fills a server with jobs; then takes and deletes them all, if `drained`.
 pub(crate) fn jobs(
     programs: &Programs,
-    contestant: Contestant,
+    contestant: Target,
     payload: usize,
     count: u64,
     drained: bool,
@@ -55,12 +55,12 @@ pub(crate) fn jobs(
 }
 
 /// What makes a client of this server wait for a job. An echo has nothing to wait for.
-fn waiting(contestant: Contestant) -> Option<&'static [u8]> {
+fn waiting(contestant: Target) -> Option<&'static [u8]> {
     match contestant {
-        Contestant::Echo => None,
-        Contestant::Beanstalkd => Some(b"reserve\r\n"),
+        Target::Echo => None,
+        Target::Beanstalkd => Some(b"reserve\r\n"),
         // Its own command: a script cannot wait.
-        Contestant::Redis => Some(b"BZPOPMIN jobs 0\r\n"),
+        Target::Redis => Some(b"BZPOPMIN jobs 0\r\n"),
         _ => Some(b"{\"request\":\"get\",\"queues\":[\"jobs\"],\"wait\":true}\n"),
     }
 }
@@ -68,7 +68,7 @@ fn waiting(contestant: Contestant) -> Option<&'static [u8]> {
 /// Connects clients that do nothing, and then has all of them wait for a job.
 pub(crate) fn connections(
     programs: &Programs,
-    contestant: Contestant,
+    contestant: Target,
     count: usize,
 ) -> Result<Sample, String> {
     let server = programs.start(contestant)?;

@@ -1,11 +1,11 @@
 //! The plots of the report, as SVG.
 
-use crate::cells::{Sizes, at_backlog, short};
-use crate::contestants::Contestant;
-use crate::group::Group;
+use crate::chapters::Chapter;
 use crate::metric::{Metric, figure};
 use crate::run::{Line, Outcome};
+use crate::scenarios::{Sizes, at_backlog, short};
 use crate::stats::float;
+use crate::targets::Target;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -15,7 +15,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 /// A finished plot.
 #[derive(Debug)]
 pub(crate) struct Plot {
-    pub(crate) group: Group,
+    pub(crate) group: Chapter,
     pub(crate) file: String,
     pub(crate) title: String,
     pub(crate) svg: String,
@@ -45,19 +45,19 @@ pub(crate) fn all(outcomes: &[Outcome], sizes: &Sizes) -> Vec<Result<Plot, Strin
     plots.into_iter().flatten().collect()
 }
 
-fn color(contestant: Contestant) -> RGBColor {
+fn color(contestant: Target) -> RGBColor {
     match contestant {
-        Contestant::JobCentre => RGBColor(0, 90, 181),
-        Contestant::Echo => RGBColor(120, 120, 120),
-        Contestant::TokioCurrent => RGBColor(0, 158, 115),
-        Contestant::TokioMutex => RGBColor(86, 180, 233),
-        Contestant::TokioActor => RGBColor(204, 121, 167),
-        Contestant::Uring => RGBColor(150, 110, 0),
-        Contestant::Beanstalkd => RGBColor(230, 159, 0),
-        Contestant::Redis => RGBColor(213, 60, 0),
-        Contestant::Pinpriq => RGBColor(110, 50, 160),
+        Target::JobCentre => RGBColor(0, 90, 181),
+        Target::Echo => RGBColor(120, 120, 120),
+        Target::TokioCurrent => RGBColor(0, 158, 115),
+        Target::TokioMutex => RGBColor(86, 180, 233),
+        Target::TokioActor => RGBColor(204, 121, 167),
+        Target::Uring => RGBColor(150, 110, 0),
+        Target::Beanstalkd => RGBColor(230, 159, 0),
+        Target::Redis => RGBColor(213, 60, 0),
+        Target::Pinpriq => RGBColor(110, 50, 160),
         // No picture shows them beside others.
-        Contestant::Health | Contestant::Jobq => RGBColor(90, 90, 90),
+        Target::Health | Target::Jobq => RGBColor(90, 90, 90),
     }
 }
 
@@ -67,7 +67,7 @@ fn find<'a>(outcomes: &'a [Outcome], id: &str) -> Option<&'a Outcome> {
 
 /// Paints a picture of a size, if it can be painted.
 fn picture(
-    group: Group,
+    group: Chapter,
     file: &str,
     title: &str,
     size: (u32, u32),
@@ -156,7 +156,7 @@ fn figure_of_axis(value: f64) -> String {
 
 fn throughput(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
-    for contestant in Contestant::SERVERS {
+    for contestant in Target::SERVERS {
         let mut points = Vec::new();
         for outcome in outcomes {
             let Some(depth) = outcome.id.strip_prefix("cycle-64-") else { continue };
@@ -175,7 +175,7 @@ fn throughput(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
         return None;
     }
     let title = "Throughput by depth: 64 connections, jobs of 100 B, server on one core";
-    Some(picture(Group::Cycle, "throughput.svg", title, WIDE, |area| {
+    Some(picture(Chapter::Cycle, "throughput.svg", title, WIDE, |area| {
         let axes = ("requests in flight on each connection", "requests a second");
         curves(area, title, axes, &|depth| format!("{depth:.0}"), &found, false)
     }))
@@ -221,7 +221,7 @@ fn growth(outcomes: &[Outcome], sizes: &Sizes) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
     for (id, depth) in [("backlog-1", 1), ("backlog-16", 16)] {
         let Some(outcome) = find(outcomes, id) else { continue };
-        for contestant in Contestant::SERVERS {
+        for contestant in Target::SERVERS {
             let point = |&jobs: &u64| {
                 let line = outcome.line(&at_backlog(contestant, jobs))?;
                 Some((float(jobs), line.spread(Metric::Cpu)?.median))
@@ -242,7 +242,7 @@ fn growth(outcomes: &[Outcome], sizes: &Sizes) -> Option<Result<Plot, String>> {
         return None;
     }
     let title = "CPU for a request while jobs wait: 64 connections, jobs of 100 B";
-    Some(picture(Group::Backlog, "backlog.svg", title, WIDE, |area| {
+    Some(picture(Chapter::Backlog, "backlog.svg", title, WIDE, |area| {
         let axes = ("waiting jobs", "microseconds");
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let label = |jobs: &f64| short(jobs.round() as u64);
@@ -261,28 +261,33 @@ fn panel(outcome: &Outcome, title: &str, metric: Metric) -> Option<Panel> {
 }
 
 fn cpu(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
-    let is_shown = |outcome: &&Outcome| matches!(outcome.group, Group::Cycle | Group::Payload);
+    let is_shown = |outcome: &&Outcome| matches!(outcome.group, Chapter::Cycle | Chapter::Payload);
     let of = |outcome: &Outcome| panel(outcome, &outcome.title, Metric::Cpu);
     let panels: Vec<Panel> = outcomes.iter().filter(is_shown).filter_map(of).collect();
-    bars(Group::Cycle, "cpu.svg", "CPU time of the server for a request, in microseconds", &panels)
+    bars(
+        Chapter::Cycle,
+        "cpu.svg",
+        "CPU time of the server for a request, in microseconds",
+        &panels,
+    )
 }
 
 fn memory(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
-    let is_shown = |outcome: &&Outcome| outcome.group == Group::Memory;
+    let is_shown = |outcome: &&Outcome| outcome.group == Chapter::Memory;
     let of = |outcome: &Outcome| panel(outcome, &outcome.title, Metric::JobBytes);
     let panels: Vec<Panel> = outcomes.iter().filter(is_shown).filter_map(of).collect();
-    bars(Group::Memory, "memory.svg", "Memory of the server for a waiting job, in bytes", &panels)
+    bars(Chapter::Memory, "memory.svg", "Memory of the server for a waiting job, in bytes", &panels)
 }
 
 fn packets(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
     let mut panels = Vec::new();
-    for outcome in outcomes.iter().filter(|outcome| outcome.group == Group::Packets) {
+    for outcome in outcomes.iter().filter(|outcome| outcome.group == Chapter::Packets) {
         for (metric, noun) in [(Metric::Cpu, "request"), (Metric::JobCpu, "job")] {
             panels.extend(panel(outcome, &format!("{}, a {noun}", outcome.id), metric));
         }
     }
     let title = "CPU time of the server by its two doors, in microseconds";
-    bars(Group::Packets, "packets.svg", title, &panels)
+    bars(Chapter::Packets, "packets.svg", title, &panels)
 }
 
 fn connections(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
@@ -292,11 +297,11 @@ fn connections(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
         .filter_map(|(title, metric)| panel(outcome, title, metric))
         .collect();
     let title = "Memory of the server for a connection, in bytes";
-    bars(Group::Connections, "connections.svg", title, &panels)
+    bars(Chapter::Connections, "connections.svg", title, &panels)
 }
 
 /// Panels side by side, each with its own axis from 0.
-fn bars(group: Group, file: &str, title: &str, panels: &[Panel]) -> Option<Result<Plot, String>> {
+fn bars(group: Chapter, file: &str, title: &str, panels: &[Panel]) -> Option<Result<Plot, String>> {
     if panels.is_empty() {
         return None;
     }

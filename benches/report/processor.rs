@@ -6,13 +6,13 @@
 //! they are finished, so the same text is written again and again, and the writer costs next to
 //! nothing.
 
-use crate::cells::{Cell, Entry, Sizes, Task, short};
-use crate::contestants::Contestant::JobCentre;
-use crate::contestants::Programs;
-use crate::group::Group;
+use crate::chapters::Chapter;
 use crate::metric::{Metric, Sample};
 use crate::process::{Moment, peak};
+use crate::scenarios::{Entry, Scenario, Sizes, Task, short};
 use crate::stats::float;
+use crate::targets::Programs;
+use crate::targets::Target::JobCentre;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -27,16 +27,16 @@ const WORKERS: u64 = 50;
 const GROUP: u64 = 4 * WORKERS;
 
 /// Its only cell.
-pub(crate) fn cell(sizes: &Sizes) -> Cell {
+pub(crate) fn cell(sizes: &Sizes) -> Scenario {
     let entry = |label: &str, messages| Entry {
         label: label.to_owned(),
         contestant: JobCentre,
         task: Task::Messages { messages },
     };
     let count = sizes.messages;
-    Cell {
+    Scenario {
         id: "processor".to_owned(),
-        group: Group::Processor,
+        group: Chapter::Processor,
         title: format!("{} messages through a pipe, {WORKERS} workers", short(count)),
         entries: vec![entry(JobCentre.name(), count), entry(FEWER, count / 10)],
         columns: vec![Metric::Messages, Metric::Cpu, Metric::Share, Metric::PeakMemory],

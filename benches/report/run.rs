@@ -1,12 +1,12 @@
 //! Runs a cell: all of its entries in turn, round after round, each run with a fresh server.
 
-use crate::cells::{Cell, Entry, Task};
-use crate::contestants::{Contestant, Programs};
-use crate::group::Group;
+use crate::chapters::Chapter;
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
+use crate::scenarios::{Entry, Scenario, Task};
 use crate::stats::Spread;
-use crate::{durable, http, lateness, memory, naming, processor, syscalls, workers};
+use crate::targets::{Programs, Target};
+use crate::{durable, http, many_queues, memory, processor, syscalls, timer_lateness, workers};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) id: String,
-    pub(crate) group: Group,
+    pub(crate) group: Chapter,
     pub(crate) title: String,
     pub(crate) columns: Vec<Metric>,
     pub(crate) compared: Vec<Metric>,
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) label: String,
-    pub(crate) contestant: Contestant,
+    pub(crate) contestant: Target,
     pub(crate) task: Task,
     /// One for each round: a sample, or why there is none.
     pub(crate) runs: Vec<Result<Sample, String>>,
@@ -80,7 +80,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Runs one cell. What fails is told in its place and stops nothing else.
-    pub(crate) fn run(&self, cell: &Cell) -> Outcome {
+    pub(crate) fn run(&self, cell: &Scenario) -> Outcome {
         let start = Instant::now();
         let present = |entry: &&Entry| self.programs.has(entry.contestant);
         let entries: Vec<&Entry> = cell.entries.iter().filter(present).collect();
@@ -137,8 +137,10 @@ impl Runner {
             Task::Calls { depth, requests } => {
                 syscalls::count(programs, &self.scratch, *depth, *requests)
             }
-            Task::Naming { queues, cycles } => naming::measure(programs, *queues, *cycles),
-            Task::Lateness { jobs, spread_ms } => lateness::measure(programs, *jobs, *spread_ms),
+            Task::Naming { queues, cycles } => many_queues::measure(programs, *queues, *cycles),
+            Task::Lateness { jobs, spread_ms } => {
+                timer_lateness::measure(programs, *jobs, *spread_ms)
+            }
             Task::Durable { sync, load, beside_bare } => {
                 durable::load(programs, &self.scratch, contestant, *sync, load, *beside_bare)
             }
@@ -160,7 +162,7 @@ impl Runner {
         }
     }
 
-    fn load(&self, contestant: Contestant, words: &[String]) -> Result<Sample, String> {
+    fn load(&self, contestant: Target, words: &[String]) -> Result<Sample, String> {
         let server = self.programs.start(contestant)?;
         drive(&self.programs, &server, contestant, words).map(sample)
     }
@@ -180,8 +182,8 @@ impl Runner {
                 durable::compaction::reached(&self.programs, &self.scratch, load)
             }
             Task::HalfRate(words) | Task::Queries { load: words, .. } => {
-                let server = self.programs.start(Contestant::JobCentre)?;
-                let raw = drive(&self.programs, &server, Contestant::JobCentre, words)?;
+                let server = self.programs.start(Target::JobCentre)?;
+                let raw = drive(&self.programs, &server, Target::JobCentre, words)?;
                 number(&raw, &["requests_per_second"]).ok_or_else(|| "no rate was told".to_owned())
             }
             _ => unreachable!("others have no rate"),
@@ -201,7 +203,7 @@ impl Runner {
 }
 
 /// A run in a few words.
-fn told(cell: &Cell, sample: &Sample) -> String {
+fn told(cell: &Scenario, sample: &Sample) -> String {
     let part = |metric: &Metric| {
         let value = sample.values.get(metric)?;
         Some(format!("{} {}", metric.show(*value), metric.title()))

@@ -1,12 +1,12 @@
 //! The report on itself, at a tiny size and without peers: whether it still fits the generator.
 
-use crate::cells::{Cell, Entry, Sizes, Task, all};
-use crate::contestants::{Contestant, Programs};
 use crate::machine::{Header, numbers};
 use crate::metric::{Metric, figure};
-use crate::rules::{self, Finding, Limit};
 use crate::run::Runner;
+use crate::scenarios::{Entry, Scenario, Sizes, Task, all};
 use crate::stats::{Spread, paired};
+use crate::targets::{Programs, Target};
+use crate::thresholds::{self, Finding, Limit};
 use crate::{markdown, plots};
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<(), String> {
     std::fs::create_dir_all(&scratch).map_err(|error| error.to_string())?;
     let programs = Programs::own(None, &scratch);
     let runner = Runner { programs, rounds: 1, scratch: scratch.clone() };
-    let cells: Vec<Cell> = all(&TINY)
+    let cells: Vec<Scenario> = all(&TINY)
         .into_iter()
         .filter(|cell| CHECKED.contains(&cell.id.as_str()))
         .map(tiny)
@@ -77,7 +77,8 @@ pub(crate) fn run() -> Result<(), String> {
             }
         }
     }
-    let verdicts: Vec<_> = rules::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
+    let verdicts: Vec<_> =
+        thresholds::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
     let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
         durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls, workers, \
@@ -98,7 +99,7 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 /// Few connections, so that the smallest machine can do it.
-fn tiny(mut cell: Cell) -> Cell {
+fn tiny(mut cell: Scenario) -> Scenario {
     let shrink = |entry: &mut Entry| {
         if let Task::Load(words) = &mut entry.task {
             words.extend(["--patience".to_owned(), "60".to_owned()]);
@@ -134,5 +135,5 @@ fn arithmetic() {
     assert_eq!(figures, ["0.123", "1.23", "12.3", "123", "1,234", "-1,234,567"]);
     assert_eq!(Metric::KeptLater.show(0.251), "25 %");
     assert_eq!(numbers("0-2,5\n"), [0, 1, 2, 5]);
-    assert_eq!(Contestant::SERVERS.len(), 8);
+    assert_eq!(Target::SERVERS.len(), 8);
 }

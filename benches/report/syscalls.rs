@@ -4,10 +4,10 @@
 //! more clients have something to say in each pass and the count gets smaller: second best. It also
 //! says which calls they are.
 
-use crate::contestants::{Contestant, Programs, Server, in_path, jobcentre};
 use crate::load::{drive, finish, requests};
 use crate::metric::{Metric, Sample};
 use crate::stats::float;
+use crate::targets::{Programs, Server, Target, in_path, jobcentre};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,7 @@ struct Counted {
 
 fn by_perf(programs: &Programs, scratch: &Path, words: &[String]) -> Result<Counted, String> {
     let perf = in_path("perf")?;
-    let server = programs.start(Contestant::JobCentre)?;
+    let server = programs.start(Target::JobCentre)?;
     let file = scratch.join("perf.csv");
     // With a command, perf counts until that ends.
     let mut command = Command::new(perf);
@@ -75,7 +75,7 @@ fn by_perf(programs: &Programs, scratch: &Path, words: &[String]) -> Result<Coun
 
 fn by_strace(programs: &Programs, scratch: &Path, words: &[String]) -> Result<Counted, String> {
     let strace = in_path("strace")?;
-    let server = programs.start(Contestant::JobCentre)?;
+    let server = programs.start(Target::JobCentre)?;
     let file = scratch.join("strace.txt");
     let mut child = Command::new(strace)
         .args(["-c", "-f", "-p", &server.pid().to_string(), "-o"])
@@ -85,7 +85,7 @@ fn by_strace(programs: &Programs, scratch: &Path, words: &[String]) -> Result<Co
         .spawn()
         .map_err(|error| format!("strace does not start: {error}"))?;
     let raw = attached(&mut child, &server)
-        .and_then(|()| drive(programs, &server, Contestant::JobCentre, words));
+        .and_then(|()| drive(programs, &server, Target::JobCentre, words));
     let raw = match raw {
         Ok(raw) => raw,
         Err(error) => {

@@ -4,7 +4,6 @@
 //! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod buf;
-pub mod deadlines;
 pub mod heap;
 pub mod histogram;
 pub mod limits;
@@ -15,3 +14,4 @@ pub mod rng;
 pub mod slab;
 pub mod strings;
 pub mod time;
+pub mod timer_queue;

@@ -18,8 +18,8 @@ use crate::base::limits::{
     REQUEST_BYTES_FLOOR,
 };
 use crate::journal::SyncMode;
-use crate::model::core::Door;
-use crate::model::work::Constraint;
+use crate::model::driver::Door;
+use crate::model::worker::Constraint;
 use clap::Args;
 use serde::Deserialize;
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::model::command::Command;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::{Rejection, Reply};
-use crate::model::work::{Constraint, WorkerCommand};
+use crate::model::worker::{Constraint, WorkerCommand};
 use crate::protocol::http::lightjq::messages::read_constraint_json;
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -94,7 +94,7 @@ pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::work::{Condition, Path, Rate, Scalar};
+    use crate::model::worker::{Condition, Path, Rate, Scalar};
 
     #[derive(Debug, Deserialize)]
     struct File {

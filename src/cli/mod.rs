@@ -4,7 +4,7 @@ mod address;
 mod bench;
 mod config;
 mod constraints;
-mod data;
+mod data_dir;
 mod entropy;
 mod files;
 mod fsync;

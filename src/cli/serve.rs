@@ -2,11 +2,11 @@
 
 use super::address::cannot_listen;
 use super::config::{Config, Options};
-use super::{complain, constraints, data, entropy, files, log, mistakes, processor};
+use super::{complain, constraints, data_dir, entropy, files, log, mistakes, processor};
 use crate::engine::Engine;
-use crate::model::core::Door;
+use crate::model::driver::Door;
 use crate::query::value_max;
-use crate::reactor::query::QueryThreads;
+use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
     CannotListen, Clock, LoopWaker, Reactor, ShutdownOutcome, TimedOut, TrustStore, ignore_signals,
 };
@@ -85,7 +85,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     let seed = entropy::draw();
     let (mut clock, wake) = (Clock::start(), LoopWaker::default());
     let engine = if let Some(dir) = &config.data {
-        data::open(dir, config.fsync, seed, &mut clock, &wake)?
+        data_dir::open(dir, config.fsync, seed, &mut clock, &wake)?
     } else {
         info!("jobs live in memory only (--data DIR keeps them)");
         Engine::in_memory(seed)
@@ -116,7 +116,7 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     );
     let ending = reactor.run()?;
     if let Some(status) = reactor.core().journal_status() {
-        data::sum_up(&status);
+        data_dir::sum_up(&status);
     }
     Ok((ending, !reactor.has_stdio_failed()))
 }

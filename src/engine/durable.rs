@@ -8,28 +8,28 @@
 //! in the store has a base record, and a place without a job has none; answers that wait are kept
 //! in the order of what they wait for.
 
-use super::queries::QueryScheduler;
+use super::disk_space::{Space, live_bytes_added};
+use super::query_scheduler::QueryScheduler;
 use super::record;
 use super::reply_for;
-use super::space::{Space, live_bytes_added};
 use crate::base::histogram::Histogram;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::Files;
 use crate::journal::{
-    BatchSeq, Journal, LogStats, Options, Progress, RecordLocation, RecordRole, Recovered, Refused,
-    Report, SYNC_BOUNDS_NS, recover,
+    BatchSeq, Journal, LogStats, OpenError, Options, Progress, RecordLocation, RecordRole,
+    Recovered, Report, SYNC_BOUNDS_NS, recover,
 };
 use crate::model::command::Command;
-use crate::model::core::LogLine;
-use crate::model::figures::{JournalStats, ServerStats};
+use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::{OwnedJob, OwnedJobStatus};
 use crate::model::reply::{Completion, Rejection, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{self, WorkerCommand};
-use crate::store::{Counts, DirtyRecord, Effects, Outcome, Store, Watched};
+use crate::model::stats::{JournalStats, ServerStats};
+use crate::model::worker::{self, WorkerCommand};
+use crate::store::{Counts, DirtyRecord, Effects, IndexedReply, Outcome, Store};
 use std::collections::VecDeque;
 
 /// The embedded engine with a journal.
@@ -72,7 +72,7 @@ enum OwnedReply {
     Job(Box<OwnedJob>),
     Packets(Vec<Packet>),
     Progress(Box<OwnedJobStatus>),
-    Watched(Box<Watched>),
+    Watched(Box<IndexedReply>),
 }
 
 /// Bytes of a record beside the payload and the name of the queue, at most, for a job without
@@ -137,7 +137,7 @@ impl Durable {
     /// Whether what a command brings is kept: the result of a job that is gone is not. O(1).
     fn is_retained(&self, command: &Command<'_>) -> bool {
         let success =
-            |report: &work::RunOutcome<'_>| matches!(report, work::RunOutcome::Success { .. });
+            |report: &worker::RunOutcome<'_>| matches!(report, worker::RunOutcome::Success { .. });
         let id = match command {
             Command::Finish { id, .. } => id,
             Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
@@ -373,14 +373,14 @@ impl Durable {
     }
 
     pub(super) fn journal_status(&self) -> LogStats {
-        self.journal.status()
+        self.journal.stats()
     }
 
     pub(super) fn stats(&self, figures: &mut ServerStats) {
         figures.store = self.store.stats();
         figures.queries = self.queries.figures();
         figures.answered_ns.add(&self.waited_ns);
-        figures.journal = Some(journal_stats(&self.journal.status()));
+        figures.journal = Some(journal_stats(&self.journal.stats()));
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -396,7 +396,7 @@ impl Durable {
         self.store.check_invariants();
         self.queries.check_invariants();
         self.journal.check_invariants();
-        let owners = usize::try_from(self.journal.status().owners).unwrap_or(usize::MAX);
+        let owners = usize::try_from(self.journal.stats().owners).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, constraints, .. } = self.store.counts();
         let expected = jobs + declared + workers + constraints;
         assert_eq!(owners, expected, "jobs and their base records differ");
@@ -434,7 +434,7 @@ pub(super) fn restore(
     seed: u64,
     now: Now,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Store, Recovered, Report), Refused> {
+) -> Result<(Store, Recovered, Report), OpenError> {
     let mut store = Store::new(seed);
     let mut each = |bytes: &[u8], _: RecordLocation| match record::read(bytes, now) {
         Ok(Record::Job(job)) => Ok(RecordRole::Base(store.restore(&job, now).number())),

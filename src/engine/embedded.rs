@@ -1,13 +1,13 @@
 //! The store in this process, in memory: what is submitted completes at once.
 
-use super::queries::QueryScheduler;
+use super::query_scheduler::QueryScheduler;
 use super::reply_for;
 use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
-use crate::model::figures::ServerStats;
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Completion;
+use crate::model::stats::ServerStats;
 use crate::store::{Counts, Effects, Store};
 
 /// The embedded engine.

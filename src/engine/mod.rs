@@ -14,29 +14,29 @@
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
 //!   Queries begin and end there.
 
+mod disk_space;
 mod durable;
 mod embedded;
-mod queries;
+mod query_scheduler;
+mod query_turns;
 mod record;
-mod space;
-mod turns;
 
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{Disk, Files};
-use crate::journal::{LogStats, Options, Progress, Recovered, Refused, Report};
+use crate::journal::{LogStats, OpenError, Options, Progress, Recovered, Report};
 use crate::model::command::Command;
-use crate::model::core::LogLine;
-use crate::model::figures::ServerStats;
+use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::LeaseEpoch;
 use crate::model::reply::{Completion, Reply};
 use crate::model::snapshot::Record;
-use crate::model::work::{Constraint, JobStatus as JobProgress, Worker, WorkerId};
+use crate::model::stats::ServerStats;
+use crate::model::worker::{Constraint, JobStatus as JobProgress, Worker, WorkerId};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, Outcome, Store};
 use durable::Durable;
 use embedded::Embedded;
-use queries::QueryScheduler;
+use query_scheduler::QueryScheduler;
 use std::time::Duration;
 
 /// A store that was brought back, and what its journal needs to go on.
@@ -130,7 +130,7 @@ impl Engine {
         seed: u64,
         now: Now,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Restored, Report), Refused> {
+    ) -> Result<(Restored, Report), OpenError> {
         let (store, recovered, report) = durable::restore(files, options, seed, now, progress)?;
         Ok((Restored { store, recovered }, report))
     }
@@ -147,7 +147,7 @@ impl Engine {
     /// query is answered by `Reply::BadQuery`.
     #[must_use]
     pub fn with_queries(mut self, helper: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
-        self.queries().set_helper(helper, timeout);
+        self.query_scheduler().set_helper(helper, timeout);
         self
     }
 
@@ -232,7 +232,7 @@ impl Engine {
     /// A client sends nothing more, though it may still read: it may be gone, and what would take
     /// long to find out for it is not.
     pub fn leave(&mut self, client: ClientId) {
-        self.queries().leave(client);
+        self.query_scheduler().leave(client);
     }
 
     /// Handles a bounded number of things whose time has come; [`Engine::poll_timeout`] tells
@@ -326,7 +326,7 @@ impl Engine {
         self.store().is_waiting(ticket)
     }
 
-    fn queries(&mut self) -> &mut QueryScheduler {
+    fn query_scheduler(&mut self) -> &mut QueryScheduler {
         match self {
             Self::Embedded(engine) => engine.queries(),
             Self::Durable(engine) => engine.queries(),

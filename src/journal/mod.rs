@@ -11,21 +11,21 @@
 //! there that [`Journal::durable`] had named, nothing comes twice, and the order is kept. What a
 //! power cut may take besides is the business of [`SyncMode`].
 
-mod chain;
 pub mod disk;
 mod format;
 mod keys;
-mod ledger;
-mod machine;
+mod live_index;
+mod log;
 mod reader;
 mod recover;
 mod salvage;
+mod scan;
 mod survey;
 
 pub use format::{LOCK, is_segment, segment_name, spare_name};
-pub use machine::{Journal, LogStats, SYNC_BOUNDS_NS};
+pub use log::{Journal, LogStats, SYNC_BOUNDS_NS};
 pub use recover::{
-    Progress, RecordLocation, RecordRole, RecordVisitor, Recovered, Refused, Report, TornTail,
+    OpenError, Progress, RecordLocation, RecordRole, RecordVisitor, Recovered, Report, TornTail,
     read, recover,
 };
 pub use salvage::{Doubtful, SalvageReport, SkippedRange, salvage};

@@ -1,10 +1,10 @@
 //! Recovery: from a directory to a journal that goes on.
 
-use super::chain::{self, ScanResult};
 use super::disk::{Disk, DiskError, Files};
 use super::format::RECORD_HEAD;
-use super::ledger::{LiveIndex, Segment};
-use super::machine::{Journal, RecoveredState};
+use super::live_index::{LiveIndex, Segment};
+use super::log::{Journal, RecoveredState};
+use super::scan::{self, ScanResult};
 use super::{Options, format};
 use crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES;
 use crate::base::time::Now;
@@ -77,7 +77,7 @@ pub struct Report {
 
 /// Why a journal is not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum OpenError {
     /// The disk failed.
     Fault(DiskError),
     /// What was durable is damaged.
@@ -117,7 +117,7 @@ pub enum Refused {
 const SALVAGE: &str = "Nothing was changed. Look for a backup, or let `jobcentre journal salvage \
                        DIR OUT` copy what can be read into a new directory";
 
-impl fmt::Display for Refused {
+impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fault(fault) => fault.fmt(f),
@@ -141,9 +141,9 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for OpenError {}
 
-impl From<DiskError> for Refused {
+impl From<DiskError> for OpenError {
     fn from(fault: DiskError) -> Self {
         Self::Fault(fault)
     }
@@ -233,13 +233,13 @@ pub fn recover(
     options: &Options,
     each: &mut RecordVisitor<'_, RecordRole>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Recovered, Report), Refused> {
+) -> Result<(Recovered, Report), OpenError> {
     let mut ledger = LiveIndex::default();
     let mut take = |record: &[u8], origin: RecordLocation| {
         note(&mut ledger, origin, record.len(), each(record, origin)?);
         Ok(())
     };
-    let chain = chain::read(&mut *files, &mut take, progress)?;
+    let chain = scan::read(&mut *files, &mut take, progress)?;
     for name in &chain.remove {
         files.remove(name)?;
     }
@@ -257,6 +257,6 @@ pub fn read(
     files: &mut dyn Files,
     each: &mut RecordVisitor<'_, ()>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Report, Refused> {
-    Ok(chain::read(files, each, progress)?.report)
+) -> Result<Report, OpenError> {
+    Ok(scan::read(files, each, progress)?.report)
 }

@@ -9,11 +9,11 @@
 //!   and no file is that segment any more. That is what stands behind the last batch of a segment
 //!   that was recycled, and in spares.
 
-use super::chain::SegmentList;
 use super::disk::{DiskError, Files};
 use super::format::{self, ALIGN, BatchHeader, HEADER, SegmentHeader};
 use super::reader::{FIRST, Reader};
-use super::recover::Refused;
+use super::recover::OpenError;
+use super::scan::SegmentList;
 use super::survey::{Place, Rest, Run, Says, Survey, Tolerant};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -245,9 +245,9 @@ pub fn salvage(
     from: &mut dyn Files,
     to: &mut dyn Files,
     segment_bytes: u64,
-) -> Result<SalvageReport, Refused> {
+) -> Result<SalvageReport, OpenError> {
     if let Some(&(epoch, _)) = SegmentList::of(to)?.segments.first() {
-        return Err(Refused::Fault(DiskError {
+        return Err(OpenError::Fault(DiskError {
             operation: "salvage to a directory with",
             file: format::segment_name(epoch),
             error: "choose an empty directory".to_owned(),
@@ -282,7 +282,7 @@ fn copy_all(
     plan: &Plan,
     writer: &mut Writer<'_>,
     salvaged: &mut SalvageReport,
-) -> Result<(), Refused> {
+) -> Result<(), OpenError> {
     let mut parts = plan.parts.iter().peekable();
     let Some(&&(first, _)) = parts.peek() else { return Ok(()) };
     // The first segment begins with the first batch.
@@ -314,7 +314,7 @@ fn copy(
     done: u64,
     writer: &mut Writer<'_>,
     salvaged: &mut SalvageReport,
-) -> Result<(), Refused> {
+) -> Result<(), OpenError> {
     let run = &survey.runs[part.run];
     let place = &survey.places[run.place];
     let mut offset = run.offset;
@@ -337,8 +337,8 @@ fn copy(
 }
 
 /// What was read before reads otherwise now.
-fn changed(name: &str) -> Refused {
-    Refused::Fault(DiskError {
+fn changed(name: &str) -> OpenError {
+    OpenError::Fault(DiskError {
         operation: "read",
         file: name.to_owned(),
         error: "it has changed meanwhile: copy the directory to another disk, and try again there"

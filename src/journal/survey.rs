@@ -5,14 +5,14 @@
 //! it, with up to two wrong bits put right; where no header is left the frames do: the key of most
 //! of them that is in force (the highest numbers) in a file whose name tells the epoch.
 
-use super::chain::SegmentList;
 use super::disk::{DiskError, Entry, Files};
 use super::format::{
     self, ALIGN, BadHeader, BatchHeader, FRAME_HEAD, HEADER, NUMBER_END, SegmentHeader,
 };
 use super::keys::{Family, key_of};
 use super::reader::{FIRST, Reader};
-use super::recover::Refused;
+use super::recover::OpenError;
+use super::scan::SegmentList;
 use std::collections::HashMap;
 
 /// Bytes that are searched at a time.
@@ -115,7 +115,7 @@ struct Frame {
 }
 
 /// Reads the first bytes of all files that may be segments, or parts of one.
-fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Refused> {
+fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, OpenError> {
     let mut places = Vec::new();
     for Entry { name, size } in entries {
         if name == format::LOCK || size < (FRAME_HEAD + ALIGN) as u64 {
@@ -131,7 +131,7 @@ fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Re
         let says = match SegmentHeader::decode(bytes) {
             Ok(header) => Says::Header(header),
             Err(BadHeader::Newer(format)) if named.is_some() => {
-                return Err(Refused::Newer { file: name, format });
+                return Err(OpenError::Newer { file: name, format });
             }
             Err(_) => mend(bytes).map_or(Says::Nothing, Says::Mended),
         };
@@ -386,7 +386,7 @@ impl Survey {
     pub(super) fn of(
         reader: &mut Reader<'_>,
         entries: Vec<Entry>,
-    ) -> Result<Option<Self>, Refused> {
+    ) -> Result<Option<Self>, OpenError> {
         let mut places = places(reader, entries)?;
         let (family, salt) = match by_headers(&places) {
             Some(found) => found,

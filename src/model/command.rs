@@ -2,9 +2,9 @@
 
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
-use crate::model::watch::IndexedCommand;
-use crate::model::work::WorkerCommand;
+use crate::model::worker::WorkerCommand;
 
 /// One request, in the words of the store. Every command gets exactly one completion.
 ///

@@ -5,10 +5,10 @@
 //! here.
 
 pub mod command;
-pub mod core;
+pub mod driver;
 pub mod event;
-pub mod figures;
 pub mod id;
+pub mod indexed_queue;
 pub mod job;
 pub mod named;
 pub mod owned;
@@ -16,5 +16,5 @@ pub mod query;
 pub mod reply;
 pub mod row;
 pub mod snapshot;
-pub mod watch;
-pub mod work;
+pub mod stats;
+pub mod worker;

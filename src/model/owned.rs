@@ -5,7 +5,7 @@ use crate::base::time::Mono;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
 use crate::model::reply::{JobInfo, JobView};
-use crate::model::work::{JobStatus, WorkerId};
+use crate::model::worker::{JobStatus, WorkerId};
 
 /// A [`JobView`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

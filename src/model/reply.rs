@@ -1,13 +1,13 @@
 //! What an engine answers.
 
 use crate::base::time::Mono;
-use crate::model::figures::StatsPage;
 use crate::model::id::{JobId, Ticket};
+use crate::model::indexed_queue::QueueSize;
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
 use crate::model::named::QueueScan;
 use crate::model::row::{Row, Rows};
-use crate::model::watch::QueueSize;
-use crate::model::work::{Constraint, JobStatus, WorkerId};
+use crate::model::stats::StatsPage;
+use crate::model::worker::{Constraint, JobStatus, WorkerId};
 use std::sync::Arc;
 
 /// A reply on its way to the session that asked.

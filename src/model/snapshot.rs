@@ -5,7 +5,7 @@ use crate::model::event::{Event, EventLog};
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
 use crate::model::named::Fraction;
-use crate::model::work::{Constraint, WorkerId};
+use crate::model::worker::{Constraint, WorkerId};
 use std::borrow::Cow;
 
 /// What an entry of a journal says.

@@ -9,26 +9,26 @@
 //! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
-mod inventory;
 pub mod job_centre;
+mod ordered_replies;
 pub mod pinpriq;
 pub mod processor;
-mod refused;
-mod reply_line;
+mod queue_listing;
+mod rejected;
 
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::RESULT_TTL_DEFAULT;
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
-use crate::model::core::{Door, Incident};
-use crate::model::figures::{BusWorkerStats, ServerStats};
+use crate::model::driver::{Door, Incident};
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::JobOptions;
 use crate::model::reply::Reply;
-use crate::model::watch::IndexedCommand;
-use crate::model::work::WorkerCommand;
+use crate::model::stats::{BusWorkerStats, ServerStats};
+use crate::model::worker::WorkerCommand;
 use crate::wire::json::Parser;
-pub use inventory::WorkerRows;
+pub use queue_listing::WorkerRows;
 
 /// What sessions share: settings, and memory that is reused from request to request.
 #[derive(Debug)]
@@ -149,9 +149,9 @@ pub enum Session {
     /// HTTP.
     Http(Box<http::Session>),
     /// Who acts for a worker of the list; without a peer.
-    Agent(Box<http::agent::WorkerDispatcher>),
+    Agent(Box<http::dispatch::WorkerDispatcher>),
     /// A connection to such a worker.
-    Call(Box<http::agent::WorkerConnection>),
+    Call(Box<http::dispatch::WorkerConnection>),
     /// Messages.
     Processor(Box<processor::Session>),
     /// A client that is sent away.
@@ -205,7 +205,7 @@ impl Session {
             Self::Http(session) => session.poll_command(input, shared, out),
             Self::Call(session) => session.poll_command(input, shared, out),
             Self::Processor(session) => session.poll_command(input, shared, out),
-            Self::Agent(_) | Self::Rejected => refused::poll_command(input),
+            Self::Agent(_) | Self::Rejected => rejected::poll_command(input),
         }
     }
 

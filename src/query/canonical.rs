@@ -1,6 +1,6 @@
 //! `json_canonical`: a JSON text as states are written, so that payloads compare as JSON values.
 
-use super::texts::PURE;
+use super::text_functions::PURE;
 use crate::wire::json;
 use rusqlite::functions::Context;
 use rusqlite::types::ValueRef;

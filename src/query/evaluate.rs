@@ -1,10 +1,13 @@
 //! The evaluator: one statement over one snapshot after the other.
 
-use super::check::{Validator, allow, explain, open};
+use super::path_predicate::{PathPredicate, parse};
 use super::rows::COLUMNS;
-use super::sought::{PathPredicate, parse};
-use super::table::{self, CursorPos, SharedScan, Stops};
-use super::{QueryError, QueryTask, StopCheck, TaskState, allowed, canonical, like, texts};
+use super::validate::{Validator, allow, explain, open};
+use super::vtab::{self, CursorPos, SharedScan, Stops};
+use super::{
+    QueryError, QueryTask, StopCheck, TaskState, canonical, function_allowlist, like,
+    text_functions,
+};
 use crate::base::limits::{QUERY_HEAP_MAX_BYTES, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT_BYTES};
 use crate::model::query::Query;
 use crate::model::row::Row;
@@ -82,9 +85,9 @@ impl Evaluator {
         connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
         let scan = SharedScan::new();
         let stops = Stops { stop: Arc::clone(&stop), leave };
-        table::register(&connection, &scan, stops, value_max)?;
+        vtab::register(&connection, &scan, stops, value_max)?;
         like::register(&connection, &stop)?;
-        texts::register(&connection, &stop, value_max)?;
+        text_functions::register(&connection, &stop, value_max)?;
         canonical::register(&connection)?;
         let asked = Arc::clone(&stop);
         connection.progress_handler(QUESTIONS, Some(move || asked()))?;
@@ -212,7 +215,7 @@ fn may_evaluate(context: AuthContext<'_>) -> Authorization {
     allow(match context.action {
         AuthAction::Select => true,
         AuthAction::Read { table_name, .. } => ["snapshot", "j", ""].contains(&table_name),
-        AuthAction::Function { function_name } => allowed::is_allowed(function_name),
+        AuthAction::Function { function_name } => function_allowlist::is_allowed(function_name),
         _ => false,
     })
 }

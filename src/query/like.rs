@@ -9,7 +9,7 @@
 use super::StopCheck;
 use super::rows::stopped;
 use super::set::{Set, read_char};
-use super::texts::{HelperConnection, PURE, char_len, continues};
+use super::text_functions::{HelperConnection, PURE, char_len, continues};
 use memchr::memmem::Finder;
 use rusqlite::functions::Context;
 use rusqlite::{Connection, Error, Result};

@@ -26,19 +26,19 @@
 //!
 //! [`QUERY_CALLS_MAX`]: crate::base::limits::QUERY_CALLS_MAX
 
-mod allowed;
 mod canonical;
-mod check;
 mod evaluate;
+mod function_allowlist;
+mod json_path;
 mod like;
-mod narrow;
-mod refused;
+mod path_predicate;
+mod prefilter;
+mod rejected_rows;
 mod rows;
-mod seek;
 mod set;
-mod sought;
-mod table;
-mod texts;
+mod text_functions;
+mod validate;
+mod vtab;
 
 use crate::base::limits::{QUERY_VALUE_DEFAULT_BYTES, QUERY_VALUE_MAX_BYTES};
 use crate::model::query::Query;

@@ -1,6 +1,6 @@
 //! Sets of characters in patterns of `GLOB`: `[abc]`, `[a-z]`, `[^a]`, just as SQLite reads them.
 
-use super::texts::char_len;
+use super::text_functions::char_len;
 
 /// One of these characters, or none of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

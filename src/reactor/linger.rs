@@ -12,10 +12,10 @@
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
-use crate::base::deadlines::{TimerId, TimerQueue};
 use crate::base::limits::{LINGER_PATIENCE, LINGER_QUIET, LINGERING_MAX, WORKER_ANSWER_MAX_BYTES};
 use crate::base::time::Mono;
-use crate::model::core::Core;
+use crate::base::timer_queue::{TimerId, TimerQueue};
+use crate::model::driver::Core;
 use crate::model::id::ClientId;
 use mio::net::TcpStream;
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 
 use crate::base::limits::{ACCEPT_RETRY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
-use crate::model::core::Door;
+use crate::model::driver::Door;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};

@@ -20,47 +20,47 @@
 //! bounded, and what is left makes the next sleep zero.
 
 mod clock;
-mod dial;
+mod dialer;
 pub mod disk;
 mod linger;
 mod listener;
-mod memory;
+mod loop_waker;
 mod notices;
-mod outgoing;
-mod priority;
-pub mod query;
+mod outbound;
+pub mod query_threads;
 mod resolve;
+mod rss;
 mod shortage;
+mod shutdown;
 mod signals;
 mod socket;
 mod stdio;
-mod stop;
+mod thread_priority;
 mod tls;
-mod wake;
 
 use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET_BYTES};
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Action, Core, Door};
+use crate::model::driver::{Action, Core, Door};
 use crate::model::id::ClientId;
 pub use clock::Clock;
-use dial::Dialer;
+use dialer::Dialer;
 use linger::Lingering;
 pub use listener::CannotListen;
 use listener::{Accepted, Listener};
+pub use loop_waker::LoopWaker;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use shutdown::Shutdown;
+pub use shutdown::{ShutdownOutcome, TimedOut};
 use signals::Signals;
 pub use signals::ignore_signals;
 use socket::{Socket, Sockets, Stream};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
-use stop::Shutdown;
-pub use stop::{ShutdownOutcome, TimedOut};
 pub use tls::TrustStore;
 use tracing::{debug, info, warn};
-pub use wake::LoopWaker;
 
 /// Tokens of connections have their index in the low half, so these can never be one.
 const SIGNALS: Token = Token(usize::MAX);
@@ -193,7 +193,7 @@ impl<C: Core> Reactor<C> {
         self.core.record_pass(self.now.mono, end);
         if end >= self.look_at_memory {
             self.look_at_memory = end.after(MEMORY_PERIOD);
-            if let Some(resident) = memory::resident_bytes() {
+            if let Some(resident) = rss::resident_bytes() {
                 self.core.record_memory(resident);
             }
         }

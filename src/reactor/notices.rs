@@ -1,6 +1,6 @@
 //! Trouble with clients, in sentences for the log.
 
-use crate::model::core::{Incident, Notice, Severity};
+use crate::model::driver::{Incident, Notice, Severity};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 

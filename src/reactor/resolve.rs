@@ -4,10 +4,10 @@
 //! nobody waits for any more, and wake the loop after each answer. There are a few of them, because
 //! one dead name server would otherwise hold up every other name.
 
+use super::loop_waker::LoopWaker;
 use super::shortage;
-use super::wake::LoopWaker;
 use crate::base::limits::{DNS_ADDRESSES_MAX, DNS_LOOKUPS_QUEUED_MAX, DNS_THREADS};
-use crate::model::core::{ConnectError, Target};
+use crate::model::driver::{ConnectError, Target};
 use crate::model::id::ClientId;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};

@@ -7,7 +7,7 @@
 use super::Reactor;
 use crate::base::limits::SIGNAL_NOTICES;
 use crate::base::rarely::Rarely;
-use crate::model::core::Core;
+use crate::model::driver::Core;
 use mio::{Interest, Registry, Token};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;

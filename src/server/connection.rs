@@ -1,10 +1,10 @@
 //! One connection: a session with its buffers, and how far its end has come.
 
 use crate::base::buf::{InBuf, OutBuf};
-use crate::base::deadlines::TimerId;
 use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::Now;
-use crate::model::core::{Door, Incident};
+use crate::base::timer_queue::TimerId;
+use crate::model::driver::{Door, Incident};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
 

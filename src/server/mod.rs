@@ -9,39 +9,39 @@
 //!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
-mod agents;
-mod calls;
 mod connection;
-mod figures;
-mod lists;
+mod dispatchers;
+mod driver_api;
 mod notices;
-mod outgoing;
-mod patience;
-mod shell;
+mod outbound;
+mod run_queues;
+mod session_timeouts;
+mod stats;
+mod worker_connections;
 
 use crate::base::buf::{Input, progress};
-use crate::base::deadlines::{TimerId, TimerQueue};
 use crate::base::limits::{
     FLUSH_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, RESUMED_PER_PASS, TIMEOUTS_PER_PASS,
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
+use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::core::{Action, Door, Incident};
+use crate::model::driver::{Action, Door, Incident};
 use crate::model::id::{ClientId, Ticket};
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Completion;
-use crate::model::watch::IndexedCommand;
-use crate::model::work::WorkerCommand;
+use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, processor};
 use crate::store::Counts;
-use agents::Dispatchers;
 use connection::{Connection, Origin};
-use figures::Counters;
-use lists::RunQueues;
+use dispatchers::Dispatchers;
 use notices::Notices;
-pub use outgoing::Room;
+pub use outbound::Room;
+use run_queues::RunQueues;
+use stats::Counters;
 use std::time::Duration;
 
 /// What the operator decides.

@@ -4,7 +4,7 @@
 use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REFUSAL_NOTICES};
 use crate::base::rarely::Rarely;
 use crate::base::time::{Mono, Now};
-use crate::model::core::{Incident, Notice};
+use crate::model::driver::{Incident, Notice};
 use crate::model::id::ClientId;
 use std::collections::VecDeque;
 

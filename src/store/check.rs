@@ -1,13 +1,13 @@
 //! The sweep over everything that must hold between two commands: for the simulator and tests.
 
+use super::history::DEFAULT;
 use super::jobs::{Job, NONE};
-use super::records::DEFAULT;
 use super::waiters::ANY_QUEUE;
 use super::{Due, JobLocation, Store};
-use crate::base::deadlines::TimerId;
+use crate::base::timer_queue::TimerId;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Status;
-use crate::model::work::JobStatus;
+use crate::model::worker::JobStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

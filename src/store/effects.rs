@@ -1,15 +1,15 @@
 //! What commands bring about: answers, and what has to outlive a restart.
 
 use super::JobLocation;
-use super::durable::DirtyRecord;
-use super::watch::Watched;
-use super::watched::SearchRequest;
+use super::indexed_commands::SearchRequest;
+use super::persist::DirtyRecord;
+use super::queue_index::IndexedReply;
 use crate::model::event;
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::Packet;
 use crate::model::owned::OwnedJobStatus;
 use crate::model::reply::Rejection;
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 
 /// Places for popped packets that are kept for the next pop.
 const POPPED_KEPT: usize = 1024;
@@ -77,7 +77,7 @@ pub struct Effects {
     /// Jobs whose results were fetched, and are gone from the store.
     pub fetched: Vec<OwnedJobStatus>,
     /// What questions about watched queues are answered.
-    pub watched: Vec<Watched>,
+    pub watched: Vec<IndexedReply>,
     /// Questions that are not answered yet.
     pub searches: Vec<SearchRequest>,
     /// The events of [`Change::Event`], each with the version of the job's row after it.
@@ -110,7 +110,7 @@ impl Effects {
     }
 
     /// Answers a question about a watched queue.
-    pub fn reply(&mut self, ticket: Ticket, answer: Watched) {
+    pub fn reply(&mut self, ticket: Ticket, answer: IndexedReply) {
         // Proof: one call answers less than it applies to, which slots of 32 bits number.
         let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
         self.watched.push(answer);

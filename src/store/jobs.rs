@@ -3,7 +3,7 @@
 //! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
 //! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
 
-use super::extra::{JobExt, NEVER, RunState};
+use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
 use crate::base::heap::{Entry, PositionMap, orders_before};
 use crate::base::limits::PACKET_MAX_BYTES;

@@ -5,9 +5,9 @@
 //! names used once leave nothing behind.
 
 use super::buried::Buried;
-use super::shelves::ExcludedHeaps;
+use super::excluded::ExcludedHeaps;
+use super::queue_index::QueueIndex;
 use super::waiters::WaitQueues;
-use super::watch::QueueIndex;
 use crate::base::heap::Heap;
 use crate::base::limits::IDLE_QUEUES;
 use crate::base::paged::PagedSlab;

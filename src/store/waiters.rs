@@ -8,8 +8,8 @@
 //! the queue (who is next here) and along the waiter (where else it stands).
 
 use super::jobs::NONE;
-use crate::base::deadlines::TimerId;
 use crate::base::paged::PagedSlab;
+use crate::base::timer_queue::TimerId;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
 

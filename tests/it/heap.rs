@@ -37,7 +37,7 @@ enum Operation {
 /// A sorted list of keys, the next to leave first: rank, exact rank if the rank is 0, tie.
 type Key = (u64, Reverse<u8>, u64);
 
-struct World {
+struct Simulation {
     heap: Heap,
     owner: Owner,
     sorted: Vec<(Key, u32)>,
@@ -45,7 +45,7 @@ struct World {
     ties: u64,
 }
 
-impl World {
+impl Simulation {
     fn new() -> Self {
         Self {
             heap: Heap::default(),
@@ -127,7 +127,7 @@ proptest! {
 
     #[test]
     fn entries_leave_in_order_and_know_their_places(operations in operations()) {
-        let mut world = World::new();
+        let mut world = Simulation::new();
         for operation in operations {
             world.apply(operation);
             world.check();
@@ -141,7 +141,7 @@ proptest! {
 
 #[test]
 fn a_large_heap_is_sorted_by_popping() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     for number in 0..20_000_u64 {
         world.push(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54, (number % 3) as u8, false);
     }
@@ -154,7 +154,7 @@ fn a_large_heap_is_sorted_by_popping() {
     assert_eq!(left, expected);
 }
 
-impl World {
+impl Simulation {
     /// The part of [`World::check`] that does not take long.
     fn check_positions(&self) {
         self.heap.check_invariants(&self.owner, |entry, position| {

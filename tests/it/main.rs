@@ -2,29 +2,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod agents;
 mod bench;
-mod deadlines;
 mod dice;
+mod dispatcher_sim;
 mod documents;
-mod doors_sim;
 mod durable_sim;
 mod engine_sim;
-mod figures;
 mod heap;
 mod http;
+mod indexed_queues;
+mod job_centre_sim;
 mod journal;
-mod kit;
-mod outgoing;
+mod metrics;
+mod multi_protocol_sim;
+mod outbound;
 mod parsers;
 mod process;
 mod processor;
 mod query;
 mod seeds;
-mod sim;
 mod sockets;
 mod support;
 mod tidy;
+mod timer_queue;
+mod tracked_jobs;
 mod transcripts;
-mod watched;
-mod work;
+mod worker_cli;

@@ -6,7 +6,7 @@
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Core, Door};
+use jobcentre::model::driver::{Core, Door};
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use serde_json::value::RawValue;

@@ -6,9 +6,9 @@
 //! the server logs at its end, say how much was moved.
 
 use super::storage::{Folder, Syncing};
-use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
+use crate::targets::{Programs, Target};
 use serde_json::json;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) enum Journal {
     Sparse,
 }
 
-const SERVER: Contestant = Contestant::JobCentre;
+const SERVER: Target = Target::JobCentre;
 const SYNC: Syncing = Syncing::Always;
 /// The standing jobs, and bytes of such a job in the journal, about.
 const PAYLOAD: usize = 100;

@@ -6,17 +6,17 @@
 //! which is interrupted by the disk is faster), right before the server starts and again when it
 //! has ended; the smaller one counts.
 
-pub(crate) mod cells;
 pub(crate) mod compaction;
+pub(crate) mod scenarios;
 mod storage;
 
 pub(crate) use storage::Syncing;
 
-use crate::contestants::{Contestant, Programs};
 use crate::load::{drive, number, sample};
 use crate::metric::{Metric, Sample};
 use crate::process::{resident, settle};
 use crate::stats::{Spread, float};
+use crate::targets::{Programs, Target};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ use storage::{Folder, file_system};
 pub(crate) fn load(
     programs: &Programs,
     scratch: &Path,
-    contestant: Contestant,
+    contestant: Target,
     sync: Syncing,
     words: &[String],
     beside_bare: bool,
@@ -106,7 +106,7 @@ pub(crate) fn recovery(
     payload: usize,
     count: u64,
 ) -> Result<Sample, String> {
-    let contestant = Contestant::JobCentre;
+    let contestant = Target::JobCentre;
     let folder = Folder::fresh(scratch)?;
     let arguments = Syncing::Never.arguments(contestant, folder.path())?;
     let memory = |pid| settle(pid).and_then(|()| resident(pid)).map(float);
@@ -146,7 +146,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// What the server's log says beside this message. Not where its data were: that is a place on
 /// whoever's machine this is.
-fn logged(programs: &Programs, contestant: Contestant, message: &str) -> Result<Value, String> {
+fn logged(programs: &Programs, contestant: Target, message: &str) -> Result<Value, String> {
     let log = std::fs::read_to_string(programs.log(contestant)).unwrap_or_default();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line["message"] == message);

@@ -1,6 +1,6 @@
 //! Where servers keep jobs on a disk, and when they sync it.
 
-use crate::contestants::Contestant;
+use crate::targets::Target;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,9 @@ impl Syncing {
     ///
     /// # Errors
     /// Says who cannot.
-    pub(crate) fn arguments(
-        self,
-        contestant: Contestant,
-        dir: &Path,
-    ) -> Result<Vec<String>, String> {
+    pub(crate) fn arguments(self, contestant: Target, dir: &Path) -> Result<Vec<String>, String> {
         let options: &[String] = match contestant {
-            Contestant::JobCentre => {
+            Target::JobCentre => {
                 let when = match self {
                     Self::Always => "always".to_owned(),
                     Self::Every(millis) => format!("{millis}ms"),
@@ -38,12 +34,12 @@ impl Syncing {
                 let log = ["--log-level", "info", "--log-format", "json", "--fsync"];
                 &[&log.map(str::to_owned)[..], &[when, "--data".to_owned()]].concat()
             }
-            Contestant::Beanstalkd => match self {
+            Target::Beanstalkd => match self {
                 Self::Always => &["-f".to_owned(), "0".to_owned(), "-b".to_owned()],
                 Self::Every(millis) => &["-f".to_owned(), millis.to_string(), "-b".to_owned()],
                 Self::Never => &["-F".to_owned(), "-b".to_owned()],
             },
-            Contestant::Redis => {
+            Target::Redis => {
                 let when = match self {
                     Self::Always => "always",
                     Self::Never => "no",

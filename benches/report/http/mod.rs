@@ -5,14 +5,14 @@
 //! put last, and they are fewer than it asks for. Polls come from several clients at once, each of
 //! which has one under way; no job may come twice.
 
-pub(crate) mod cells;
 mod client;
+pub(crate) mod scenarios;
 
-use crate::contestants::{Contestant, Programs, Server};
 use crate::load::{drive, drive_at, sample};
 use crate::metric::{Metric, Sample};
 use crate::process::Moment;
 use crate::stats::float;
+use crate::targets::{Programs, Server, Target};
 use client::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ const NOT_FOUND: u16 = 404;
 
 /// A server with so many jobs in a watched queue.
 fn filled(programs: &Programs, jobs: u64) -> Result<Server, String> {
-    let contestant = Contestant::Jobq;
+    let contestant = Target::Jobq;
     let server = programs.start(contestant)?;
     let line = format!("put -c 4 -d 64 --payload 100 -n {jobs} --keep --queue-prefix {PREFIX}");
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -69,7 +69,7 @@ pub(crate) fn beside_queries(
     let ended = AtomicBool::new(false);
     let (raw, queries) = std::thread::scope(|scope| {
         let querying = with_queries.then(|| scope.spawn(|| query_until(&mut client, &ended)));
-        let raw = drive_at(programs, &server, server.other, Contestant::JobCentre, words);
+        let raw = drive_at(programs, &server, server.other, Target::JobCentre, words);
         ended.store(true, Ordering::Relaxed);
         let queries = querying.map(|thread| thread.join().map_err(|_| "the queries panicked"));
         (raw, queries)

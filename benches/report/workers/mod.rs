@@ -8,14 +8,14 @@
 //! Every job is accounted for: one that is refused, sent twice or not taken as reported, or that is
 //! not done some seconds after the last push, makes the run fail.
 
-pub(crate) mod cells;
-mod crew;
-mod line;
+mod fleet;
+mod http_connection;
+pub(crate) mod scenarios;
 
-use crate::contestants::{Contestant, Programs};
 use crate::metric::{Metric, Sample};
 use crate::stats::float;
-use crew::Crew;
+use crate::targets::{Programs, Target};
+use fleet::Fleet;
 use serde_json::json;
 
 /// Workers, and how many jobs each takes at a time.
@@ -27,8 +27,8 @@ const WARMUP: f64 = 0.2;
 
 /// Offers so many jobs a second for so long.
 pub(crate) fn measure(programs: &Programs, rate: u32, seconds: f64) -> Result<Sample, String> {
-    let server = programs.start(Contestant::Jobq)?;
-    let crew = Crew::assemble(server.address, WORKERS, PLACES)?;
+    let server = programs.start(Target::Jobq)?;
+    let crew = Fleet::assemble(server.address, WORKERS, PLACES)?;
     let found = crew.work(server.pid(), rate, [WARMUP, WARMUP + seconds])?;
     let (before, after) = (found.before, found.after);
     let nanos = after.server - before.server;

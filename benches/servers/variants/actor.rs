@@ -4,7 +4,7 @@
 //! The channels are unbounded, and bounded all the same: a session has at most `IN_FLIGHT_MAX`
 //! requests under way.
 
-use super::connection::{Desk, Seat, Turn, now};
+use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use super::owned::{Commands, Replies};
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::Now;
@@ -123,8 +123,14 @@ impl ActorDesk {
     }
 }
 
-impl Desk for ActorDesk {
-    fn submit(&mut self, _seat: &mut Seat, serial: u32, command: &Command<'_>, _: &mut Turn<'_>) {
+impl EngineHandle for ActorDesk {
+    fn submit(
+        &mut self,
+        _seat: &mut ClientSlot,
+        serial: u32,
+        command: &Command<'_>,
+        _: &mut Turn<'_>,
+    ) {
         self.commands.push(serial, command);
     }
 
@@ -135,7 +141,7 @@ impl Desk for ActorDesk {
         }
     }
 
-    fn fetch(&mut self, seat: &mut Seat, turn: &mut Turn<'_>) {
+    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
         let mut cx = Context::from_waker(turn.waker);
         while let Poll::Ready(Some(replies)) = self.replies.poll_recv(&mut cx) {
             let session = seat.session.as_mut().expect("it never leaves its seat");
@@ -146,7 +152,7 @@ impl Desk for ActorDesk {
         }
     }
 
-    fn call_off(&mut self, seat: &mut Seat, _: &mut Turn<'_>) {
+    fn call_off(&mut self, seat: &mut ClientSlot, _: &mut Turn<'_>) {
         let serial = seat.session.as_ref().and_then(Session::pending_serial);
         if let Some(serial) = serial
             && self.called_off != Some(serial)

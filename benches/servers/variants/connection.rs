@@ -12,7 +12,7 @@ use jobcentre::base::limits::{
 };
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::Command;
-use jobcentre::model::core::Door;
+use jobcentre::model::driver::Door;
 use jobcentre::protocol::{Session, SessionAction, SessionContext};
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -20,19 +20,25 @@ use std::task::Waker;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Where a connection takes its commands.
-pub(super) trait Desk {
+pub(super) trait EngineHandle {
     /// Takes a command. Its reply is in the seat at once, or [`Desk::fetch`] brings it.
-    fn submit(&mut self, seat: &mut Seat, serial: u32, command: &Command<'_>, turn: &mut Turn<'_>);
+    fn submit(
+        &mut self,
+        seat: &mut ClientSlot,
+        serial: u32,
+        command: &Command<'_>,
+        turn: &mut Turn<'_>,
+    );
 
     /// Everything that came in has been submitted.
     fn hand_over(&mut self) {}
 
     /// Brings what was answered meanwhile; if there is nothing, the turn's waker is woken once
     /// there is.
-    fn fetch(&mut self, seat: &mut Seat, turn: &mut Turn<'_>);
+    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>);
 
     /// The peer sends nothing more: calls off the take that waits, if one does.
-    fn call_off(&mut self, seat: &mut Seat, turn: &mut Turn<'_>);
+    fn call_off(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>);
 
     /// The client is gone, and what it holds goes back.
     fn leave(&mut self);
@@ -40,7 +46,7 @@ pub(super) trait Desk {
 
 /// What replies are written by, and into.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct ClientSlot {
     /// The session; not here while it waits for a job elsewhere.
     pub(super) session: Option<Session>,
     /// What is to be sent.
@@ -91,7 +97,7 @@ pub(super) fn now() -> Now {
 )]
 pub(super) struct Connection<D> {
     desk: D,
-    seat: Seat,
+    seat: ClientSlot,
     /// Bytes that the driver has taken to send them, and that are not sent yet.
     taken: usize,
     max_request: usize,
@@ -111,12 +117,12 @@ pub(super) struct Connection<D> {
     lost: bool,
 }
 
-impl<D: Desk> Connection<D> {
+impl<D: EngineHandle> Connection<D> {
     pub(super) fn new(desk: D, max_request: usize) -> Self {
         let session = Some(Session::new(Door::JobCentre, Now::default()));
         Self {
             desk,
-            seat: Seat { session, output: OutBuf::default() },
+            seat: ClientSlot { session, output: OutBuf::default() },
             taken: 0,
             max_request,
             input: InBuf::default(),
@@ -196,7 +202,7 @@ impl<D: Desk> Connection<D> {
         shared.max_request = self.max_request;
         self.seat.output.prepare(turn.pool);
         let stalled = loop {
-            let Seat { session, output } = &mut self.seat;
+            let ClientSlot { session, output } = &mut self.seat;
             let Some(session) = session else { break true };
             if self.taken + output.len() > OUTPUT_HIGH_WATER_BYTES {
                 break true;
@@ -228,7 +234,8 @@ impl<D: Desk> Connection<D> {
     /// Does what follows from the state that the connection is in now.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         let seat = &mut self.seat;
-        if self.peer_closed && seat.session.as_ref().is_none_or(|it| it.pending_serial().is_some()) {
+        if self.peer_closed && seat.session.as_ref().is_none_or(|it| it.pending_serial().is_some())
+        {
             self.desk.call_off(seat, turn);
         }
         if self.eof && !self.stalled {

@@ -8,7 +8,7 @@ use jobcentre::base::buf::{BufferPool, OutBuf};
 use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::reactor::{Clock, LoopWaker, Reactor};
 use std::collections::VecDeque;

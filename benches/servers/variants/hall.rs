@@ -6,7 +6,7 @@
 //! Invariant: a session is in its seat or in the hall, never in both; what a parked one has to send
 //! is what it got here.
 
-use super::connection::{Desk, Seat, Turn, now};
+use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
@@ -26,7 +26,7 @@ pub(super) struct Hall {
 
 /// A session that waits for a job.
 struct Parked {
-    seat: Seat,
+    seat: ClientSlot,
     waker: Waker,
 }
 
@@ -43,20 +43,26 @@ impl Hall {
         self.latest
     }
 
-    fn submit(&mut self, ticket: Ticket, command: &Command<'_>, seat: &mut Seat, turn: &Turn<'_>) {
+    fn submit(
+        &mut self,
+        ticket: Ticket,
+        command: &Command<'_>,
+        seat: &mut ClientSlot,
+        turn: &Turn<'_>,
+    ) {
         let now = self.at(turn.now);
         self.engine.submit(ticket, command, now);
         self.deliver(Some((ticket.client, seat)));
         if seat.session.as_ref().is_some_and(|session| session.pending_serial().is_some())
             && let Some(place) = self.clients.get_mut(ticket.client)
         {
-            let seat = Seat { session: seat.session.take(), ..Seat::default() };
+            let seat = ClientSlot { session: seat.session.take(), ..ClientSlot::default() };
             *place = Some(Parked { seat, waker: turn.waker.clone() });
         }
     }
 
     /// Writes every reply: for the client that is here to `here`, for others where they are parked.
-    fn deliver(&mut self, mut here: Option<(ClientId, &mut Seat)>) {
+    fn deliver(&mut self, mut here: Option<(ClientId, &mut ClientSlot)>) {
         while let Some(completion) = self.engine.poll_completion() {
             let Ticket { client, serial } = completion.ticket;
             let seat = match &mut here {
@@ -74,7 +80,7 @@ impl Hall {
     }
 
     /// Takes a session back that was answered, or any if `at_once`.
-    fn fetch(&mut self, client: ClientId, seat: &mut Seat, waker: &Waker, at_once: bool) {
+    fn fetch(&mut self, client: ClientId, seat: &mut ClientSlot, waker: &Waker, at_once: bool) {
         let Some(place) = self.clients.get_mut(client) else { return };
         let Some(parked) = place else { return };
         let waits = parked.seat.session.as_ref().is_some_and(|it| it.pending_serial().is_some());
@@ -91,7 +97,7 @@ impl Hall {
         }
     }
 
-    fn call_off(&mut self, client: ClientId, seat: &mut Seat, turn: &Turn<'_>) {
+    fn call_off(&mut self, client: ClientId, seat: &mut ClientSlot, turn: &Turn<'_>) {
         self.fetch(client, seat, turn.waker, true);
         if let Some(serial) = seat.session.as_ref().and_then(Session::pending_serial) {
             let now = self.at(turn.now);
@@ -146,17 +152,23 @@ impl<P: Place> HallDesk<P> {
     }
 }
 
-impl<P: Place> Desk for HallDesk<P> {
-    fn submit(&mut self, seat: &mut Seat, serial: u32, command: &Command<'_>, turn: &mut Turn<'_>) {
+impl<P: Place> EngineHandle for HallDesk<P> {
+    fn submit(
+        &mut self,
+        seat: &mut ClientSlot,
+        serial: u32,
+        command: &Command<'_>,
+        turn: &mut Turn<'_>,
+    ) {
         let ticket = Ticket { client: self.client, serial };
         self.place.with(|hall| hall.submit(ticket, command, seat, turn));
     }
 
-    fn fetch(&mut self, seat: &mut Seat, turn: &mut Turn<'_>) {
+    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
         self.place.with(|hall| hall.fetch(self.client, seat, turn.waker, false));
     }
 
-    fn call_off(&mut self, seat: &mut Seat, turn: &mut Turn<'_>) {
+    fn call_off(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
         self.place.with(|hall| hall.call_off(self.client, seat, turn));
     }
 

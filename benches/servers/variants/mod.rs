@@ -11,13 +11,13 @@
 //! ```
 
 mod actor;
-#[cfg(target_os = "linux")]
-mod completion;
 mod connection;
 pub(crate) mod echo;
 mod hall;
+#[cfg(target_os = "linux")]
+mod io_uring_server;
 mod owned;
-mod readiness;
+mod tokio_server;
 
 use jobcentre::base::limits::LISTEN_BACKLOG;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -116,11 +116,11 @@ impl Start {
     fn run(self) -> io::Result<()> {
         match self.variant {
             Variant::Echo => echo::run(&self),
-            Variant::TokioCurrent => readiness::run_current(self),
-            Variant::TokioMutex => readiness::run_mutex(self),
-            Variant::TokioActor => readiness::run_actor(self),
+            Variant::TokioCurrent => tokio_server::run_current(self),
+            Variant::TokioMutex => tokio_server::run_mutex(self),
+            Variant::TokioActor => tokio_server::run_actor(self),
             #[cfg(target_os = "linux")]
-            Variant::Uring => completion::run(self),
+            Variant::Uring => io_uring_server::run(self),
             #[cfg(not(target_os = "linux"))]
             Variant::Uring => Err(ErrorKind::Unsupported.into()),
         }

@@ -1,7 +1,7 @@
 //! What can be asked of `jobcentre bench`, and whether it makes sense.
 
 use super::content::PAYLOAD_MIN;
-use super::dialect::Protocol;
+use super::protocols::Protocol;
 use crate::cli::number::whole;
 use crate::cli::size::Size;
 use clap::{Args, ValueEnum};

@@ -1,6 +1,6 @@
 //! One connection of the load generator: a socket, its buffers, and the requests in flight.
 
-use super::dialect::{Codec, Request};
+use super::protocols::{Codec, Request};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! How long things took: one histogram for each kind of request, and one for all of them.
 
 use super::clock::{float, nanos};
-use super::dialect::Request;
+use super::protocols::Request;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;

@@ -14,8 +14,8 @@
 
 use super::clock::float;
 use super::content::Content;
-use super::dialect::Request;
-use super::ledger::JobTracker;
+use super::job_tracker::JobTracker;
+use super::protocols::Request;
 
 /// What a token does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

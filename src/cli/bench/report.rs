@@ -2,11 +2,11 @@
 
 use super::args::{BenchPlan, RunLength, Workload};
 use super::clock::{float, seconds};
-use super::dialect::Protocol;
 use super::generator::Generator;
+use super::job_tracker::Totals;
 use super::latency::{Kind, Summary};
-use super::ledger::Totals;
 use super::process::{Machine, Sample};
+use super::protocols::Protocol;
 use super::table::count;
 use super::window::Snapshot;
 use clap::ValueEnum;

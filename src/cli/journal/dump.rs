@@ -246,7 +246,7 @@ mod tests {
     use crate::model::job::{LeaseEpoch, Retry};
     use crate::model::named::Fraction;
     use crate::model::snapshot::History;
-    use crate::model::work::WorkerId;
+    use crate::model::worker::WorkerId;
     use crate::protocol::http::lightjq::messages::read_constraint_json;
     use std::borrow::Cow;
 

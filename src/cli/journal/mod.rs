@@ -3,7 +3,7 @@
 mod dump;
 
 use super::complain;
-use super::data::{RestoreProgress, explain};
+use super::data_dir::{RestoreProgress, explain};
 use super::shown::push_escaped;
 use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::read_record;

@@ -2,12 +2,12 @@
 //! hears of it.
 
 use super::WorkerContext;
-use super::desk::SlotGuard;
 use super::run::{CommandOutput, ExitReason, OUTPUT_MAX, Task, run};
+use super::worker_state::SlotGuard;
 use crate::cli::shown::last_of;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 use crate::protocol::http::lightjq::messages::{Done, Outcome, Reason};
 use crate::reactor::Clock;
 use crate::wire::msgpack::{from_json, push_integer, push_map, push_nil, push_text};

@@ -6,22 +6,21 @@
 //! in the modules of this folder.
 
 mod args;
-mod desk;
-mod door;
 mod guard;
+mod http_connection;
+mod http_server;
 mod job;
-mod line;
-mod master;
 mod run;
+mod server_client;
+mod worker_state;
 
 use super::{complain, log};
 use crate::base::strings::StringList;
-use crate::model::work::{Worker, WorkerId};
+use crate::model::worker::{Worker, WorkerId};
 use args::Plan;
 pub(super) use args::Work;
-use desk::{NextAction, WorkerState};
 pub(super) use guard::Guard;
-use master::{KeepAlive, RegisterError, ServerClient};
+use server_client::{KeepAlive, RegisterError, ServerClient};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::pipe;
 use std::io::{self, Read};
@@ -31,6 +30,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tracing::{error, info, warn};
+use worker_state::{NextAction, WorkerState};
 
 const WRONG_USAGE: u8 = 2;
 
@@ -79,7 +79,7 @@ impl Work {
 
 fn work(plan: Plan) -> Result<(), String> {
     let system = |error: io::Error| format!("the system refuses: {error}");
-    let listener = door::listen(plan.listen)?;
+    let listener = http_server::listen(plan.listen)?;
     let address = listener.local_addr().map_err(system)?;
     let url = plan.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
     let path = crate::wire::url::parse(&url).map_err(|why| format!("{url}: {why}"))?.base;
@@ -92,7 +92,7 @@ fn work(plan: Plan) -> Result<(), String> {
     let serving = Arc::clone(&shop);
     thread::Builder::new()
         .name("door".to_owned())
-        .spawn(move || door::open(&listener, &serving))
+        .spawn(move || http_server::open(&listener, &serving))
         .map_err(system)?;
     let kept = keep_registered(&shop);
     end(&shop);

@@ -6,8 +6,8 @@
 //! gone, all of its group is killed; no more than [`OUTPUT_MAX`] and
 //! [`ERRORS_MAX`] of what it prints is kept.
 
-use super::desk::WorkerState;
 use super::guard;
+use super::worker_state::WorkerState;
 use crate::base::time::Mono;
 use crate::reactor::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

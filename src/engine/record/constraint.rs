@@ -2,7 +2,7 @@
 
 use super::read::{Read, Reader};
 use super::{push_number, push_text};
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar};
+use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar};
 
 const MAX_RUNNING: u8 = 1;
 const RATE: u8 = 2;

@@ -12,7 +12,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
 use crate::model::named::Fraction;
 use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

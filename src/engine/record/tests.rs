@@ -9,7 +9,7 @@ use crate::model::id::{ClientId, JobId};
 use crate::model::job::{LeaseEpoch, Retry};
 use crate::model::named::Fraction;
 use crate::model::snapshot::{History, PersistedWorker};
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
+use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
 use std::borrow::Cow;
 use std::time::Duration;
 

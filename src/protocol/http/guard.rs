@@ -12,9 +12,9 @@
 //!
 //! Programs send none of these fields, and notice nothing.
 
-use super::answer::{HttpError, JSON, MSGPACK};
 use super::media::{self, Said};
 use super::request::reads_body;
+use super::response::{HttpError, JSON, MSGPACK};
 use super::route::{self, Operation, RouteMatch};
 use crate::wire::host::{Host, host, is_same};
 use crate::wire::http::{Framing, RequestHead};

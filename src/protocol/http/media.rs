@@ -1,6 +1,6 @@
 //! Media types: what bodies are said to be, and what is wanted.
 
-use super::answer::{JSON, MSGPACK};
+use super::response::{JSON, MSGPACK};
 use crate::wire::http::{self, Wanted};
 
 /// Media types of MessagePack: it has been called by all these names.

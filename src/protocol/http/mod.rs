@@ -19,24 +19,24 @@
 //! - a long answer is made of a snapshot, a piece in a turn, and never while much is unsent;
 //! - a request that two readers could understand differently ends the connection.
 
-pub mod agent;
-mod answer;
+pub mod dispatch;
 mod guard;
 mod health;
 mod index;
-mod inquiry;
 mod jobq;
 pub mod lightjq;
 mod media;
 mod metrics;
 mod openapi;
+mod processor_status;
 mod request;
+mod response;
 mod route;
 mod session;
 #[cfg(test)]
 mod tests;
 
-pub(super) use answer::write_full;
+pub(super) use response::write_full;
 pub use session::Session;
 
 use crate::base::time::Wall;

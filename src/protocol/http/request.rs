@@ -1,11 +1,11 @@
 //! A request before it is carried out: what its head says is to be done, and its body while that is
 //! on its way.
 
-use super::answer::{HttpError, JSON};
 use super::guard;
 use super::index::{self, HTML};
 use super::jobq;
 use super::lightjq;
+use super::response::{HttpError, JSON};
 use super::route::{self, Operation, ROUTES, RouteError, RouteMatch};
 use crate::base::limits::{HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT};
 use crate::base::time::Mono;

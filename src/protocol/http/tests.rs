@@ -4,8 +4,8 @@ use super::Session;
 use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
 use crate::model::id::JobId;
+use crate::model::indexed_queue::{IndexedCommand, QueueSize};
 use crate::model::reply::{Rejection, Reply};
-use crate::model::watch::{IndexedCommand, QueueSize};
 use crate::protocol::{SessionAction, SessionContext};
 
 struct Client {

@@ -17,23 +17,23 @@
 //! connect to any port, and has a say in what the browser sends behind that line (the body of an
 //! HTTP request, a ticket in a TLS handshake). Nothing of it is carried out.
 
-mod memo;
 mod reply;
 mod request;
+mod request_cache;
 
-use super::reply_line::OrderedReplies;
+use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::IN_FLIGHT_MAX;
 use crate::model::command::{Command, Wait};
-use crate::model::core::Incident;
+use crate::model::driver::Incident;
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::lines::{Framed, LineReader};
 use memchr::memchr;
-pub(super) use memo::RequestCache;
 pub(super) use reply::write_full;
 use request::RequestError;
+pub(super) use request_cache::RequestCache;
 
 /// Whether further requests are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! From a line to a command (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
 //! "Errors").
 
-use super::memo::RequestCache;
+use super::request_cache::RequestCache;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};

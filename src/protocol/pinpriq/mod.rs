@@ -33,7 +33,7 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-use super::reply_line::OrderedReplies;
+use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
@@ -42,7 +42,7 @@ use crate::base::limits::{
 };
 use crate::base::strings::StringList;
 use crate::model::command::{Command, Wait};
-use crate::model::core::Incident;
+use crate::model::driver::Incident;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::reply::Reply;
 use crate::wire::http::{is_request_line, may_begin_request};

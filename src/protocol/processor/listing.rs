@@ -1,13 +1,13 @@
 //! Lists as answers to `list_*`: one message each, written piece by piece.
 
-use super::asked::Kind;
 use super::message::List;
+use super::pending_requests::Kind;
 use super::{AT_ONCE, Session, alone};
 use crate::base::buf::OutBuf;
 use crate::model::command::Command;
 use crate::model::reply::Reply;
-use crate::model::work::WorkerCommand;
-use crate::protocol::inventory::{ListKind, ListingNeed, QueueListing};
+use crate::model::worker::WorkerCommand;
+use crate::protocol::queue_listing::{ListKind, ListingNeed, QueueListing};
 use crate::protocol::{SessionAction, SessionContext};
 
 /// What a look at a part of the store costs, in takes.

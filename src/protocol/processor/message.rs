@@ -1,7 +1,7 @@
 //! From a line to what it says (`docs/protocols/processor.md`, "The message" and "Topics that are
 //! heard").
 
-use super::moment;
+use super::timestamp;
 use crate::base::time::Wall;
 use crate::model::named::{Fraction, JobRef};
 use crate::wire::Leaf;
@@ -304,7 +304,7 @@ fn priority(found: Value<'_>) -> Result<i64, FieldError> {
 fn moment(found: Value<'_>) -> Result<Option<Wall>, FieldError> {
     let moment = match found {
         Value::Absent => return Ok(None),
-        Value::String(text) => moment::parse(text),
+        Value::String(text) => timestamp::parse(text),
         Value::Integer(Integer::Small(ms)) => Some(Wall(ms.unsigned_abs())),
         _ => None,
     };

@@ -21,17 +21,17 @@
 //!   each worker at most;
 //! - what is done in a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
 
-mod asked;
 mod bus_workers;
 mod listing;
 mod message;
-mod moment;
+mod message_writer;
+mod pending_requests;
 mod settings;
-mod voice;
+mod timestamp;
 
 pub use settings::Settings;
 
-use super::inventory::WorkerRows;
+use super::queue_listing::WorkerRows;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
@@ -41,20 +41,20 @@ use crate::base::names::shown_text;
 use crate::base::strings::Strings;
 use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
-use crate::model::core::{Incident, LogLine, Severity};
-use crate::model::figures::BusWorkerStats;
+use crate::model::driver::{Incident, LogLine, Severity};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload};
 use crate::model::reply::Reply;
-use crate::model::work::{Worker, WorkerCommand, WorkerId};
+use crate::model::stats::BusWorkerStats;
+use crate::model::worker::{Worker, WorkerCommand, WorkerId};
 use crate::wire::lines::{Framed, LineReader};
-use asked::{Kind, PendingRequests, TAKE};
 use bus_workers::WorkerTable;
 use listing::Listing;
 use message::{Message, MessageError};
+use message_writer::MessageWriter;
+use pending_requests::{Kind, PendingRequests, TAKE};
 use std::collections::VecDeque;
 use std::time::Duration;
-use voice::MessageWriter;
 
 /// Leases, and the memory of workers, last so many ticks.
 const TICKS: u32 = 3;

@@ -6,14 +6,14 @@
 
 mod direct;
 mod directory;
+mod file_disk;
 mod holder;
-mod real;
 mod reserve;
-mod room;
-mod segments;
+mod segment_files;
+mod segment_preparer;
 
 pub use directory::{Directory, LockMode};
-pub use real::{FileDisk, Notify};
+pub use file_disk::{FileDisk, Notify};
 
 #[cfg(test)]
 mod testing {

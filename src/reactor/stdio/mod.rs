@@ -35,7 +35,7 @@ mod end;
 use super::socket::{Socket, Stream};
 use super::{Reactor, STDIN, STDOUT};
 use crate::base::limits::{READ_BUDGET_BYTES, STDIN_AT_SHUTDOWN_MAX_BYTES};
-use crate::model::core::{Core, Door};
+use crate::model::driver::{Core, Door};
 use crate::model::id::ClientId;
 use end::{Direction, StdioFd};
 use mio::event::Event;

@@ -1,12 +1,12 @@
 //! What must hold of constraints between two commands.
 
-use super::class::OrderKey;
-use crate::base::deadlines::TimerId;
+use super::job_class::OrderKey;
+use crate::base::timer_queue::TimerId;
 use crate::model::job::Status;
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 use crate::store::Store;
+use crate::store::excluded::ExcludedHeaps;
 use crate::store::jobs::NONE;
-use crate::store::shelves::ExcludedHeaps;
 use crate::store::waiters::ANY_QUEUE;
 use std::collections::{BTreeMap, BTreeSet};
 

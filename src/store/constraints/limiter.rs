@@ -4,10 +4,10 @@
 //! nanoseconds, and every nanosecond brings as many parts as there are tokens to a period. So
 //! nothing is lost to rounding, and the moment of the next token is exact.
 
-use super::class::OrderKey;
-use crate::base::deadlines::TimerId;
+use super::job_class::OrderKey;
 use crate::base::time::{Mono, Now};
-use crate::model::work::Rate;
+use crate::base::timer_queue::TimerId;
+use crate::model::worker::Rate;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

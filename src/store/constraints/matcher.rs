@@ -5,7 +5,7 @@
 //! names `*` stands for any text where `=`, `!=` or `in` compare.
 
 use crate::model::job::{Encoding, Payload};
-use crate::model::work::{Compare, Condition, Constraint, Path, Scalar};
+use crate::model::worker::{Compare, Condition, Constraint, Path, Scalar};
 use crate::wire::{Found, Leaf, Paths, json, msgpack};
 use foldhash::quality::FixedState;
 use memchr::memmem;

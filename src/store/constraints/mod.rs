@@ -45,13 +45,13 @@
 //! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
 
+mod admission;
 mod check;
-mod class;
-mod gate;
+mod job_class;
+mod lifecycle;
 mod limiter;
+mod match_scheduler;
 mod matcher;
-mod rules;
-mod served;
 #[cfg(test)]
 mod tests;
 
@@ -59,12 +59,12 @@ use crate::base::limits::{CONSTRAINT_STEPS_PER_COMMAND, CONSTRAINT_STEPS_PER_PAS
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now};
 use crate::model::id::Ticket;
-use crate::model::work::Constraint;
+use crate::model::worker::Constraint;
 use crate::store::jobs::NONE;
 use crate::wire::Paths;
-use class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
+use job_class::{Eligibility, JobClass, LimiterWaitlist, OrderKey};
 use limiter::{Limiter, TokenBucket};
-use served::ScheduledMatches;
+use match_scheduler::ScheduledMatches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
@@ -347,7 +347,7 @@ impl Constraints {
             running: 0,
             tokens,
             asleep: BTreeSet::new(),
-            timer: crate::base::deadlines::TimerId::NONE,
+            timer: crate::base::timer_queue::TimerId::NONE,
             dirty: false,
             paused_for: None,
             paused_before: None,
@@ -359,7 +359,7 @@ impl Constraints {
 
     /// The strand of a queue's jobs that these may take with these buckets, made if need be, and
     /// whether it was. O(k log).
-    fn class(&mut self, queue: u32, takers: Eligibility, buckets: &[u32]) -> (u32, bool) {
+    fn job_class(&mut self, queue: u32, takers: Eligibility, buckets: &[u32]) -> (u32, bool) {
         let seat = (queue, takers, buckets.into());
         if let Some(&strand) = self.class_index.get(&seat) {
             return (strand, false);

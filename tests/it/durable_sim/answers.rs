@@ -1,12 +1,12 @@
 //! What answers rest on, step by step: nothing is told that a crash could take back.
 
-use super::law::constraint;
-use super::restart::Shop;
+use super::constraint_model::constraint;
+use super::restart::Harness;
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::indexed_queue::IndexedCommand;
 use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
-use jobcentre::model::watch::IndexedCommand;
-use jobcentre::model::work::{Worker, WorkerCommand};
+use jobcentre::model::worker::{Worker, WorkerCommand};
 
 const NOTHING: [&str; 0] = [];
 
@@ -25,7 +25,7 @@ fn names(queue: &[u8]) -> StringList {
 /// A job is put in the same batch as something else, which came first, and taken at once.
 #[track_caller]
 fn assert_taken_once_durable(first: &Command<'_>) {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let names = names(b"a");
     let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
     let put = put(b"a", Encoding::Json, b"[1]");
@@ -67,7 +67,7 @@ fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
 #[test]
 fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
     for filled in 300..520 {
-        let mut shop = Shop::new();
+        let mut shop = Harness::new();
         let names = names(b"p");
         let pop = Command::Pop { queues: names.from(0), wait: Wait::Forever };
         assert_eq!(shop.begin(&pop), NOTHING);
@@ -86,7 +86,7 @@ fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
 /// Everything is being written and synced for an orderly end, and then a last batch says so.
 #[test]
 fn a_put_that_comes_after_the_end_has_begun_is_not_answered() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let put = put(b"a", Encoding::Json, b"1");
     assert_eq!(shop.begin(&put), NOTHING);
     let now = shop.world.now;

@@ -6,18 +6,19 @@
 //! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
 
 mod answers;
-mod judge;
-mod law;
-mod records;
+mod constraint_model;
+mod coverage;
+mod histories;
+mod indexed_queues;
+mod oracle;
 mod restart;
-mod seen;
 mod waits;
-mod watch;
-mod work;
+mod workers;
 
 use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
 use crate::seeds::{self, Plan};
+use coverage::Seen;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
@@ -25,19 +26,18 @@ use jobcentre::journal::{Options, SyncMode};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
-use judge::{Asked, Judge};
-use seen::Seen;
+use oracle::{Asked, Oracle};
 use std::time::Duration;
 
 const QUEUES: [&[u8]; 3] = [b"a", b"b", b"c"];
 const CLIENTS: u32 = 4;
 
 /// One program after another over one disk.
-struct World {
+struct Simulation {
     dice: Dice,
     disk: SimDisk,
     options: Options,
-    judge: Judge,
+    judge: Oracle,
     now: Now,
     serial: u32,
     /// Clients get new keys in each life.
@@ -53,7 +53,7 @@ struct World {
     patience: Option<Dice>,
 }
 
-fn recover(world: &World) -> Engine {
+fn recover(world: &Simulation) -> Engine {
     let mut files = world.disk.clone();
     let seed = 3;
     let (restored, report) =
@@ -62,7 +62,7 @@ fn recover(world: &World) -> Engine {
     Engine::durable(restored, Box::new(world.disk.clone()), world.now)
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let (mut dice, mut patience) = (Dice::new(seed), Dice::new(!seed));
         let patient = patience.percent(50);
@@ -81,7 +81,7 @@ impl World {
         Self {
             disk,
             options: Options { segment_bytes, sync, salt: dice.seed() },
-            judge: Judge::default(),
+            judge: Oracle::default(),
             now: Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) },
             serial: 0,
             generation: 0,
@@ -301,7 +301,7 @@ const FAILED_ONCE: &[u64] = &[
 const PLAN: Plan = Plan::new(150, FAILED_ONCE);
 
 fn run(seed: u64) -> Seen {
-    let mut world = World::new(seed);
+    let mut world = Simulation::new(seed);
     for _ in 0..6 {
         world.live();
     }
@@ -334,7 +334,7 @@ fn what_clients_were_told_survives_every_end() {
 /// The record of the job with the highest id is long gone, with the segment that it lay in.
 #[test]
 fn the_highest_id_outlives_the_job_that_had_it() {
-    let mut world = World::new(1);
+    let mut world = Simulation::new(1);
     world.options.sync = SyncMode::Always;
     world.options.segment_bytes = 4_096;
     world.disk.platter.lock().unwrap().inline = false;

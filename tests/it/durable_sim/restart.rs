@@ -1,6 +1,6 @@
 //! One worker and its jobs over restarts, step by step.
 
-use super::{World, recover};
+use super::{Simulation, recover};
 use crate::journal::disk::End;
 use jobcentre::engine::Engine;
 use jobcentre::journal::SyncMode;
@@ -8,18 +8,18 @@ use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
+use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use std::time::Duration;
 
 /// One engine after another over one disk.
-pub(super) struct Shop {
-    pub(super) world: World,
+pub(super) struct Harness {
+    pub(super) world: Simulation,
     engine: Option<Engine>,
 }
 
-impl Shop {
+impl Harness {
     pub(super) fn new() -> Self {
-        let mut world = World::new(1);
+        let mut world = Simulation::new(1);
         world.options.sync = SyncMode::Always;
         world.options.segment_bytes = 4_096;
         world.disk.platter.lock().unwrap().inline = false;
@@ -122,8 +122,8 @@ impl Shop {
 const W: WorkerId = WorkerId(1);
 
 /// A worker holds jobs 2 and 3 since ten seconds, and is there after restarts.
-fn shop_with_a_worker() -> Shop {
-    let mut shop = Shop::new();
+fn shop_with_a_worker() -> Harness {
+    let mut shop = Harness::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
     assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
     assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["Done"]);

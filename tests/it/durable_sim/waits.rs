@@ -1,14 +1,14 @@
 //! Clients that wait for jobs, or for news of them, and call that off; and that give jobs back.
 
-use super::judge::Asked;
-use super::{QUEUES, World};
+use super::oracle::Asked;
+use super::{QUEUES, Simulation};
 use jobcentre::base::strings::StringList;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{JobId, Ticket};
-use jobcentre::model::work::WorkerCommand;
+use jobcentre::model::worker::WorkerCommand;
 
-impl World {
+impl Simulation {
     pub(super) fn wait(
         &mut self,
         engine: &mut Engine,

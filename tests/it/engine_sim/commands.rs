@@ -1,8 +1,8 @@
 //! The judge's store, second half: what clients may ask for.
 
-use super::model::{Job, Model, Waiter};
 use super::order::leaves_before;
-use super::words::{Ask, Load, QUEUES, Queue, Said, Text};
+use super::store_model::{Job, Model, Waiter};
+use super::types::{Answer, Load, QUEUES, Queue, Request, Text};
 use jobcentre::model::command::Wait;
 use jobcentre::model::event::EventKind;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
@@ -11,7 +11,7 @@ use jobcentre::model::reply::Rejection;
 use std::cmp::Ordering;
 
 impl Model {
-    pub(super) fn submit(&mut self, ticket: Ticket, ask: &Ask) {
+    pub(super) fn submit(&mut self, ticket: Ticket, ask: &Request) {
         self.see(ask.name());
         self.notice();
         self.carry_out(ticket, ask);
@@ -19,30 +19,30 @@ impl Model {
         self.tell();
     }
 
-    fn carry_out(&mut self, ticket: Ticket, ask: &Ask) {
+    fn carry_out(&mut self, ticket: Ticket, ask: &Request) {
         match *ask {
-            Ask::Put { queue, urgency, turn, ref load, terms } => {
+            Request::Put { queue, urgency, turn, ref load, terms } => {
                 self.put(ticket, queue, urgency, turn, load.clone(), terms);
             }
-            Ask::Take { ref queues, wait } => self.take(ticket, queues, wait),
-            Ask::Pop { ref queues, wait } => self.pop(ticket, queues, wait),
-            Ask::Join { take, queue } => self.join(ticket, take, queue),
-            Ask::Leave { take, queue } => self.leave(ticket, take, queue),
-            Ask::Delete(id) => self.delete(ticket, id),
-            Ask::Kick(id) => self.kick(ticket, id),
-            Ask::KickQueue { queue, limit } => self.kick_queue(ticket, queue, limit),
-            Ask::Look(id) => self.look(ticket, id),
-            Ask::Watch(ref question) => self.watch(ticket, question),
-            Ask::Work(ref labour) => self.work(ticket, labour),
-            Ask::Release(id, lease)
-            | Ask::Touch(id, lease)
-            | Ask::Finish(id, lease, _)
-            | Ask::Fail { id, lease, .. }
-            | Ask::Bury(id, lease) => {
+            Request::Take { ref queues, wait } => self.take(ticket, queues, wait),
+            Request::Pop { ref queues, wait } => self.pop(ticket, queues, wait),
+            Request::Join { take, queue } => self.join(ticket, take, queue),
+            Request::Leave { take, queue } => self.leave(ticket, take, queue),
+            Request::Delete(id) => self.delete(ticket, id),
+            Request::Kick(id) => self.kick(ticket, id),
+            Request::KickQueue { queue, limit } => self.kick_queue(ticket, queue, limit),
+            Request::Look(id) => self.look(ticket, id),
+            Request::Watch(ref question) => self.watch(ticket, question),
+            Request::Work(ref labour) => self.work(ticket, labour),
+            Request::Release(id, lease)
+            | Request::Touch(id, lease)
+            | Request::Finish(id, lease, _)
+            | Request::Fail { id, lease, .. }
+            | Request::Bury(id, lease) => {
                 if let Some(refused) = self.refusal(ticket.client, id, lease) {
                     return self.say(ticket, refused);
                 }
-                self.say(ticket, Said::Done);
+                self.say(ticket, Answer::Done);
                 self.end_of_work(id.0, ask, None);
             }
         }
@@ -63,7 +63,7 @@ impl Model {
         terms: Option<JobOptions>,
     ) {
         let id = self.add(queue, urgency, turn, load, terms);
-        self.say(ticket, Said::Put(id));
+        self.say(ticket, Answer::Put(id));
         if terms.is_none_or(|terms| terms.delay_ms == 0) {
             self.go_back(id);
             self.serve(&[queue]);
@@ -122,7 +122,7 @@ impl Model {
                 self.hand_out(id, ticket);
                 self.serve(&[queue]);
             }
-            None if wait == Wait::No => self.say(ticket, Said::NoJob),
+            None if wait == Wait::No => self.say(ticket, Answer::NoJob),
             None => self.wait(ticket, false, queues, wait),
         }
     }
@@ -131,14 +131,14 @@ impl Model {
         let waits = wait != Wait::No;
         match self.first_of(queues, ticket.client, waits) {
             Some(id) if self.find(id).unwrap().load.is_too_large() => {
-                self.say(ticket, Said::TooLarge(id));
+                self.say(ticket, Answer::TooLarge(id));
             }
             Some(id) => {
                 let queue = self.find(id).unwrap().queue;
                 self.pop_out(id, ticket);
                 self.serve(&[queue]);
             }
-            None if !waits => self.say(ticket, Said::NoJob),
+            None if !waits => self.say(ticket, Answer::NoJob),
             None => {
                 if self.best_of(queues, ticket.client).is_some() {
                     self.see("too large: a pop waits all the same");
@@ -172,15 +172,15 @@ impl Model {
     fn join(&mut self, ticket: Ticket, take: u32, queue: Queue) {
         let place = self.tick();
         let Some(waiter) = self.waiter(Ticket { client: ticket.client, serial: take }) else {
-            return self.say(ticket, Said::NoJob);
+            return self.say(ticket, Answer::NoJob);
         };
         if waiter.lines.iter().any(|line| line.0 == queue) {
             self.see("join: stood there already");
-            return self.say(ticket, Said::Done);
+            return self.say(ticket, Answer::Done);
         }
         waiter.lines.push((queue, place));
         self.see("join: one more queue");
-        self.say(ticket, Said::Done);
+        self.say(ticket, Answer::Done);
         let before = self.waiters.len();
         self.serve(&[queue]);
         if self.waiters.len() < before {
@@ -190,13 +190,13 @@ impl Model {
 
     fn leave(&mut self, ticket: Ticket, take: u32, queue: Queue) {
         let Some(waiter) = self.waiter(Ticket { client: ticket.client, serial: take }) else {
-            return self.say(ticket, Said::NoJob);
+            return self.say(ticket, Answer::NoJob);
         };
         let before = waiter.lines.len();
         waiter.lines.retain(|line| line.0 != queue);
         let left = waiter.lines.len() < before;
         self.see(if left { "leave: one queue" } else { "leave: did not stand there" });
-        self.say(ticket, Said::Done);
+        self.say(ticket, Answer::Done);
     }
 
     fn delete(&mut self, ticket: Ticket, id: JobId) {
@@ -204,11 +204,11 @@ impl Model {
             if self.find(id.0).is_some() {
                 self.see("over: deleted");
             }
-            return self.say(ticket, Said::NoJob);
+            return self.say(ticket, Answer::NoJob);
         };
         let queue = job.queue;
         let was_in_front = self.is_in_front(job);
-        self.say(ticket, Said::Done);
+        self.say(ticket, Answer::Done);
         self.gone(id.0);
         self.serve_after(id.0, queue, was_in_front);
     }
@@ -219,13 +219,13 @@ impl Model {
         client: ClientId,
         id: JobId,
         lease: Option<LeaseEpoch>,
-    ) -> Option<Said> {
+    ) -> Option<Answer> {
         let over = self.find(id.0).is_some_and(|job| self.is_over(job));
         let Some(job) = self.known(id) else {
             if over {
                 self.see("over: asked for by a holder");
             }
-            return Some(Said::NoJob);
+            return Some(Answer::NoJob);
         };
         let refusal = match (job.status, job.holder) {
             (Status::Reserved, holder) if holder != Some(client) => {
@@ -237,24 +237,24 @@ impl Model {
             (Status::Reserved, _) => return None,
             _ => Rejection::NotReserved(id),
         };
-        Some(Said::Refused(refusal))
+        Some(Answer::Refused(refusal))
     }
 
     /// What the holder of a job has asked for, after it was told that it is done.
-    pub(super) fn end_of_work(&mut self, id: u64, ask: &Ask, message: Option<Text>) {
+    pub(super) fn end_of_work(&mut self, id: u64, ask: &Request, message: Option<Text>) {
         let job = self.job(id);
         let (queue, terms) = (job.queue, job.terms());
         match *ask {
-            Ask::Release(..) => {
+            Request::Release(..) => {
                 self.happen(id, EventKind::Aborted);
                 self.go_back(id);
             }
-            Ask::Touch(..) => {
+            Request::Touch(..) => {
                 if let Some(end) = self.end_of(terms.lease_ms) {
                     self.job(id).due = self.arm(Some(end));
                 }
             }
-            Ask::Finish(_, _, ref result) => match self.end_of(terms.result_retention_ms) {
+            Request::Finish(_, _, ref result) => match self.end_of(terms.result_retention_ms) {
                 None => self.gone(id),
                 Some(end) => {
                     self.let_go(id);
@@ -266,12 +266,12 @@ impl Model {
                     self.tell_end(id);
                 }
             },
-            Ask::Fail { retry, ref error, .. } => {
+            Request::Fail { retry, ref error, .. } => {
                 (job.result, job.message) = (Some(error.clone()), message);
                 self.happen(id, EventKind::Failed);
                 self.fail(id, retry);
             }
-            Ask::Bury(..) => self.bury(id),
+            Request::Bury(..) => self.bury(id),
             _ => unreachable!("no holder asks for that"),
         }
         self.serve_after(id, queue, false);
@@ -284,14 +284,14 @@ impl Model {
                 if over {
                     self.see("over: kicked");
                 }
-                self.say(ticket, Said::NoJob);
+                self.say(ticket, Answer::NoJob);
             }
             Some(job) if job.status != Status::Buried => {
-                self.say(ticket, Said::Refused(Rejection::NotBuried(id)));
+                self.say(ticket, Answer::Refused(Rejection::NotBuried(id)));
             }
             Some(job) => {
                 let queue = job.queue;
-                self.say(ticket, Said::Done);
+                self.say(ticket, Answer::Done);
                 self.job(id.0).retries = 0;
                 self.happen(id.0, EventKind::Kicked);
                 self.go_back(id.0);
@@ -306,7 +306,7 @@ impl Model {
             self.jobs.iter().filter(is_buried).map(|job| (job.buried, job.id)).collect();
         buried.sort_unstable();
         buried.truncate(limit as usize);
-        self.say(ticket, Said::Kicked(u32::try_from(buried.len()).unwrap()));
+        self.say(ticket, Answer::Kicked(u32::try_from(buried.len()).unwrap()));
         for &(_, id) in &buried {
             self.job(id).retries = 0;
             self.happen(id, EventKind::Kicked);
@@ -333,7 +333,7 @@ impl Model {
 
     fn look(&mut self, ticket: Ticket, id: JobId) {
         let over = self.find(id.0).is_some_and(|job| self.is_over(job));
-        let said = self.known(id).map_or(Said::NoJob, |job| Said::Seen {
+        let said = self.known(id).map_or(Answer::NoJob, |job| Answer::Seen {
             view: job.view(),
             status: job.status,
             due: job.due.map(|due| due.at),
@@ -350,11 +350,11 @@ impl Model {
         self.see("cancel");
         if self.waiter(ticket).is_some() {
             self.waiters.retain(|waiter| waiter.ticket != ticket);
-            self.say(ticket, Said::Cancelled);
+            self.say(ticket, Answer::Cancelled);
         } else if self.vigils.iter().any(|vigil| vigil.ticket == ticket) {
             self.see("cancel: a vigil");
             self.vigils.retain(|vigil| vigil.ticket != ticket);
-            self.say(ticket, Said::Cancelled);
+            self.say(ticket, Answer::Cancelled);
         }
     }
 

@@ -7,31 +7,31 @@
 //! steps that fails too.
 
 mod commands;
-mod found;
-mod labour;
-mod law;
-mod many;
-mod model;
+mod constraint_model;
+mod large;
 mod order;
+mod regressions;
+mod store_model;
+mod worker_commands;
 
-mod script;
-mod service;
+mod generator;
+mod indexed_queues;
+mod matching_model;
 mod shrink;
-mod watch;
-mod words;
-mod work;
-mod world;
+mod simulation;
+mod types;
+mod worker_model;
 
 use crate::dice::Dice;
 use crate::seeds::{self, Plan};
+use generator::Profile;
 use jobcentre::base::slab::SlabKey;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
-use script::Profile;
+use simulation::{Simulation, Step};
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use words::Ask;
-use world::{Step, World};
+use types::Request;
 
 /// Seeds that have failed once.
 const FAILED_ONCE: [u64; 16] = [
@@ -209,7 +209,7 @@ const WANTED: [&str; 145] = [
 struct Run {
     dice: Dice,
     profile: Profile,
-    world: World,
+    world: Simulation,
     clients: Vec<Ticket>,
     /// What has happened so far.
     steps: Vec<Step>,
@@ -225,7 +225,7 @@ impl Run {
         let clients = (0..u32::try_from(profile.clients).unwrap())
             .map(|index| Ticket { client: client(index), serial: *dice.pick(&serials) })
             .collect();
-        let world = World::new(seed);
+        let world = Simulation::new(seed);
         Self { dice, profile, world, clients, steps: Vec::new() }
     }
 
@@ -317,7 +317,7 @@ impl Run {
         let mut last = Ticket { client: successor(self.clients[0].client), serial: 0 };
         for id in self.world.model.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
             last.serial += 1;
-            self.step(Step::Submit(last, Ask::Delete(JobId(id))));
+            self.step(Step::Submit(last, Request::Delete(JobId(id))));
         }
         self.world.engine.check_invariants();
         assert_eq!(self.world.engine.counts().jobs, 0, "a job is left over");

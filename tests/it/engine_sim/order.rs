@@ -1,6 +1,6 @@
 //! Which job comes before which, and how long a retry waits.
 
-use super::model::Job;
+use super::store_model::Job;
 use jobcentre::model::job::{Priority, Retry, TieBreak};
 use std::cmp::Ordering;
 
@@ -34,8 +34,8 @@ pub(super) fn backoff(retry: &Retry, number: u32) -> u128 {
 
 mod tests {
     use super::{backoff, compare};
-    use crate::engine_sim::model::Model;
-    use crate::engine_sim::words::{Ask, Load, Said, Text, URGENCIES};
+    use crate::engine_sim::store_model::Model;
+    use crate::engine_sim::types::{Answer, Load, Request, Text, URGENCIES};
     use jobcentre::base::slab::SlabKey;
     use jobcentre::model::command::Wait;
     use jobcentre::model::id::Ticket;
@@ -64,16 +64,16 @@ mod tests {
         for (serial, turn) in (0..).zip(turns) {
             let load = Load { encoding: Encoding::Json, text: Text::new(b"{}") };
             let urgency = Priority::Small(1);
-            let ask = Ask::Put { queue: serial as usize % 2, urgency, turn, load, terms: None };
+            let ask = Request::Put { queue: serial as usize % 2, urgency, turn, load, terms: None };
             model.submit(Ticket { client, serial }, &ask);
         }
         model.said.clear();
         for serial in 4..9 {
-            let ask = Ask::Take { queues: vec![0, 1, 0], wait: Wait::No };
+            let ask = Request::Take { queues: vec![0, 1, 0], wait: Wait::No };
             model.submit(Ticket { client, serial }, &ask);
         }
         let ids = model.said.iter().map(|(_, said)| match said {
-            Said::Job(view) => view.id,
+            Answer::Job(view) => view.id,
             _ => 0,
         });
         assert_eq!(ids.collect::<Vec<_>>(), [2, 4, 3, 1, 0]);

@@ -1,8 +1,8 @@
 //! Of a long sequence of steps that fails, a short one.
 
-use super::words::Ask;
-use super::work::Labour;
-use super::world::{Step, World};
+use super::simulation::{Simulation, Step};
+use super::types::Request;
+use super::worker_model::WorkerAsk;
 use jobcentre::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 /// Takes the steps in a new world; tells whether they fail.
 pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
     let go = || {
-        let mut world = World::new(seed);
+        let mut world = Simulation::new(seed);
         world.loud = loud;
         for step in steps {
             world.step(step);
@@ -23,7 +23,7 @@ pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
 
 /// Whether no place has two clients at a time: an engine may rely on that.
 fn is_possible(steps: &[Step]) -> bool {
-    let worked = |step: &Step| matches!(step, Step::Submit(_, Ask::Work(_)));
+    let worked = |step: &Step| matches!(step, Step::Submit(_, Request::Work(_)));
     let worked = steps.iter().any(worked);
     let is_lazy =
         |pair: &[Step]| matches!(pair[0], Step::Time(_)) && !matches!(pair[1], Step::Expire);
@@ -49,7 +49,9 @@ fn without(steps: &[Step], left_out: Range<usize>) -> Vec<Step> {
     let mut fewer = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let is_left_out = left_out.contains(&number);
-        let takes_id = |ask: &Ask| matches!(ask, Ask::Put { .. } | Ask::Work(Labour::Enlist(_)));
+        let takes_id = |ask: &Request| {
+            matches!(ask, Request::Put { .. } | Request::Work(WorkerAsk::Enlist(_)))
+        };
         if matches!(step, Step::Submit(_, ask) if takes_id(ask)) {
             ids.push(if is_left_out { 0 } else { next });
             next += u64::from(!is_left_out);

@@ -4,18 +4,18 @@ use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
-use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 
 const NOW: Now = Now { mono: Mono(1_000), wall: Wall(1_700_000_000_000) };
 
-struct Shop {
+struct Harness {
     server: Server,
     disk: SimDisk,
 }
 
-impl Shop {
+impl Harness {
     fn new() -> Self {
         let disk = SimDisk::new(3);
         let options = Options { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
@@ -73,7 +73,7 @@ impl Shop {
 
 #[test]
 fn a_poll_is_answered_though_its_client_has_stopped_sending() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let job = "\u{82}\u{a4}name\u{a1}a\u{a8}argument\u{1}";
     let bytes: Vec<u8> = job.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
     let pusher = shop.server.handle_open(Door::Http, NOW).unwrap();
@@ -92,7 +92,7 @@ fn a_poll_is_answered_though_its_client_has_stopped_sending() {
 
 #[test]
 fn a_get_is_answered_though_its_client_has_stopped_sending() {
-    let mut shop = Shop::new();
+    let mut shop = Harness::new();
     let get = r#"{"request":"get","queues":["q"],"wait":true}"#;
     let getter = shop.say(Door::JobCentre, &format!("{get}\n"));
     let put = r#"{"request":"put","queue":"q","job":{},"pri":1}"#;

@@ -7,7 +7,7 @@ use jobcentre::base::limits::{
 };
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::http::{Body, Framing, Piece, next_response};
@@ -17,12 +17,12 @@ const JOBS: usize = 100_000;
 /// What a long answer may take at one time: what is unsent when the last piece is written, and it.
 const MOST: usize = OUTPUT_HIGH_WATER_BYTES + 2 * HTTP_CHUNK_BYTES;
 
-struct World {
+struct Harness {
     server: Server,
     now: Now,
 }
 
-impl World {
+impl Harness {
     /// A server with many jobs in a queue that nobody has looked at.
     fn full() -> Self {
         Self::with(JOBS, 0)
@@ -90,7 +90,7 @@ fn ids(body: &[u8]) -> Vec<u64> {
 
 #[test]
 fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
-    let mut world = World::full();
+    let mut world = Harness::full();
     let reader = world.open(Door::Http);
     let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n";
     world.ask(reader, list);
@@ -124,7 +124,7 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
 
 #[test]
 fn all_about_many_jobs_comes_in_pieces_too() {
-    let mut world = World::with(ROWS_PER_CHUNK, 1000);
+    let mut world = Harness::with(ROWS_PER_CHUNK, 1000);
     let reader = world.open(Door::Http);
     let query =
         "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
@@ -145,7 +145,7 @@ fn all_about_many_jobs_comes_in_pieces_too() {
 
 #[test]
 fn who_reads_nothing_of_a_long_answer_is_cut_off() {
-    let mut world = World::full();
+    let mut world = Harness::full();
     let reader = world.open(Door::Http);
     world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for _ in 0..1000 {
@@ -162,7 +162,7 @@ fn who_reads_nothing_of_a_long_answer_is_cut_off() {
 
 #[test]
 fn an_old_client_gets_a_long_answer_to_the_end_of_its_connection() {
-    let mut world = World::full();
+    let mut world = Harness::full();
     let reader = world.open(Door::Http);
     world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let mut answer = Vec::new();

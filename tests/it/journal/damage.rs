@@ -2,11 +2,11 @@
 //! in silence, and what was not is never half there.
 
 use super::disk::{SimDisk, segment_name};
-use super::shop::put_record;
-use super::world::{Found, SALT, World, options, recover_into};
+use super::harness::put_record;
+use super::simulation::{Found, SALT, Simulation, options, recover_into};
 use crate::dice::Dice;
 use jobcentre::base::time::Now;
-use jobcentre::journal::{Options, RecordRole, Refused, SyncMode, read, recover};
+use jobcentre::journal::{OpenError, Options, RecordRole, SyncMode, read, recover};
 use std::collections::BTreeMap;
 
 pub(super) const SEGMENT: u64 = 4096;
@@ -48,8 +48,8 @@ pub(super) fn always() -> Options {
 }
 
 /// A journal of some segments without recycled bytes: puts alone, one in each batch.
-fn puts(count: usize) -> World {
-    let mut world = World::new(SimDisk::new(1), always());
+fn puts(count: usize) -> Simulation {
+    let mut world = Simulation::new(SimDisk::new(1), always());
     for _ in 0..count {
         world.put(7, 180);
         world.pass(usize::MAX);
@@ -70,12 +70,12 @@ pub(super) fn closed(count: usize) -> Image {
     world.disk.image()
 }
 
-pub(super) fn try_recover(image: &Image) -> Result<Found, Refused> {
+pub(super) fn try_recover(image: &Image) -> Result<Found, OpenError> {
     recover_into(&mut SimDisk::of(image.clone()), &always())
 }
 
 /// What recovery says to a damaged image; and it must have changed nothing.
-fn refusal(image: &Image) -> Refused {
+fn refusal(image: &Image) -> OpenError {
     let mut disk = SimDisk::of(image.clone());
     let refused = recover_into(&mut disk, &always()).map(|_| ()).expect_err("it is not refused");
     assert_eq!(disk.image(), *image, "a refusal has changed something");
@@ -86,7 +86,7 @@ fn refusal(image: &Image) -> Refused {
 
 fn assert_damaged(image: &Image, file: u64, at: usize, context: &str) {
     match refusal(image) {
-        Refused::Damaged { file: named, offset, .. } => {
+        OpenError::Damaged { file: named, offset, .. } => {
             assert_eq!((named, offset), (segment_name(file), at as u64), "{context}");
         }
         other => panic!("{context}: {other}"),
@@ -230,7 +230,7 @@ fn missing_segment() {
         let mut damaged = image.clone();
         damaged.remove(&segment_name(epoch));
         // All that are before the next one are given up with it.
-        assert_eq!(refusal(&damaged), Refused::Missing { file: segment_name(epoch) });
+        assert_eq!(refusal(&damaged), OpenError::Missing { file: segment_name(epoch) });
     }
     let mut whole = image;
     whole.pop_last();
@@ -244,7 +244,7 @@ fn no_segment_is_left() {
         let lock = if was_used { b"used\n".to_vec() } else { Vec::new() };
         let image = Image::from([("lock".to_owned(), lock), spare.clone()]);
         if was_used {
-            assert_eq!(refusal(&image), Refused::Gone);
+            assert_eq!(refusal(&image), OpenError::Gone);
         } else {
             assert_eq!(try_recover(&image).unwrap().shop.things.len(), 0, "it is new");
         }
@@ -284,7 +284,7 @@ fn foreign_file() {
 fn segment_of_another_directory() {
     let mut image = closed(40);
     let other = Options { salt: SALT + 1, ..always() };
-    let mut world = World::new(SimDisk::new(1), other);
+    let mut world = Simulation::new(SimDisk::new(1), other);
     world.settle();
     let stray = world.disk.image()[&segment_name(1)].clone();
     image.insert(segment_name(2), stray);
@@ -310,7 +310,7 @@ fn zero_length_file() {
 
 #[test]
 fn stale_bytes_of_a_recycled_segment() {
-    let mut world = World::new(SimDisk::new(1), always());
+    let mut world = Simulation::new(SimDisk::new(1), always());
     let mut dice = Dice::new(1);
     let mut recycled = 0;
     for round in 0..400 {
@@ -357,7 +357,7 @@ fn newer_format() {
     let sum = crc32c::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
     let refused = refusal(&image);
-    assert_eq!(refused, Refused::Newer { file: segment_name(1), format: 2 });
+    assert_eq!(refused, OpenError::Newer { file: segment_name(1), format: 2 });
     let sentence = refused.to_string();
     assert!(sentence.contains("format 2") && sentence.contains("formats up to 1"), "{sentence}");
 }
@@ -366,7 +366,7 @@ fn newer_format() {
 fn payload_that_looks_like_a_batch() {
     // Somebody puts a copy of a later batch of this very segment, made with another salt.
     let other = Options { salt: SALT + 1, ..always() };
-    let mut forger = World::new(SimDisk::new(1), other);
+    let mut forger = Simulation::new(SimDisk::new(1), other);
     for _ in 0..9 {
         forger.put(7, 100);
         forger.settle();
@@ -423,12 +423,12 @@ fn record_that_says_nothing() {
     let refused = recover(&mut disk, &always(), &mut each, &mut |_| {}).map(|_| ()).unwrap_err();
     let at = frames(&image)[3].offset as u64;
     let what = "who is that?".to_owned();
-    assert_eq!(refused, Refused::Record { file: segment_name(1), offset: at, what });
+    assert_eq!(refused, OpenError::Record { file: segment_name(1), offset: at, what });
 }
 
 /// A journal that never syncs: a batch in the middle is damaged, those behind it are whole.
 pub(super) fn unsynced(count: usize, damaged: usize) -> Image {
-    let mut world = World::new(SimDisk::new(1), options(SyncMode::Never, SEGMENT));
+    let mut world = Simulation::new(SimDisk::new(1), options(SyncMode::Never, SEGMENT));
     for _ in 0..count {
         world.put(7, 100);
         world.pass(usize::MAX);

@@ -2,10 +2,10 @@
 
 mod damage;
 pub(crate) mod disk;
+mod harness;
 mod real;
 mod salvage_sim;
 mod salvaged;
-mod shop;
 mod sim;
+mod simulation;
 mod space;
-mod world;

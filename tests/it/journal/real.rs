@@ -1,7 +1,7 @@
 //! The journal on the real disk, in a directory of its own.
 
-use super::shop::{Shop, delete_record, put_record};
-use super::world::{Found, options, recover_into};
+use super::harness::{Harness, delete_record, put_record};
+use super::simulation::{Found, options, recover_into};
 use crate::dice::Dice;
 use crate::support::until;
 use jobcentre::base::time::{Mono, Now};
@@ -45,7 +45,7 @@ impl Drop for Place {
 /// A journal that runs, and its owners.
 struct Real {
     journal: Journal,
-    shop: Shop,
+    shop: Harness,
     start: Instant,
     wakes: Arc<AtomicU64>,
 }
@@ -136,7 +136,7 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
     for sync in MODES {
         let place = Place::new("restart");
         let mut dice = Dice::new(1);
-        let mut expected = Shop::default();
+        let mut expected = Harness::default();
         for round in 0..6 {
             let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
             assert_eq!(real.shop.values(), expected.values(), "round {round}, {sync:?}");
@@ -157,10 +157,10 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
             // A slow disk may be at its first sync still; and who completes something wakes later.
             until("a sync, and that somebody is woken", || {
                 real.pass();
-                let is_synced = sync == SyncMode::Never || real.journal.status().syncs > 0;
+                let is_synced = sync == SyncMode::Never || real.journal.stats().syncs > 0;
                 is_synced && real.wakes.load(Ordering::Relaxed) > 0
             });
-            let status = real.journal.status();
+            let status = real.journal.stats();
             assert_eq!(status.sync_ns > 0, status.syncs > 0, "a sync takes time");
             assert!((status.sync_max_ns..=status.sync_ns).contains(&status.sync_max_ns));
             if round % 2 == 0 {
@@ -181,14 +181,14 @@ fn a_timer_syncs_without_traffic() {
     let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
     let stamp = real.put(100);
     real.wait_for(stamp);
-    let before = real.journal.status().synced_records;
+    let before = real.journal.stats().synced_records;
     assert!(before <= 1);
     until("a sync", || {
         let due = real.journal.poll_timeout().is_some_and(|at| at <= real.now().mono);
         if due || real.wakes.swap(0, Ordering::Relaxed) > 0 {
             real.pass();
         }
-        real.journal.status().synced_records == 1
+        real.journal.stats().synced_records == 1
     });
 }
 
@@ -201,13 +201,13 @@ fn batches_that_come_during_a_sync_are_synced_together() {
             real.put(100);
             real.pass();
         }
-        let status = real.journal.status();
+        let status = real.journal.stats();
         assert!(status.syncs <= status.batches && status.synced_records == status.records);
         status.syncs < status.batches
     });
     let stamp = real.put(100);
     real.wait_for(stamp);
-    let status = real.journal.status();
+    let status = real.journal.stats();
     assert_eq!(status.synced_records, real.shop.last_id);
 }
 

@@ -3,7 +3,7 @@
 
 use super::damage::{Frame, Image, SEGMENT, always, frames};
 use super::disk::{SimDisk, segment_name};
-use super::world::World;
+use super::simulation::Simulation;
 use crate::dice::Dice;
 use crate::seeds::Plan;
 use jobcentre::journal::{RecordLocation, read, salvage};
@@ -16,7 +16,7 @@ const PLAN: Plan = Plan::new(100, FAILED_ONCE);
 
 /// A directory in which compaction has been at work, with recycled segments and spares.
 fn lived_in(dice: &mut Dice) -> Image {
-    let mut world = World::new(SimDisk::new(dice.seed()), always());
+    let mut world = Simulation::new(SimDisk::new(dice.seed()), always());
     let target = dice.between(3, 60);
     for _ in 0..dice.between(10, 500) {
         let size = dice.between(20, 400);

@@ -2,14 +2,14 @@
 
 use super::damage::{Image, SEGMENT, always, closed, crashed, frames, try_recover, unsynced};
 use super::disk::{SimDisk, segment_name};
-use super::shop::{Shop, put_record};
-use super::world::{World, recover_into};
+use super::harness::{Harness, put_record};
+use super::simulation::{Simulation, recover_into};
 use jobcentre::base::time::Now;
 use jobcentre::journal::disk::{DiskError, Entry, Files};
 use jobcentre::journal::{SalvageReport, salvage};
 
 /// Salvages a damaged image. Gives what came of it, and what a recovery finds in the copy.
-fn salvaged(image: &Image) -> (SalvageReport, Shop) {
+fn salvaged(image: &Image) -> (SalvageReport, Harness) {
     let mut copy = SimDisk::new(1);
     let salvaged = salvage(&mut SimDisk::of(image.clone()), &mut copy, SEGMENT).unwrap();
     let found = recover_into(&mut copy, &always()).unwrap();
@@ -207,7 +207,7 @@ impl Files for BadBlocks {
 #[test]
 fn what_the_disk_cannot_read_costs_nothing_else() {
     let large = jobcentre::journal::Options { segment_bytes: 64 * 1024, ..always() };
-    let mut world = World::new(SimDisk::new(1), large);
+    let mut world = Simulation::new(SimDisk::new(1), large);
     for _ in 0..300 {
         world.put(7, 180);
         world.pass(usize::MAX);

@@ -2,7 +2,7 @@
 //! and go. `SIM_SEED=n` replays a run.
 
 use super::disk::{End, SimDisk};
-use super::world::{World, options};
+use super::simulation::{Simulation, options};
 use crate::dice::Dice;
 use crate::seeds::{Plan, Seen};
 use jobcentre::journal::SyncMode;
@@ -30,7 +30,7 @@ const WANTED: [&str; 13] = [
 
 struct Run {
     dice: Dice,
-    world: World,
+    world: Simulation,
     /// How large things are, and how many come in a pass, at most.
     size: usize,
     burst: usize,
@@ -53,7 +53,7 @@ impl Run {
             platter.sluggish = dice.percent(50);
         }
         Self {
-            world: World::new(disk, options(sync, segment_bytes)),
+            world: Simulation::new(disk, options(sync, segment_bytes)),
             size: *dice.pick(&[0, 40, 200]),
             burst: *dice.pick(&[1, 3, 10]),
             crashes: *dice.pick(&[1, 3, 6]),
@@ -99,7 +99,7 @@ impl Run {
                 world.journal.maybe_seal();
             }
         }
-        let status = world.journal.status();
+        let status = world.journal.stats();
         if status.spares > 0 {
             world.see("a segment was reused");
         }
@@ -151,7 +151,7 @@ impl Run {
         world.wait(1_100_000_000);
         world.settle();
         assert!(world.journal.fault().is_none());
-        assert!(!world.journal.status().full || !world.journal.is_compacting());
+        assert!(!world.journal.stats().full || !world.journal.is_compacting());
         world.close();
         assert!(world.journal.fault().is_none());
         world.acknowledged = world.journal.stamp() - 1;

@@ -2,7 +2,7 @@
 //! and a full disk refuses puts and nothing else.
 
 use super::disk::{End, SimDisk};
-use super::world::{World, options};
+use super::simulation::{Simulation, options};
 use crate::dice::Dice;
 use jobcentre::base::limits::{COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL};
 use jobcentre::journal::{SyncMode, segment_bytes_for};
@@ -11,18 +11,18 @@ use std::collections::VecDeque;
 const SEGMENT: u64 = 4096;
 const LARGER: u64 = 16 * 1024;
 
-fn world(seed: u64, sync: SyncMode) -> World {
-    World::new(SimDisk::new(seed), options(sync, SEGMENT))
+fn world(seed: u64, sync: SyncMode) -> Simulation {
+    Simulation::new(SimDisk::new(seed), options(sync, SEGMENT))
 }
 
-impl World {
+impl Simulation {
     fn live(&self) -> u64 {
-        self.journal.status().live_bytes
+        self.journal.stats().live_bytes
     }
 
     fn total(&self) -> u64 {
         let total = self.disk.platter.lock().unwrap().total();
-        assert_eq!(self.journal.status().total_bytes, total, "sizes are miscounted");
+        assert_eq!(self.journal.stats().total_bytes, total, "sizes are miscounted");
         total
     }
 
@@ -36,7 +36,7 @@ impl World {
         assert!(
             total <= 2 * live + 2 * self.options.segment_bytes,
             "{when}: {total} bytes for {live} live ones: {:?}",
-            self.journal.status()
+            self.journal.stats()
         );
     }
 
@@ -55,7 +55,7 @@ impl World {
                 return;
             }
         }
-        panic!("it hangs: {:?}", self.journal.status());
+        panic!("it hangs: {:?}", self.journal.stats());
     }
 
     /// Deletes so many things, the oldest first, or any.
@@ -71,7 +71,7 @@ impl World {
 }
 
 /// What a workload does in one pass, as it has been decided by chance.
-fn happen(world: &mut World, dice: &mut Dice, manner: usize, target: usize) {
+fn happen(world: &mut Simulation, dice: &mut Dice, manner: usize, target: usize) {
     let size = || 20..usize::try_from(SEGMENT / 8).unwrap();
     let things = world.shop.things.len();
     match manner {
@@ -142,7 +142,7 @@ fn whenever_compaction_has_caught_up_the_directory_is_within_its_bound() {
 fn work_that_is_steady_stays_within_the_bound_all_the_time() {
     for seed in 0..40 {
         let mut dice = Dice::new(seed);
-        let mut world = World::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
+        let mut world = Simulation::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
         let (manner, target) = (dice.below(4), *dice.pick(&[10, 100, 400]));
         // What is live goes up and down a little, and files do not follow at once.
         let mut lately = VecDeque::new();
@@ -157,7 +157,7 @@ fn work_that_is_steady_stays_within_the_bound_all_the_time() {
             world.assert_bound_of("in the midst of it", live);
         }
         // What is moved is in proportion to what was appended.
-        let status = world.journal.status();
+        let status = world.journal.stats();
         let appended = status.written_bytes - status.moved_bytes;
         assert!(status.moved_bytes < 3 * appended, "manner {manner}: {status:?}");
     }
@@ -175,18 +175,18 @@ fn after_many_deletions_compaction_comes_to_its_end_without_any_traffic() {
     world.delete_some(&mut dice, 1_900, false);
     world.full_pass();
     assert!(world.journal.is_compacting() && world.total() > 10 * world.live());
-    let (moved, live) = (world.journal.status().moved_bytes, world.live());
+    let (moved, live) = (world.journal.stats().moved_bytes, world.live());
     world.settle();
     assert!(!world.journal.is_compacting() && world.total() < before / 5);
     world.assert_bound("at rest");
-    let moved = world.journal.status().moved_bytes - moved;
+    let moved = world.journal.stats().moved_bytes - moved;
     assert!(moved <= live * 3 / 2, "{moved} bytes were moved for {live} live ones");
 }
 
 #[test]
 fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is_a_pass() {
     let mut dice = Dice::new(1);
-    let mut world = World::new(SimDisk::new(1), options(SyncMode::Always, 256 * 1024));
+    let mut world = Simulation::new(SimDisk::new(1), options(SyncMode::Always, 256 * 1024));
     for _ in 0..200 {
         for _ in 0..100 {
             world.put(1, 100);
@@ -196,12 +196,12 @@ fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is
     world.delete_some(&mut dice, 16_000, false);
     world.drain();
     assert!(world.journal.is_compacting());
-    let (before, start) = (world.journal.status(), world.now.mono);
+    let (before, start) = (world.journal.stats(), world.now.mono);
     while world.journal.is_compacting() {
         world.wait(50_000);
         world.pass(usize::MAX);
     }
-    let after = world.journal.status();
+    let after = world.journal.stats();
     let steps = world.now.mono.until(start).as_nanos() / COMPACTION_STEP_INTERVAL.as_nanos();
     assert!(after.moved_bytes - before.moved_bytes > 10 * COMPACTION_STEP_BYTES, "{after:?}");
     assert!(u128::from(after.batches - before.batches) <= steps + 2, "{steps} steps, {after:?}");
@@ -216,12 +216,12 @@ fn records_that_cannot_be_packed_are_not_moved_for_ever() {
     }
     // Half of each segment is empty, and will always be.
     world.settle();
-    let moved = world.journal.status().moved_bytes;
+    let moved = world.journal.stats().moved_bytes;
     for _ in 0..200 {
         world.wait(10_000_000);
         world.full_pass();
     }
-    assert_eq!(world.journal.status().moved_bytes, moved, "it goes on and on");
+    assert_eq!(world.journal.stats().moved_bytes, moved, "it goes on and on");
     assert!(moved < 4 * world.live(), "{moved}");
 }
 
@@ -237,12 +237,12 @@ fn an_empty_journal_takes_two_segments_however_much_was_in_it() {
         world.delete_some(&mut dice, 500, true);
         world.settle();
         assert_eq!((world.live(), world.shop.things.len()), (0, 0));
-        assert!(world.total() <= 2 * SEGMENT, "{:?}", world.journal.status());
+        assert!(world.total() <= 2 * SEGMENT, "{:?}", world.journal.stats());
     }
 }
 
 /// Puts until the disk is full, at most a few in a pass.
-fn fill(world: &mut World, dice: &mut Dice, size: usize) {
+fn fill(world: &mut Simulation, dice: &mut Dice, size: usize) {
     for _ in 0..10_000 {
         for _ in 0..dice.between(1, 3) {
             let size = dice.between(20, size);
@@ -259,12 +259,12 @@ fn fill(world: &mut World, dice: &mut Dice, size: usize) {
 fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_space() {
     for seed in 0..12 {
         let mut dice = Dice::new(seed);
-        let mut world = World::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
+        let mut world = Simulation::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
         let capacity = LARGER * dice.between(3, 12) as u64;
         world.disk.platter.lock().unwrap().capacity = capacity;
         let size = *dice.pick(&[60, 200, 1_000]);
         fill(&mut world, &mut dice, size);
-        assert!(world.journal.status().full);
+        assert!(world.journal.stats().full);
         let used = world.live() * 100 / capacity;
         assert!(used >= 10, "a disk of {capacity} bytes is full with {used} % live bytes");
         // Changes without end, though nothing gets free.
@@ -288,7 +288,7 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
         world.disk.platter.lock().unwrap().capacity = u64::MAX;
         world.wait(1_000_000_000);
         world.settle();
-        assert!(world.put(1, 100) && !world.journal.status().full);
+        assert!(world.put(1, 100) && !world.journal.stats().full);
         world.settle();
         world.assert_bound("at rest");
     }
@@ -298,7 +298,7 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
 fn a_disk_that_is_full_from_the_beginning_takes_nothing_until_there_is_space() {
     let disk = SimDisk::new(1);
     disk.platter.lock().unwrap().capacity = SEGMENT - 1;
-    let mut world = World::new(disk, options(SyncMode::Always, SEGMENT));
+    let mut world = Simulation::new(disk, options(SyncMode::Always, SEGMENT));
     world.full_pass();
     assert!(!world.put(1, 1));
     assert_eq!(world.journal.poll_timeout().map(|at| at.0 >= 1_000_000_000), Some(true));
@@ -314,13 +314,13 @@ fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_sa
     // The first segment has space, the second has not, and a large batch is on its way there.
     let disk = SimDisk::new(1);
     disk.platter.lock().unwrap().capacity = SEGMENT + 2_500;
-    let mut world = World::new(disk, options(SyncMode::Always, SEGMENT));
+    let mut world = Simulation::new(disk, options(SyncMode::Always, SEGMENT));
     world.put(1, 3_000);
     world.pass(1);
     world.put(1, 2_000);
     world.full_pass();
     world.full_pass();
-    assert!(world.journal.status().full && !world.journal.has_capacity(10));
+    assert!(world.journal.stats().full && !world.journal.has_capacity(10));
     assert_eq!(world.acknowledged, 2, "a smaller segment would have done");
 }
 
@@ -329,7 +329,7 @@ fn a_small_disk_takes_puts_to_the_most_part_of_it() {
     for mib in [4, 7, 10, 40, 70] {
         let capacity: u64 = mib << 20;
         let segment = segment_bytes_for(capacity);
-        let mut world = World::new(SimDisk::new(mib), options(SyncMode::Always, segment));
+        let mut world = Simulation::new(SimDisk::new(mib), options(SyncMode::Always, segment));
         world.disk.platter.lock().unwrap().capacity = capacity;
         let mut puts = 0;
         while world.put(1, 10_000) {
@@ -349,7 +349,7 @@ fn a_full_disk_goes_on_with_segments_of_another_size_after_a_restart() {
     for (before, after) in [(LARGER, SEGMENT), (SEGMENT, LARGER)] {
         for seed in 0..12 {
             let mut dice = Dice::new(seed);
-            let mut world = World::new(SimDisk::new(seed), options(SyncMode::Always, before));
+            let mut world = Simulation::new(SimDisk::new(seed), options(SyncMode::Always, before));
             world.disk.platter.lock().unwrap().capacity = 12 * LARGER;
             fill(&mut world, &mut dice, 200);
             world.drain();

@@ -1,6 +1,6 @@
 //! Servers that have too few file descriptors: nobody's request is lost, and nothing ends.
 
-use crate::agents::master::ask;
+use crate::dispatcher_sim::server_client::ask;
 use crate::support::{
     Client, PATIENCE, Program, Server, TempDir, number, plain_command, put, until,
 };

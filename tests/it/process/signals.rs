@@ -1,7 +1,7 @@
 //! Stopping: what was received is answered, and a second signal ends it at once. Other signals end
 //! nothing.
 
-use super::readers::slow_reader;
+use super::slow_readers::slow_reader;
 use crate::support::{Client, NO_JOB, Server, TempDir, get, number, put, until, wait};
 use socket2::SockRef;
 use std::io::{ErrorKind, Write};

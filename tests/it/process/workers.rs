@@ -4,8 +4,8 @@
 //! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
 
 use super::crash::seed;
-use crate::agents::master::{ask, door, try_ask};
 use crate::dice::Dice;
+use crate::dispatcher_sim::server_client::{ask, door, try_ask};
 use crate::support::{PATIENCE, Program, Server, TempDir, plain_command};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

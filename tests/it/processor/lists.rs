@@ -1,13 +1,13 @@
 //! What can be seen: lists, the page of a queue, and figures.
 
-use super::world::World;
+use super::simulation::Simulation;
 use jobcentre::model::command::Command;
-use jobcentre::model::core::{Core, Door};
-use jobcentre::model::work::{Constraint, WorkerCommand};
+use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::worker::{Constraint, WorkerCommand};
 
 #[test]
 fn lists_show_jobs_as_they_were_added_and_workers() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     world.play(
         "> add q c 9
          > add q a
@@ -42,7 +42,7 @@ fn lists_show_jobs_as_they_were_added_and_workers() {
 
 #[test]
 fn a_list_has_the_topic_of_its_question() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     world.say("list progress q");
     world.settle();
     let line = world.heard.lines.pop_front().unwrap();
@@ -52,7 +52,7 @@ fn a_list_has_the_topic_of_its_question() {
 
 #[test]
 fn the_page_of_a_queue_shows_the_seven_structures() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     let empty = "{\"jobs_queued\":[],\"jobs_dispatched\":[],\"jobs_processing\":[],\
         \"jobs_progress\":[],\"workers_last_seen\":[],\"workers_idle\":[],\"workers_busy\":[]}";
     assert_eq!(world.get("/processor/q"), format!("{empty}\n"));
@@ -102,7 +102,7 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
 /// Assignments while a long list is being written come behind it.
 #[test]
 fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     let name = |number: usize| format!("{}-{number:04}", "x".repeat(300));
     for number in 0..3_000 {
         world.say(&format!("add q {}", name(number)));
@@ -137,7 +137,7 @@ fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
 
 #[test]
 fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
-    let mut world = World::new();
+    let mut world = Simulation::new();
     let constraint = Constraint {
         name: "one".into(),
         matcher: Vec::new(),

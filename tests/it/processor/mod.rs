@@ -4,6 +4,6 @@ mod lists;
 mod model;
 mod moments;
 mod restart;
-mod rows;
 mod sim;
-mod world;
+mod simulation;
+mod spec_table;

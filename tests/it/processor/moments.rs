@@ -1,12 +1,12 @@
 //! What comes at the same moment: the ends of leases, and workers that are forgotten.
 
-use super::world::World;
+use super::simulation::Simulation;
 
 /// Workers a and b hold j1, which is urgent, and j2, which is not; c stands in line and is
 /// forgotten when both leases end; x is there later.
 #[test]
 fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next_one() {
-    for mut world in [World::new(), World::durable()] {
+    for mut world in [Simulation::new(), Simulation::durable()] {
         world.play(
             "> add q j1 0
              > add q j2 9
@@ -34,7 +34,7 @@ fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next
 #[test]
 fn very_many_workers_forgotten_when_a_lease_ends_get_nothing() {
     const WORKERS: usize = 3_000;
-    let mut world = World::new();
+    let mut world = Simulation::new();
     world.play("> idle q a\n> add q j\n< a j");
     for number in 0..WORKERS {
         world.say(&format!("idle q w{number}"));

@@ -1,10 +1,10 @@
 //! What outlives the end of the program.
 
-use super::world::World;
+use super::simulation::Simulation;
 
 #[test]
 fn jobs_and_what_is_being_done_outlive_a_restart() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     world.play(
         "> add q a
          > add q b
@@ -44,7 +44,7 @@ fn jobs_and_what_is_being_done_outlive_a_restart() {
 
 #[test]
 fn a_lease_goes_on_while_the_program_is_away() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     world.play("> add q a\n> idle q v\n< v a\n> accept q v a\n> idle q w\n@ 1000");
     world.restart(7_000);
     world.play("> idle q x\n@ 999\n@ 1\n< x a\n> accept q x a");
@@ -54,7 +54,7 @@ fn a_lease_goes_on_while_the_program_is_away() {
 
 #[test]
 fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     let idle = "{\"topic\":\"default/job_queue/worker_idle\",\"service_uuid\":\"w\",\
         \"payload\":{\"queue_name\":\"q\"}}";
     let add = "{\"topic\":\"default/job_queue/add_job\",\
@@ -69,7 +69,7 @@ fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
 
 #[test]
 fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     world.play("> add q a\n> add q b\n> idle q v\n< v a\n> accept q v a\n> idle q w\n< w b");
     assert!(world.end());
     // The server goes on for others: leases end, and then it is anybody's.
@@ -90,7 +90,7 @@ fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
 
 #[test]
 fn a_name_is_free_again_after_a_restart_if_it_was_before() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     world.play("> add q a\n> del q a\n> add p a\n> add q b\n> idle q w\n< w b\n> finish q w b");
     world.restart(0);
     world.play("> add q a\n! there is a job 'a' already\n> add q b\n> idle p w\n< w a");
@@ -100,7 +100,7 @@ fn a_name_is_free_again_after_a_restart_if_it_was_before() {
 /// everybody whose messages are played from a file.
 #[test]
 fn a_job_that_is_accepted_before_its_assignment_is_written_stays_with_its_worker() {
-    let mut world = World::durable();
+    let mut world = Simulation::durable();
     let say = |topic: &str, payload: &str| {
         format!(
             "{{\"topic\":\"default/job_queue/{topic}\",\"service_uuid\":\"w\",\

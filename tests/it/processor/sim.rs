@@ -3,7 +3,7 @@
 //! each other's jobs. `SIM_SEED=n` replays one run.
 
 use super::model::Model;
-use super::world::World;
+use super::simulation::Simulation;
 use crate::dice::Dice;
 use crate::seeds::{self, Plan, Seen};
 
@@ -31,7 +31,7 @@ const EVENTS: [&str; 9] = [
 
 struct Sim {
     dice: Dice,
-    world: World,
+    world: Simulation,
     model: Model,
     seen: Seen,
     /// What each worker was assigned last, or said something about.
@@ -152,7 +152,7 @@ impl Sim {
 
 fn run(seed: u64) -> Seen {
     let mut dice = Dice::new(seed);
-    let world = if dice.percent(40) { World::durable() } else { World::new() };
+    let world = if dice.percent(40) { Simulation::durable() } else { Simulation::new() };
     let model = Model::new(world.now.wall.0);
     let mut sim = Sim { dice, world, model, seen: Seen::new(), last: Vec::new() };
     for _ in 0..sim.dice.between(10, 200) {

@@ -8,9 +8,9 @@ use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::indexed_queue::IndexedCommand;
 use jobcentre::model::query::{Expr, Op, Query};
 use jobcentre::model::reply::Reply;
-use jobcentre::model::watch::IndexedCommand;
 use jobcentre::query::{Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, Task, TaskEnd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +37,7 @@ const LANES: usize = 5;
 
 /// What the helper has to do, and what it was told.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct ManualExecutor {
     mode: Mode,
     pub(super) lanes: [Option<(Task, Pace)>; LANES],
     /// Turns by their lanes and steps.
@@ -48,7 +48,7 @@ pub(super) struct Desk {
     pub(super) spent: Duration,
 }
 
-impl Desk {
+impl ManualExecutor {
     pub(super) fn under_way(&self) -> usize {
         self.lanes.iter().flatten().count()
     }
@@ -56,7 +56,7 @@ impl Desk {
 
 #[derive(Debug)]
 struct Clerk {
-    desk: Arc<Mutex<Desk>>,
+    desk: Arc<Mutex<ManualExecutor>>,
     evaluator: Evaluator,
 }
 
@@ -128,9 +128,9 @@ pub(super) fn client(index: u32) -> ClientId {
     ClientId { index, generation: 1 }
 }
 
-pub(super) struct Shop {
+pub(super) struct Harness {
     pub(super) engine: Engine,
-    pub(super) desk: Arc<Mutex<Desk>>,
+    pub(super) desk: Arc<Mutex<ManualExecutor>>,
     serial: u32,
     disk: Option<SimDisk>,
     pub(super) now: Now,
@@ -138,9 +138,9 @@ pub(super) struct Shop {
     pub(super) told: Vec<(u32, String)>,
 }
 
-impl Shop {
+impl Harness {
     fn new(engine: Engine, disk: Option<SimDisk>) -> Self {
-        let shared = Arc::new(Mutex::new(Desk::default()));
+        let shared = Arc::new(Mutex::new(ManualExecutor::default()));
         let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(clerk), TIMEOUT);
         let mut shop = Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
@@ -244,7 +244,7 @@ pub(super) fn told(serial: u32, words: &str) -> (u32, String) {
 
 #[test]
 fn searches_are_answered_in_their_order() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         let all = shop.find(1, &query([(text("id"), Op::Greater, text("0"))]));
         let wrong = shop.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
         let odd = shop.find(1, &query([(text("payload ->> 'n' % 2"), Op::Is, text("1"))]));
@@ -262,7 +262,7 @@ fn searches_are_answered_in_their_order() {
 
 #[test]
 fn polls_at_once_never_get_the_same_job() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         let polls: Vec<u32> = (1..6).map(|who| shop.poll(who, &free())).collect();
         let said = shop.told();
         assert_eq!(said.iter().map(|said| said.0).collect::<Vec<_>>(), polls);
@@ -278,7 +278,7 @@ fn polls_at_once_never_get_the_same_job() {
 
 #[test]
 fn a_poll_that_is_overtaken_searches_again() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         let first = shop.find(1, &free());
         let said = shop.told();
         let ids: Vec<JobId> =
@@ -310,7 +310,7 @@ fn a_poll_that_is_overtaken_searches_again() {
 
 #[test]
 fn a_client_that_ends_is_not_searched_for() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         shop.mode(Mode::Hold);
         shop.find(1, &free());
         shop.poll(1, &free());
@@ -327,7 +327,7 @@ fn a_client_that_ends_is_not_searched_for() {
 
 #[test]
 fn a_queue_that_goes_meanwhile_is_no_queue() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         shop.mode(Mode::Hold);
         let (first, second) = (shop.poll(1, &free()), shop.find(1, &free()));
         assert_eq!(shop.told(), []);
@@ -340,7 +340,7 @@ fn a_queue_that_goes_meanwhile_is_no_queue() {
 
 #[test]
 fn too_many_are_refused_and_so_are_all_without_a_helper() {
-    let mut shop = Shop::in_memory();
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Hold);
     for who in 0..1024 {
         shop.find(who, &free());

@@ -1,11 +1,11 @@
 //! Queries: what is refused, that all else gives just what SQLite gives, and that all of it ends.
 
-mod alike;
 mod attacks;
+mod basics;
 mod engine;
 mod paths;
-mod plain;
 mod random;
+mod similar_rows;
 mod thread;
 mod turns;
 

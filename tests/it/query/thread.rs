@@ -6,7 +6,7 @@ use jobcentre::query::{
     Ended, Pace, QueryExecutor, QueryRows, QueryTask, Spot, Task, TaskEnd, value_max,
 };
 use jobcentre::reactor::LoopWaker;
-use jobcentre::reactor::query::QueryThreads;
+use jobcentre::reactor::query_threads::QueryThreads;
 use std::sync::Arc;
 
 fn work(query: Arc<Query>) -> QueryTask {

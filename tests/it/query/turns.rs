@@ -1,7 +1,7 @@
 //! Whose turn it is: what others wait for gives way, time counts from the arrival, and clients that
 //! are gone are not waited for.
 
-use super::engine::{Mode, Shop, client, free, second, told};
+use super::engine::{Harness, Mode, client, free, second, told};
 use super::{query, text};
 use jobcentre::model::query::{Op, Query};
 use jobcentre::query::Pace;
@@ -12,7 +12,7 @@ const TOO_LONG: &str = "the query took longer than 4s (--query-timeout) and was 
 
 #[test]
 fn the_time_of_a_search_counts_from_its_arrival_and_ends_whatever_the_helper_does() {
-    for mut shop in [Shop::in_memory(), Shop::durable()] {
+    for mut shop in [Harness::in_memory(), Harness::durable()] {
         shop.mode(Mode::Stick);
         let first = shop.find(1, &free());
         shop.told_at(second(0.5));
@@ -38,7 +38,7 @@ fn cheap() -> Arc<Query> {
 
 #[test]
 fn a_query_that_others_wait_for_gives_its_turn_up_and_goes_on_later() {
-    let mut shop = Shop::in_memory();
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Share);
     let endless = shop.find(1, &free());
     assert_eq!(shop.told(), []);
@@ -52,8 +52,8 @@ fn a_query_that_others_wait_for_gives_its_turn_up_and_goes_on_later() {
 }
 
 /// With `count` endless queries, of clients of their own, that have had turns.
-fn beside_endless(count: u32) -> Shop {
-    let mut shop = Shop::in_memory();
+fn beside_endless(count: u32) -> Harness {
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Share);
     shop.desk.lock().unwrap().spent = Duration::from_millis(2);
     for who in 0..count {
@@ -95,7 +95,7 @@ fn turns_become_longer_and_few_keep_their_snapshots() {
 
 #[test]
 fn what_does_not_give_its_turn_up_is_not_waited_for() {
-    let mut shop = Shop::in_memory();
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Hold);
     let stuck = shop.find(1, &free());
     shop.told();
@@ -120,7 +120,7 @@ fn what_does_not_give_its_turn_up_is_not_waited_for() {
 
 #[test]
 fn what_does_not_give_its_turn_up_leaves_lanes_for_those_that_have_had_little() {
-    let mut shop = Shop::in_memory();
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Share);
     shop.desk.lock().unwrap().spent = Duration::from_millis(100);
     for who in 0..8 {
@@ -143,7 +143,7 @@ fn what_does_not_give_its_turn_up_leaves_lanes_for_those_that_have_had_little() 
 #[test]
 fn a_query_that_has_taken_a_quarter_of_its_time_goes_on_in_a_lane_with_a_share() {
     for (looks, lanes) in [(&[0.5, 0.99][..], &[0][..]), (&[1.0], &[0]), (&[1.0, 2.0], &[0, 4])] {
-        let mut shop = Shop::in_memory();
+        let mut shop = Harness::in_memory();
         shop.mode(Mode::Stick);
         let search = shop.find(1, &free());
         assert_eq!(shop.told(), []);
@@ -174,7 +174,7 @@ const ABANDONED: &str = "the client has closed its side of the connection, and t
 
 #[test]
 fn who_sends_nothing_more_has_one_turn_when_nobody_else_waits() {
-    let mut shop = Shop::in_memory();
+    let mut shop = Harness::in_memory();
     shop.mode(Mode::Hold);
     let (gone, waiting) = (shop.find(1, &free()), shop.find(2, &free()));
     shop.told();

@@ -1,13 +1,13 @@
 //! Answers of HTTP, as a client reads them: by their lengths, or in chunks.
 
-use super::{World, show};
+use super::{Target, show};
 use jobcentre::wire::msgpack::to_json;
 
 /// The same for an answer whose body is MessagePack.
 pub(super) fn check_packed(
     status: u16,
     json: &str,
-    world: &mut dyn World,
+    world: &mut dyn Target,
     client: char,
 ) -> Result<(), String> {
     let (received, bytes) = receive(world, client)?;
@@ -24,7 +24,7 @@ pub(super) fn check_packed(
 pub(super) fn check(
     status: u16,
     body: &str,
-    world: &mut dyn World,
+    world: &mut dyn Target,
     client: char,
 ) -> Result<(), String> {
     let (received, bytes) = receive(world, client)?;
@@ -36,14 +36,14 @@ pub(super) fn check(
     Err(format!("expected {status} {line:?}\n    received {received} {}", show(&bytes)))
 }
 
-fn line(world: &mut dyn World, client: char) -> Result<String, String> {
+fn line(world: &mut dyn Target, client: char) -> Result<String, String> {
     let line = world.receive(client)?;
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let text = text.strip_suffix('\r').map(str::to_owned);
     text.ok_or_else(|| "a line of the head ends without CR".to_owned())
 }
 
-fn receive(world: &mut dyn World, client: char) -> Result<(u16, Vec<u8>), String> {
+fn receive(world: &mut dyn Target, client: char) -> Result<(u16, Vec<u8>), String> {
     let first = line(world, client)?;
     let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     let status: u16 = status.ok_or_else(|| format!("this is no status line: {first}"))?;

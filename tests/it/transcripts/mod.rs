@@ -69,7 +69,7 @@ enum Mode {
 }
 
 /// Where a transcript is played.
-trait World {
+trait Target {
     /// Connects by the door of this name.
     fn connect(&mut self, client: char, door: &str) -> Result<(), String>;
     /// Sends `bytes`, which may be none, and shuts the sending side down if this is the last of it.
@@ -91,7 +91,7 @@ trait World {
 }
 
 /// Plays the steps and returns what went wrong first.
-fn play(transcript: &Transcript, mode: Mode, world: &mut dyn World) -> Result<(), String> {
+fn play(transcript: &Transcript, mode: Mode, world: &mut dyn Target) -> Result<(), String> {
     let steps = arrange(&transcript.steps, mode);
     let mut known = Vec::new();
     for (number, step) in steps.iter().enumerate() {
@@ -114,7 +114,7 @@ fn at(step: &Step, problem: &str) -> String {
     format!("line {}: {problem}", step.line)
 }
 
-fn perform(step: &Step, next: Option<&Step>, world: &mut dyn World) -> Result<(), String> {
+fn perform(step: &Step, next: Option<&Step>, world: &mut dyn Target) -> Result<(), String> {
     let client = step.client;
     match &step.what {
         What::Connect => {}

@@ -1,11 +1,11 @@
 //! The pure server as the world of a transcript: no socket, and time stands still unless told.
 
-use super::World;
+use super::Target;
 use crate::query::Prompt;
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Door};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::Server;
 use jobcentre::server::Settings;
@@ -141,7 +141,7 @@ fn write(server: &mut Server, peers: &mut BTreeMap<char, Peer>, client: ClientId
     server.handle_sent(client, count, now);
 }
 
-impl World for Pure {
+impl Target for Pure {
     fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
         let id = self.server.handle_open(Self::door(door)?, self.now);
         let ended = id.is_none();

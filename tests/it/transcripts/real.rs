@@ -7,7 +7,7 @@
 //! connection may come later than a message that was sent after it, so ends are looked up in the
 //! system's table of connections first.
 
-use super::World;
+use super::Target;
 use super::parse::Transcript;
 use crate::support::{Client, Server, until};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +93,7 @@ impl<H> Real<H> {
     }
 }
 
-impl<H: Host> World for Real<H> {
+impl<H: Host> Target for Real<H> {
     fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
         let address = self.host.address(door);
         let connected = Client::connect(address);

@@ -15,7 +15,7 @@ use super::{Mode, parse, play, play_all};
 use crate::support::{Client, NO_JOB, get, until};
 use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::time::Now;
-use jobcentre::model::core::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Door};
 use servers::echo::Echo;
 use servers::{Running, Variant, start_if_possible};
 use std::collections::BTreeSet;

@@ -2,10 +2,10 @@
 
 use super::Generator;
 use crate::cli::bench::connection::InFlight;
-use crate::cli::bench::dialect::{Answer, Request};
+use crate::cli::bench::job_tracker::shown;
 use crate::cli::bench::latency::Kind;
-use crate::cli::bench::ledger::shown;
 use crate::cli::bench::phase::{PhaseKind, Step};
+use crate::cli::bench::protocols::{Answer, Request};
 
 impl Generator<'_> {
     /// Takes whole replies off the front of `bytes`, and says how many bytes these were.

@@ -1,8 +1,8 @@
 //! What a signal does to a run, and what a run leaves at the server.
 
 use super::Generator;
-use crate::cli::bench::dialect::Protocol;
 use crate::cli::bench::phase::Phase;
+use crate::cli::bench::protocols::Protocol;
 use crate::cli::bench::table::{count, grouped};
 use std::io::{Write as _, stderr};
 

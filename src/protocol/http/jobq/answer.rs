@@ -3,11 +3,11 @@
 use super::stream::{Stream, push_job};
 use super::{HttpError, Operation, PagedRequest};
 use crate::base::names::shown;
-use crate::model::figures::StatsPage;
 use crate::model::id::JobId;
+use crate::model::indexed_queue::QueueSize;
 use crate::model::reply::{Rejection, Reply};
 use crate::model::row::{Row, Rows};
-use crate::model::watch::QueueSize;
+use crate::model::stats::StatsPage;
 use crate::wire::json::{push_number, push_string};
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -11,10 +11,10 @@ pub(super) use body::prepare;
 pub(super) use schema::{ID_MAX, describe, parameters};
 
 use super::Scratch;
-use super::answer::HttpError;
+use super::response::HttpError;
 use crate::model::id::JobId;
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::query::Query;
-use crate::model::watch::IndexedCommand;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 

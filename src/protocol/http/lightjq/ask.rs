@@ -9,7 +9,7 @@ use crate::base::strings::StringList;
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Priority, Retry, TieBreak};
-use crate::model::work::{Constraint, WorkerCommand};
+use crate::model::worker::{Constraint, WorkerCommand};
 
 /// A request as it came.
 #[derive(Clone, Copy, Debug)]

@@ -15,10 +15,10 @@ pub(super) use answer::{Response, respond};
 pub(super) use ask::{Parsed, Request, Scratch, parse};
 pub(super) use schema::{describe, error, parameters, webhook};
 
-use super::answer::{HttpError, JSON, MSGPACK};
 use super::media::{self, Said};
+use super::response::{HttpError, JSON, MSGPACK};
 use crate::base::limits::POLLING_DEFAULT;
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 use crate::wire::http::RequestHead;
 use percent_encoding::percent_decode_str;
 

@@ -10,11 +10,11 @@ mod text;
 pub(super) use form::Form;
 pub(super) use stream::Stream;
 
-use super::answer::HttpError;
 use super::openapi::{Answer, Content, Description};
+use super::response::HttpError;
 use super::route::{Operation, RouteMatch};
 use crate::base::limits::{METRICS_NAME_MAX_BYTES, METRICS_QUEUES_MAX};
-use crate::model::figures::{QueueCount, StatsPage, StatsScan, StatusCounts};
+use crate::model::stats::{QueueCount, StatsPage, StatsScan, StatusCounts};
 use crate::wire::http::RequestHead;
 use form::{CLASSIC, OPENMETRICS};
 use std::cmp::Reverse;

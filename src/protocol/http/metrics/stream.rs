@@ -5,7 +5,7 @@ use super::form::Form;
 use super::text::{Family, General, Queues, write};
 use super::{Queue, QueueSample};
 use crate::base::limits::METRICS_QUEUES_PER_STEP;
-use crate::model::figures::ServerStats;
+use crate::model::stats::ServerStats;
 use crate::protocol::http::Long;
 use std::sync::Arc;
 

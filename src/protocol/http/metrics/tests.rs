@@ -4,7 +4,7 @@ use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
 use super::*;
 use crate::base::histogram::Histogram;
-use crate::model::figures::{BusWorkerStats, JournalStats, ProtocolStats, ServerStats};
+use crate::model::stats::{BusWorkerStats, JournalStats, ProtocolStats, ServerStats};
 use crate::protocol::http::Long;
 
 fn counted(serial: u64, jobs: u32) -> QueueCount {

@@ -3,8 +3,8 @@
 use super::Queue;
 use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
-use crate::model::core::Door;
-use crate::model::figures::{
+use crate::model::driver::Door;
+use crate::model::stats::{
     BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, StatusCounts,
 };
 use prometheus_client::collector::Collector;

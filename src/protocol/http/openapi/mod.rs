@@ -3,17 +3,17 @@
 //! hold it against sessions.
 
 mod common;
-#[cfg(test)]
-mod fits;
 mod links;
 #[cfg(test)]
-mod packed;
+mod msgpack_schema;
+#[cfg(test)]
+mod schema_check;
 #[cfg(test)]
 mod tests;
 
-use super::answer::{JSON, MSGPACK};
+use super::response::{JSON, MSGPACK};
 use super::route::{Method, Operation, ROUTES, Route, Segment};
-use super::{health, index, inquiry, jobq, lightjq, metrics};
+use super::{health, index, jobq, lightjq, metrics, processor_status};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use utoipa::ToSchema;
@@ -156,7 +156,7 @@ fn describe(route: &Route, shapes: &mut Schemas) -> Description {
         Operation::Index => index::describe(shapes),
         Operation::Health => health::describe(shapes),
         Operation::Metrics => metrics::describe(),
-        Operation::Processor => inquiry::describe(shapes),
+        Operation::Processor => processor_status::describe(shapes),
         Operation::OpenApi => Description {
             summary: "This document",
             body: None,

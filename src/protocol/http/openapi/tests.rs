@@ -1,21 +1,21 @@
 //! The document against the table of routes, what sessions answer, and what they read.
 
-use super::fits::fits;
-use super::packed;
+use super::msgpack_schema;
+use super::schema_check::fits;
 use super::*;
 use crate::base::buf::{BufferPool, Input, OutBuf};
 use crate::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::base::time::{Now, Wall};
 use crate::model::command::Command;
 use crate::model::event::{Event, EventKind, EventLog};
-use crate::model::figures::StatsPage;
 use crate::model::id::{ClientId, JobId};
+use crate::model::indexed_queue::{IndexedCommand, QueueSize};
 use crate::model::job::Encoding;
 use crate::model::reply::{Rejection, Reply};
 use crate::model::row::{Row, Rows};
-use crate::model::watch::{IndexedCommand, QueueSize};
+use crate::model::stats::StatsPage;
 use crate::protocol::http::{Scratch, Session, write_full};
-use crate::protocol::inventory::{WorkerRow, WorkerRows};
+use crate::protocol::queue_listing::{WorkerRow, WorkerRows};
 use crate::protocol::{SessionAction, SessionContext};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,7 +161,7 @@ fn replies(watch: &IndexedCommand<'_>, default: bool) -> Vec<Reply<'static>> {
 fn beside_path(route: &Route) -> Vec<Value> {
     match route.operation {
         Operation::Jobq(jobq::Operation::Queues) => vec![json!("names")],
-        _ => packed::beside(route),
+        _ => msgpack_schema::beside(route),
     }
 }
 
@@ -186,7 +186,7 @@ fn body(operation: Operation) -> Value {
 /// Requests for a route that are right.
 fn requests(route: &Route) -> Vec<Vec<u8>> {
     match route.operation {
-        Operation::LightJq(_) => packed::requests(route),
+        Operation::LightJq(_) => msgpack_schema::requests(route),
         Operation::Index => {
             let plain = request(route, "");
             let page = plain.replace("\r\n\r\n", "\r\nAccept: text/html,*/*;q=0.8\r\n\r\n");
@@ -229,12 +229,12 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
                 session.handle_reply(serial, &replies[choice]);
             }
             SessionAction::Submit(serial, command) => {
-                let replies = packed::replies(&command);
+                let replies = msgpack_schema::replies(&command);
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
             SessionAction::Work(serial, work) => {
-                let replies = packed::replies(&Command::Work(&work));
+                let replies = msgpack_schema::replies(&Command::Work(&work));
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
@@ -268,7 +268,7 @@ fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
 /// server is full.
 fn faults(route: &Route) -> Vec<Vec<u8>> {
     let (verb, target) = (verb(route).to_uppercase(), target(route));
-    let own = packed::fields(route);
+    let own = msgpack_schema::fields(route);
     let with =
         |fields: &str| format!("{verb} {target} HTTP/1.1\r\nHost: localhost\r\n{own}{fields}\r\n");
     let mut bytes = vec![
@@ -290,7 +290,7 @@ fn faults(route: &Route) -> Vec<Vec<u8>> {
         bytes.push(with("Origin: http://localhost\r\nContent-Length: 2\r\n") + "{}");
         bytes.push(with("Content-Length: 2\r\nContent-Encoding: gzip\r\n") + "{}");
     }
-    bytes.extend(packed::faults(route));
+    bytes.extend(msgpack_schema::faults(route));
     bytes.into_iter().map(String::into_bytes).collect()
 }
 
@@ -315,7 +315,7 @@ fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
                 assert!(schema.is_object(), "{} answers {status} with {kind}", route.name);
                 let body = match kind.as_str() {
                     JSON => serde_json::from_slice(&body).unwrap(),
-                    MSGPACK => packed::shown(&body),
+                    MSGPACK => msgpack_schema::shown(&body),
                     _ => json!(""),
                 };
                 if let Err(why) = fits(schema, &body, &document) {

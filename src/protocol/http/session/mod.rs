@@ -2,22 +2,22 @@
 
 mod write;
 
-use super::answer::{HttpError, JSON};
 use super::health::HEALTHY;
 use super::index::{self, HTML};
-use super::inquiry::ProcessorStatus;
 use super::jobq::{self, JobqReply, PagedRequest};
 use super::lightjq::{self, Parsed, Response};
 use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
+use super::processor_status::ProcessorStatus;
 use super::request::{PendingBody, reads_body, route_request};
+use super::response::{HttpError, JSON};
 use super::route::{Operation, RouteMatch};
 use super::{Long, Scratch};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
 use crate::base::time::{Mono, Now};
+use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Reply;
-use crate::model::watch::IndexedCommand;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
 

@@ -5,17 +5,17 @@ use crate::base::buf::OutBuf;
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT};
 use crate::model::command::Command;
 use crate::model::reply::Reply;
-use crate::model::work::WorkerCommand;
-use crate::protocol::http::answer::{
-    BodyLength, HttpError, JSON, ResponseHead, write_error, write_head,
-};
+use crate::model::worker::WorkerCommand;
 use crate::protocol::http::index::HTML;
-use crate::protocol::http::inquiry::ProcessorStatus;
 use crate::protocol::http::jobq::{self, BodyKind, JobqReply};
 use crate::protocol::http::lightjq::Response;
 use crate::protocol::http::metrics;
+use crate::protocol::http::processor_status::ProcessorStatus;
+use crate::protocol::http::response::{
+    BodyLength, HttpError, JSON, ResponseHead, write_error, write_head,
+};
 use crate::protocol::http::route::Operation;
-use crate::protocol::inventory::ListingNeed;
+use crate::protocol::queue_listing::ListingNeed;
 use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
 

@@ -19,15 +19,15 @@
 //!
 //! All operations are O(1) unless they say otherwise.
 
-mod lines;
-mod shown;
+mod links;
+mod views;
 
 use crate::base::limits::PROCESSOR_WORKERS_MAX;
 use crate::base::paged::PagedSlab;
 use crate::base::time::{Mono, Now, Wall};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use lines::{AGE, ALONE, ASKS, EMPTY, IntrusiveList, Links};
+use links::{AGE, ALONE, ASKS, EMPTY, IntrusiveList, Links};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;

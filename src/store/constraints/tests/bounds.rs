@@ -8,7 +8,7 @@ use crate::base::limits::{
 use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
-use crate::model::work::{Compare, Condition, Constraint, Scalar};
+use crate::model::worker::{Compare, Condition, Constraint, Scalar};
 use crate::store::Outcome;
 
 /// What a command may do at once: its own steps, the pass's, and those of the last thing begun.

@@ -6,7 +6,7 @@ use crate::base::limits::CONSTRAINT_SCAN_JOBS_PER_PASS;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::model::work::{
+use crate::model::worker::{
     Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
 };
 use crate::store::Outcome;

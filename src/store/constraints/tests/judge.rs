@@ -11,7 +11,7 @@ use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
-use crate::model::work::{
+use crate::model::worker::{
     Compare, Condition, Constraint, RunOutcome, Scalar, Worker, WorkerCommand, WorkerId,
 };
 use crate::store::Outcome;

@@ -1,7 +1,7 @@
 //! What a judge knows of one constraint, found by looking at all jobs and all starts.
 
 use crate::model::job::Status;
-use crate::model::work::Constraint;
+use crate::model::worker::Constraint;
 use crate::store::Store;
 use crate::store::constraints::matcher::{self, PayloadView};
 use crate::wire::Paths;

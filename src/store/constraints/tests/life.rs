@@ -5,7 +5,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::snapshot::{PersistedStatus, Record};
-use crate::model::work::{Compare, Condition, Scalar, WorkerCommand};
+use crate::model::worker::{Compare, Condition, Scalar, WorkerCommand};
 use crate::store::{Effects, Outcome, Store};
 
 fn status(shop: &Shop, id: JobId) -> Status {
@@ -262,9 +262,9 @@ fn arguments_and_watched_queues_are_matched() {
     shop.apply(0, &put(Encoding::MsgPack, packed));
     shop.apply(0, &put(Encoding::JsonLine, b"{\"user\":{\"id\":7}}"));
     assert_eq!(shop.take(1, &["q"]), None);
-    let watch = crate::model::watch::IndexedCommand::List { queue: b"q" };
+    let watch = crate::model::indexed_queue::IndexedCommand::List { queue: b"q" };
     shop.apply(0, &Command::Indexed(&watch));
-    let add = crate::model::watch::IndexedCommand::Put {
+    let add = crate::model::indexed_queue::IndexedCommand::Put {
         queue: b"q",
         payload: b"{\"user\":{\"id\":7}}",
         state: b"null",
@@ -279,7 +279,7 @@ fn arguments_and_watched_queues_are_matched() {
     shop.delete(other);
     shop.apply(
         0,
-        &Command::Indexed(&crate::model::watch::IndexedCommand::DropQueue { queue: b"q" }),
+        &Command::Indexed(&crate::model::indexed_queue::IndexedCommand::DropQueue { queue: b"q" }),
     );
     assert_eq!(shop.store.counts().jobs, 0);
     shop.store.check_invariants();

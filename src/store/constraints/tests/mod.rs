@@ -13,7 +13,7 @@ use crate::base::time::{Mono, Now, Wall};
 use crate::model::command::{Command, Wait};
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
+use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
 use crate::store::{Effects, Outcome, Store};
 
 /// A store, the time, and who asks.

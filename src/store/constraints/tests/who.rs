@@ -6,7 +6,7 @@ use crate::base::time::Mono;
 use crate::model::command::{Command, Wait};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Retry};
-use crate::model::work::{RunOutcome, Worker, WorkerCommand, WorkerId};
+use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use crate::store::Outcome;
 
 fn followed() -> JobOptions {

@@ -5,7 +5,7 @@ use super::job::COUNT;
 use super::{job_id, push_payload, push_payload_json, worker_id};
 use crate::model::id::JobId;
 use crate::model::job::{Payload, Status as Doing};
-use crate::model::work::{JobStatus, WorkerId};
+use crate::model::worker::{JobStatus, WorkerId};
 use crate::wire::json::{push_number, push_string};
 use crate::wire::msgpack::{Raw, push_integer, push_json, push_map, push_nil, push_text};
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! Constraints (`PUT /constraint/{name}`), in MessagePack and in JSON.
 
 use super::fields::{Field, FieldError, Kind, Map, integer, push_seconds, seconds};
-use crate::model::work::{Compare, Condition, Constraint, Path, Rate, Scalar};
+use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar};
 use crate::wire::Leaf;
 use crate::wire::msgpack::{
     Raw, Token, from_json, push_array, push_bool, push_float, push_integer, push_map, push_nil,

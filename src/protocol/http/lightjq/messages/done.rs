@@ -1,10 +1,10 @@
 //! What came of a run (`POST /done`).
 
 use super::fields::{Field, FieldError, Kind, Map, Message, at, flag, text, word};
-use super::{job_id, moment, push_payload};
+use super::{job_id, push_payload, timestamp};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
-use crate::model::work::RunOutcome;
+use crate::model::worker::RunOutcome;
 use crate::wire::msgpack::{Raw, push_bool, push_map, push_text};
 
 /// The values of `type`.
@@ -129,7 +129,7 @@ impl<'a> Done<'a> {
         push_text(out, &self.job_id.0.to_string());
         if let Some(ms) = self.finished_at {
             push_text(out, "finished_at");
-            push_text(out, &moment::format(ms));
+            push_text(out, &timestamp::format(ms));
         }
         push_text(out, "type");
         match self.outcome {

@@ -1,6 +1,6 @@
 //! Tables of fields, and maps that are read by them.
 
-use super::moment;
+use super::timestamp;
 use crate::base::names;
 use crate::model::job::{Encoding, Payload};
 use crate::wire::json::{self, JsonError};
@@ -391,7 +391,7 @@ pub(super) fn seconds(value: Raw<'_>, _: Kind) -> Option<u64> {
 }
 
 pub(super) fn at(value: Raw<'_>, _: Kind) -> Option<i64> {
-    moment::parse(value.text()?)
+    timestamp::parse(value.text()?)
 }
 
 /// Writes milliseconds as seconds, with a fraction where there is one.

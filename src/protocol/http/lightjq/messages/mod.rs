@@ -17,9 +17,9 @@ mod fields;
 mod job;
 #[cfg(test)]
 mod json_tests;
-mod moment;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 mod worker;
 
 pub use answer::{
@@ -38,7 +38,7 @@ pub use worker::{WORKER, read_worker, read_worker_json, write_worker};
 
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Payload};
-use crate::model::work::WorkerId;
+use crate::model::worker::WorkerId;
 use crate::wire::json::push_packet;
 use crate::wire::msgpack::{push_binary, push_from_json, push_json, push_map, push_text};
 

@@ -5,7 +5,7 @@ use crate::base::strings::StringList;
 use crate::base::time::Mono;
 use crate::model::job::{LeaseEpoch, Priority, Status as Doing};
 use crate::model::reply::{JobInfo, JobView};
-use crate::model::work::{JobStatus, RunOutcome, Worker};
+use crate::model::worker::{JobStatus, RunOutcome, Worker};
 use crate::wire::msgpack::{from_json, to_json};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use super::fields::{Field, FieldError, Kind, Map, Message, integer, text};
 use crate::base::strings::StringList;
-use crate::model::work::Worker;
+use crate::model::worker::Worker;
 use crate::wire::msgpack::{push_array, push_integer, push_map, push_text};
 use crate::wire::url::{self, UrlError};
 

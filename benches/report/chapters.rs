@@ -1,0 +1,61 @@
+//! The groups of cells: the chapters of the report, in its order.
+
+use serde::Serialize;
+
+/// Where a cell stands in the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Chapter {
+    Cycle,
+    Payload,
+    Calls,
+    Backlog,
+    Memory,
+    Connections,
+    Latency,
+    Queues,
+    Packets,
+    Lateness,
+    Durable,
+    Http,
+    Workers,
+    Processor,
+}
+
+impl Chapter {
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Cycle,
+        Self::Payload,
+        Self::Calls,
+        Self::Backlog,
+        Self::Memory,
+        Self::Connections,
+        Self::Latency,
+        Self::Queues,
+        Self::Packets,
+        Self::Lateness,
+        Self::Durable,
+        Self::Http,
+        Self::Workers,
+        Self::Processor,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Cycle => "Put, get, delete: jobs of 100 B",
+            Self::Payload => "Jobs of 1,000 B",
+            Self::Calls => "System calls",
+            Self::Backlog => "Growth of the backlog",
+            Self::Memory => "Memory of waiting jobs",
+            Self::Connections => "Memory of connections",
+            Self::Latency => "Latency: waiting workers, and a fixed rate",
+            Self::Queues => "Naming many queues",
+            Self::Packets => "The networked priority queue, beside Job Centre",
+            Self::Lateness => "Lateness",
+            Self::Durable => "Durability",
+            Self::Http => "HTTP and Jobq",
+            Self::Workers => "LightJQ: workers that are called",
+            Self::Processor => "The processor",
+        }
+    }
+}

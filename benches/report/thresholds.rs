@@ -1,0 +1,393 @@
+//! What must hold, and whether it does: each rule is computed from the rounds of its cell.
+
+use crate::chapters::Chapter;
+use crate::durable::scenarios::{DENSE, IN_MEMORY};
+use crate::http::scenarios::{GET, HEALTH, NO_QUERIES, POST};
+use crate::metric::{Metric, figure};
+use crate::processor::FEWER;
+use crate::run::Outcome;
+use crate::scenarios::{NAMED, Sizes, at_backlog, named, short};
+use crate::stats::{Spread, paired};
+use crate::targets::Target::{self, Beanstalkd, Echo, JobCentre, Pinpriq, Redis};
+use crate::workers::scenarios::WANTED;
+use serde::Serialize;
+
+/// How two lines, or one, are judged.
+#[derive(Clone, Debug)]
+enum How {
+    /// The first line over the second, round by round.
+    Ratio { ours: String, theirs: String },
+    /// The first line minus the second, round by round.
+    Difference { ours: String, theirs: String },
+    /// The value itself.
+    Value,
+    /// A figure in the record of instruction counts.
+    Recorded(&'static str),
+}
+
+/// How far a figure may go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    Most(f64),
+    Least(f64),
+}
+
+impl Limit {
+    fn value(self) -> f64 {
+        match self {
+            Self::Most(value) | Self::Least(value) => value,
+        }
+    }
+}
+
+/// The record, which has a command of its own, because its figures depend on no machine.
+const RECORD: &str = include_str!("../instruction_counts.json");
+
+/// Something that must hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Threshold {
+    cell: String,
+    pub(crate) group: Chapter,
+    what: String,
+    metric: Metric,
+    how: How,
+    limit: Limit,
+    unit: &'static str,
+    /// It is wished for, and nothing is wrong if it does not hold.
+    aim: bool,
+}
+
+/// Whether a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Finding {
+    Holds,
+    /// The median holds and some rounds do not.
+    HoldsBarely,
+    /// The median does not hold and some rounds do.
+    FailsBarely,
+    Fails,
+    NotMeasured,
+}
+
+impl Finding {
+    fn text(self, aim: bool) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::HoldsBarely => "holds (not in every round)",
+            Self::FailsBarely if aim => "is missed (in some rounds it holds)",
+            Self::FailsBarely => "**does not hold** (in some rounds it does)",
+            Self::Fails if aim => "is missed",
+            Self::Fails => "**does not hold**",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    pub(crate) fn of(spread: &Spread, limit: Limit) -> Self {
+        let is_within = |value: f64| match limit {
+            Limit::Most(most) => value <= most,
+            Limit::Least(least) => value >= least,
+        };
+        let (worst, best) = match limit {
+            Limit::Most(_) => (spread.max, spread.min),
+            Limit::Least(_) => (spread.min, spread.max),
+        };
+        match (is_within(spread.median), is_within(worst), is_within(best)) {
+            (true, true, _) => Self::Holds,
+            (true, false, _) => Self::HoldsBarely,
+            (false, _, true) => Self::FailsBarely,
+            (false, _, false) => Self::Fails,
+        }
+    }
+}
+
+/// A rule and what was found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) cell: String,
+    pub(crate) group: Chapter,
+    pub(crate) what: String,
+    pub(crate) measured: Option<Spread>,
+    pub(crate) must: String,
+    pub(crate) aim: bool,
+    pub(crate) finding: Finding,
+    /// Why nothing was measured, or what lessens the finding.
+    pub(crate) why: Option<String>,
+    #[serde(skip)]
+    unit: &'static str,
+}
+
+/// The unit of what is counted: jobs.
+const COUNT: &str = "jobs";
+
+impl Verdict {
+    /// What was found, in words.
+    pub(crate) fn text(&self) -> &'static str {
+        self.finding.text(self.aim)
+    }
+
+    /// The measured figure as people read it.
+    pub(crate) fn shown(&self) -> String {
+        let Some(spread) = &self.measured else { return "-".to_owned() };
+        let show = |value: f64| match self.unit {
+            "%" => format!("{:.0}", 100.0 * value),
+            "x" => format!("{value:.3}"),
+            COUNT => format!("{value:.0}"),
+            _ => figure(value),
+        };
+        let unit = self.unit;
+        let space = if unit == "x" { "" } else { " " };
+        let [median, min, max] = [spread.median, spread.min, spread.max].map(show);
+        if spread.rounds == 1 {
+            return format!("{median}{space}{unit}");
+        }
+        format!("{median}{space}{unit} ({min} - {max})")
+    }
+}
+
+impl Threshold {
+    fn ratio(cell: &str, group: Chapter, metric: Metric, theirs: Target, most: f64) -> Self {
+        let what = format!("{cell}: {} / {}", metric_name(metric), theirs.name());
+        let ours = JobCentre.name().to_owned();
+        let how = How::Ratio { ours, theirs: theirs.name().to_owned() };
+        let limit = Limit::Most(most);
+        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit: "x", aim: false }
+    }
+
+    fn value(cell: &str, group: Chapter, metric: Metric, most: f64, unit: &'static str) -> Self {
+        let what = format!("{cell}: {}", metric_name(metric));
+        let (limit, how) = (Limit::Most(most), How::Value);
+        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit, aim: false }
+    }
+
+    /// The same limit from below.
+    fn at_least(self) -> Self {
+        Self { limit: Limit::Least(self.limit.value()), ..self }
+    }
+
+    /// Finds out.
+    pub(crate) fn judge(&self, outcomes: &[Outcome]) -> Verdict {
+        let spread = self.measure(outcomes);
+        let sign = if matches!(self.limit, Limit::Most(_)) { "<=" } else { ">=" };
+        let limit = self.limit.value();
+        let must = match self.unit {
+            "%" => format!("{sign} {:.0} %", 100.0 * limit),
+            "x" => format!("{sign} {limit:.2}x"),
+            COUNT => format!("{limit:.0} {COUNT}"),
+            unit => format!("{sign} {} {unit}", figure(limit)),
+        };
+        let must = if self.aim { format!("aim: {must}") } else { must };
+        let finding =
+            spread.as_ref().map_or(Finding::NotMeasured, |spread| Finding::of(spread, self.limit));
+        Verdict {
+            cell: self.cell.clone(),
+            group: self.group,
+            what: self.what.clone(),
+            must,
+            aim: self.aim,
+            finding,
+            why: spread.as_ref().err().cloned(),
+            measured: spread.ok(),
+            unit: self.unit,
+        }
+    }
+
+    fn measure(&self, outcomes: &[Outcome]) -> Result<Spread, String> {
+        if let How::Recorded(name) = self.how {
+            let record: serde_json::Value =
+                serde_json::from_str(RECORD).map_err(|error| error.to_string())?;
+            let count = record[name].as_f64().ok_or("the record does not know it")?;
+            return Spread::of(&[count]).ok_or_else(|| "no figure".to_owned());
+        }
+        let outcome = outcomes.iter().find(|outcome| outcome.id == self.cell);
+        let outcome = outcome.ok_or("this cell was not run")?;
+        let line = |label: &str| outcome.line(label).ok_or_else(|| format!("{label} is absent"));
+        let nothing = |label: &str| {
+            let failure = outcome.line(label).and_then(|line| line.failure());
+            format!("{label}: {}", failure.unwrap_or("no figure"))
+        };
+        match &self.how {
+            How::Recorded(_) => Err("this is no cell".to_owned()),
+            How::Value => {
+                let ours = JobCentre.name();
+                line(ours)?.spread(self.metric).ok_or_else(|| nothing(ours))
+            }
+            How::Ratio { ours, theirs } | How::Difference { ours, theirs } => {
+                let is_ratio = matches!(self.how, How::Ratio { .. });
+                let combine = |a: f64, b: f64| if is_ratio { a / b } else { a - b };
+                let values = (line(ours)?.values(self.metric), line(theirs)?.values(self.metric));
+                paired(&values.0, &values.1, combine)
+                    .ok_or_else(|| format!("{}; {}", nothing(ours), nothing(theirs)))
+            }
+        }
+    }
+}
+
+fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Cpu => "CPU a request",
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        Metric::P999 => "p99.9",
+        other => other.title(),
+    }
+}
+
+/// All limits that a report is checked against.
+pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
+    let mut rules = Vec::new();
+    let cpu = |cell, group, theirs, most| Threshold::ratio(cell, group, Metric::Cpu, theirs, most);
+    for (cell, theirs, most) in [
+        ("cycle-64-1", Echo, 1.25),
+        ("cycle-64-1", Beanstalkd, 0.80),
+        ("cycle-64-16", Echo, 3.0),
+        ("cycle-64-16", Redis, 0.33),
+        ("cycle-64-16", Beanstalkd, 0.17),
+        ("cycle-1-128", Redis, 0.25),
+        ("cycle-1-128", Beanstalkd, 0.12),
+        ("cycle-1000-1", Echo, 1.25),
+    ] {
+        rules.push(cpu(cell, Chapter::Cycle, theirs, most));
+    }
+    rules.push(Threshold {
+        cell: "instructions".to_owned(),
+        group: Chapter::Cycle,
+        what: "instructions a request, mean over the cycle, depth 16 (recorded)".to_owned(),
+        metric: Metric::Calls,
+        how: How::Recorded("request/cycle"),
+        limit: Limit::Most(2600.0),
+        unit: "instructions",
+        aim: false,
+    });
+    rules.push(cpu("kilobyte-1", Chapter::Payload, Echo, 1.25));
+    rules.push(cpu("kilobyte-16", Chapter::Payload, Redis, 0.35));
+    rules.push(Threshold::value("calls-1", Chapter::Calls, Metric::Calls, 2.05, "calls"));
+    rules.push(Threshold::value("calls-16", Chapter::Calls, Metric::Calls, 0.15, "calls"));
+    rules.extend(growth(sizes));
+    for (payload, most) in [(100, 200.0), (1000, 1120.0)] {
+        let cell = format!("memory-{payload}");
+        let of = |metric, most, unit| Threshold::value(&cell, Chapter::Memory, metric, most, unit);
+        rules.push(of(Metric::JobBytes, most, "B"));
+        rules.push(of(Metric::KeptLater, 0.25, "%"));
+    }
+    let of =
+        |metric, most| Threshold::value("connections", Chapter::Connections, metric, most, "B");
+    rules.push(of(Metric::IdleBytes, 512.0));
+    rules.push(of(Metric::WaitingBytes, 900.0));
+    for cell in ["wait-1", "wait-64"] {
+        for metric in [Metric::P50, Metric::P99] {
+            rules.push(Threshold::ratio(cell, Chapter::Latency, metric, Beanstalkd, 1.0));
+        }
+    }
+    rules.push(Threshold::ratio("rate-1000", Chapter::Latency, Metric::P999, Echo, 2.0));
+    rules.push(Threshold {
+        cell: "naming".to_owned(),
+        group: Chapter::Queues,
+        what: "naming: CPU a get that names 100 queues instead of 1".to_owned(),
+        metric: Metric::CycleCpu,
+        how: How::Difference { ours: named(NAMED[1]), theirs: named(NAMED[0]) },
+        limit: Limit::Most(1.2),
+        unit: "us more",
+        aim: false,
+    });
+    rules.extend(["packets-1", "packets-16"].map(|cell| Threshold {
+        how: How::Ratio { ours: Pinpriq.name().to_owned(), theirs: JobCentre.name().to_owned() },
+        what: format!("{cell}: CPU a request, pinpriq / jobcentre"),
+        aim: true,
+        ..Threshold::ratio(cell, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
+    }));
+    rules.push(Threshold::value("lateness", Chapter::Lateness, Metric::Missed, 0.0, COUNT));
+    rules.extend(durable());
+    rules.extend(http());
+    let jobs = Threshold::value("workers", Chapter::Workers, Metric::Jobs, WANTED, "jobs/s");
+    rules.push(jobs.at_least());
+    rules.extend(processor());
+    rules
+}
+
+/// Those of the HTTP door.
+fn http() -> Vec<Threshold> {
+    let between = |cell: &str, metric, ours: &str, theirs: &str, most| Threshold {
+        how: How::Ratio { ours: ours.to_owned(), theirs: theirs.to_owned() },
+        what: format!("{cell}: {}, {ours} / {theirs}", metric_name(metric)),
+        ..Threshold::ratio(cell, Chapter::Http, metric, Echo, most)
+    };
+    let mut rules = Vec::new();
+    for cell in ["http-1", "http-16"] {
+        for ours in [POST, GET] {
+            rules.push(between(cell, Metric::Throughput, ours, HEALTH, 0.60).at_least());
+        }
+        rules.push(between(cell, Metric::Cpu, HEALTH, Echo.name(), 1.5));
+    }
+    rules.push(between("queries", Metric::P999, JobCentre.name(), NO_QUERIES, 2.0));
+    rules.push(
+        Threshold::value("polls", Chapter::Http, Metric::Polls, 2_000.0, "polls/s").at_least(),
+    );
+    rules
+}
+
+/// Those of the processor.
+fn processor() -> [Threshold; 2] {
+    let rate = (Metric::Messages, 200_000.0, "messages/s");
+    let rate = Threshold::value("processor", Chapter::Processor, rate.0, rate.1, rate.2).at_least();
+    let memory = Threshold {
+        how: How::Ratio { ours: JobCentre.name().to_owned(), theirs: FEWER.to_owned() },
+        what: "processor: peak memory, ten times the messages".to_owned(),
+        ..Threshold::value("processor", Chapter::Processor, Metric::PeakMemory, 1.1, "x")
+    };
+    [rate, memory]
+}
+
+/// Those of jobs on the disk.
+fn durable() -> Vec<Threshold> {
+    let value =
+        |cell, metric, limit, unit| Threshold::value(cell, Chapter::Durable, metric, limit, unit);
+    let ratio = |cell, metric, theirs, limit| {
+        Threshold::ratio(cell, Chapter::Durable, metric, theirs, limit)
+    };
+    let rate = Metric::Throughput;
+    let in_memory = How::Ratio { ours: JobCentre.name().to_owned(), theirs: IN_MEMORY.to_owned() };
+    vec![
+        value("durable-64-1", rate, 75_000.0, "requests/s").at_least(),
+        ratio("durable-64-1", rate, Redis, 1.0).at_least(),
+        ratio("durable-64-1", rate, Beanstalkd, 7.0).at_least(),
+        value("durable-64-16", rate, 250_000.0, "requests/s").at_least(),
+        ratio("durable-64-16", rate, Redis, 1.0).at_least(),
+        ratio("durable-1-1", rate, Beanstalkd, 1.0).at_least(),
+        value("durable-1-1", Metric::OverBare, 1.8, "x"),
+        // How fast the disk of this machine is counts as well.
+        Threshold { aim: true, ..value("durable-1-1", Metric::PutP50, 170.0, "us") },
+        Threshold {
+            how: in_memory,
+            what: format!("durable-50ms: CPU a request / {IN_MEMORY}"),
+            ..ratio("durable-50ms", Metric::Cpu, JobCentre, 1.12)
+        },
+        ratio("durable-50ms", rate, Beanstalkd, 1.1).at_least(),
+        Threshold {
+            how: How::Ratio { ours: JobCentre.name().to_owned(), theirs: DENSE.to_owned() },
+            what: format!("compaction: p99.9 / {DENSE}"),
+            ..ratio("compaction", Metric::P999, JobCentre, 2.0)
+        },
+        value("recovery", Metric::RecoveryRate, 1e6, "jobs/s").at_least(),
+        value("recovery", Metric::RecoveryMemory, 1.1, "x"),
+    ]
+}
+
+/// Those of the backlog: from its smallest size to its largest.
+fn growth(sizes: &Sizes) -> [Threshold; 2] {
+    let [first, _, last] = sizes.backlogs;
+    let (ours, theirs) = (at_backlog(JobCentre, last), at_backlog(JobCentre, first));
+    let rule = |depth: usize, how, most, unit| Threshold {
+        cell: format!("backlog-{depth}"),
+        group: Chapter::Backlog,
+        what: format!("backlog-{depth}: CPU a request, {} -> {}", short(first), short(last)),
+        metric: Metric::Cpu,
+        how,
+        limit: Limit::Most(most),
+        unit,
+        aim: false,
+    };
+    let ratio = How::Ratio { ours: ours.clone(), theirs: theirs.clone() };
+    let difference = How::Difference { ours, theirs };
+    [rule(1, ratio, 1.15, "x"), rule(16, difference, 0.8, "us more")]
+}

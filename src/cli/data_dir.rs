@@ -1,0 +1,193 @@
+//! The data directory: opened, read back, and handed to the engine.
+
+use super::bench::{float, seconds};
+use super::entropy;
+use super::progress::Progress;
+use crate::base::limits::JOURNAL_SEGMENT_BYTES;
+use crate::engine::Engine;
+use crate::journal::disk::{DiskError, Files};
+use crate::journal::{self, LogStats, OpenError, Options, Report, SPACE_LEAST, SyncMode};
+use crate::reactor::disk::{Directory, FileDisk, LockMode};
+use crate::reactor::{Clock, LoopWaker};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{debug, info, warn};
+
+/// Foreign files that are named one by one.
+const FOREIGN_NAMED: usize = 5;
+
+/// Opens `dir`, brings back the jobs in it, and says how that went.
+///
+/// # Errors
+/// A sentence for the operator.
+pub(super) fn open(
+    dir: &Path,
+    sync: SyncMode,
+    seed: u64,
+    clock: &mut Clock,
+    wake: &LoopWaker,
+) -> io::Result<Engine> {
+    let failed = |refused: &OpenError| io::Error::other(explain(dir, refused));
+    let mut files = Directory::open(dir, LockMode::Exclusive)
+        .map_err(|fault| failed(&OpenError::Fault(fault)))?;
+    // Not the seed: what stands in files tells nothing of what is in memory.
+    let salt = entropy::draw();
+    let segment_bytes = segment_bytes(dir, &mut files).map_err(|fault| failed(&fault.into()))?;
+    let options = Options { segment_bytes, sync, salt };
+    let start = clock.sample();
+    let mut reading = RestoreProgress::new();
+    let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
+    let restored = Engine::restore(&mut files, &options, seed, start, &mut show);
+    reading.clear();
+    let (restored, report) = restored.map_err(|refused| failed(&refused))?;
+    let now = clock.sample();
+    tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
+    let wake = wake.clone();
+    let disk = FileDisk::start(files, sync, Arc::new(move || wake.wake()))
+        .map_err(|fault| failed(&OpenError::Fault(fault)))?;
+    Ok(Engine::durable(restored, Box::new(disk), now))
+}
+
+/// How large segments are to be: a small part of the space that there is for the directory. Warns
+/// if that is too little.
+fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
+    let free = match files.free_bytes() {
+        Ok(free) => free,
+        Err(why) => {
+            debug!(%why, "so segments have the usual size");
+            return Ok(JOURNAL_SEGMENT_BYTES);
+        }
+    };
+    let held: u64 = files.list()?.iter().map(|entry| entry.size).sum();
+    let space = free.saturating_add(held);
+    if space < SPACE_LEAST {
+        warn!(
+            dir = %dir.display(),
+            free_bytes = free,
+            needed_bytes = SPACE_LEAST - held,
+            "there is too little space for the data directory: puts may be refused"
+        );
+    }
+    Ok(journal::segment_bytes_for(space))
+}
+
+/// The line on the terminal while a journal is read.
+pub(super) struct RestoreProgress(Progress);
+
+impl RestoreProgress {
+    pub(super) fn new() -> Self {
+        Self(Progress::new())
+    }
+
+    /// Shows how far it is after so many nanoseconds.
+    pub(super) fn show(&mut self, nanos: u64, progress: journal::Progress) {
+        if self.0.is_due(nanos) {
+            let done = float(progress.done) / float(progress.of.max(1));
+            let (records, mib) = (progress.records, progress.done >> 20);
+            let word = format_args!("{records} records, {mib} of {} MiB", progress.of >> 20);
+            self.0.show(nanos, "recovery", done, word);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// As the operator has written it.
+fn mode(sync: SyncMode) -> String {
+    match sync {
+        SyncMode::Always => "always".to_owned(),
+        SyncMode::Every(time) => humantime::format_duration(time).to_string(),
+        SyncMode::Never => "never".to_owned(),
+    }
+}
+
+fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
+    info!(
+        records = report.records,
+        bytes = report.bytes,
+        seconds = seconds(nanos / 1_000_000 * 1_000_000),
+        "recovered"
+    );
+    info!(dir = %dir.display(), fsync = mode(sync), jobs, "data opened");
+    if let Some(torn) = &report.torn {
+        warn!(
+            file = %dir.join(&torn.file).display(),
+            offset = torn.offset,
+            bytes = torn.bytes,
+            batches = torn.batches,
+            "the last writes before a crash were not complete and are cut off; nobody was told \
+             that they were done, unless --fsync allowed it"
+        );
+    }
+    for name in report.foreign.iter().take(FOREIGN_NAMED) {
+        let file = dir.join(name);
+        warn!(file = %file.display(), "this is no file of the journal: it is left alone");
+    }
+    if report.foreign.len() > FOREIGN_NAMED {
+        let more = report.foreign.len() - FOREIGN_NAMED;
+        warn!(more, "there are more files that are none of the journal's");
+    }
+}
+
+/// What the journal has done in a run, and how it stands at its end. Of the times of syncs those
+/// that half and 99 % of them took at most are the bounds of classes.
+pub(super) fn sum_up(status: &LogStats) {
+    let syncs = status.syncs.max(1);
+    info!(
+        live_bytes = status.live_bytes,
+        dead_bytes = status.dead_bytes,
+        total_bytes = status.total_bytes,
+        segments = status.segments,
+        batches = status.batches,
+        records = status.records,
+        written_bytes = status.written_bytes,
+        moved_bytes = status.moved_bytes,
+        syncs = status.syncs,
+        records_per_sync = float(status.synced_records * 10 / syncs) / 10.0,
+        sync_mean_us = status.sync_ns / syncs / 1_000,
+        sync_p50_us = status.sync_permille_ns(500) / 1_000,
+        sync_p99_us = status.sync_permille_ns(990) / 1_000,
+        sync_max_us = status.sync_max_ns / 1_000,
+        "closed the data directory"
+    );
+}
+
+/// Why the journal in `dir` is not opened, and what to do.
+pub(super) fn explain(dir: &Path, refused: &OpenError) -> String {
+    let path = |file: &String| dir.join(file).display().to_string();
+    let salvage = format!(
+        "Nothing was changed. Take the directory from a backup, or copy what can be read into a \
+         new one: jobcentre journal salvage {} OUT",
+        dir.display()
+    );
+    match refused {
+        OpenError::Fault(_) => refused.to_string(),
+        OpenError::Damaged { file, offset, what } => {
+            format!("the journal is damaged: {}, byte {offset}: {what}. {salvage}", path(file))
+        }
+        OpenError::Missing { file } => {
+            format!("the journal is damaged: {} is missing. {salvage}", path(file))
+        }
+        OpenError::Gone => format!(
+            "the journal is gone: {} has held segments (files with .seg), and holds none. Nothing \
+             was changed. Put them back, from a backup if need be. To begin anew without the jobs \
+             that were in them, remove {}",
+            dir.display(),
+            path(&journal::LOCK.to_owned())
+        ),
+        OpenError::Newer { file, format } => format!(
+            "{} has format {format}, which is newer than this program (version {}): start the \
+             version that wrote it, or a later one. Nothing was changed",
+            path(file),
+            env!("CARGO_PKG_VERSION")
+        ),
+        OpenError::Record { file, offset, what } => format!(
+            "the batch at byte {offset} of {} was written whole, but {what}. It may come from a \
+             later version; if not, this is a bug. {salvage}",
+            path(file)
+        ),
+    }
+}

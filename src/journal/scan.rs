@@ -1,0 +1,294 @@
+//! Reads the segments of a directory in their order, and judges what is found behind the last good
+//! batch: a clean end, a tail that was torn, or damage.
+//!
+//! Sequences have no gaps, and a batch says up to which one everything was durable when it was
+//! sealed. So a place that does not verify is a torn tail, never acknowledged, unless a batch
+//! behind it shows that it was durable; and a torn tail that an earlier recovery has cut is no
+//! matter any more, because the next segment begins with the sequence that is expected.
+
+use super::disk::{DiskError, Files};
+use super::format::{self, BadHeader, BatchHeader, HEADER, Records, SegmentHeader};
+use super::reader::{FIRST, FrameScan, Reader, SegmentSource};
+use super::recover::{OpenError, Progress, RecordLocation, RecordVisitor, Report, TornTail};
+use crate::base::limits::JOURNAL_READ_BYTES;
+
+/// What is in a directory.
+#[derive(Debug, Default)]
+pub(super) struct SegmentList {
+    /// Epochs and sizes of the segments, in order.
+    pub(super) segments: Vec<(u64, u64)>,
+    pub(super) spares: Vec<String>,
+    pub(super) foreign: Vec<String>,
+    /// Whether there has been a segment.
+    pub(super) was_used: bool,
+}
+
+impl SegmentList {
+    pub(super) fn of(files: &mut dyn Files) -> Result<Self, DiskError> {
+        let mut listing = Self::default();
+        for entry in files.list()? {
+            if let Some(epoch) = format::epoch_of(&entry.name) {
+                listing.segments.push((epoch, entry.size));
+            } else if format::spare_of(&entry.name).is_some() {
+                listing.spares.push(entry.name);
+            } else if entry.name == format::LOCK {
+                listing.was_used = entry.size > 0;
+            } else {
+                listing.foreign.push(entry.name);
+            }
+        }
+        listing.segments.sort_unstable();
+        listing.foreign.sort_unstable();
+        Ok(listing)
+    }
+
+    /// Where those segments begin that follow each other up to the last.
+    pub(super) fn run(&self) -> usize {
+        let gap = self.segments.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0);
+        gap.map_or(0, |at| at + 1)
+    }
+}
+
+/// A segment that was read.
+#[derive(Debug)]
+pub(super) struct SegmentPart {
+    pub(super) source: SegmentSource,
+    /// Where its last good batch ends.
+    pub(super) end: u64,
+    /// The number of that batch; 0: there is none.
+    pub(super) last: u64,
+}
+
+/// Everything that was read.
+#[derive(Debug, Default)]
+pub(super) struct ScanResult {
+    pub(super) parts: Vec<SegmentPart>,
+    /// The part that has the last good batch.
+    pub(super) stop: usize,
+    pub(super) salt: Option<u64>,
+    /// The head of the last good batch.
+    pub(super) last: BatchHeader,
+    /// What a recovery has to remove, in this order, before it goes on.
+    pub(super) remove: Vec<String>,
+    /// Parts from this one on are among that.
+    pub(super) kept: usize,
+    pub(super) report: Report,
+}
+
+fn damaged(name: &str, offset: u64, what: &str) -> OpenError {
+    OpenError::Damaged { file: name.to_owned(), offset, what: what.to_owned() }
+}
+
+/// Reads a segment's header, and compares it with what is known besides.
+fn header(
+    reader: &mut Reader<'_>,
+    epoch: u64,
+    size: u64,
+    salt: &mut Option<u64>,
+) -> Result<SegmentSource, OpenError> {
+    let name = format::segment_name(epoch);
+    let bytes = reader.bytes(&name, size, 0, HEADER)?;
+    let header = SegmentHeader::decode(bytes).map_err(|bad| match bad {
+        BadHeader::Newer(format) => OpenError::Newer { file: name.clone(), format },
+        BadHeader::Damaged(what) => damaged(&name, 0, what),
+    })?;
+    if header.epoch != epoch {
+        let what = format!("its header says that it is {}", format::segment_name(header.epoch));
+        return Err(damaged(&name, 0, &what));
+    }
+    if header.size != size {
+        let what = format!("the file has {size} bytes, and should have {}", header.size);
+        return Err(damaged(&name, size.min(header.size), &what));
+    }
+    if *salt.get_or_insert(header.salt) != header.salt {
+        return Err(damaged(&name, 0, "it comes from another directory"));
+    }
+    Ok(SegmentSource { name, epoch, size, key: format::key(header.salt, epoch) })
+}
+
+/// The state of a walk through the segments.
+struct Walk<'w> {
+    reader: Reader<'w>,
+    each: &'w mut RecordVisitor<'w, ()>,
+    progress: &'w mut dyn FnMut(Progress),
+    parts: Vec<SegmentPart>,
+    /// The number that the next batch must have; none: any.
+    expected: Option<u64>,
+    last: BatchHeader,
+    report: Report,
+    done: Progress,
+}
+
+/// What lies behind the last good batch.
+#[derive(Default)]
+struct Tail {
+    /// Whole batches, and their bytes.
+    batches: u64,
+    bytes: u64,
+    /// The first part behind the last good batch's own that is not empty.
+    unclean: Option<usize>,
+}
+
+impl Walk<'_> {
+    /// Reads the good batches of one part.
+    fn part(&mut self, index: usize) -> Result<(), OpenError> {
+        let source = self.parts[index].source.clone();
+        let (mut offset, mut told) = (FIRST, 0);
+        while let FrameScan::Frame(head) = self.reader.peek_frame(&source, offset)?
+            && self.expected.is_none_or(|expected| expected == head.sequence)
+        {
+            let frame = self.reader.frame(&source, offset, &head)?;
+            let origin = RecordLocation { epoch: source.epoch, offset, sequence: head.sequence };
+            for record in Records::new(frame).take(head.count as usize) {
+                (self.each)(record, origin).map_err(|what| OpenError::Record {
+                    file: source.name.clone(),
+                    offset,
+                    what,
+                })?;
+            }
+            self.report.batches += 1;
+            self.report.records += u64::from(head.count);
+            self.report.bytes += u64::from(head.length);
+            self.expected = Some(head.sequence + 1);
+            offset += u64::from(head.length);
+            (self.last, self.parts[index].last) = (head, head.sequence);
+            if offset - told >= JOURNAL_READ_BYTES as u64 {
+                told = offset;
+                let done = Progress { done: self.done.done + offset, ..self.done };
+                (self.progress)(Progress { records: self.report.records, ..done });
+            }
+        }
+        self.parts[index].end = offset;
+        self.done.done += source.size;
+        (self.progress)(Progress { records: self.report.records, ..self.done });
+        Ok(())
+    }
+
+    /// Whether the part after this one goes on where this one ends.
+    fn goes_on(&mut self, index: usize) -> Result<bool, OpenError> {
+        let Some(next) = self.parts.get(index + 1) else { return Ok(false) };
+        let sight = self.reader.peek_frame(&next.source, FIRST)?;
+        Ok(matches!(sight, FrameScan::Frame(head) if Some(head.sequence) == self.expected))
+    }
+
+    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at
+    /// the beginning of the next part.
+    fn expected_next(&mut self, stop: usize) -> Result<(String, u64), OpenError> {
+        let part = &self.parts[stop];
+        if let Some(next) = self.parts.get(stop + 1)
+            && self.reader.peek_frame(&part.source, part.end)? == FrameScan::End
+            && self.reader.peek_frame(&next.source, FIRST)? == FrameScan::Bad
+        {
+            return Ok((next.source.name.clone(), FIRST));
+        }
+        Ok((part.source.name.clone(), part.end))
+    }
+
+    /// What lies behind the end of part `stop`, which is the last one with a good batch.
+    fn check_tail(&mut self, stop: usize) -> Result<Tail, OpenError> {
+        let mut tail = Tail::default();
+        let expected = self.expected.unwrap_or(1);
+        let end = self.parts[stop].end;
+        let suspect = self.expected_next(stop)?;
+        for index in stop..self.parts.len() {
+            let source = self.parts[index].source.clone();
+            let start = if index == stop { end } else { FIRST };
+            let mut clean = self.reader.peek_frame(&source, start)? == FrameScan::End;
+            let (mut offset, mut filled) = (start, start);
+            while let Some((at, head)) = self.reader.search(&source, offset, &mut filled)? {
+                if head.synced >= expected {
+                    let what = "a batch that was durable does not verify";
+                    return Err(damaged(&suspect.0, suspect.1, what));
+                }
+                if head.sequence < expected {
+                    return Err(damaged(&source.name, at, "a batch comes a second time"));
+                }
+                clean = false;
+                tail.batches += 1;
+                offset = at + u64::from(head.length);
+            }
+            if !clean {
+                tail.bytes += filled - start;
+                if index > stop {
+                    tail.unclean.get_or_insert(index);
+                }
+            }
+        }
+        Ok(tail)
+    }
+}
+
+/// Reads a directory: hands every record of the good batches to `each`.
+pub(super) fn read<'w>(
+    files: &'w mut dyn Files,
+    each: &'w mut RecordVisitor<'w, ()>,
+    progress: &'w mut dyn FnMut(Progress),
+) -> Result<ScanResult, OpenError> {
+    let listing = SegmentList::of(files)?;
+    let run = listing.run();
+    let mut chain = ScanResult { remove: listing.spares.clone(), ..ScanResult::default() };
+    chain.report.foreign.clone_from(&listing.foreign);
+    let Some(&(first, _)) = listing.segments.get(run) else {
+        return if listing.was_used { Err(OpenError::Gone) } else { Ok(chain) };
+    };
+    let old = listing.segments[..run].iter().map(|&(epoch, _)| format::segment_name(epoch));
+    chain.remove.extend(old);
+
+    let mut reader = Reader::new(files);
+    let mut parts = Vec::new();
+    for &(epoch, size) in &listing.segments[run..] {
+        let source = header(&mut reader, epoch, size, &mut chain.salt)?;
+        parts.push(SegmentPart { source, end: FIRST, last: 0 });
+    }
+    let of = parts.iter().map(|part| part.source.size).sum();
+    let mut walk = Walk {
+        reader,
+        each,
+        progress,
+        parts,
+        expected: (first == 1).then_some(1),
+        last: BatchHeader::default(),
+        report: chain.report,
+        done: Progress { done: 0, of, records: 0 },
+    };
+    let mut stop = 0;
+    loop {
+        walk.part(stop)?;
+        if !walk.goes_on(stop)? {
+            break;
+        }
+        stop += 1;
+    }
+    if walk.expected.is_none() {
+        // Segments before it were given up because of what stood here.
+        let name = &walk.parts[0].source.name;
+        return Err(if run > 0 { missing(first) } else { damaged(name, FIRST, NO_BATCH) });
+    }
+    if walk.last.oldest < first && walk.last.sequence > 0 {
+        return Err(missing(first));
+    }
+    let tail = walk.check_tail(stop)?;
+    walk.report.segments = walk.parts.len() as u64;
+    walk.report.mark = walk.last.mark;
+    chain.kept = walk.parts.len();
+    if tail.bytes > 0 {
+        let part = &walk.parts[stop];
+        walk.report.torn = Some(TornTail {
+            file: part.source.name.clone(),
+            offset: part.end,
+            bytes: tail.bytes,
+            batches: tail.batches,
+        });
+        let first_gone = if part.last == 0 { Some(stop) } else { tail.unclean };
+        chain.kept = first_gone.unwrap_or(chain.kept);
+        let gone = walk.parts[chain.kept..].iter().rev();
+        chain.remove.extend(gone.map(|part| part.source.name.clone()));
+    }
+    Ok(ScanResult { parts: walk.parts, stop, last: walk.last, report: walk.report, ..chain })
+}
+
+const NO_BATCH: &str = "the first batch of the oldest segment does not verify";
+
+fn missing(first: u64) -> OpenError {
+    OpenError::Missing { file: format::segment_name(first - 1) }
+}

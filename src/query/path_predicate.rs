@@ -1,0 +1,336 @@
+//! Terms that compare what a path leads to in a column of JSON with a literal.
+//!
+//! A term that compares `json_extract(column, 'path')`, `column ->> 'path'` or `json_array_length`
+//! of either kind must hold of every row that matches. Where the value is found without SQLite
+//! ([`seek`](super::seek)) and the term surely does not hold, the row is left out. Nobody has to
+//! know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
+//! either.
+
+use super::StopCheck;
+use super::json_path::{Extract, Step, Value, extract};
+use super::rows::is_text;
+use crate::model::query::{Expr, Op, Query, SPACE, Term, column, quoted};
+use rusqlite::Result;
+use rusqlite::types::ValueRef;
+use std::cmp::Ordering;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// Terms that one scan looks at.
+const TERMS: usize = 8;
+
+/// Steps of a path.
+const STEPS: usize = 16;
+
+/// Digits of a number that is surely an integer to SQLite.
+pub(super) const DIGITS: usize = 18;
+
+/// What a value is compared with.
+#[derive(Debug, PartialEq, Eq)]
+enum Literal {
+    Null,
+    Integer(i64),
+    /// Some other number.
+    Number,
+    Text(Box<[u8]>),
+}
+
+/// A term that must hold.
+#[derive(Debug)]
+pub(super) struct PathPredicate {
+    pub(super) column: c_int,
+    path: Vec<Step>,
+    what: Extract,
+    op: Op,
+    literal: Literal,
+}
+
+/// The terms of a query that are plain enough. O(query).
+pub(super) fn parse(query: &Query) -> Arc<[PathPredicate]> {
+    query.terms.iter().filter_map(PathPredicate::of).take(TERMS).collect()
+}
+
+impl PathPredicate {
+    fn of(term: &Term) -> Option<Self> {
+        let of = |value: &Expr, op: Op, literal: &Expr| {
+            let ((column, what, path), literal) = (place(value)?, literal_of(literal)?);
+            Some(Self { column, path, what, op, literal })
+        };
+        // These have functions for themselves.
+        let turned = match term.op {
+            Op::Like | Op::Glob => return None,
+            Op::Less => Op::Greater,
+            Op::LessOrEqual => Op::GreaterOrEqual,
+            Op::Greater => Op::Less,
+            Op::GreaterOrEqual => Op::LessOrEqual,
+            op => op,
+        };
+        let straight = of(&term.left, term.op, &term.right);
+        straight.or_else(|| of(&term.right, turned, &term.left))
+    }
+
+    /// Whether the term may hold where the column has this value. O(text).
+    pub(super) fn admits(&self, value: ValueRef<'_>, stop: &StopCheck) -> Result<bool> {
+        let value = match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Text(text) => extract(text, &self.path, self.what, stop)?,
+            _ => Value::Unsure,
+        };
+        Ok(self.may_match(value))
+    }
+
+    fn may_match(&self, value: Value<'_>) -> bool {
+        if value == Value::Unsure {
+            return true;
+        }
+        let (one, two) = (value == Value::Null, self.literal == Literal::Null);
+        if one || two {
+            return match self.op {
+                Op::Is => one && two,
+                Op::IsNot => one != two,
+                // Neither true nor false.
+                _ => false,
+            };
+        }
+        let Some(order) = order(value, &self.literal) else { return true };
+        match self.op {
+            Op::Is | Op::Equal => order.is_eq(),
+            Op::IsNot | Op::NotEqual => order.is_ne(),
+            Op::Less => order.is_lt(),
+            Op::LessOrEqual => order.is_le(),
+            Op::Greater => order.is_gt(),
+            Op::GreaterOrEqual => order.is_ge(),
+            Op::Like | Op::Glob => true,
+        }
+    }
+}
+
+/// How a value and a literal stand to each other, neither of which is NULL, if that is sure: texts
+/// are behind numbers.
+fn order(value: Value<'_>, literal: &Literal) -> Option<Ordering> {
+    Some(match (value, literal) {
+        (Value::Integer(one), Literal::Integer(two)) => one.cmp(two),
+        (Value::Null | Value::Unsure, _)
+        | (_, Literal::Null)
+        | (Value::Integer(_) | Value::Number, Literal::Integer(_) | Literal::Number)
+        | (Value::Escaped, Literal::Text(_)) => return None,
+        (Value::Integer(_) | Value::Number, Literal::Text(_)) => Ordering::Less,
+        (_, Literal::Integer(_) | Literal::Number) => Ordering::Greater,
+        (Value::Text(one), Literal::Text(two)) => one.cmp(&**two),
+        // It is shown as JSON text, with what space SQLite likes.
+        (Value::Container(begin), Literal::Text(text)) => match text.first() {
+            Some(first) => Some(begin.cmp(first)).filter(|order| order.is_ne())?,
+            None => Ordering::Greater,
+        },
+    })
+}
+
+/// The column, and where and what an expression takes from it, if it does nothing else.
+fn place(expr: &Expr) -> Option<(c_int, Extract, Vec<Step>)> {
+    let Expr::Text(text) = expr else { return None };
+    let text = text.trim_matches(SPACE);
+    let (column, what, path) = if let Some((column, path)) = text.split_once("->>") {
+        let path = path.trim_start_matches(SPACE);
+        let path = match path.bytes().next()? {
+            b'0'..=b'9' => vec![index(path)?],
+            _ => match string(path)? {
+                path if path.starts_with('$') => steps(path)?,
+                label => vec![self::label(label)?],
+            },
+        };
+        (column, Extract::Value, path)
+    } else {
+        let (name, arguments) = text.split_once('(')?;
+        let arguments = arguments.strip_suffix(')')?;
+        let is = |known: &str| name.trim_end_matches(SPACE).eq_ignore_ascii_case(known);
+        let what = if is("json_extract") {
+            Extract::Value
+        } else if is("json_array_length") {
+            Extract::Length
+        } else {
+            return None;
+        };
+        match arguments.split_once(',') {
+            Some((column, path)) => (column, what, steps(string(path.trim_matches(SPACE))?)?),
+            None if what == Extract::Length => (arguments, what, Vec::new()),
+            None => return None,
+        }
+    };
+    let column = c_int::try_from(self::column(column)?).ok().filter(|&column| is_text(column))?;
+    Some((column, what, path))
+}
+
+/// What stands in an SQL string. Whoever goes on with it takes no quotes.
+fn string(text: &str) -> Option<&str> {
+    text.strip_prefix('\'')?.strip_suffix('\'')
+}
+
+/// The steps of a path that has nothing but labels and numbers.
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut rest = path.strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        let (step, behind) = if let Some(behind) = rest.strip_prefix('[') {
+            let (number, behind) = behind.split_once(']')?;
+            (index(number)?, behind)
+        } else {
+            let behind = rest.strip_prefix('.')?;
+            let (name, behind) = behind.split_at(behind.find(['.', '[']).unwrap_or(behind.len()));
+            (label(name)?, behind)
+        };
+        if steps.len() == STEPS {
+            return None;
+        }
+        steps.push(step);
+        rest = behind;
+    }
+    Some(steps)
+}
+
+fn label(name: &str) -> Option<Step> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (!name.is_empty() && name.bytes().all(is_plain)).then(|| Step::Label(name.as_bytes().into()))
+}
+
+fn index(digits: &str) -> Option<Step> {
+    let is_plain = digits.len() < 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some(Step::Index(digits.parse().ok().filter(|_| is_plain)?))
+}
+
+fn literal_of(expr: &Expr) -> Option<Literal> {
+    match expr {
+        Expr::Null => Some(Literal::Null),
+        Expr::Bool(bool) => Some(Literal::Integer(i64::from(*bool))),
+        Expr::Number(number) => self::number(number),
+        Expr::Literal(text) => Some(Literal::Text(text.as_bytes().into())),
+        Expr::Text(text) => match expr.bare_word() {
+            Some(word) => Some(Literal::Text(word.as_bytes().into())),
+            None => quoted_or_number(text.trim_matches(SPACE)),
+        },
+    }
+}
+
+fn quoted_or_number(text: &str) -> Option<Literal> {
+    let quoted = quoted(text).map(|text| Literal::Text(text.into_bytes().into()));
+    quoted.or_else(|| number(text))
+}
+
+fn number(text: &str) -> Option<Literal> {
+    if let Some(integer) = integer(text.as_bytes()) {
+        return Some(Literal::Integer(integer));
+    }
+    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.' | b'e' | b'E');
+    (text.bytes().all(is_digit) && text.parse::<f64>().is_ok()).then_some(Literal::Number)
+}
+
+/// What so many digits say, and perhaps a sign before them.
+pub(super) fn integer(text: &[u8]) -> Option<i64> {
+    let (digits, is_negative) = match text {
+        [b'-', digits @ ..] => (digits, true),
+        digits => (digits, false),
+    };
+    if digits.is_empty() || digits.len() > DIGITS || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+    Some(if is_negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Expr {
+        Expr::Text(text.into())
+    }
+
+    #[test]
+    fn what_is_plain_is_seen() {
+        let a = || Step::Label(Box::from(*b"a"));
+        for (expr, column, what, path) in [
+            ("json_extract(payload, '$.a')", 1, Extract::Value, vec![a()]),
+            (" JSON_Extract\n( J.State ,'$' ) ", 2, Extract::Value, vec![]),
+            (
+                "json_extract(events,'$[1].a[23]')",
+                3,
+                Extract::Value,
+                vec![Step::Index(1), a(), Step::Index(23)],
+            ),
+            ("j.queue->>'a'", 5, Extract::Value, vec![a()]),
+            ("payload ->> '$.a'", 1, Extract::Value, vec![a()]),
+            ("payload ->> 7", 1, Extract::Value, vec![Step::Index(7)]),
+            ("payload ->> '7'", 1, Extract::Value, vec![Step::Label(Box::from(*b"7"))]),
+            ("json_array_length(events)", 3, Extract::Length, vec![]),
+            ("JSON_ARRAY_LENGTH( j.payload , '$.a')", 1, Extract::Length, vec![a()]),
+        ] {
+            assert_eq!(place(&text(expr)), Some((column, what, path)), "{expr}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_to_sqlite() {
+        for expr in [
+            "json_extract(id, '$.a')",
+            "json_extract(pri, '$.a')",
+            "json_extract(payload)",
+            "json_extract(payload, '$.a', '$.b')",
+            "json_extract(payload, '$.a') || json_extract(payload, '$.b')",
+            "json_extract(payload, '$.a'",
+            "json_extract(payload || '', '$.a')",
+            "json_extract(payload, '.a')",
+            "json_extract(payload, 'a')",
+            "json_extract(payload, '$a')",
+            "json_extract(payload, '$.')",
+            "json_extract(payload, '$..a')",
+            "json_extract(payload, '$.\"a\"')",
+            "json_extract(payload, '$.a''b')",
+            "json_extract(payload, '$.\u{e9}')",
+            "json_extract(payload, '$[#-1]')",
+            "json_extract(payload, '$[-1]')",
+            "json_extract(payload, '$[]')",
+            "json_extract(payload, '$[1')",
+            "json_extract(payload, '$[123456789]')",
+            "json_extract(k.payload, '$')",
+            "jsonb_extract(payload, '$')",
+            "json_array_length(id)",
+            "json_array_length(payload, 'a')",
+            "json_array_length(payload) + 1",
+            "payload -> 'a'",
+            "payload ->> -1",
+            "payload ->> 'a' ->> 'b'",
+            "payload ->> '[1]'",
+            "payload ->> 0x1",
+            "payload ->> id",
+            "'{}' ->> 'a'",
+        ] {
+            assert_eq!(place(&text(expr)), None, "{expr}");
+        }
+        let long = format!("json_extract(payload, '${}')", ".a".repeat(STEPS + 1));
+        assert_eq!(place(&text(&long)), None);
+    }
+
+    #[test]
+    fn literals_are_what_sqlite_takes_them_for() {
+        let whole = |text: &str| Some(Literal::Text(text.as_bytes().into()));
+        for (expr, literal) in [
+            (Expr::Null, Some(Literal::Null)),
+            (Expr::Bool(true), Some(Literal::Integer(1))),
+            (Expr::Number("-0".into()), Some(Literal::Integer(0))),
+            (Expr::Number("77.0".into()), Some(Literal::Number)),
+            (Expr::Number("5-3".into()), None),
+            (text("NULL"), whole("NULL")),
+            (text(" 'it''s' "), whole("it's")),
+            (text("-123456789012345678"), Some(Literal::Integer(-123_456_789_012_345_678))),
+            (text("1234567890123456789"), Some(Literal::Number)),
+            (text("1e3"), Some(Literal::Number)),
+            (text("0x10"), None),
+            (text("1_000"), None),
+            (text("state"), None),
+            (text("'a' || 'b'"), None),
+            (text("-"), None),
+            (text("id + 1"), None),
+        ] {
+            assert_eq!(literal_of(&expr), literal, "{expr:?}");
+        }
+    }
+}

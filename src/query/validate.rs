@@ -1,0 +1,244 @@
+//! From a query to the text of one statement, if SQLite finds that its expressions are expressions.
+//!
+//! An expression is accepted if two statements can be prepared that are never run: one in which it
+//! stands bare behind `WHERE`, one in which it stands in the parentheses of a `CHECK`. What the
+//! first takes is balanced, so it cannot break out of the parentheses of the second; and the second
+//! takes nothing but an expression: no sub-query, no parameter, no aggregate, no second statement.
+
+use super::function_allowlist::is_allowed;
+use super::{QueryError, canonical};
+use crate::base::limits::{QUERY_CALLS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_MAX_BYTES};
+use crate::model::query::{Expr, Query, SPACE};
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The table that checks are prepared for. It never exists.
+const CHECKED: &str = "CREATE TABLE j(id INTEGER, payload TEXT, state TEXT, events TEXT, \
+    modified INTEGER, queue TEXT, pri NUMERIC, CHECK(\n";
+
+/// Room that a statement needs beside the expressions.
+const FRAME: i32 = 64 * 1024;
+
+/// Bytes of a text that an error repeats.
+const HINT_MAX: usize = 100;
+
+/// Arguments of one function at most.
+const ARGUMENTS: i32 = 50;
+
+/// The connection that checks are prepared on, and never run.
+#[derive(Debug)]
+pub(super) struct Validator {
+    connection: Connection,
+    /// Calls of functions in what was prepared.
+    calls: Arc<AtomicUsize>,
+}
+
+impl Validator {
+    pub(super) fn new(value_max: usize) -> Result<Self, Error> {
+        let mut connection = open(value_max)?;
+        canonical::register(&connection)?;
+        let calls = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&calls);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            if matches!(context.action, AuthAction::Function { .. }) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            may_check(context)
+        }))?;
+        Ok(Self { connection, calls })
+    }
+
+    /// The statement that selects what matches: `bare` is its beginning up to `WHERE` for checks,
+    /// `head` with the conditions that are always there. `evaluator` is the connection that will
+    /// run it.
+    pub(super) fn compile(
+        &self,
+        query: &Query,
+        evaluator: &Connection,
+        bare: &str,
+        head: &str,
+    ) -> Result<String, QueryError> {
+        let lengths = query.terms.iter().flat_map(|term| [&term.left, &term.right]).map(length);
+        let total = lengths.fold(0, usize::saturating_add);
+        if total > QUERY_TEXT_MAX_BYTES {
+            let why =
+                format!("the query is {total} bytes long, {QUERY_TEXT_MAX_BYTES} are possible");
+            return Err(QueryError::Bad(why));
+        }
+        if query.terms.len() > QUERY_DEPTH_MAX / 2 {
+            let (terms, max) = (query.terms.len(), QUERY_DEPTH_MAX / 2);
+            return Err(QueryError::Bad(format!(
+                "the query has {terms} terms, {max} are possible"
+            )));
+        }
+        self.calls.store(0, Ordering::Relaxed);
+        let mut sql = head.to_owned();
+        for (number, term) in query.terms.iter().enumerate() {
+            let side = |name, expr| {
+                self.operand(expr, evaluator, bare).map_err(|why| {
+                    QueryError::Bad(format!("term {}, {name} side: {why}", number + 1))
+                })
+            };
+            let (left, right) = (side("left", &term.left)?, side("right", &term.right)?);
+            sql.push_str(" AND (\n");
+            sql.push_str(&left);
+            sql.push_str("\n) ");
+            sql.push_str(term.op.name());
+            sql.push_str(" (\n");
+            sql.push_str(&right);
+            sql.push_str("\n)");
+        }
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls > QUERY_CALLS_MAX {
+            let why = format!("the query calls {calls} functions, {QUERY_CALLS_MAX} are possible");
+            return Err(QueryError::Bad(why));
+        }
+        Ok(sql)
+    }
+
+    /// One side as SQL.
+    fn operand(&self, expr: &Expr, evaluator: &Connection, bare: &str) -> Result<String, String> {
+        if let Some(word) = expr.bare_word() {
+            return Ok(format!("'{word}'"));
+        }
+        match expr {
+            Expr::Null => Ok("NULL".to_owned()),
+            // As SQLite itself gives the truth values in JSON.
+            Expr::Bool(bool) => Ok(i32::from(*bool).to_string()),
+            Expr::Literal(text) if text.contains('\0') => {
+                Err("a text in a query has no NUL character".to_owned())
+            }
+            Expr::Literal(text) => Ok(format!("'{}'", text.replace('\'', "''"))),
+            Expr::Number(number) => {
+                let fits = |byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                if number.bytes().all(fits) && !number.contains("--") {
+                    Ok(number.to_string())
+                } else {
+                    Err(format!("{number} is no number"))
+                }
+            }
+            Expr::Text(text) => self.expression(text, evaluator, bare),
+        }
+    }
+
+    /// The same of an expression.
+    fn expression(&self, text: &str, evaluator: &Connection, bare: &str) -> Result<String, String> {
+        if text.contains('\0') {
+            return Err("an expression has no NUL character".to_owned());
+        }
+        if is_date(text.trim_matches(SPACE)) {
+            let text = text.trim_matches(SPACE);
+            return Err(format!(
+                "{text} is arithmetic in an expression: write {{\"value\": \"{text}\"}} for the \
+                 text, or ({text}) for what it comes to"
+            ));
+        }
+        let prepare = |connection: &Connection, sql: String| {
+            connection
+                .prepare(&sql)
+                .map(drop)
+                .map_err(|error| explain(&error) + &as_text(text, &error))
+        };
+        prepare(evaluator, format!("{bare}\n{text}\n"))?;
+        prepare(&self.connection, format!("{CHECKED}{text}\n))"))?;
+        Ok(text.to_owned())
+    }
+}
+
+/// What to write instead, if `text` looks as if it was meant to be a text.
+fn as_text(text: &str, error: &Error) -> String {
+    let said = explain(error);
+    let is_odd = ["syntax error", "no such column", "unrecognized token", "incomplete input"]
+        .iter()
+        .any(|known| said.contains(known));
+    let is_plain =
+        |char: char| !char.is_control() && !matches!(char, '(' | ')' | '\'' | '"' | '\\' | ';');
+    if is_odd && !text.is_empty() && text.len() <= HINT_MAX && text.chars().all(is_plain) {
+        format!("; write {{\"value\": \"{text}\"}} for a text")
+    } else {
+        String::new()
+    }
+}
+
+/// Whether it is a date, and as an expression a number that nobody wants.
+fn is_date(text: &str) -> bool {
+    ['-', '/'].iter().any(|&separator| {
+        let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let lengths: Vec<usize> = text.split(separator).filter(is_number).map(str::len).collect();
+        let count = text.split(separator).count();
+        count == 3 && matches!(lengths[..], [4, 1..=2, 1..=2] | [1..=2, 1..=2, 4])
+    })
+}
+
+fn length(expr: &Expr) -> usize {
+    match expr {
+        Expr::Text(text) | Expr::Number(text) | Expr::Literal(text) => text.len(),
+        Expr::Bool(_) | Expr::Null => 1,
+    }
+}
+
+/// A connection to nothing, with everything off that can be. No text is longer than `value_max`.
+pub(super) fn open(value_max: usize) -> Result<Connection, Error> {
+    let connection = Connection::open_in_memory()?;
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
+    let number = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
+    for (limit, max) in [
+        (Limit::SQLITE_LIMIT_LENGTH, number(value_max)),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, number(QUERY_TEXT_MAX_BYTES) + FRAME),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, number(QUERY_DEPTH_MAX)),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS),
+        (Limit::SQLITE_LIMIT_COLUMN, ARGUMENTS),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 2),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 2),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, max)?;
+    }
+    Ok(connection)
+}
+
+/// What the statement of a check does by itself, and what an expression may.
+fn may_check(context: AuthContext<'_>) -> Authorization {
+    let of_schema = |table: &str| table == "sqlite_master" || table == "sqlite_schema";
+    allow(match context.action {
+        AuthAction::Function { function_name } => is_allowed(function_name),
+        AuthAction::CreateTable { table_name } => table_name == "j",
+        AuthAction::Read { table_name, .. } => table_name == "j" || of_schema(table_name),
+        AuthAction::Insert { table_name } | AuthAction::Update { table_name, .. } => {
+            of_schema(table_name)
+        }
+        _ => false,
+    })
+}
+
+pub(super) fn allow(allowed: bool) -> Authorization {
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// What SQLite says is wrong, in the terms of a query.
+pub(super) fn explain(error: &Error) -> String {
+    let said = match error {
+        Error::SqlInputError { msg, .. } | Error::SqliteFailure(_, Some(msg)) => msg.clone(),
+        Error::UserFunctionError(error) => error.to_string(),
+        Error::MultipleStatement => "an expression is no statement".to_owned(),
+        other => other.to_string(),
+    };
+    said.replace(" prohibited in CHECK constraints", " are not possible in a query")
+        .replace("not authorized to use function: ", "this function cannot be called: ")
+}

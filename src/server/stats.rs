@@ -1,0 +1,93 @@
+//! What the server counts of itself: connections, bytes, answers, and how busy the loop is.
+
+use super::Server;
+use crate::base::histogram::Histogram;
+use crate::base::limits::BUSY_WINDOW;
+use crate::base::time::Mono;
+use crate::model::driver::Door;
+use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
+
+/// What is counted as it happens.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) doors: [ProtocolStats; Door::ALL.len()],
+    /// Answers of the pass under way to commands of the same pass.
+    pub(super) answered: u64,
+    answered_ns: Histogram,
+    passes: LoopStats,
+    resident: Option<u64>,
+    /// When the window began that is under way, and how long the loop was busy in it.
+    window: Mono,
+    busy_ns: u64,
+}
+
+impl Counters {
+    /// The pass is over: whatever was answered in it took as long as that. O(1).
+    pub(super) fn record_pass(&mut self, from: Mono, to: Mono) {
+        let took = to.0.saturating_sub(from.0);
+        self.passes.took_ns.note(took, 1);
+        self.passes.longest_ns = self.passes.longest_ns.max(took);
+        let answered = std::mem::take(&mut self.answered);
+        if answered > 0 {
+            self.answered_ns.note(took, answered);
+        }
+        self.busy_ns += took;
+        let length = to.0.saturating_sub(self.window.0);
+        if to >= self.window.after(BUSY_WINDOW) {
+            self.passes.busy_millionths = millionths(self.busy_ns, length);
+            self.window = to;
+            self.busy_ns = 0;
+        }
+    }
+
+    pub(super) fn note_memory(&mut self, resident: u64) {
+        self.resident = Some(resident);
+    }
+}
+
+/// `part` of `whole`, which is not zero, in millionths.
+fn millionths(part: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+impl Server {
+    /// Everything that is counted. O(segments of the journal).
+    #[must_use]
+    pub fn stats(&self) -> Box<ServerStats> {
+        let counters = &self.counters;
+        let mut figures = Box::new(ServerStats {
+            protocols: counters.doors,
+            answered_ns: counters.answered_ns,
+            passes: counters.passes,
+            resident_bytes: counters.resident,
+            ..ServerStats::default()
+        });
+        self.engine.stats(&mut figures);
+        let processor = self.processor.and_then(|client| self.connections.get(client));
+        figures.bus_workers = processor.map(|connection| connection.session.bus_workers());
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_as_busy_as_it_was_in_the_last_window() {
+        let mut counters = Counters::default();
+        let second = |seconds: u64| Mono(seconds * 1_000_000_000);
+        counters.answered = 3;
+        counters.record_pass(second(1), second(3));
+        assert_eq!(counters.passes.busy_millionths, 0);
+        counters.record_pass(second(9), second(10));
+        assert_eq!(counters.passes.busy_millionths, 300_000);
+        counters.record_pass(second(19), Mono(second(19).0 + 1));
+        counters.record_pass(second(29), second(30));
+        assert_eq!(counters.passes.busy_millionths, 50_000);
+        assert_eq!(counters.passes.longest_ns, second(2).0);
+        assert_eq!((counters.passes.took_ns.count(), counters.answered), (4, 0));
+        let answered = &counters.answered_ns;
+        assert_eq!((answered.count(), answered.sum()), (3, second(6).0));
+    }
+}

@@ -1,0 +1,236 @@
+//! Jobs with names, and the processor: the worker of the list that nobody calls, because whoever
+//! acts for it hears by itself how its jobs are going (`docs/protocols/processor.md`).
+//!
+//! What its client holds is the processor's, as with any worker of the list, and is written down.
+//! It is held under the client's lease, whatever the job's terms say. A job that somebody has said
+//! to work on has a progress; what has none goes back when the processor is resumed.
+
+use super::queue_index::IndexedReply;
+use super::state_machine::{JobEvent, transition};
+use super::transitions::TransitionRequest;
+use super::{Effects, Outcome, Store};
+use crate::base::limits::STATS_SLOTS_PER_STEP;
+use crate::base::time::{Now, Wall};
+use crate::model::event::EventKind;
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
+use crate::model::named::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
+use crate::model::reply::Rejection;
+use crate::model::stats::JobCounter;
+use crate::model::worker::WorkerId;
+use std::time::Duration;
+
+/// What comes of a job whose worker has nothing to say about it.
+const NOTHING: Payload<'static> = Payload { encoding: Encoding::JsonLine, bytes: b"null" };
+
+impl Store {
+    /// As [`Store::put`], O(1) more.
+    pub(super) fn put_by_name(
+        &mut self,
+        ticket: Ticket,
+        job: &JobRef<'_>,
+        urgency: i64,
+        payload: Payload<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if let Some(slot) = self.names.find(job.name, &self.jobs) {
+            let taken = Rejection::NameTaken(JobId(self.jobs[slot].id));
+            return fx.answer(ticket, Outcome::Refused(taken));
+        }
+        if self.is_full() {
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+        }
+        let what = (Priority::Small(urgency), TieBreak::Fifo, payload);
+        let slot = self.insert_job(ticket, job.queue, what, now, fx);
+        self.assign_id(slot, job.name);
+        if !self.constraints.is_empty() {
+            self.attach_limiters(slot, now);
+        }
+        self.make_ready_cold(slot, now, fx);
+    }
+
+    /// Gives a job this name, unless another one has it. O(1).
+    pub(super) fn assign_id(&mut self, slot: u32, name: &[u8]) {
+        if self.names.find(name, &self.jobs).is_none() {
+            self.jobs[slot].set_external_id(name);
+            self.names.insert(name, slot);
+        }
+    }
+
+    /// A job is about to be removed, or replaced. O(1).
+    #[inline(never)]
+    pub(super) fn release_id(&mut self, slot: u32) {
+        if let Some(name) = self.jobs[slot].external_id() {
+            self.names.remove(name, slot);
+        }
+    }
+
+    /// The job that is meant: the one of this name, or without a name of this id, in its queue.
+    fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
+        let queue = self.queues.find(job.queue)?;
+        let here = |slot: &u32| self.jobs[*slot].queue == queue;
+        let named = self.names.find(job.name, &self.jobs).filter(here);
+        let slot = named.or_else(|| {
+            let slot = self.ids.find(id_in(job.name)?).filter(here)?;
+            self.jobs[slot].external_id().is_none().then_some(slot)
+        })?;
+        self.find_cold(JobId(self.jobs[slot].id), now, fx)
+    }
+
+    /// O(log n + log d).
+    pub(super) fn report_progress(
+        &mut self,
+        ticket: Ticket,
+        job: &JobRef<'_>,
+        progress: Option<Fraction>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_by_ref(job, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let claim = self.claim(ticket, slot, None);
+        match transition(&self.jobs[slot], JobEvent::Touch, claim) {
+            Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
+            Ok(step) => {
+                let job = &mut self.jobs[slot];
+                let progress = progress.or_else(|| job.progress()).unwrap_or(Fraction::ZERO);
+                job.set_progress(Some(progress));
+                self.totals.count(JobCounter::Touched);
+                fx.answer(ticket, Outcome::Done);
+                self.apply_transition_cold(slot, step, now, fx);
+            }
+        }
+    }
+
+    /// O(log n + log d).
+    pub(super) fn complete_by_name(
+        &mut self,
+        ticket: Ticket,
+        job: &JobRef<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_by_ref(job, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let id = JobId(self.jobs[slot].id);
+        let wish = TransitionRequest {
+            note: Some(NOTHING),
+            ..TransitionRequest::of(id, None, JobEvent::Finish)
+        };
+        self.change_cold(ticket, &wish, now, fx);
+    }
+
+    /// O(log n + log d).
+    pub(super) fn delete_by_name(
+        &mut self,
+        ticket: Ticket,
+        job: &JobRef<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        match self.find_by_ref(job, now, fx) {
+            Some(slot) => {
+                self.ids.remove(self.jobs[slot].id, self.next_id);
+                self.delete_cold(ticket, slot, now, fx);
+            }
+            None => fx.answer(ticket, Outcome::NoJob),
+        }
+    }
+
+    /// O(h log n) for the jobs that the worker holds, and what [`Store::act_for`] costs.
+    pub(super) fn attach_with_lease(
+        &mut self,
+        ticket: Ticket,
+        worker: WorkerId,
+        lease_ms: u64,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        self.attach_client(ticket, worker, fx);
+        let Some(place) = self.workers.find(worker) else { return };
+        self.workers[place].lease_ms = lease_ms;
+        let mut returned = std::mem::take(&mut self.requeue_buf);
+        for slot in self.holders.jobs_of(ticket.client.index, &self.jobs) {
+            if self.jobs[slot].progress().is_some() {
+                continue;
+            }
+            self.unlink_from_worker(slot, fx);
+            self.unlink_waiting(slot);
+            self.totals.count(JobCounter::Abandoned);
+            if self.jobs[slot].is_recorded() {
+                self.record_event(slot, EventKind::Abandoned, now, fx);
+            }
+            returned.push(slot);
+        }
+        self.requeue_batch(returned, now, fx);
+    }
+
+    /// O(w log w + h) for the h jobs that the client holds and the w takes that wait.
+    pub(super) fn detach(&mut self, ticket: Ticket, fx: &mut Effects) {
+        if let Some(place) = self.holders.worker_of(ticket.client) {
+            self.detach_client(ticket.client, place, fx);
+        }
+        fx.answer(ticket, Outcome::Done);
+    }
+
+    /// O([`CENSUS_PLACES`]).
+    pub(super) fn scan_queue(
+        &self,
+        ticket: Ticket,
+        (queue, from): (&[u8], u32),
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut survey = QueueScan::default();
+        let end = self.jobs.end();
+        let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
+        if let Some(queue) = self.queues.find(queue) {
+            let processor = self.workers.processor();
+            for slot in from..stop {
+                let Some(job) = self.jobs.get(slot) else { continue };
+                if job.queue != queue || !self.is_job(slot) {
+                    continue;
+                }
+                let id = JobId(job.id);
+                match job.status {
+                    Status::Ready | Status::Blocked => {
+                        let entry = job.entry(slot);
+                        survey.ready.push(ReadyOrderKey { rank: entry.rank, tie: entry.tie, id });
+                    }
+                    Status::Reserved if processor.is_some() && job.worker() == processor => {
+                        let name = job.external_id().map(Into::into);
+                        let since = self.held_since(slot, now);
+                        survey.reserved.push(ReservedJob {
+                            id,
+                            name,
+                            progress: job.progress(),
+                            since,
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            survey.next = (stop < end).then_some(stop);
+        }
+        fx.reply(ticket, IndexedReply::Survey(survey));
+    }
+
+    /// When the lease of a job that the processor holds began. O(log w).
+    fn held_since(&self, slot: u32, now: Now) -> Wall {
+        let job = &self.jobs[slot];
+        let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
+        let left = self.due(job).map_or(Duration::ZERO, |until| until.until(now.mono));
+        let left_ms = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Wall(now.wall.0.saturating_sub(lease_ms.saturating_sub(left_ms)))
+    }
+}
+
+/// The id that is written like this, in digits without leading zeros.
+fn id_in(name: &[u8]) -> Option<u64> {
+    let plain = name.iter().all(u8::is_ascii_digit) && name.first() != Some(&b'0');
+    let text = std::str::from_utf8(name).ok().filter(|_| plain)?;
+    text.parse().ok()
+}

@@ -1,0 +1,242 @@
+//! The records of jobs of watched queues: made, continued, and given up.
+//!
+//! A job with a record has a row, which is in its queue's stock; whatever happens to the job makes
+//! a new row. All jobs of a watched queue have one, except those that were there before it was
+//! watched and have not been taken stock of.
+
+use super::jobs::NONE;
+use super::queue_index::{QueueIndex, next_row};
+use super::state_machine::{self, Transition};
+use super::{DirtyRecord, Effects, JobLocation, Store};
+use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
+use crate::base::time::Now;
+use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::id::JobId;
+use crate::model::job::{Priority, Status};
+use crate::model::row::Row;
+use std::sync::Arc;
+
+/// The queue that always exists.
+pub(super) const DEFAULT: &[u8] = b"default";
+
+/// The state of a job that was never given one.
+pub(super) const NO_STATE: &[u8] = b"null";
+
+impl Store {
+    /// The stock of a watched queue.
+    pub(super) fn index_mut(&mut self, queue: u32) -> &mut QueueIndex {
+        self.queues[queue].watch.as_deref_mut().expect("the queue is watched")
+    }
+
+    /// Watches a queue that exists from now on. O(1).
+    pub(super) fn start_indexing(&mut self, queue: u32) {
+        let record = &mut self.queues[queue];
+        if record.watch.is_none() {
+            record.watch = Some(Box::new(QueueIndex::new(&record.name)));
+        }
+    }
+
+    /// A queue that does not exist any more is not watched either. O(1).
+    pub(super) fn stop_indexing_if_gone(&mut self, queue: u32) {
+        let record = &mut self.queues[queue];
+        if record.jobs == 0
+            && record.watch.as_ref().is_some_and(|stock| stock.declared.is_none())
+            && *record.name != *DEFAULT
+        {
+            record.watch = None;
+        }
+    }
+
+    /// A job of a watched queue is about to be removed, and no longer counts. O(log n).
+    #[inline(never)]
+    pub(super) fn remove_from_index(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        let queue = job.queue;
+        if let (Some(row), Some(stock)) = (job.row(), &mut self.queues[queue].watch) {
+            stock.remove(row);
+        }
+        self.stop_indexing_if_gone(queue);
+    }
+
+    /// Whether this place has the declaration of a queue and no job.
+    pub(super) fn is_declaration(&self, slot: u32) -> bool {
+        let job = &self.jobs[slot];
+        let stock = (job.queue != NONE).then(|| self.queues[job.queue].watch.as_ref()).flatten();
+        stock.is_some_and(|stock| stock.declared == Some(slot))
+    }
+
+    /// Whether this place has a job, and no declaration, worker or constraint.
+    pub(super) fn is_job(&self, slot: u32) -> bool {
+        self.jobs[slot].queue != NONE && !self.is_declaration(slot)
+    }
+
+    /// Makes the record of a job of a watched queue that has none; it was put at `created`. With
+    /// `payload` in place of what it carries. O(log n).
+    pub(super) fn make_record(
+        &mut self,
+        slot: u32,
+        payload: Option<Arc<[u8]>>,
+        state: &[u8],
+        created: u64,
+    ) -> Arc<Row> {
+        let event = Event { kind: EventKind::Created, at: created };
+        let job = &self.jobs[slot];
+        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
+        let row = Arc::new(Row {
+            id: JobId(job.id),
+            version: 1,
+            queue: stock.name().clone(),
+            urgency: match job.priority() {
+                Priority::Small(number) => Some(number.to_string().into()),
+                Priority::Big(digits) => Some(digits.into()),
+                Priority::Unselected => None,
+            },
+            encoding: job.payload().encoding,
+            payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
+            state: stock.share(state),
+            events: EventLog::default().with(event),
+            modified: created,
+        });
+        stock.insert(&row);
+        self.jobs[slot].set_row(row.clone());
+        row
+    }
+
+    /// Puts another row in the place of a job's row. O(log n).
+    pub(super) fn replace_row(&mut self, slot: u32, row: Row) -> Arc<Row> {
+        let job = &self.jobs[slot];
+        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
+        stock.remove(job.row().expect("the job has a record"));
+        let row = Arc::new(row);
+        stock.insert(&row);
+        self.jobs[slot].set_row(row.clone());
+        row
+    }
+
+    /// The row of a job of a watched queue, made if need be. O(log n).
+    pub(super) fn row_of(&mut self, slot: u32, fx: &mut Effects) -> Arc<Row> {
+        let job = &self.jobs[slot];
+        if let Some(row) = job.row() {
+            return row.clone();
+        }
+        let (id, at) = (JobId(job.id), u64::from(job.created()));
+        fx.is_empty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
+        self.make_record(slot, None, NO_STATE, at)
+    }
+
+    /// Something has happened to a job that has a record. O(log n).
+    #[cold]
+    pub(super) fn record_event(&mut self, slot: u32, what: EventKind, now: Now, fx: &mut Effects) {
+        self.append(slot, what, now, fx);
+    }
+
+    /// Notes what has happened to a job that has a record; returns its new row. O(log n).
+    pub(super) fn append(
+        &mut self,
+        slot: u32,
+        what: EventKind,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Arc<Row> {
+        let at = self.index_mut(self.jobs[slot].queue).tick(now);
+        let event = Event { kind: what, at };
+        let row = self.jobs[slot].row().expect("the job has a record");
+        let next = next_row(row, row.version + 1, &event);
+        fx.is_empty(JobLocation(slot), next.id, next.version, event);
+        self.replace_row(slot, next)
+    }
+
+    /// An event of its life has been allowed to happen to a job that has a record. O(log n).
+    #[cold]
+    pub(super) fn emit_event(
+        &mut self,
+        slot: u32,
+        event: state_machine::JobEvent,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let job = &self.jobs[slot];
+        let what = match (event, job.status) {
+            (state_machine::JobEvent::Release, _) => EventKind::Aborted,
+            (state_machine::JobEvent::Fail { .. }, _) => EventKind::Failed,
+            (state_machine::JobEvent::Kick, _) => EventKind::Kicked,
+            (state_machine::JobEvent::Due, Status::Reserved) => EventKind::Expired,
+            (state_machine::JobEvent::Due, Status::Delayed) if !job.is_expired(now) => {
+                EventKind::Due
+            }
+            // The step says it, or the job is gone; of a touch nobody else can tell.
+            (
+                state_machine::JobEvent::Due
+                | state_machine::JobEvent::Finish
+                | state_machine::JobEvent::Bury
+                | state_machine::JobEvent::Touch,
+                _,
+            ) => return,
+        };
+        self.record_event(slot, what, now, fx);
+    }
+
+    /// A job that has a record takes this step of its life. O(log n).
+    #[cold]
+    pub(super) fn record_transition(
+        &mut self,
+        slot: u32,
+        step: Transition,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let what = match step {
+            Transition::Retry => EventKind::Retried,
+            Transition::Keep => EventKind::Finished,
+            Transition::Bury => EventKind::Buried,
+            Transition::Queue | Transition::Renew | Transition::End => return,
+        };
+        self.record_event(slot, what, now, fx);
+    }
+
+    /// Whether all jobs of a watched queue have their records, after a bounded number of them were
+    /// made. O(limit log n).
+    pub(super) fn backfill_step(&mut self, queue: u32, fx: &mut Effects) -> bool {
+        let mut slot = self.index_mut(queue).cursor;
+        let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
+        let mut made = 0;
+        while !self.is_complete(queue) && slot < end && made < BACKFILL_JOBS_PER_STEP {
+            if self.is_unrecorded(slot, queue) {
+                self.row_of(slot, fx);
+                made += 1;
+            }
+            slot += 1;
+        }
+        self.index_mut(queue).cursor = slot;
+        self.is_complete(queue)
+    }
+
+    /// Whether this place has a job of a queue without a record.
+    pub(super) fn is_unrecorded(&self, slot: u32, queue: u32) -> bool {
+        let job = self.jobs.get(slot).filter(|job| job.queue == queue);
+        job.is_some_and(|job| job.row().is_none()) && !self.is_declaration(slot)
+    }
+
+    fn is_complete(&self, queue: u32) -> bool {
+        let record = &self.queues[queue];
+        record.watch.as_ref().is_some_and(|stock| stock.rows().len() == record.jobs as usize)
+    }
+
+    /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
+    #[cold]
+    pub(super) fn record_put(
+        &mut self,
+        slot: u32,
+        payload: &[u8],
+        state: &[u8],
+        now: Now,
+    ) -> Arc<Row> {
+        let created = self.index_mut(self.jobs[slot].queue).tick(now);
+        self.make_record(slot, Some(payload.into()), state, created)
+    }
+
+    /// Notes a change if somebody asked for changes.
+    pub(super) fn record_put_cold(&self, slot: u32, fx: &mut Effects) {
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
+    }
+}

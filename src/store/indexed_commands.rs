@@ -1,0 +1,454 @@
+//! What is asked about watched queues and their jobs.
+//!
+//! A queue exists if it was declared, if there is a job in it, or if it is named `default`. It is
+//! watched from the first question that names it until it no longer exists.
+
+use super::history::DEFAULT;
+use super::jobs::Job;
+use super::queue_index::{IndexedReply, has_room};
+use super::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
+use crate::base::limits::{
+    BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
+    ROWS_PER_CHUNK,
+};
+use crate::base::time::Now;
+use crate::model::event::EventKind;
+use crate::model::id::{JobId, Ticket};
+use crate::model::indexed_queue::{IndexedCommand, QueueSize};
+use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
+use crate::model::query::Query;
+use crate::model::reply::Rejection;
+use crate::model::row::{Row, Rows};
+use crate::model::stats::JobCounter;
+use std::sync::Arc;
+
+/// A question that needs a look at many rows: whoever applies commands has them looked at, away
+/// from the loop, and answers it.
+#[derive(Clone, Debug)]
+pub struct SearchRequest {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The name of the queue.
+    pub queue: Arc<[u8]>,
+    /// Those that may match, at one moment.
+    pub rows: Rows,
+    /// Which of them are wanted.
+    pub query: Arc<Query>,
+    /// How many of them, if that is limited.
+    pub limit: Option<u64>,
+    /// The state that the first one gets ([`Store::advance_first`]); without one they are shown.
+    pub poll: Option<Arc<[u8]>>,
+}
+
+impl Store {
+    /// Answers a question, or pushes it to [`Effects::searches`].
+    #[inline(never)]
+    pub(super) fn indexed_command(
+        &mut self,
+        ticket: Ticket,
+        watch: &IndexedCommand<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let name = match *watch {
+            IndexedCommand::Stats(census) => return self.scan_stats(ticket, census, now, fx),
+            IndexedCommand::Queues { from } => return self.list_queues(ticket, from, fx),
+            IndexedCommand::CreateQueue { queue } => return self.create_queue(ticket, queue, fx),
+            IndexedCommand::DropQueue { queue }
+            | IndexedCommand::List { queue }
+            | IndexedCommand::Find { queue, .. }
+            | IndexedCommand::Poll { queue, .. }
+            | IndexedCommand::Put { queue, .. }
+            | IndexedCommand::Show { queue, .. }
+            | IndexedCommand::Delete { queue, .. }
+            | IndexedCommand::CompareAndSetState { queue, .. }
+            | IndexedCommand::AppendEvent { queue, .. } => queue,
+        };
+        let Some(queue) = self.indexed_queue(name) else {
+            return fx.reply(ticket, IndexedReply::NoQueue);
+        };
+        match *watch {
+            IndexedCommand::Stats(_)
+            | IndexedCommand::Queues { .. }
+            | IndexedCommand::CreateQueue { .. } => {
+                unreachable!("these were done before")
+            }
+            IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
+            IndexedCommand::List { .. } => {
+                let all = self.backfill_step(queue, fx);
+                let rows = self.index_mut(queue).rows();
+                let found =
+                    if all { IndexedReply::Rows(rows.clone()) } else { IndexedReply::NotYet };
+                fx.reply(ticket, found);
+            }
+            IndexedCommand::Find { query, limit, .. } => self.seek(ticket, queue, query, limit, fx),
+            IndexedCommand::Poll { query, state, .. } => {
+                self.claim_matching(ticket, queue, query, state, now, fx)
+            }
+            IndexedCommand::Put { payload, state, .. } => {
+                self.put_watched(ticket, queue, payload, state, now, fx);
+            }
+            IndexedCommand::Show { id, .. } => {
+                if let Some((_, row)) = self.named(ticket, queue, id, now, fx) {
+                    fx.reply(ticket, IndexedReply::Row(row));
+                }
+            }
+            IndexedCommand::Delete { id, .. } => self.delete_watched(ticket, queue, id, now, fx),
+            IndexedCommand::CompareAndSetState { id, old, new, .. } => {
+                let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
+                let answer = if *row.state == *old {
+                    IndexedReply::Row(self.compare_and_set_state(slot, &row, new, now, fx))
+                } else {
+                    IndexedReply::Conflict(row.state.clone())
+                };
+                fx.reply(ticket, answer);
+            }
+            IndexedCommand::AppendEvent { id, event, .. } => {
+                let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
+                if !has_room(&row.events, 1) {
+                    return fx.answer(ticket, Outcome::Refused(Rejection::LogFull));
+                }
+                let row = self.append(slot, EventKind::User(event.into()), now, fx);
+                fx.reply(ticket, IndexedReply::Row(row));
+            }
+        }
+    }
+
+    /// The queue of this name, if it exists, watched from now on. O(name).
+    fn indexed_queue(&mut self, name: &[u8]) -> Option<u32> {
+        let found = self.queues.find(name).filter(|&queue| self.exists(queue));
+        let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
+        let queue = found.or_else(default)?;
+        self.start_indexing(queue);
+        Some(queue)
+    }
+
+    /// Whether a queue exists that is remembered. One that is watched does.
+    fn exists(&self, queue: u32) -> bool {
+        let queue = &self.queues[queue];
+        queue.jobs > 0 || queue.watch.is_some()
+    }
+
+    /// A job of a queue, with its row; if there is none, the ticket is answered. O(log n).
+    fn named(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<(u32, Arc<Row>)> {
+        let slot = self.find_in(ticket, queue, id, now, fx)?;
+        Some((slot, self.row_of(slot, fx)))
+    }
+
+    /// A job of a queue; if there is none, the ticket is answered. O(log n).
+    fn find_in(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<u32> {
+        let found = self.find_cold(id, now, fx);
+        let slot = found.filter(|&slot| self.jobs[slot].queue == queue);
+        if slot.is_none() {
+            fx.answer(ticket, Outcome::NoJob);
+        }
+        slot
+    }
+
+    fn compare_and_set_state(
+        &mut self,
+        slot: u32,
+        row: &Row,
+        state: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) -> Arc<Row> {
+        let new = self.index_mut(self.jobs[slot].queue).share(state);
+        self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
+    }
+
+    /// Which rows may match, and whether they have to be looked at.
+    fn candidate_rows(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
+        let stock = self.index_mut(queue);
+        match query.state_literal() {
+            Some((state, rest)) => (stock.in_state(&state), rest),
+            None => (stock.rows().clone(), !query.terms.is_empty()),
+        }
+    }
+
+    fn seek(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        query: &Arc<Query>,
+        limit: Option<u64>,
+        fx: &mut Effects,
+    ) {
+        if !self.backfill_step(queue, fx) {
+            return fx.reply(ticket, IndexedReply::NotYet);
+        }
+        let (rows, search) = self.candidate_rows(queue, query);
+        let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        if !search && rows.len().min(most) <= ROWS_PER_CHUNK {
+            let found = rows.values().take(most).cloned().collect();
+            return fx.reply(ticket, IndexedReply::Found(found));
+        }
+        let (queue, query) = (self.index_mut(queue).name().clone(), query.clone());
+        fx.searches.push(SearchRequest { ticket, queue, rows, query, limit, poll: None });
+    }
+
+    fn claim_matching(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        query: &Arc<Query>,
+        state: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if !self.backfill_step(queue, fx) {
+            return fx.reply(ticket, IndexedReply::NotYet);
+        }
+        let (rows, search) = self.candidate_rows(queue, query);
+        if search {
+            let (name, query) = (self.index_mut(queue).name().clone(), query.clone());
+            let poll = Some(state.into());
+            return fx.searches.push(SearchRequest {
+                ticket,
+                queue: name,
+                rows,
+                query,
+                limit: None,
+                poll,
+            });
+        }
+        if !self.advance_any(ticket, rows.values(), state, now, fx) {
+            fx.answer(ticket, Outcome::NoJob);
+        }
+    }
+
+    /// Gives the first of these rows' jobs a new state that has not changed since, and answers the
+    /// ticket with its row. Tells whether there was one; else nothing is answered. O(log n) for
+    /// each row.
+    pub fn advance_first(
+        &mut self,
+        ticket: Ticket,
+        candidates: &[Arc<Row>],
+        state: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) -> bool {
+        let found = self.advance_any(ticket, candidates.iter(), state, now, fx);
+        self.notify_watchers(fx);
+        found
+    }
+
+    fn advance_any<'a>(
+        &mut self,
+        ticket: Ticket,
+        rows: impl Iterator<Item = &'a Arc<Row>>,
+        state: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) -> bool {
+        for row in rows {
+            // A job whose time to live is over goes here, once.
+            let Some(slot) = self.find_cold(row.id, now, fx) else { continue };
+            let is_current = |now: &Arc<Row>| now.version == row.version;
+            if self.jobs[slot].row().is_some_and(is_current) {
+                let row = self.compare_and_set_state(slot, row, state, now, fx);
+                fx.reply(ticket, IndexedReply::Row(row));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Asks again what a search was for, since what it found is out of date: the ticket is
+    /// answered, or a new search is pushed. O(log n).
+    pub fn resubmit_search(&mut self, search: &SearchRequest, now: Now, fx: &mut Effects) {
+        let (queue, query) = (&*search.queue, &search.query);
+        let watch = match &search.poll {
+            Some(state) => IndexedCommand::Poll { queue, query, state },
+            None => IndexedCommand::Find { queue, query, limit: search.limit },
+        };
+        self.indexed_command(search.ticket, &watch, now, fx);
+        self.notify_watchers(fx);
+    }
+
+    /// Adds a job with a state. O(log n).
+    fn put_watched(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        payload: &[u8],
+        state: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+        }
+        let content = Payload { encoding: Encoding::Json, bytes: b"" };
+        let id = self.next_id;
+        self.next_id += 1;
+        self.totals.count(JobCounter::Put);
+        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
+        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
+        self.ids.insert(id, slot);
+        self.queues[queue].jobs += 1;
+        let row = self.record_put(slot, payload, state, now);
+        fx.reply(ticket, IndexedReply::Row(row));
+        self.record_put_cold(slot, fx);
+        if !self.constraints.is_empty() {
+            self.attach_limiters(slot, now);
+        }
+        self.make_ready_cold(slot, now, fx);
+    }
+
+    fn delete_watched(
+        &mut self,
+        ticket: Ticket,
+        queue: u32,
+        id: JobId,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
+        self.unlink_waiting(slot);
+        drop(self.remove(slot, fx));
+        self.totals.count(JobCounter::Deleted);
+        fx.answer(ticket, Outcome::Done);
+        self.rematch_queue(queue, now, fx);
+    }
+
+    /// Removes a bounded number of a queue's jobs, and the queue when there are none left.
+    /// O(limit log n).
+    fn drop_jobs(&mut self, ticket: Ticket, queue: u32, now: Now, fx: &mut Effects) {
+        let (mut gone, mut jobs) = (0, 0);
+        let end = self
+            .index_mut(queue)
+            .cursor
+            .saturating_add(BACKFILL_SLOTS_PER_STEP)
+            .min(self.jobs.end());
+        while gone < DROPPED_JOBS_PER_CHUNK
+            && let Some(slot) = self.next_to_drop(queue, end)
+        {
+            gone += 1;
+            let there = !self.jobs[slot].is_expired_waiting(now);
+            jobs += u32::from(there);
+            self.totals.counters[JobCounter::Deleted as usize] += u64::from(there);
+            self.unlink_waiting(slot);
+            drop(self.remove(slot, fx));
+        }
+        self.rematch_queue(queue, now, fx);
+        let more = self.queues[queue].jobs > 0;
+        if !more {
+            self.remove_queue_record(queue, fx);
+        }
+        fx.reply(ticket, IndexedReply::Dropped { jobs, more });
+    }
+
+    /// A job of a queue; one without record only if its place is before `end`.
+    fn next_to_drop(&mut self, queue: u32, end: u32) -> Option<u32> {
+        let stock = self.queues[queue].watch.as_ref()?;
+        if let Some(row) = stock.first() {
+            return self.ids.find(row.id.0);
+        }
+        let mut slot = stock.cursor;
+        while slot < end && !self.is_unrecorded(slot, queue) {
+            slot += 1;
+        }
+        self.index_mut(queue).cursor = slot;
+        (slot < end).then_some(slot)
+    }
+
+    /// Takes back that a queue was declared.
+    fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
+        let declared = self.queues[queue].watch.as_mut().and_then(|stock| stock.declared.take());
+        if let Some(slot) = declared {
+            let id = self.remove_declaration(slot);
+            fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
+        }
+        self.stop_indexing_if_gone(queue);
+        self.queues.leave_if_idle(queue);
+    }
+
+    pub(super) fn remove_declaration(&mut self, slot: u32) -> JobId {
+        let id = self.jobs.remove(slot).id;
+        self.declared.remove(&id);
+        JobId(id)
+    }
+
+    /// Lets a queue exist without jobs. O(name).
+    fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
+        if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+        }
+        let name: Box<[u8]> = match name {
+            Some(name) => name.into(),
+            None => loop {
+                let name = format!("{:016x}", self.rng.next_u64()).into_bytes();
+                if self.queues.find(&name).is_none() {
+                    break name.into();
+                }
+            },
+        };
+        let known = self.queues.find(&name);
+        if *name == *DEFAULT || known.is_some_and(|queue| self.exists(queue)) {
+            return fx.answer(ticket, Outcome::Refused(Rejection::QueueExists));
+        }
+        self.first_hidden_id -= 1;
+        let id = JobId(self.first_hidden_id);
+        let slot = self.add_declaration(id, &name);
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
+        fx.reply(ticket, IndexedReply::Queue(name));
+    }
+
+    /// A declaration has a place among the jobs, so that a journal keeps it like one, and an id
+    /// that finds nothing.
+    pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
+        let queue = self.queues.find_or_add(name);
+        self.start_indexing(queue);
+        let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
+        let (urgency, turn) = (Priority::Unselected, TieBreak::Fifo);
+        let mut place = Job::new(id.0, queue, urgency, turn, nothing, Now::default());
+        place.status = Status::GroupOnly;
+        let slot = self.jobs.insert(place);
+        self.declared.insert(id.0, slot);
+        self.index_mut(queue).declared = Some(slot);
+        slot
+    }
+
+    /// Lists some of the queues. `default` comes first, so that it comes once whether or not it is
+    /// remembered. O(limit).
+    fn list_queues(&self, ticket: Ticket, from: u32, fx: &mut Effects) {
+        let mut queues = Vec::new();
+        let mut bytes = 0;
+        let default = self.queues.find(DEFAULT);
+        if from == 0 {
+            let jobs = default.map_or(0, |queue| self.queues[queue].jobs);
+            queues.push(QueueSize { name: DEFAULT.into(), jobs });
+        }
+        let end = self.queues.end();
+        let stop = end.min(from.saturating_add(BACKFILL_SLOTS_PER_STEP));
+        let mut place = from;
+        while place < stop && queues.len() < QUEUES_PER_CHUNK && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
+        {
+            if let Some(queue) = self.queues.get(place)
+                && default != Some(place)
+                && self.exists(place)
+            {
+                bytes += queue.name.len();
+                queues.push(QueueSize { name: queue.name.clone(), jobs: queue.jobs });
+            }
+            place += 1;
+        }
+        let next = (place < end).then_some(place);
+        fx.reply(ticket, IndexedReply::Queues { queues, next });
+    }
+}

@@ -1,0 +1,111 @@
+//! Who waits for news of a job: that its place is free, or that it has come to its end.
+//!
+//! Invariants: a vigil is found by its ticket and by its job; its job is there. All operations are
+//! O(log v) for v vigils.
+
+use crate::base::paged::PagedSlab;
+use crate::base::timer_queue::TimerId;
+use crate::model::id::{ClientId, Ticket};
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum WatchFor {
+    /// That nobody holds it any more.
+    Release,
+    /// That it is finished or has failed for good.
+    Completion,
+}
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(super) struct JobWatcher {
+    pub(super) ticket: Ticket,
+    /// The place of the job.
+    pub(super) job: u32,
+    pub(super) aim: WatchFor,
+    arrival: u64,
+    /// When it has lasted long enough.
+    pub(super) timer: TimerId,
+}
+
+/// All vigils.
+#[derive(Debug, Default)]
+pub(super) struct JobWatchers {
+    slots: PagedSlab<JobWatcher>,
+    by_ticket: BTreeMap<Ticket, u32>,
+    by_job: BTreeMap<(u32, WatchFor, u64), u32>,
+    arrivals: u64,
+}
+
+impl JobWatchers {
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.len() == 0
+    }
+
+    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, aim: WatchFor) -> u32 {
+        self.arrivals += 1;
+        let (arrival, timer) = (self.arrivals, TimerId::NONE);
+        let vigil = self.slots.insert(JobWatcher { ticket, job, aim, arrival, timer });
+        self.by_ticket.insert(ticket, vigil);
+        self.by_job.insert((job, aim, arrival), vigil);
+        vigil
+    }
+
+    /// Takes a vigil out. Its deadline is the caller's affair.
+    pub(super) fn end(&mut self, vigil: u32) -> JobWatcher {
+        let vigil = self.slots.remove(vigil).expect("a vigil ended twice");
+        self.by_ticket.remove(&vigil.ticket);
+        self.by_job.remove(&(vigil.job, vigil.aim, vigil.arrival));
+        vigil
+    }
+
+    pub(super) fn find(&self, ticket: Ticket) -> Option<u32> {
+        self.by_ticket.get(&ticket).copied()
+    }
+
+    /// That of a client with the smallest serial.
+    pub(super) fn first_of(&self, client: ClientId) -> Option<u32> {
+        let whole = Ticket { client, serial: 0 }..=Ticket { client, serial: u32::MAX };
+        self.by_ticket.range(whole).next().map(|(_, &vigil)| vigil)
+    }
+
+    /// Who waits longest for this news of a job.
+    pub(super) fn first_for(&self, job: u32, aim: WatchFor) -> Option<u32> {
+        self.by_job.range((job, aim, 0)..=(job, aim, u64::MAX)).next().map(|(_, &vigil)| vigil)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &JobWatcher)> {
+        self.slots.iter()
+    }
+
+    /// Asserts that the tables agree. O(v log v): for checks.
+    pub(super) fn check_invariants(&self) {
+        assert_eq!(self.by_ticket.len(), self.slots.len(), "a vigil has no ticket of its own");
+        assert_eq!(self.by_job.len(), self.slots.len(), "a vigil has no job");
+        for (number, vigil) in self.slots.iter() {
+            assert_eq!(self.find(vigil.ticket), Some(number), "a vigil is not found");
+            let place = (vigil.job, vigil.aim, vigil.arrival);
+            assert_eq!(self.by_job.get(&place), Some(&number), "a vigil is not with its job");
+        }
+    }
+}
+
+impl Index<u32> for JobWatchers {
+    type Output = JobWatcher;
+    fn index(&self, vigil: u32) -> &JobWatcher {
+        &self.slots[vigil]
+    }
+}
+
+impl IndexMut<u32> for JobWatchers {
+    fn index_mut(&mut self, vigil: u32) -> &mut JobWatcher {
+        &mut self.slots[vigil]
+    }
+}

@@ -1,0 +1,405 @@
+//! How jobs go out: takes, pops, those who wait for one, and matching the two.
+//!
+//! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
+//! may have become another one while somebody waits.
+
+use super::constraints::StepBudget;
+use super::jobs::NONE;
+use super::waiters::{ANY_QUEUE, Kind};
+use super::{Due, Effects, JobLocation, Outcome, Store};
+use crate::base::heap::{Entry, orders_before, outranks};
+use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
+use crate::base::strings::Strings;
+use crate::base::time::Now;
+use crate::model::command::Wait;
+use crate::model::event::EventKind;
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::Status;
+use crate::model::stats::JobCounter;
+use std::time::Duration;
+
+impl Store {
+    /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
+    #[inline(always)]
+    pub(super) fn reserve(
+        &mut self,
+        ticket: Ticket,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut best: Option<Entry> = None;
+        for name in names {
+            let Some(queue) = self.queues.find(name) else { continue };
+            let Some(entry) = self.head_for_client(queue, (ticket.client, false), now, fx) else {
+                continue;
+            };
+            if best.is_none_or(|best| orders_before(&entry, &best, &self.jobs)) {
+                best = Some(entry);
+            }
+        }
+        match best {
+            Some(entry) => {
+                let queue = self.jobs[entry.slot].queue;
+                self.unlink(entry.slot);
+                self.mark_reserved(entry.slot, ticket, now, fx);
+                self.rematch_queue(queue, now, fx);
+            }
+            None => self.wait(ticket, Kind::Take, names, wait, now, fx),
+        }
+    }
+
+    /// Takes the most urgent job of the queues, with its key group, out for good. O(q + k log n)
+    /// for the k packets that leave.
+    #[inline(never)]
+    pub(super) fn pop(
+        &mut self,
+        ticket: Ticket,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let mut best: Option<Entry> = None;
+        for name in names {
+            let Some(queue) = self.queues.find(name) else { continue };
+            let narrow = (ticket.client, wait != Wait::No);
+            let Some(entry) = self.head_for_client(queue, narrow, now, fx) else { continue };
+            if wait != Wait::No && self.jobs[entry.slot].is_wide() {
+                continue;
+            }
+            if best.is_none_or(|best| outranks(&entry, &best, &self.jobs)) {
+                best = Some(entry);
+            }
+        }
+        match best {
+            Some(entry) if self.jobs[entry.slot].is_wide() => {
+                fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
+            }
+            Some(entry) => {
+                let queue = self.jobs[entry.slot].queue;
+                self.pop_out(entry.slot, ticket, now, fx);
+                self.rematch_queue(queue, now, fx);
+            }
+            None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
+        }
+    }
+
+    /// Lets a take wait in all its queues. O(q).
+    #[inline(always)]
+    fn wait(
+        &mut self,
+        ticket: Ticket,
+        kind: Kind,
+        names: Strings<'_>,
+        wait: Wait,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if wait == Wait::No {
+            if self.constraints.unfinished_scan() {
+                return self.defer_empty_reply(ticket, kind, names, now);
+            }
+            return fx.answer(ticket, Outcome::NoJob);
+        }
+        let waiter = self.enqueue_waiter(ticket, kind, names);
+        if let Wait::Milliseconds(patience) = wait {
+            let at = now.mono.after(Duration::from_millis(patience));
+            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        }
+    }
+
+    /// Puts a take into the lines of all its queues. O(q).
+    #[inline(always)]
+    fn enqueue_waiter(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>) -> u32 {
+        let waiter = self.waiters.add(ticket, kind);
+        self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
+        for name in names {
+            let queue = self.queues.find_or_add(name);
+            self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
+            if kind == Kind::Pop && self.queues[queue].strands > 0 {
+                self.note_blocked(queue);
+            }
+        }
+        waiter
+    }
+
+    /// A take that does not wait has found nothing, but has not seen everything: it is not told
+    /// that there is no job before that is known, or a good while has passed. A pass or two, as a
+    /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
+    /// O(q).
+    #[cold]
+    fn defer_empty_reply(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
+        let waiter = self.enqueue_waiter(ticket, kind, names);
+        let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
+        self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        self.constraints.defer_reply(waiter, ticket);
+    }
+
+    /// Lets a waiter wait in one more queue. O(queues of the waiter).
+    #[inline(never)]
+    pub(super) fn subscribe(
+        &mut self,
+        ticket: Ticket,
+        take: u32,
+        queue: &[u8],
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        fx.answer(ticket, Outcome::Done);
+        let queue = self.queues.find_or_add(queue);
+        if !self.waiters.is_queued_in(waiter, queue) {
+            self.waiters.push_back(waiter, queue, &mut self.queues[queue].waiters);
+            if self.queues[queue].shelves.is_some() {
+                return self.match_new_waiter(waiter, queue, now, fx);
+            }
+            self.match_queue(queue, now, fx);
+        }
+    }
+
+    /// Lets a waiter wait in one queue less. O(queues of the waiter).
+    pub(super) fn unsubscribe(
+        &mut self,
+        ticket: Ticket,
+        take: u32,
+        queue: &[u8],
+        fx: &mut Effects,
+    ) {
+        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        if let Some(queue) = self.queues.find(queue) {
+            self.waiters.leave(waiter, queue, &mut self.queues[queue].waiters);
+            self.queues.leave_if_idle(queue);
+        }
+        fx.answer(ticket, Outcome::Done);
+    }
+
+    /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
+    /// the way, each once, and a bounded number that constraints hold back: O(log n) for each of
+    /// these, or else O(1). Nothing if there are more of the latter.
+    #[inline(always)]
+    pub(super) fn pop_ready_head(
+        &mut self,
+        queue: u32,
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry> {
+        let record = &self.queues[queue];
+        if (record.mortals | record.strands) > 0 {
+            return self.head_not_blocked(queue, now, fx);
+        }
+        record.ready.peek()
+    }
+
+    #[inline(never)]
+    fn head_not_blocked(&mut self, queue: u32, now: Now, fx: &mut Effects) -> Option<Entry> {
+        let (first, dropped) = self.expire_heads(queue, now, fx);
+        if dropped {
+            self.global_head_wins(queue, now, fx);
+        }
+        if first.is_none() && self.queues[queue].strands > 0 {
+            self.constraints.mark_blocked_missed();
+        }
+        first.and_then(|_| self.queues[queue].ready.peek())
+    }
+
+    /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
+    /// not given to somebody else meanwhile, who might use up what it needs.
+    #[cold]
+    pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.is_inactive() {
+            self.rematch_queue(queue, now, fx);
+        } else if !self.queues[queue].waiters.is_empty() {
+            self.schedule_match(queue);
+        }
+    }
+
+    /// The ready job of a queue that leaves next if this client takes it, with `true` beside it
+    /// waiting for one that a pop can carry. As [`Store::first_ready`], unless workers have refused
+    /// jobs of the queue.
+    #[inline(always)]
+    fn head_for_client(
+        &mut self,
+        queue: u32,
+        client: (ClientId, bool),
+        now: Now,
+        fx: &mut Effects,
+    ) -> Option<Entry> {
+        let first = self.pop_ready_head(queue, now, fx);
+        if self.queues[queue].shelves.is_none() {
+            return first;
+        }
+        self.head_with_excluded(queue, client, now, fx)
+    }
+
+    /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
+    /// those away that constraints hold back. Tells which one is first then, unless too many are
+    /// held back, and whether any were removed.
+    #[inline(never)]
+    fn expire_heads(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
+        let (mut dropped, mut stint) = (false, None);
+        while let Some(entry) = self.queues[queue].ready.peek() {
+            if self.jobs[entry.slot].is_expired(now) {
+                self.unlink_waiting(entry.slot);
+                drop(self.remove(entry.slot, fx));
+                dropped = true;
+            } else if !self.is_blocked(entry.slot, now) {
+                return (Some(entry), dropped);
+            } else if !self.has_scan_budget(&mut stint) {
+                self.defer_scan(queue);
+                break;
+            }
+        }
+        (None, dropped)
+    }
+
+    /// Whether somebody who has just met a job that is held back looks at the next one.
+    pub(super) fn has_scan_budget(&mut self, stint: &mut Option<StepBudget>) -> bool {
+        let stint = *stint.get_or_insert_with(|| self.constraints.start_budget());
+        self.constraints.is_running(stint)
+    }
+
+    /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
+    /// that the waiters could not have.
+    #[inline(always)]
+    pub(super) fn rematch_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if !self.queues[queue].waiters.is_empty() {
+            self.match_queue(queue, now, fx);
+        }
+    }
+
+    /// Gives ready jobs of a queue to those who wait there until there is none of either, or nobody
+    /// can have the first job.
+    #[inline(never)]
+    pub(super) fn match_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
+        if self.constraints.is_pending() {
+            return self.schedule_match(queue);
+        }
+        while self.match_one(queue, now, fx) {}
+        if self.queues[queue].strands > 0 {
+            self.note_blocked(queue);
+        }
+        if self.queues[queue].shelves.is_some() {
+            self.match_pops_excluded(queue, now, fx);
+        }
+    }
+
+    /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
+    /// what a pop costs.
+    pub(super) fn match_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
+        let (Some(entry), _) = self.expire_heads(queue, now, fx) else { return false };
+        let record = &self.queues[queue];
+        let job = &self.jobs[entry.slot];
+        let first = if job.is_tracked() {
+            let anywhere = self.anywhere.lines;
+            self.waiters.first_of(record.waiters, anywhere, job.is_wide(), |_| true)
+        } else {
+            self.waiters.first(record.waiters, job.is_wide())
+        };
+        let Some(waiter) = first else { return false };
+        self.reserve_for_waiter(entry.slot, waiter, now, fx);
+        true
+    }
+
+    /// Makes the client of `ticket` the holder of a job that is nowhere. O(1), or O(log n) of the
+    /// deadlines for a job with a lease.
+    #[inline(always)]
+    pub(super) fn mark_reserved(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+        let job = &mut self.jobs[slot];
+        job.status = Status::Reserved;
+        self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
+        if !job.is_simple() || self.workers.any_served() {
+            self.mark_reserved_cold(slot, ticket.client, now, fx);
+        }
+        self.holders.link(ticket.client, slot, &mut self.jobs);
+        fx.answer(ticket, Outcome::Job(JobLocation(slot)));
+    }
+
+    #[inline(never)]
+    fn mark_reserved_cold(&mut self, slot: u32, client: ClientId, now: Now, fx: &mut Effects) {
+        if let Some(worker) = self.worker_of(client) {
+            self.jobs[slot].set_worker(Some(worker));
+            self.mark_state_dirty(slot, fx);
+        }
+        if !self.jobs[slot].is_simple() {
+            self.jobs[slot].count_lease();
+            if self.jobs[slot].strand() != NONE {
+                self.start_run(slot, now);
+            }
+            self.start_lease(slot, now);
+            if self.jobs[slot].is_recorded() {
+                self.record_event(slot, EventKind::Reserved { by: Some(client) }, now, fx);
+            }
+        }
+    }
+
+    /// Lets the lease of a job that is being held begin now, if it has one.
+    pub(super) fn start_lease(&mut self, slot: u32, now: Now) {
+        let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
+        let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
+        if lease_ms > 0 {
+            self.arm(slot, now.mono.after(Duration::from_millis(lease_ms)));
+        }
+    }
+
+    /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
+    /// answer carries. Whoever calls this serves those who wait for what is behind them: doing it
+    /// here would be a recursion, one level for each that waits. O(k log n).
+    pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
+        let first = fx.popped.len();
+        self.unlink_waiting(slot);
+        let group =
+            if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
+        if self.jobs[slot].strand() != NONE {
+            self.spend(slot, now);
+        }
+        let selected = self.remove(slot, fx);
+        self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
+        fx.popped.push(selected.into_packet());
+        let mut left = group;
+        while let Some(group) = left
+            && fx.popped.len() - first < PACKETS_PER_POP_MAX
+        {
+            let (member, alone) = self.groups.newest(group, &self.jobs);
+            if alone {
+                left = None;
+            }
+            self.unlink_waiting(member);
+            let over = self.jobs[member].is_expired(now);
+            let job = self.remove(member, fx);
+            if !over {
+                self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
+                fx.popped.push(job.into_packet());
+            }
+        }
+        let count = fx.popped.len() - first;
+        self.totals.counters[JobCounter::Popped as usize] += count as u64;
+        // Proof: one call pops less than it applies to, which slots of 32 bits number.
+        let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
+        fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
+    }
+
+    /// Takes a waiter out of all its queues. O(queues of the waiter).
+    pub(super) fn end_wait(&mut self, waiter: u32) -> (Kind, Ticket) {
+        let (queues, anywhere) = (&mut self.queues, &mut self.anywhere.lines);
+        self.holders.remove_waiter(waiter, &mut self.waiters);
+        let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
+            if queue == ANY_QUEUE {
+                return nodes.unlink(node, kind, anywhere);
+            }
+            nodes.unlink(node, kind, &mut queues[queue].waiters);
+            queues.leave_if_idle(queue);
+        });
+        if !waiter.timer.is_none() {
+            self.deadlines.cancel(waiter.timer);
+        }
+        (waiter.kind, waiter.ticket)
+    }
+}

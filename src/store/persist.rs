@@ -1,0 +1,334 @@
+//! The store seen by an engine that keeps a journal: which jobs have changed, what they are now,
+//! and how they come back after a restart.
+
+use super::history::NO_STATE;
+use super::jobs::{Job, NONE};
+use super::queue_index::next_row;
+use super::{JobLocation, Store};
+use crate::base::time::{Mono, Now};
+use crate::model::event::{Event, EventKind};
+use crate::model::id::JobId;
+use crate::model::job::{JobOptions, Status};
+use crate::model::row::Row;
+use crate::model::snapshot::{History, PersistedStatus, PersistedWorker, Record, Snapshot, State};
+use crate::model::worker::{Worker, WorkerId};
+use std::borrow::Cow;
+
+/// Something that has to outlive a restart. Slots are good until the next command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirtyRecord {
+    /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the
+    /// same command.
+    Put(JobLocation, JobId),
+    /// The state of a job has changed.
+    State(JobLocation, JobId),
+    /// Something has happened to a job that has a record: this one of [`super::Effects::events`].
+    Event(JobLocation, JobId, u32),
+    /// A job is gone.
+    Gone(JobLocation, JobId),
+}
+
+impl JobLocation {
+    /// The place of the job among all places: small and dense.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+impl Store {
+    /// The place of a job, of a declaration, of a worker or of a constraint, if there is one with
+    /// this id. O(1), or O(log q) for q declared queues, workers and constraints.
+    #[must_use]
+    pub fn slot(&self, id: JobId) -> Option<JobLocation> {
+        let declared = || self.declared.get(&id.0).copied();
+        let constraint = || self.constraints.place(id.0);
+        let enlisted = || {
+            let place = self.workers.find(WorkerId(id.0))?;
+            self.workers[place].enlisted.as_ref().map(|worker| worker.slot)
+        };
+        let found = self.ids.find(id.0).or_else(declared).or_else(enlisted);
+        found.or_else(constraint).map(JobLocation)
+    }
+
+    /// The base record of what is in `slot`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn base_record(&self, slot: JobLocation) -> Record<'_> {
+        if self.is_constraint(slot.0) {
+            let id = JobId(self.jobs[slot.0].id);
+            return Record::Constraint(id, Cow::Borrowed(self.constraints.at(id.0)));
+        }
+        if self.is_worker(slot.0) {
+            return self.worker_record(slot);
+        }
+        if self.is_declaration(slot.0) {
+            let job = &self.jobs[slot.0];
+            return Record::Queue(JobId(job.id), &self.queues[job.queue].name);
+        }
+        Record::Job(self.snapshot(slot))
+    }
+
+    /// What was asked for when the job was put; `None` for one without terms, and for an id that is
+    /// no job's. O(1).
+    #[must_use]
+    pub fn terms(&self, id: JobId) -> Option<JobOptions> {
+        let job = &self.jobs[self.ids.find(id.0)?];
+        job.counts_leases().then(|| job.options())
+    }
+
+    /// For how long the job in `slot` has been ready, or had been when it was handed out, in
+    /// milliseconds until `now`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn ready_for(&self, slot: JobLocation, now: Now) -> u32 {
+        self.jobs[slot.0].ready_for(now)
+    }
+
+    /// The job at a place, if there is one. O(1).
+    #[must_use]
+    pub fn job_at(&self, number: u32) -> Option<JobLocation> {
+        self.jobs.get(number).map(|_| JobLocation(number))
+    }
+
+    /// The whole job in `slot`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn snapshot(&self, slot: JobLocation) -> Snapshot<'_> {
+        let job = &self.jobs[slot.0];
+        Snapshot {
+            id: JobId(job.id),
+            queue: &self.queues[job.queue].name,
+            priority: job.priority(),
+            turn: job.tie_break(),
+            payload: job.payload(),
+            terms: job.counts_leases().then(|| job.options()),
+            expires: job.has_ttl().then(|| job.expires()),
+            state: self.state(slot),
+            history: job.row().map(|row| History {
+                state: &row.state,
+                modified: row.modified,
+                version: row.version,
+                events: row.events.clone(),
+            }),
+            name: job.external_id(),
+        }
+    }
+
+    /// What may change of the job in `slot`. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn state(&self, slot: JobLocation) -> State<'_> {
+        let job = &self.jobs[slot.0];
+        let due = || self.due(job);
+        let stage = match job.status {
+            Status::Reserved if let Some(worker) = job.worker() => {
+                PersistedStatus::Running { worker, until: due(), lease: job.lease() }
+            }
+            Status::Ready | Status::Blocked | Status::GroupOnly | Status::Reserved => {
+                PersistedStatus::Waiting
+            }
+            Status::Delayed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Delayed),
+            Status::Completed => due().map_or(PersistedStatus::Waiting, PersistedStatus::Completed),
+            Status::Buried => PersistedStatus::Buried(due()),
+        };
+        let (result, message) = (job.result(), job.result_message());
+        State { stage, retries: job.retries(), result, message, progress: job.progress() }
+    }
+
+    /// When the status of a job ends by itself. O(1).
+    pub(super) fn due(&self, job: &Job) -> Option<Mono> {
+        let timer = job.ext()?.timer;
+        (!timer.is_none()).then(|| self.deadlines.moment(timer))
+    }
+
+    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet. A job that
+    /// has no record counts as put now. O(log n + log d).
+    ///
+    /// # Panics
+    /// If somebody waits.
+    pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobLocation {
+        assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
+        let queue = self.queues.find_or_add(job.queue);
+        let mut record = Job::new(job.id.0, queue, job.priority, job.turn, job.payload, now);
+        if let Some(terms) = &job.terms {
+            record.resume(terms, job.expires);
+        }
+        self.queues[queue].jobs += 1;
+        self.queues[queue].mortals += u32::from(record.has_ttl());
+        let slot = if let Some(slot) = self.ids.find(job.id.0) {
+            self.unlink_waiting(slot);
+            self.leave_queue(slot);
+            self.jobs[slot] = record;
+            slot
+        } else {
+            let slot = self.jobs.insert(record);
+            self.ids.insert(job.id.0, slot);
+            slot
+        };
+        self.next_id = self.next_id.max(job.id.0 + 1);
+        if let Some(name) = job.name {
+            self.assign_id(slot, name);
+        }
+        if let Some(history) = &job.history {
+            self.start_indexing(queue);
+            let row = self.make_record(slot, None, history.state, history.modified);
+            let History { version, ref events, .. } = *history;
+            self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
+        }
+        self.finish_restore_at(slot, &job.state, now);
+        JobLocation(slot)
+    }
+
+    /// Brings back what has happened to a job, which had this version then. O(log n).
+    pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
+        let Some(slot) = self.ids.find(id.0) else { return };
+        let Some(row) = self.jobs[slot].row().cloned() else {
+            self.start_indexing(self.jobs[slot].queue);
+            self.make_record(slot, None, NO_STATE, event.at);
+            return;
+        };
+        if version > row.version {
+            let stock = self.index_mut(self.jobs[slot].queue);
+            let what = match event.kind {
+                EventKind::Advanced { old, new } => {
+                    let old = if old == row.state { row.state.clone() } else { old };
+                    EventKind::Advanced { old, new: stock.share(&new) }
+                }
+                what => what,
+            };
+            self.replace_row(slot, next_row(&row, version, &Event { kind: what, ..event }));
+        }
+    }
+
+    /// Brings back that a queue was declared. O(log q).
+    pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobLocation {
+        self.first_hidden_id = self.first_hidden_id.min(id.0);
+        let known = self.declared.get(&id.0).copied();
+        JobLocation(known.unwrap_or_else(|| self.add_declaration(id, name)))
+    }
+
+    /// Brings back that a worker was enlisted. O(log w).
+    pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> JobLocation {
+        self.next_id = self.next_id.max(id.0 + 1);
+        if let Some(slot) = self.slot(JobId(id.0)) {
+            return slot;
+        }
+        let PersistedWorker { name, url, max_jobs, ref queues } = *worker;
+        let queues = queues.as_ref().map(|names| names.iter().copied());
+        JobLocation(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
+    }
+
+    /// Ends bringing back: what is held by workers that are not on the list any more waits again,
+    /// and what was brought back in whatever order is matched with the constraints.
+    /// O(w + h log n), and O(jobs) if there are constraints.
+    pub fn finish_restore(&mut self, now: Now) {
+        for place in self.workers.deregistered() {
+            while let Some(slot) = self.holders.first_detached(place) {
+                self.unlink_waiting(slot);
+                self.enqueue(slot, now);
+            }
+            self.workers.forget(place);
+        }
+        self.settle_constraints(now);
+    }
+
+    fn worker_record(&self, slot: JobLocation) -> Record<'_> {
+        let id = WorkerId(self.jobs[slot.0].id);
+        let record = self.workers.find(id).and_then(|place| self.workers[place].enlisted.as_ref());
+        let Worker { name, url, max_jobs, queues } =
+            record.expect("its place is a worker's").view();
+        let queues = queues.map(|names| names.into_iter().collect());
+        Record::Worker(id, PersistedWorker { name, url, max_jobs, queues })
+    }
+
+    /// Brings a job that was brought back to the state that it was in later, if it is there.
+    /// O(log n + log d).
+    pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
+        let Some(slot) = self.ids.find(id.0) else { return };
+        self.unlink_waiting(slot);
+        // A heap leaves the last position with what it gives up.
+        self.jobs[slot].place = NONE;
+        self.finish_restore_at(slot, state, now);
+    }
+
+    /// Takes a job that was brought back away again, a declaration, a worker or a constraint, if it
+    /// is there.
+    /// O(log n + log d).
+    pub fn undo_restore(&mut self, id: JobId) -> Option<JobLocation> {
+        if let Some(place) = self.workers.find(WorkerId(id.0)) {
+            return self.erase_worker(place).map(JobLocation);
+        }
+        if let Some(&slot) = self.declared.get(&id.0) {
+            let queue = self.jobs[slot].queue;
+            self.index_mut(queue).declared = None;
+            self.remove_declaration(slot);
+            self.stop_indexing_if_gone(queue);
+            self.queues.leave_if_idle(queue);
+            return Some(JobLocation(slot));
+        }
+        if let Some(slot) = self.erase_constraint(id) {
+            return Some(slot);
+        }
+        let slot = self.ids.find(id.0)?;
+        self.unlink_waiting(slot);
+        drop(self.delete_payload(slot));
+        Some(JobLocation(slot))
+    }
+
+    /// Ids below this one have been given out.
+    #[must_use]
+    pub fn next_id(&self) -> JobId {
+        JobId(self.next_id)
+    }
+
+    /// No id below this one will be given out.
+    pub fn skip_ids(&mut self, next: JobId) {
+        self.next_id = self.next_id.max(next.0);
+    }
+
+    /// Puts a job that is nowhere where its state says.
+    fn finish_restore_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
+        let job = &mut self.jobs[slot];
+        job.set_retries(state.retries);
+        job.resume_outcome(state.result, state.message);
+        job.set_progress(state.progress);
+        match state.stage {
+            PersistedStatus::Waiting => self.enqueue(slot, now),
+            PersistedStatus::Running { worker, until, lease } => {
+                job.status = Status::Reserved;
+                job.set_worker(Some(worker));
+                job.resume_lease(lease);
+                let place = self.workers.find_or_add(worker);
+                self.holders.link_detached(place, slot, &mut self.jobs);
+                if let Some(at) = until {
+                    self.arm(slot, at);
+                }
+            }
+            PersistedStatus::Delayed(at) => {
+                job.status = Status::Delayed;
+                self.arm(slot, at);
+            }
+            PersistedStatus::Completed(at) => {
+                job.status = Status::Completed;
+                self.arm(slot, at);
+            }
+            PersistedStatus::Buried(until) => {
+                job.status = Status::Buried;
+                let queue = job.queue;
+                self.queues[queue].buried.link(slot, &mut self.jobs);
+                if let Some(at) = until {
+                    self.arm(slot, at);
+                }
+            }
+        }
+    }
+}

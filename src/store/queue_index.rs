@@ -1,0 +1,234 @@
+//! What is kept of a watched queue: the rows of its jobs, in the order of their last change and by
+//! state, and how far its jobs have been taken stock of.
+//!
+//! Invariants: a row is among all rows and among those of its state, and nowhere else; the queue's
+//! clock of changes never runs back.
+
+use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
+use crate::base::time::Now;
+use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::indexed_queue::QueueSize;
+use crate::model::named::QueueScan;
+use crate::model::reply::Reply;
+use crate::model::row::{Row, Rows};
+use crate::model::stats::StatsPage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What came of a question about a watched queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexedReply {
+    /// The query cannot be evaluated: a sentence.
+    BadQuery(Box<str>),
+    /// A part of a census.
+    Census(StatsPage),
+    /// The job has another state, this one.
+    Conflict(Arc<[u8]>),
+    /// So many jobs of the queue were removed.
+    Dropped {
+        /// How many.
+        jobs: u32,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// These jobs match.
+    Found(Arc<[Arc<Row>]>),
+    /// There is no such queue.
+    NoQueue,
+    /// Not all jobs are taken stock of yet.
+    NotYet,
+    /// The queue of this name is there now.
+    Queue(Box<[u8]>),
+    /// Some of the queues.
+    Queues {
+        /// Which.
+        queues: Vec<QueueSize>,
+        /// Where to go on.
+        next: Option<u32>,
+    },
+    /// This is the job now.
+    Row(Arc<Row>),
+    /// These are all jobs.
+    Rows(Rows),
+    /// Some of the jobs of a queue, whether it is watched or not.
+    Survey(QueueScan),
+}
+
+impl IndexedReply {
+    /// Whether nobody relies on it after a restart: it says that the question has to be asked
+    /// again, or counts.
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
+        matches!(
+            self,
+            Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_) | Self::Survey(_)
+        )
+    }
+
+    /// As a reply. O(1).
+    #[must_use]
+    pub fn reply(&self) -> Reply<'_> {
+        match self {
+            Self::BadQuery(why) => Reply::BadQuery(why),
+            Self::Census(page) => Reply::Stats(page),
+            Self::Conflict(state) => Reply::Conflict(state),
+            &Self::Dropped { jobs, more } => Reply::QueueDropped { jobs, more },
+            Self::Found(rows) => Reply::QueryRows(rows),
+            Self::NoQueue => Reply::NoQueue,
+            Self::NotYet => Reply::NotYet,
+            Self::Queue(name) => Reply::Queue(name),
+            Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
+            Self::Row(row) => Reply::Row(row),
+            Self::Rows(rows) => Reply::Rows(rows),
+            Self::Survey(survey) => Reply::QueueScan(survey),
+        }
+    }
+}
+
+/// What is kept of a watched queue.
+#[derive(Debug)]
+pub(super) struct QueueIndex {
+    name: Arc<[u8]>,
+    rows: Rows,
+    states: BTreeMap<Arc<[u8]>, StateRows>,
+    /// When one of its jobs was changed last, in Unix seconds.
+    last: u64,
+    /// Below this slot all its jobs have their records.
+    pub(super) cursor: u32,
+    /// The slot of its declaration, if it was declared.
+    pub(super) declared: Option<u32>,
+}
+
+/// Rows with the same state. Alone in its state is what many rows are, and a map is large.
+#[derive(Debug)]
+enum StateRows {
+    One(Arc<Row>),
+    Many(Rows),
+}
+
+impl QueueIndex {
+    pub(super) fn new(name: &[u8]) -> Self {
+        Self {
+            name: name.into(),
+            rows: Rows::new(),
+            states: BTreeMap::new(),
+            last: 0,
+            cursor: 0,
+            declared: None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &Arc<[u8]> {
+        &self.name
+    }
+
+    /// All rows. A clone is a snapshot.
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The row untouched for longest. O(log n).
+    pub(super) fn first(&self) -> Option<&Arc<Row>> {
+        self.rows.get_min().map(|(_, row)| row)
+    }
+
+    /// A snapshot of the rows with this state. O(log states).
+    pub(super) fn in_state(&self, state: &[u8]) -> Rows {
+        match self.states.get(state) {
+            None => Rows::new(),
+            Some(StateRows::One(row)) => Rows::unit(row.key(), row.clone()),
+            Some(StateRows::Many(rows)) => rows.clone(),
+        }
+    }
+
+    /// A state, shared with the rows that have it already. O(log states).
+    pub(super) fn share(&self, state: &[u8]) -> Arc<[u8]> {
+        match self.states.get_key_value(state) {
+            Some((known, _)) => known.clone(),
+            None => state.into(),
+        }
+    }
+
+    /// When something that happens now counts as having happened. O(1).
+    pub(super) fn tick(&mut self, now: Now) -> u64 {
+        self.last = self.last.max(now.wall.0 / 1_000);
+        self.last
+    }
+
+    /// Adds a row. O(log n).
+    pub(super) fn insert(&mut self, row: &Arc<Row>) {
+        let key = row.key();
+        self.last = self.last.max(row.modified);
+        let former = self.rows.insert(key, row.clone());
+        assert!(former.is_none(), "a job has two rows");
+        match self.states.get_mut(&row.state) {
+            None => {
+                self.states.insert(row.state.clone(), StateRows::One(row.clone()));
+            }
+            Some(StateRows::Many(rows)) => {
+                rows.insert(key, row.clone());
+            }
+            Some(alike) => {
+                let StateRows::One(other) = &*alike else { return };
+                let mut rows = Rows::unit(other.key(), other.clone());
+                rows.insert(key, row.clone());
+                *alike = StateRows::Many(rows);
+            }
+        }
+    }
+
+    /// Removes a row that is there. O(log n).
+    pub(super) fn remove(&mut self, row: &Row) {
+        let key = row.key();
+        assert!(self.rows.remove(&key).is_some(), "a row is not where its key says");
+        let empty = match self.states.get_mut(&row.state) {
+            None => unreachable!("a row is found by its state"),
+            Some(StateRows::One(_)) => true,
+            Some(StateRows::Many(rows)) => {
+                rows.remove(&key);
+                rows.is_empty()
+            }
+        };
+        if empty {
+            self.states.remove(&row.state);
+        }
+    }
+
+    /// Asserts that both orders agree. O(n log n): for checks.
+    pub(super) fn check_invariants(&self) {
+        let mut alike = 0;
+        for state in self.states.keys() {
+            let rows = self.in_state(state);
+            assert!(!rows.is_empty(), "a state without rows is kept");
+            alike += rows.len();
+            for (key, row) in &rows {
+                assert!(row.state == *state, "a row is among those of another state");
+                let same = self.rows.get(key).is_some_and(|found| Arc::ptr_eq(found, row));
+                assert!(same, "a state has a stale row");
+            }
+        }
+        assert_eq!(alike, self.rows.len(), "states and rows differ in number");
+        for (key, row) in &self.rows {
+            assert_eq!(*key, row.key(), "a row is in a wrong place");
+            assert!(row.modified <= self.last, "a row was changed in the future");
+            assert_eq!(row.queue, self.name, "a row is in a foreign queue");
+        }
+    }
+}
+
+/// Whether a log takes another event: of its user, or with `times` above 1 of somebody else.
+pub(super) fn has_room(log: &EventLog, times: usize) -> bool {
+    log.len() < EVENT_LOG_EVENTS_MAX * times && log.bytes() < EVENT_LOG_MAX_BYTES * times
+}
+
+/// The row of a job to which one more thing has happened. O(1).
+pub(super) fn next_row(row: &Row, version: u64, event: &Event) -> Row {
+    let mut next = Row { version, modified: event.at, ..row.clone() };
+    if let EventKind::Advanced { new, .. } = &event.kind {
+        next.state = new.clone();
+    }
+    if has_room(&row.events, 2) {
+        next.events = row.events.with(event.clone());
+    }
+    next
+}

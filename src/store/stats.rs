@@ -1,0 +1,120 @@
+//! What is asked about all queues at once, for the figures of the server: a bounded part at a time,
+//! and nothing of it is kept, so that nobody pays for it who does not ask.
+
+use super::queue_index::IndexedReply;
+use super::state_machine::JobEvent;
+use super::{Effects, Store};
+use crate::base::limits::{
+    QUEUE_NAMES_PER_CHUNK_BYTES, STATS_QUEUES_PER_STEP, STATS_SLOTS_PER_STEP,
+};
+use crate::base::time::Now;
+use crate::model::id::Ticket;
+use crate::model::job::Status;
+use crate::model::stats::{JobCounter, QueueCount, StatsPage, StatsScan, StatusCounts, StoreStats};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+impl Store {
+    /// Answers one part of a census. O(limit).
+    pub(super) fn scan_stats(&self, ticket: Ticket, census: StatsScan, now: Now, fx: &mut Effects) {
+        let page = match census {
+            StatsScan::Queues(from) => self.count_queues(from),
+            StatsScan::Jobs(from) => self.count_jobs(from, now),
+        };
+        fx.reply(ticket, IndexedReply::Census(page));
+    }
+
+    fn count_queues(&self, from: u32) -> StatsPage {
+        let mut page = StatsPage::default();
+        let end = self.queues.end();
+        let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
+        let (mut place, mut bytes) = (from, 0);
+        while place < stop
+            && page.queues.len() < STATS_QUEUES_PER_STEP
+            && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
+        {
+            if let Some(queue) = self.queues.get(place)
+                && (queue.jobs > 0 || queue.watch.is_some())
+            {
+                bytes += queue.name.len();
+                let (serial, name) = (queue.serial, queue.name.clone());
+                page.queues.push(QueueCount { serial, name, jobs: queue.jobs });
+            }
+            place += 1;
+        }
+        page.next = (place < end).then_some(place);
+        page
+    }
+
+    fn count_jobs(&self, from: u32, now: Now) -> StatsPage {
+        let end = self.jobs.end();
+        let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
+        let mut numbers: HashMap<u32, usize, _> = HashMap::with_hasher(FixedState::with_seed(0));
+        let mut tallies: Vec<(u64, StatusCounts)> = Vec::new();
+        let processor = self.workers.processor();
+        for place in from..stop {
+            let Some(job) = self.jobs.get(place) else { continue };
+            if !self.is_job(place) {
+                continue;
+            }
+            let number = match numbers.entry(job.queue) {
+                Entry::Occupied(entry) => *entry.get(),
+                Entry::Vacant(entry) => {
+                    tallies.push((self.queues[job.queue].serial, StatusCounts::default()));
+                    *entry.insert(tallies.len() - 1)
+                }
+            };
+            let tally = &mut tallies[number].1;
+            match job.status {
+                Status::Ready => {
+                    tally.ready += 1;
+                    tally.oldest_ms = tally.oldest_ms.max(job.ready_for(now));
+                }
+                Status::Blocked => tally.blocked += 1,
+                Status::GroupOnly => tally.group_only += 1,
+                Status::Delayed => tally.delayed += 1,
+                Status::Reserved => {
+                    tally.reserved += 1;
+                    let ours = processor.is_some() && job.worker() == processor;
+                    let processing = job.progress().is_some();
+                    tally.dispatched += u64::from(ours && !processing);
+                    tally.processing += u64::from(ours && processing);
+                }
+                Status::Buried => tally.buried += 1,
+                Status::Completed => tally.completed += 1,
+            }
+        }
+        StatsPage { counts: tallies, next: (stop < end).then_some(stop), ..StatsPage::default() }
+    }
+
+    /// What is counted all the time. O(1).
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        let counts = self.counts();
+        let mut totals = self.totals.clone();
+        // Each job that is handed out or popped has been ready before, and was noted there.
+        let popped = totals.counters[JobCounter::Popped as usize];
+        totals.counters[JobCounter::Reserved as usize] = totals.ready_ms.count() - popped;
+        StoreStats {
+            jobs: counts.jobs as u64,
+            queues: counts.queues as u64,
+            waiters: counts.waiters as u64,
+            totals,
+        }
+    }
+}
+
+/// What it is called where it is counted.
+#[inline(always)]
+pub(super) fn count(event: JobEvent) -> JobCounter {
+    match event {
+        JobEvent::Release => JobCounter::Released,
+        JobEvent::Touch => JobCounter::Touched,
+        JobEvent::Finish => JobCounter::Finished,
+        JobEvent::Fail { .. } => JobCounter::Failed,
+        JobEvent::Bury => JobCounter::Buried,
+        JobEvent::Kick => JobCounter::Kicked,
+        JobEvent::Due => JobCounter::TimerFired,
+    }
+}

@@ -1,0 +1,484 @@
+//! What is asked about work that is followed to a result, and about those who do it.
+//!
+//! A worker outlives whoever acts for it. As long as somebody does, all that he holds is the
+//! worker's; what a worker holds is written down when it is handed out, and is still the worker's
+//! after a restart.
+
+use super::job_watchers::{JobWatcher, WatchFor};
+use super::jobs::{Job, NONE};
+use super::state_machine::{JobEvent, transition};
+use super::transitions::TransitionRequest;
+use super::worker_registry::RegisteredWorker;
+use super::{DirtyRecord, Due, Effects, JobLocation, Outcome, Store};
+use crate::base::limits::{EXCLUSION_RESET_DELAY, WORKERS_MAX};
+use crate::base::time::Now;
+use crate::model::event::EventKind;
+use crate::model::id::{ClientId, JobId, Ticket};
+use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status, TieBreak};
+use crate::model::owned::OwnedJobStatus;
+use crate::model::reply::Rejection;
+use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerId};
+use std::time::Duration;
+
+impl Store {
+    /// Answers a question, or does what is asked.
+    #[inline(never)]
+    pub(super) fn worker_command(
+        &mut self,
+        ticket: Ticket,
+        work: &WorkerCommand<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        match *work {
+            WorkerCommand::Register(ref worker) => self.register(ticket, worker, now, fx),
+            WorkerCommand::Deregister { worker } => self.deregister(ticket, worker, now, fx),
+            WorkerCommand::Attach { worker } => self.attach_client(ticket, worker, fx),
+            WorkerCommand::AttachWithLease { worker, lease_ms } => {
+                self.attach_with_lease(ticket, worker, lease_ms, now, fx)
+            }
+            WorkerCommand::Detach => self.detach(ticket, fx),
+            WorkerCommand::PutByName { ref job, urgency, payload } => {
+                self.put_by_name(ticket, job, urgency, payload, now, fx);
+            }
+            WorkerCommand::ReportProgress { ref job, progress } => {
+                self.report_progress(ticket, job, progress, now, fx)
+            }
+            WorkerCommand::CompleteByName { ref job } => {
+                self.complete_by_name(ticket, job, now, fx)
+            }
+            WorkerCommand::DeleteByName { ref job } => self.delete_by_name(ticket, job, now, fx),
+            WorkerCommand::ScanQueue { queue, from } => {
+                self.scan_queue(ticket, (queue, from), now, fx)
+            }
+            WorkerCommand::ReserveAny => self.reserve_any(ticket, now, fx),
+            WorkerCommand::AwaitRelease { id, lease } => self.await_release(ticket, id, lease, fx),
+            WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again } => {
+                self.return_unstarted(ticket, (id, lease), never_again, now, fx);
+            }
+            WorkerCommand::Report { worker, id, ref report } => {
+                self.report(ticket, worker, id, report, now, fx);
+            }
+            WorkerCommand::GetStatus { id } => self.job_status(ticket, id, None, now, fx),
+            WorkerCommand::AwaitResult { id, wait_ms } => {
+                self.job_status(ticket, id, Some(wait_ms), now, fx)
+            }
+            WorkerCommand::Cancel { id } => self.cancel_wait(ticket, id, now, fx),
+            WorkerCommand::SetConstraint(constraint) => {
+                self.set_constraint(ticket, constraint, now, fx)
+            }
+            WorkerCommand::RemoveConstraint { name } => {
+                self.remove_constraint(ticket, name, now, fx)
+            }
+            WorkerCommand::GetConstraint { name } => self.show_constraint(ticket, name, fx),
+        }
+    }
+
+    /// O(log w), and what it costs to dismiss the worker at the same address.
+    fn register(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
+        if let Some(processor) = self.workers.processor()
+            && worker.url.is_empty()
+        {
+            return fx.answer(ticket, Outcome::Worker(processor));
+        }
+        let former = self.workers.find_at(worker.url);
+        if self.is_full() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
+            return fx.answer(ticket, Outcome::Refused(Rejection::Full));
+        }
+        let id = JobId(self.next_id);
+        self.next_id += 1;
+        let Worker { name, url, max_jobs, queues } = *worker;
+        let slot = self.add_worker(id, name, url, max_jobs, queues);
+        fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
+        fx.answer(ticket, Outcome::Worker(WorkerId(id.0)));
+        if let Some(former) = former {
+            self.remove_worker(former, now, fx);
+        }
+    }
+
+    /// Puts a worker on the list, with a place among the jobs.
+    pub(super) fn add_worker<'a>(
+        &mut self,
+        id: JobId,
+        name: &str,
+        url: &str,
+        max_jobs: u32,
+        queues: Option<impl IntoIterator<Item = &'a [u8]>>,
+    ) -> u32 {
+        let slot = self.add_record_slot(id);
+        let worker = RegisteredWorker::new(slot, name, url, max_jobs, queues);
+        self.workers.register(WorkerId(id.0), worker);
+        slot
+    }
+
+    /// A place among the jobs, so that a journal keeps what has it like one, in no queue, and an id
+    /// that finds no job. O(1).
+    pub(super) fn add_record_slot(&mut self, id: JobId) -> u32 {
+        let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
+        let (urgency, turn) = (Priority::Unselected, TieBreak::Fifo);
+        let mut place = Job::new(id.0, NONE, urgency, turn, nothing, Now::default());
+        place.status = Status::GroupOnly;
+        self.jobs.insert(place)
+    }
+
+    /// Whether this place has a worker of the list and no job.
+    #[inline]
+    pub(super) fn is_worker(&self, slot: u32) -> bool {
+        self.jobs[slot].queue == NONE && !self.is_constraint(slot)
+    }
+
+    fn deregister(&mut self, ticket: Ticket, worker: WorkerId, now: Now, fx: &mut Effects) {
+        let Some(place) = self.workers.find(worker) else {
+            return fx.answer(ticket, Outcome::NoWorker);
+        };
+        if self.workers.processor() == Some(worker) {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
+        fx.answer(ticket, Outcome::Done);
+        self.remove_worker(place, now, fx);
+    }
+
+    /// O(w log w + h log n) for the h jobs that the worker holds and w that wait for its client.
+    fn remove_worker(&mut self, place: u32, now: Now, fx: &mut Effects) {
+        let worker = self.workers[place].id;
+        if let Some(client) = self.workers[place].client {
+            self.detach_client(client, place, fx);
+        }
+        let mut returned = std::mem::take(&mut self.requeue_buf);
+        while let Some(slot) = self.holders.first_detached(place) {
+            self.unlink_from_worker(slot, fx);
+            self.unlink_waiting(slot);
+            if self.jobs[slot].is_recorded() {
+                self.record_event(slot, EventKind::Abandoned, now, fx);
+            }
+            returned.push(slot);
+        }
+        if let Some(slot) = self.erase_worker(place) {
+            fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(worker.0)));
+        }
+        self.workers.forget(place);
+        self.requeue_batch(returned, now, fx);
+    }
+
+    /// Takes a worker off the list, if it is there, and its place from among the jobs.
+    pub(super) fn erase_worker(&mut self, place: u32) -> Option<u32> {
+        let slot = self.workers.remove(place)?.slot;
+        drop(self.jobs.remove(slot));
+        Some(slot)
+    }
+
+    /// A client no longer acts for its worker: what it waits for is called off, and what it holds
+    /// the worker holds alone. O(w log w + h).
+    pub(super) fn detach_client(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
+        while let Some(waiter) = self.holders.first_waiter(client) {
+            let (_, ticket) = self.end_wait(waiter);
+            fx.answer(ticket, Outcome::Cancelled);
+        }
+        while let Some(vigil) = self.vigils.first_of(client) {
+            fx.answer(self.remove_watcher(vigil).ticket, Outcome::Cancelled);
+        }
+        while let Some(slot) = self.holders.first_job(client) {
+            self.holders.unlink(slot, &mut self.jobs);
+            self.holders.link_detached(place, slot, &mut self.jobs);
+        }
+        self.clear_client(client, place);
+    }
+
+    /// Nobody acts for this worker any more.
+    pub(super) fn clear_client(&mut self, client: ClientId, place: u32) {
+        self.holders.set_worker(client, None);
+        self.workers.set_client(place, None);
+    }
+
+    /// O(h) for the jobs that the client and the worker hold, and what it costs to relieve whoever
+    /// acted for the worker before, or the worker for whom the client did.
+    pub(super) fn attach_client(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
+        let Some(place) = self.workers.find(worker) else {
+            return fx.answer(ticket, Outcome::NoWorker);
+        };
+        let client = ticket.client;
+        if self.workers[place].client != Some(client) {
+            if let Some(former) = self.holders.worker_of(client) {
+                self.detach_client(client, former, fx);
+            }
+            if let Some(former) = self.workers[place].client {
+                self.detach_client(former, place, fx);
+            }
+            for slot in self.holders.jobs_of(client.index, &self.jobs) {
+                self.jobs[slot].set_worker(Some(worker));
+                self.mark_state_dirty(slot, fx);
+            }
+            while let Some(slot) = self.holders.first_detached(place) {
+                self.holders.unlink(slot, &mut self.jobs);
+                self.holders.link(client, slot, &mut self.jobs);
+            }
+            self.holders.set_worker(client, Some(place));
+            self.workers.set_client(place, Some(client));
+        }
+        fx.answer(ticket, Outcome::Done);
+    }
+
+    /// The workers on the list with this number or a later one, in the order in which they were
+    /// enlisted. O(log w + how many there are).
+    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.workers.iter_from(first).filter_map(|(_, record)| {
+            record.enlisted.as_ref().map(|worker| (record.id, worker.view()))
+        })
+    }
+
+    /// Whether a worker is on the list. O(log w).
+    #[must_use]
+    pub fn is_registered(&self, worker: WorkerId) -> bool {
+        self.workers.find(worker).is_some()
+    }
+
+    /// How often the list of workers was changed. O(1).
+    #[must_use]
+    pub fn registry_version(&self) -> u64 {
+        self.workers.changes()
+    }
+
+    /// The jobs that a worker holds, and under which leases. O(h).
+    #[must_use]
+    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
+        let Some(place) = self.workers.find(worker) else { return Vec::new() };
+        let slots = match self.workers[place].client {
+            Some(client) => self.holders.jobs_of(client.index, &self.jobs),
+            None => self.holders.jobs_detached(place, &self.jobs),
+        };
+        let held = slots.into_iter().map(|slot| &self.jobs[slot]);
+        held.map(|job| (JobId(job.id), job.lease())).collect()
+    }
+
+    /// O(log v).
+    fn await_release(&mut self, ticket: Ticket, id: JobId, lease: LeaseEpoch, fx: &mut Effects) {
+        let found = self.ids.find(id.0).filter(|&slot| {
+            let job = &self.jobs[slot];
+            job.status == Status::Reserved
+                && self.holders.holds(ticket.client, job)
+                && job.lease() == lease
+        });
+        match found {
+            None => fx.answer(ticket, Outcome::Done),
+            Some(slot) => {
+                self.add_watcher(ticket, slot, WatchFor::Release);
+            }
+        }
+    }
+
+    fn add_watcher(&mut self, ticket: Ticket, slot: u32, aim: WatchFor) -> u32 {
+        // A plain job ends without a look at those who wait for it.
+        self.jobs[slot].ext_mut_or_insert();
+        self.vigils.begin(ticket, slot, aim)
+    }
+
+    /// O(log n).
+    fn return_unstarted(
+        &mut self,
+        ticket: Ticket,
+        (id, lease): (JobId, LeaseEpoch),
+        never_again: bool,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_cold(id, now, fx) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        let claim = self.claim(ticket, slot, Some(lease));
+        let step = match transition(&self.jobs[slot], JobEvent::Release, claim) {
+            Err(refusal) => return fx.answer(ticket, Outcome::Refused(refusal)),
+            Ok(step) => step,
+        };
+        fx.answer(ticket, Outcome::Done);
+        if self.jobs[slot].progress().is_some() {
+            return;
+        }
+        if self.jobs[slot].is_recorded() {
+            self.emit_event(slot, JobEvent::Release, now, fx);
+        }
+        self.refund(slot, now);
+        let worker = self.jobs[slot].worker().filter(|_| never_again);
+        let remembered = worker.is_none_or(|worker| self.jobs[slot].exclude_worker(worker));
+        if remembered && self.has_exclusion_set(slot) {
+            return self.apply_transition_cold(slot, step, now, fx);
+        }
+        // Offered to everybody at once, it would go in circles.
+        self.mark_state_dirty(slot, fx);
+        self.unlink_waiting(slot);
+        self.jobs[slot].clear_exclusions();
+        let rest = u64::try_from(EXCLUSION_RESET_DELAY.as_millis()).unwrap_or(u64::MAX);
+        self.delay(slot, rest, now, fx);
+    }
+
+    /// What the holder of a job asks for, told by the worker whose it is. O(log n).
+    fn report(
+        &mut self,
+        ticket: Ticket,
+        worker: WorkerId,
+        id: JobId,
+        report: &RunOutcome<'_>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        if self.workers.find(worker).is_none() {
+            return fx.answer(ticket, Outcome::NoWorker);
+        }
+        let found = self.find_cold(id, now, fx);
+        let holds = |slot: &u32| {
+            let job = &self.jobs[*slot];
+            let meant = match *report {
+                RunOutcome::Rejected { lease, .. } => job.lease() == lease,
+                RunOutcome::Success { .. } | RunOutcome::Failure { .. } => true,
+            };
+            job.worker() == Some(worker) && meant
+        };
+        let Some(slot) = found.filter(holds) else {
+            return fx.answer(ticket, Outcome::NoJob);
+        };
+        if let RunOutcome::Rejected { .. } = report
+            && !self.jobs[slot].exclude_worker(worker)
+        {
+            self.jobs[slot].clear_exclusions();
+        }
+        let fail = |retry| JobEvent::Fail { retry };
+        let (event, note, message) = match *report {
+            RunOutcome::Success { result } => (JobEvent::Finish, result, None),
+            RunOutcome::Failure { retry, error, message } => (fail(retry), error, Some(message)),
+            RunOutcome::Rejected { error, message, .. } => (fail(true), error, Some(message)),
+        };
+        let wish = TransitionRequest {
+            note: Some(note),
+            message,
+            ..TransitionRequest::of(id, None, event)
+        };
+        self.change_for_holder(ticket, slot, &wish, now, fx);
+    }
+
+    /// How a job is going, or with `wait_ms` how it ends. O(log n).
+    fn job_status(
+        &mut self,
+        ticket: Ticket,
+        id: JobId,
+        wait_ms: Option<u64>,
+        now: Now,
+        fx: &mut Effects,
+    ) {
+        let Some(slot) = self.find_cold(id, now, fx) else {
+            return fx.answer(ticket, self.missing_reply(id));
+        };
+        let has_ended = matches!(self.jobs[slot].status, Status::Completed | Status::Buried);
+        if let Some(wait_ms) = wait_ms
+            && !has_ended
+        {
+            let vigil = self.add_watcher(ticket, slot, WatchFor::Completion);
+            let at = now.mono.after(Duration::from_millis(wait_ms));
+            self.vigils[vigil].timer = self.deadlines.arm(at, Due::Vigil(vigil));
+            return;
+        }
+        self.show_progress(ticket, slot, fx);
+    }
+
+    /// What is said of a job that is not there.
+    fn missing_reply(&self, id: JobId) -> Outcome {
+        let given_out = (1..self.next_id).contains(&id.0);
+        let is_other = self.declared.contains_key(&id.0) || self.is_worker_registered(id);
+        if given_out && !is_other { Outcome::Gone } else { Outcome::NoJob }
+    }
+
+    fn is_worker_registered(&self, id: JobId) -> bool {
+        self.workers.find(WorkerId(id.0)).is_some()
+    }
+
+    /// Shows a job; a result that is fetched once goes. Tells whether the job is still there.
+    fn show_progress(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
+        let job = &self.jobs[slot];
+        if job.status != Status::Completed || !job.options().result_once {
+            fx.answer(ticket, Outcome::Progress(JobLocation(slot)));
+            return true;
+        }
+        let progress = OwnedJobStatus::new(&self.progress(JobLocation(slot)));
+        // Proof: one call answers less than it applies to, which slots of 32 bits number.
+        let number = u32::try_from(fx.fetched.len()).expect("answers are numbered by 32 bits");
+        fx.fetched.push(progress);
+        fx.answer(ticket, Outcome::Fetched(number));
+        self.unlink_waiting(slot);
+        drop(self.remove(slot, fx));
+        false
+    }
+
+    /// Everything about the job in `slot`, and who works on it. O(1).
+    ///
+    /// # Panics
+    /// As [`Store::view`].
+    #[must_use]
+    pub fn progress(&self, slot: JobLocation) -> JobStatus<'_> {
+        let job = &self.jobs[slot.0];
+        JobStatus { info: self.job_info(slot), worker: job.worker(), message: job.result_message() }
+    }
+
+    /// O(log n).
+    fn cancel_wait(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
+        let Some(slot) = self.find_cold(id, now, fx) else {
+            return fx.answer(ticket, self.missing_reply(id));
+        };
+        let job = &self.jobs[slot];
+        if !job.waits() {
+            return fx.answer(ticket, Outcome::Refused(Rejection::TooLate(id)));
+        }
+        let queue = job.queue;
+        self.unlink_waiting(slot);
+        drop(self.remove(slot, fx));
+        fx.answer(ticket, Outcome::Done);
+        self.rematch_queue(queue, now, fx);
+    }
+
+    /// A job has come to its end: those who waited for it are told, in the order in which they
+    /// came. O(log v) for each.
+    pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
+        while let Some(vigil) = self.vigils.first_for(slot, WatchFor::Completion) {
+            let ticket = self.remove_watcher(vigil).ticket;
+            if !self.show_progress(ticket, slot, fx) {
+                return;
+            }
+        }
+    }
+
+    /// Nobody holds a job any more, which is still in its holder's hands as far as it says.
+    pub(super) fn unlink_reservation(&mut self, slot: u32) {
+        self.jobs[slot].set_worker(None);
+        self.jobs[slot].set_progress(None);
+        while let Some(vigil) = self.vigils.first_for(slot, WatchFor::Release) {
+            let ticket = self.remove_watcher(vigil).ticket;
+            self.pending_outcomes.push((ticket, Outcome::Done));
+        }
+    }
+
+    /// A job is about to be removed: whoever waits for it is told. O(log v) for each.
+    #[cold]
+    pub(super) fn remove_watchers(&mut self, slot: u32) {
+        for aim in [WatchFor::Release, WatchFor::Completion] {
+            while let Some(vigil) = self.vigils.first_for(slot, aim) {
+                let ticket = self.remove_watcher(vigil).ticket;
+                let outcome = if aim == WatchFor::Release { Outcome::Done } else { Outcome::Gone };
+                self.pending_outcomes.push((ticket, outcome));
+            }
+        }
+    }
+
+    /// O(log v + log d).
+    pub(super) fn remove_watcher(&mut self, vigil: u32) -> JobWatcher {
+        let vigil = self.vigils.end(vigil);
+        if !vigil.timer.is_none() {
+            self.deadlines.cancel(vigil.timer);
+        }
+        vigil
+    }
+
+    /// Answers the vigils that have ended on the way, behind everything else.
+    #[cold]
+    pub(super) fn notify_watchers(&mut self, fx: &mut Effects) {
+        for (ticket, outcome) in self.pending_outcomes.drain(..) {
+            fx.answer(ticket, outcome);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A simulated worker: what it says to each request, and when.
+
+use crate::dice::Dice;
+use jobcentre::base::time::Mono;
+use jobcentre::protocol::http::lightjq::messages::WorkerJob;
+use std::collections::BTreeMap;
+
+/// What a worker is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behaviour {
+    /// It takes every job and does it.
+    Good,
+    /// It does this and that.
+    Moody,
+    /// It hardly ever does anything well.
+    Bad,
+    /// Nobody reaches it.
+    Dead,
+}
+
+impl Behaviour {
+    /// How many of a hundred connections to it come about.
+    pub(super) fn reach(self) -> usize {
+        match self {
+            Self::Good => 100,
+            Self::Moody => 97,
+            Self::Bad => 70,
+            Self::Dead => 0,
+        }
+    }
+}
+
+/// What comes from a worker on a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    /// These bytes, which may make the refusal of a job whole.
+    Bytes(Vec<u8>, Option<Refusal>),
+    End,
+    Reset,
+}
+
+/// A worker does not want a job.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) id: u64,
+    /// Under which lease it was offered.
+    pub(super) lease: u32,
+    /// The name that it does not know, if that is why.
+    pub(super) unknown: Option<String>,
+}
+
+/// What a worker does about a request: when, in milliseconds from now, it says what.
+#[derive(Default)]
+pub(super) struct Script {
+    pub(super) says: Vec<(usize, Said)>,
+    pub(super) reports: Vec<(usize, bool)>,
+    pub(super) seen: Vec<&'static str>,
+}
+
+pub(super) struct SimWorker {
+    pub(super) id: u64,
+    pub(super) mood: Behaviour,
+    pub(super) max_jobs: usize,
+    /// The queues that it asked for; none: all.
+    pub(super) asked: Vec<String>,
+    /// Names of which it has said, and the server heard, that it does not know them; since when.
+    pub(super) unknown: BTreeMap<String, Mono>,
+    pub(super) dropped: bool,
+}
+
+/// Takes a whole request out of what was received: the job's id and name.
+pub(super) fn read_request(received: &mut Vec<u8>) -> Option<(u64, String)> {
+    let text = String::from_utf8_lossy(received);
+    let head = text.find("\r\n\r\n")? + 4;
+    assert!(text.starts_with("POST /worker-job HTTP/1.1\r\nHost: w"), "{text}");
+    let (_, length) = text[..head].split_once("Content-Length: ").unwrap();
+    let length: usize = length.lines().next().unwrap().parse().unwrap();
+    assert!(received.len() <= head + length, "a request before the answer to another");
+    let body = received.get(head..head + length)?;
+    let job = WorkerJob::read(body).unwrap();
+    assert_eq!(job.argument.bytes, b"\x92\x01\x02");
+    let read = (job.id.parse().unwrap(), job.name.to_owned());
+    received.clear();
+    Some(read)
+}
+
+impl SimWorker {
+    pub(super) fn new(id: u64, mood: Behaviour, max_jobs: usize, asked: Vec<String>) -> Self {
+        let (unknown, dropped) = (BTreeMap::new(), false);
+        Self { id, mood, max_jobs, asked, unknown, dropped }
+    }
+
+    /// What it does about a job that it is offered under a lease.
+    pub(super) fn answer(
+        &self,
+        (id, lease): (u64, u32),
+        name: &str,
+        dice: &mut Dice,
+        hurried: bool,
+    ) -> Script {
+        let mut script = Script::default();
+        let wrong = match self.mood {
+            Behaviour::Good => 0,
+            Behaviour::Moody => 20,
+            Behaviour::Bad | Behaviour::Dead => 95,
+        };
+        if dice.percent(wrong) {
+            fail(&mut script, (id, lease), name, dice);
+            return script;
+        }
+        accept(&mut script, dice);
+        if self.mood == Behaviour::Good {
+            script.reports.push((dice.below(100), true));
+            return script;
+        }
+        if hurried && dice.percent(20) {
+            script.seen.push("a job was never reported");
+            return script;
+        }
+        let good = dice.percent(70);
+        let ms = *dice.pick(&[0, 1, 50, 1_000, 5_000]);
+        script.reports.push((ms, good));
+        if dice.percent(20) {
+            script.reports.push((ms + dice.below(3_000), dice.percent(50)));
+        }
+        script
+    }
+}
+
+/// An answer in pieces, at its times.
+fn pieces(script: &mut Script, answer: &[u8], refuses: Option<Refusal>, dice: &mut Dice) -> usize {
+    let mut ms = *dice.pick(&[0, 5, 50, 2_000]);
+    let head =
+        answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let (mut from, mut refuses) = (0, refuses);
+    while from < answer.len() {
+        let most = answer.len() - from;
+        let count = if dice.percent(60) { most } else { dice.between(1, most) };
+        let to = from + count;
+        let whole = if to >= head { refuses.take() } else { None };
+        script.says.push((ms, Said::Bytes(answer[from..to].to_vec(), whole)));
+        from = to;
+        ms += dice.below(30);
+    }
+    ms
+}
+
+fn accept(script: &mut Script, dice: &mut Dice) {
+    let answers: [&[u8]; 5] = [
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 50\r\n\r\nnot all",
+    ];
+    if dice.percent(4) {
+        script.seen.push("an answer came twice");
+        // At once: what comes later may as well be the answer to the next request.
+        script.says.push((dice.below(50), Said::Bytes([answers[0], answers[0]].concat(), None)));
+        return;
+    }
+    let number = dice.below(answers.len());
+    let ms = pieces(script, answers[number], None, dice);
+    if number == 4 {
+        script.seen.push("an answer ended in mid-body");
+        script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
+    } else if dice.percent(20) {
+        script.seen.push("a kept connection was closed");
+        script.says.push((ms + dice.below(2_000), Said::End));
+    }
+}
+
+fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, dice: &mut Dice) {
+    match dice.below(7) {
+        0 => {
+            let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad";
+            pieces(script, answer, Some(Refusal { id, lease, unknown: None }), dice);
+        }
+        6 => {
+            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+            pieces(
+                script,
+                answer,
+                Some(Refusal { id, lease, unknown: Some(name.to_owned()) }),
+                dice,
+            );
+        }
+        1 => {
+            script.seen.push("another status");
+            let answers: [&[u8]; 2] = [
+                b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n",
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            ];
+            let number = dice.below(2);
+            pieces(script, answers[number], None, dice);
+        }
+        2 => {
+            script.seen.push("no HTTP");
+            pieces(script, b"\x00\x01 what?", None, dice);
+        }
+        3 => {
+            script.seen.push("no answer");
+        }
+        4 => {
+            script.seen.push("an answer ended in mid-head");
+            let ms = pieces(script, b"HTTP/1.1 202 Acc", None, dice);
+            script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
+        }
+        _ => {
+            script.seen.push("a connection ended instead of an answer");
+            let ms = dice.below(100);
+            script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Constraints among the commands: what may be in force, and what must be after a restart.
+
+use super::Simulation;
+use super::oracle::{Asked, Oracle};
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{ClientId, Ticket};
+use jobcentre::model::reply::{Rejection, Reply};
+use jobcentre::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
+use std::collections::BTreeMap;
+
+const NAMES: [&str; 3] = ["one", "two", "all"];
+
+/// What a constraint allows, or that there is none.
+type Most = Option<u32>;
+
+/// What may be in force by each name: what surely was, and what was asked for since then.
+#[derive(Debug, Default)]
+pub(super) struct Laws(BTreeMap<&'static str, Vec<(Option<Ticket>, Most)>>);
+
+/// A constraint that is known by what it allows.
+pub(super) fn constraint(name: &str, most: u32) -> Constraint {
+    let queues = if name == "all" { "*" } else { "a" };
+    let values = vec![Scalar::Text(queues.into())];
+    let mut matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
+    if name == "two" {
+        let values = vec![Scalar::Integer(most.into())];
+        let path = Path::Argument(vec!["n".into()]);
+        matcher.push(Condition { path, op: Compare::Less, values });
+    }
+    let rate = Rate { count: 1 + most % 7, period_ms: 10, burst: 3 };
+    Constraint {
+        name: name.into(),
+        matcher,
+        max_running: Some(most),
+        rate: (name == "two").then_some(rate),
+        per: (most % 2 == 1).then(|| Path::Argument(vec!["n".into()])),
+    }
+}
+
+impl Laws {
+    fn of(&mut self, name: &'static str) -> &mut Vec<(Option<Ticket>, Most)> {
+        self.0.entry(name).or_insert_with(|| vec![(None, None)])
+    }
+}
+
+impl Simulation {
+    pub(super) fn legislate(&mut self, engine: &mut Engine, ticket: Ticket) {
+        let name = *self.dice.pick(&NAMES);
+        self.judge.ask(ticket, Asked::Law(name));
+        if self.dice.percent(30) {
+            self.judge.laws.of(name).push((Some(ticket), None));
+            engine.submit(
+                ticket,
+                &Command::Work(&WorkerCommand::RemoveConstraint { name }),
+                self.now,
+            );
+        } else {
+            // Some are asked for once more.
+            let most = *self.dice.pick(&[0, 1, 2, 3, 20, 50]);
+            self.judge.laws.of(name).push((Some(ticket), Some(most)));
+            let constraint = constraint(name, most);
+            engine.submit(
+                ticket,
+                &Command::Work(&WorkerCommand::SetConstraint(&constraint)),
+                self.now,
+            );
+        }
+        self.take_completions(engine);
+    }
+}
+
+impl Oracle {
+    pub(super) fn told_law(&mut self, name: &'static str, ticket: Ticket, reply: &Reply<'_>) {
+        let laws = self.laws.of(name);
+        let place = laws.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
+        match reply {
+            Reply::Done | Reply::Constrained { .. } => {
+                laws[place].0 = None;
+                drop(laws.drain(..place));
+                self.seen.laws += 1;
+            }
+            Reply::NoConstraint | Reply::Rejected(Rejection::DiskFull) => drop(laws.remove(place)),
+            other => panic!("a constraint was answered by {other:?}"),
+        }
+    }
+
+    /// Looks at the constraints that came back.
+    pub(super) fn examine_laws(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
+        for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
+            let work = WorkerCommand::GetConstraint { name };
+            engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
+            let completion = engine.poll_completion().expect("what is durable is shown at once");
+            let found = match completion.reply {
+                Reply::Constraint(found) => {
+                    let most = found.max_running.expect("each has one");
+                    assert_eq!(*found, constraint(name, most), "half a constraint");
+                    Some(most)
+                }
+                Reply::NoConstraint => None,
+                other => panic!("{other:?}"),
+            };
+            let laws = self.laws.of(name);
+            let possible = laws.iter().any(|&(_, most)| most == found);
+            assert!(possible, "constraint {name} is {found:?} instead of {laws:?}");
+            self.seen.laws_kept += u64::from(found.is_some() && laws.len() == 1);
+            self.seen.laws_in_doubt += u64::from(laws.len() > 1);
+            *laws = vec![(None, found)];
+        }
+    }
+}
+
+/// Nothing is held back any more.
+pub(super) fn free_all(engine: &mut Engine, client: ClientId, now: Now) {
+    for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
+        let ticket = Ticket { client, serial };
+        engine.submit(ticket, &Command::Work(&WorkerCommand::RemoveConstraint { name }), now);
+        while engine.poll_completion().is_some() {}
+    }
+}

@@ -1,0 +1,60 @@
+//! Questions about watched queues among the commands of the other doors.
+
+use super::Simulation;
+use super::histories::DECLARED;
+use super::oracle::Asked;
+use jobcentre::engine::Engine;
+use jobcentre::model::command::Command;
+use jobcentre::model::id::{JobId, Ticket};
+use jobcentre::model::indexed_queue::IndexedCommand;
+use jobcentre::model::query::Query;
+use std::sync::Arc;
+
+const STATES: [&[u8]; 3] = [b"null", b"\"A\"", b"[1]"];
+
+impl Simulation {
+    pub(super) fn watch(
+        &mut self,
+        engine: &mut Engine,
+        ticket: Ticket,
+        queue: &'static [u8],
+        id: JobId,
+    ) {
+        let dice = &mut self.dice;
+        let all = Arc::new(Query::default());
+        let [old, new] = [*dice.pick(&STATES), *dice.pick(&STATES)];
+        let declared = *dice.pick(&DECLARED);
+        // Of a job that nobody knows nobody knows the queue.
+        let known = self.judge.queue_of(id).map(|of| (of, id));
+        let (of, id) = known.unwrap_or((queue, JobId::NEVER));
+        let (watch, asked) = match dice.below(20) {
+            0 => (IndexedCommand::CreateQueue { queue: Some(declared) }, Asked::Queue(declared)),
+            1 => (IndexedCommand::DropQueue { queue: declared }, Asked::Queue(declared)),
+            2..6 => return self.put_row(engine, ticket, queue),
+            6..8 => (IndexedCommand::List { queue }, Asked::Rows),
+            8..11 => (IndexedCommand::Poll { queue, query: &all, state: new }, Asked::Rows),
+            11..13 => (IndexedCommand::Show { queue: of, id }, Asked::Row(id)),
+            13..16 => {
+                (IndexedCommand::CompareAndSetState { queue: of, id, old, new }, Asked::Row(id))
+            }
+            16..19 => (
+                IndexedCommand::AppendEvent { queue: of, id, event: b"{\"noted\":[1]}" },
+                Asked::Row(id),
+            ),
+            _ => (IndexedCommand::Delete { queue: of, id }, Asked::End(id)),
+        };
+        self.judge.ask(ticket, asked);
+        engine.submit(ticket, &Command::Indexed(&watch), self.now);
+        self.take_completions(engine);
+    }
+
+    fn put_row(&mut self, engine: &mut Engine, ticket: Ticket, queue: &'static [u8]) {
+        self.jobs_put += 1;
+        let payload = format!("[{},\"row\"]", self.jobs_put).into_bytes();
+        self.judge.ask_put_row(ticket, queue, &payload);
+        let state = *self.dice.pick(&STATES);
+        let watch = IndexedCommand::Put { queue, payload: &payload, state };
+        engine.submit(ticket, &Command::Indexed(&watch), self.now);
+        self.take_completions(engine);
+    }
+}

@@ -1,0 +1,463 @@
+//! What clients were told, and what may have happened besides.
+
+use super::constraint_model::{self, Laws};
+use super::coverage::Seen;
+use super::histories::Records;
+use super::workers::Service;
+use crate::dice::Dice;
+use crate::seeds;
+use jobcentre::base::strings::StringList;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::command::{Command, Wait};
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::indexed_queue::{IndexedCommand, QueueSize};
+use jobcentre::model::job::{Encoding, JobOptions, Packet, Payload, Status};
+use jobcentre::model::reply::{JobView, Rejection, Reply};
+use jobcentre::model::row::Row;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a client has asked for and was not told yet.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Put(Vec<u8>),
+    /// By the door whose answer is the job's row.
+    PutRow(Vec<u8>),
+    /// Something whose answer is the job's row.
+    Row(JobId),
+    /// Something whose answer is some job's row, or those of many.
+    Rows,
+    /// That a queue be declared or dropped.
+    Queue(&'static [u8]),
+    /// In whose service, if it is a worker's: see [`Service`].
+    Take(Option<u32>),
+    /// That the constraint of this name be another one, or none.
+    Law(&'static str),
+    /// That a worker be enlisted.
+    Enlist,
+    /// Something that changes nothing by itself.
+    Nothing,
+    /// By a worker, that the job is done; whether it surely holds it.
+    Report(JobId, bool),
+    /// How a job is going.
+    Follow(JobId),
+    Pop(&'static [u8]),
+    End(JobId),
+    Finish(JobId),
+    /// Afterwards the job's status is this one, if that is certain.
+    Change(JobId, Option<Status>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    No,
+    Possible,
+    Certain,
+}
+
+#[derive(Debug)]
+pub(super) struct Known {
+    queue: &'static [u8],
+    packet: bool,
+    pub(super) kept: bool,
+    /// Its result goes with the first answer that shows it to a follower.
+    pub(super) fetch_once: bool,
+    put: Fate,
+    pub(super) ended: Fate,
+    pub(super) status: Option<Status>,
+    /// Requests under way that may change its status.
+    pub(super) changes: u32,
+    /// In which life a worker got it.
+    pub(super) got: u64,
+}
+
+/// An answer about records.
+enum Found {
+    Row(Arc<Row>),
+    Queues(Vec<QueueSize>),
+    Nothing,
+}
+
+/// The beginning of a text.
+fn cut(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+/// The judge. Jobs are known by what they carry, which is different for each.
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    pub(super) jobs: BTreeMap<Vec<u8>, Known>,
+    pub(super) ids: BTreeMap<u64, Vec<u8>>,
+    asked: BTreeMap<Ticket, Asked>,
+    held: Vec<(ClientId, JobId)>,
+    /// Those that may wait until there is something for them.
+    pub(super) waiting: BTreeSet<Ticket>,
+    records: Records,
+    pub(super) service: Service,
+    pub(super) laws: Laws,
+    pub(super) seen: Seen,
+}
+
+impl Oracle {
+    /// An id that a client may name: mostly one that it holds.
+    pub(super) fn some_id(&self, client: ClientId, dice: &mut Dice) -> JobId {
+        let own: Vec<JobId> =
+            self.held.iter().filter(|(holder, _)| *holder == client).map(|&(_, id)| id).collect();
+        if !own.is_empty() && dice.percent(70) {
+            return *dice.pick(&own);
+        }
+        let known: Vec<u64> = self.ids.keys().copied().collect();
+        if known.is_empty() { JobId(1) } else { JobId(*dice.pick(&known)) }
+    }
+
+    pub(super) fn ask_put(
+        &mut self,
+        ticket: Ticket,
+        queue: &'static [u8],
+        payload: Payload<'_>,
+        terms: Option<JobOptions>,
+    ) {
+        let known = Known {
+            queue,
+            packet: matches!(payload.encoding, Encoding::Packet { .. }),
+            kept: terms.is_some_and(|terms| terms.result_retention_ms > 0),
+            fetch_once: terms.is_some_and(|terms| terms.result_once),
+            got: 0,
+            put: Fate::Possible,
+            ended: Fate::No,
+            status: None,
+            changes: 0,
+        };
+        assert!(self.jobs.insert(payload.bytes.to_vec(), known).is_none());
+        let text = String::from_utf8_lossy(payload.bytes);
+        seeds::say(|| format!("{} > put {} {terms:?}", ticket.serial, cut(&text)));
+        self.asked.insert(ticket, Asked::Put(payload.bytes.to_vec()));
+    }
+
+    pub(super) fn ask_put_row(&mut self, ticket: Ticket, queue: &'static [u8], bytes: &[u8]) {
+        self.ask_put(ticket, queue, Payload { encoding: Encoding::Json, bytes }, None);
+        self.asked.insert(ticket, Asked::PutRow(bytes.to_vec()));
+    }
+
+    /// The queue of a job that somebody was told of.
+    pub(super) fn queue_of(&mut self, id: JobId) -> Option<&'static [u8]> {
+        self.known(id).map(|known| known.queue)
+    }
+
+    pub(super) fn ask(&mut self, ticket: Ticket, asked: Asked) {
+        seeds::say(|| format!("{} > {asked:?}", ticket.serial));
+        if let Asked::Queue(name) = asked {
+            self.records.ask(name);
+        }
+        if let Asked::End(id)
+        | Asked::Finish(id)
+        | Asked::Report(id, _)
+        | Asked::Follow(id)
+        | Asked::Change(id, _)
+        | Asked::Row(id) = asked
+            && let Some(known) = self.known(id)
+        {
+            known.changes += 1;
+        }
+        self.asked.insert(ticket, asked);
+    }
+
+    pub(super) fn known(&mut self, id: JobId) -> Option<&mut Known> {
+        self.jobs.get_mut(self.ids.get(&id.0)?)
+    }
+
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.held.retain(|(holder, _)| *holder != client);
+        self.end_service(client);
+    }
+
+    /// This id is this job's and no other's, for ever.
+    fn identify(&mut self, id: JobId, bytes: &[u8]) {
+        let former = self.ids.insert(id.0, bytes.to_vec());
+        assert!(former.is_none_or(|former| former == bytes), "id {} was used twice", id.0);
+        let holders = self.ids.values().filter(|content| *content == bytes).count();
+        assert_eq!(holders, 1, "a job came twice, with two ids");
+    }
+
+    pub(super) fn check_job(&mut self, job: &JobView<'_>) {
+        let bytes = job.payload.bytes;
+        self.identify(job.id, bytes);
+        let known = self.jobs.get_mut(bytes).expect("a job that nobody put");
+        assert_ne!(known.put, Fate::No, "a job whose put was refused");
+        assert_ne!(known.ended, Fate::Certain, "job {} was ended and is there", job.id.0);
+        assert_eq!(known.queue, job.queue, "job {} is in another queue", job.id.0);
+        assert_eq!(known.packet, matches!(job.payload.encoding, Encoding::Packet { .. }));
+        (known.put, known.ended) = (Fate::Certain, Fate::No);
+    }
+
+    /// A client is told something.
+    pub(super) fn told(&mut self, ticket: Ticket, reply: &Reply<'_>) {
+        let asked = self.asked.remove(&ticket).expect("an answer to nothing");
+        seeds::say(|| format!("{} < {}", ticket.serial, cut(&format!("{reply:?}"))));
+        if self.waiting.remove(&ticket) && matches!(reply, Reply::Job(_) | Reply::Packets(_)) {
+            self.seen.waited += 1;
+        }
+        match (asked, reply) {
+            (Asked::Put(bytes), Reply::Put(id)) => {
+                self.identify(*id, &bytes);
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
+            }
+            (Asked::Put(bytes), Reply::Rejected(Rejection::DiskFull)) => {
+                self.seen.disk_full += 1;
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+            }
+            (Asked::PutRow(bytes), Reply::Row(row)) => {
+                self.identify(row.id, &bytes);
+                assert_eq!(*row.payload, *bytes);
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::Certain;
+                self.records.told(row);
+            }
+            (Asked::PutRow(bytes), Reply::NoQueue | Reply::Rejected(Rejection::DiskFull)) => {
+                self.jobs.get_mut(&bytes).unwrap().put = Fate::No;
+            }
+            (Asked::Queue(name), reply) => self.records.told_queue(name, reply),
+            (Asked::Rows, Reply::Row(row)) => self.records.told(row),
+            (Asked::Rows, Reply::Rows(rows)) => {
+                rows.values().for_each(|row| self.records.told(row));
+            }
+            (Asked::Row(id), reply) => {
+                if let Reply::Row(row) = reply {
+                    self.records.told(row);
+                }
+                self.told_end(id, reply, false);
+            }
+            (Asked::Take(service), Reply::Job(job)) => {
+                self.check_job(job);
+                self.handed_out(job.id, service);
+                self.held.push((ticket.client, job.id));
+            }
+            (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
+            (Asked::Law(name), reply) => self.told_law(name, ticket, reply),
+            (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
+            (Asked::Follow(id), Reply::NotYet | Reply::Cancelled) => self.told_nothing(id),
+            (Asked::Follow(id), reply) => self.told_progress(id, reply),
+            (Asked::Take(_) | Asked::Pop(_), Reply::Cancelled)
+            | (Asked::Take(_) | Asked::Pop(_) | Asked::Rows, Reply::NoJob)
+            | (
+                Asked::Rows,
+                Reply::NoQueue | Reply::NotYet | Reply::Rejected(Rejection::DiskFull),
+            ) => {}
+            (Asked::Pop(_), Reply::Packets(packets)) => self.told_popped(packets),
+            (Asked::End(id), reply) => self.told_end(id, reply, true),
+            (Asked::Finish(id), reply) => self.told_finish(id, reply),
+            (Asked::Change(id, status), reply) => {
+                self.told_end(id, reply, false);
+                // The id may have been guessed, of a job that outlived the answer to its put.
+                if *reply == Reply::Done
+                    && let Some(known) = self.known(id)
+                {
+                    known.status = status;
+                }
+            }
+            (asked, reply) => panic!("{asked:?} was answered by {reply:?}"),
+        }
+    }
+
+    /// Nothing came of a request about this job.
+    fn told_nothing(&mut self, id: JobId) {
+        if let Some(known) = self.known(id) {
+            known.changes = known.changes.saturating_sub(1);
+        }
+    }
+
+    fn told_finish(&mut self, id: JobId, reply: &Reply<'_>) {
+        let job = self.known(id).map(|known| known.kept);
+        let kept = job == Some(true);
+        if *reply == Reply::Rejected(Rejection::DiskFull) {
+            // The id may have been guessed, of a job whose put is not answered yet.
+            assert_ne!(job, Some(false), "what would have been gone was refused");
+            self.seen.notes_refused += u64::from(kept);
+        }
+        self.told_end(id, reply, !kept);
+        if kept && *reply == Reply::Done {
+            self.known(id).unwrap().status = Some(Status::Completed);
+        }
+    }
+
+    fn told_popped(&mut self, packets: &[Packet]) {
+        for packet in packets {
+            self.seen.popped += 1;
+            let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
+            assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
+            (known.put, known.ended) = (Fate::Certain, Fate::Certain);
+        }
+    }
+
+    pub(super) fn told_end(&mut self, id: JobId, reply: &Reply<'_>, ends: bool) {
+        let popping = self.asked.values().any(|asked| matches!(asked, Asked::Pop(_)));
+        let Some(known) = self.known(id) else { return };
+        known.changes = known.changes.saturating_sub(1);
+        match reply {
+            Reply::Done if ends => {
+                assert_ne!(known.ended, Fate::Certain, "job {} was ended twice", id.0);
+                known.ended = Fate::Certain;
+            }
+            Reply::Done
+            | Reply::JobStatus(_)
+            | Reply::Rejected(_)
+            | Reply::Row(_)
+            | Reply::Conflict(_) => {}
+            Reply::NoJob | Reply::NoQueue | Reply::Deleted => {
+                let under_way = known.changes > 0 || popping;
+                assert!(known.ended != Fate::No || under_way, "job {} is lost", id.0);
+            }
+            other => panic!("job {} was answered {other:?}", id.0),
+        }
+    }
+
+    /// The program has ended: what was not answered has happened or not.
+    pub(super) fn end_of_life(&mut self) {
+        for (_, asked) in std::mem::take(&mut self.asked) {
+            match asked {
+                Asked::Pop(queue) => {
+                    for known in self.jobs.values_mut().filter(|known| known.queue == queue) {
+                        if known.ended == Fate::No {
+                            known.ended = Fate::Possible;
+                        }
+                    }
+                }
+                Asked::Follow(id) if self.known(id).is_none_or(|known| !known.fetch_once) => {}
+                Asked::End(id) | Asked::Finish(id) | Asked::Report(id, _) | Asked::Follow(id) => {
+                    if let Some(known) = self.known(id) {
+                        known.status = None;
+                        if known.ended == Fate::No {
+                            known.ended = Fate::Possible;
+                        }
+                    }
+                }
+                Asked::Change(id, _) => {
+                    if let Some(known) = self.known(id) {
+                        known.status = None;
+                    }
+                }
+                Asked::Put(_)
+                | Asked::PutRow(_)
+                | Asked::Row(_)
+                | Asked::Rows
+                | Asked::Queue(_)
+                | Asked::Enlist
+                | Asked::Law(_)
+                | Asked::Nothing
+                | Asked::Take(_) => {}
+            }
+        }
+        self.jobs.values_mut().for_each(|known| known.changes = 0);
+        self.held.clear();
+        self.waiting.clear();
+        self.service.client = None;
+        self.records.end_of_life();
+    }
+
+    /// Looks at the records and the queues that came back.
+    fn examine_records(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
+        let mut serial = u32::MAX / 2;
+        let mut ask = |watch: &IndexedCommand<'_>| {
+            serial += 1;
+            engine.submit(Ticket { client, serial }, &Command::Indexed(watch), now);
+            let completion = engine.poll_completion().expect("what is durable is shown at once");
+            match completion.reply {
+                Reply::Row(row) => Found::Row(row.clone()),
+                Reply::Queues { queues, next: None } => Found::Queues(queues.to_vec()),
+                Reply::NoJob | Reply::NoQueue => Found::Nothing,
+                other => panic!("{other:?}"),
+            }
+        };
+        for id in self.records.ids() {
+            let queue = self.records.queue_of(id).to_vec();
+            // Whether it may be missing the jobs have said.
+            if let Found::Row(row) = ask(&IndexedCommand::Show { queue: &queue, id }) {
+                self.records.came_back(&row, &mut self.seen);
+            }
+        }
+        let Found::Queues(queues) = ask(&IndexedCommand::Queues { from: 0 }) else { panic!() };
+        self.records.examine(&queues, &mut self.seen);
+    }
+
+    /// Looks at everything that came back.
+    pub(super) fn examine(&mut self, engine: &mut Engine, generation: u32, now: Now) {
+        self.seen.lives += 1;
+        let client = ClientId { index: 99, generation };
+        let end = self.ids.keys().next_back().copied().unwrap_or(0) + 200;
+        let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for id in 1..end {
+            let ticket = Ticket { client, serial: u32::try_from(id).unwrap() };
+            engine.submit(ticket, &Command::Peek { id: JobId(id) }, now);
+            let completion = engine.poll_completion().expect("a look is answered at once");
+            let Reply::Peeked(sight) = completion.reply else { continue };
+            let bytes = sight.job.payload.bytes.to_vec();
+            let unanswered = self.jobs.get(&bytes).is_some_and(|known| known.put == Fate::Possible);
+            self.seen.unanswered_and_there += u64::from(unanswered);
+            self.check_job(&sight.job);
+            assert!(found.insert(bytes.clone()), "a job came twice");
+            if let Some(status) = self.jobs[&bytes].status {
+                assert_eq!(sight.status, status, "job {id} is in another status");
+                self.seen.running += u64::from(status == Status::Reserved);
+                self.seen.known_status += 1;
+            }
+            self.seen.there += 1;
+        }
+        assert!(engine.poll_completion().is_none());
+        self.examine_records(engine, client, now);
+        self.examine_laws(engine, client, now);
+        for (content, known) in &mut self.jobs {
+            if found.contains(content) {
+                continue;
+            }
+            let lost = known.put == Fate::Certain && known.ended == Fate::No;
+            assert!(!lost, "lost: {}", String::from_utf8_lossy(content));
+            self.seen.gone += u64::from(known.ended == Fate::Certain);
+            self.seen.unanswered_and_not += u64::from(known.put == Fate::Possible);
+            if known.put == Fate::Possible {
+                known.put = Fate::No;
+            }
+            known.ended = Fate::Certain;
+        }
+    }
+
+    /// Takes every job that is ready: each comes once. That a job with a record was taken is
+    /// written down, so the disk has to `work` before that is told.
+    pub(super) fn drain(
+        &mut self,
+        engine: &mut Engine,
+        generation: u32,
+        now: Now,
+        mut work: impl FnMut(&mut Engine),
+    ) {
+        let client = ClientId { index: 98, generation };
+        let mut names = StringList::default();
+        for queue in super::QUEUES {
+            names.push(queue);
+        }
+        let mut taken = BTreeSet::new();
+        constraint_model::free_all(engine, client, now);
+        work(engine);
+        while engine.poll_completion().is_some() {}
+        for serial in 0.. {
+            let command = Command::Reserve { queues: names.from(0), wait: Wait::No };
+            engine.submit(Ticket { client, serial }, &command, now);
+            let mut more = self.told_drained(engine, &mut taken);
+            if more.is_none() {
+                work(engine);
+                more = self.told_drained(engine, &mut taken);
+            }
+            if !more.expect("it is answered when it is durable") {
+                break;
+            }
+        }
+    }
+
+    /// Whether a job was handed out, if that is told.
+    fn told_drained(&mut self, engine: &mut Engine, taken: &mut BTreeSet<JobId>) -> Option<bool> {
+        let Reply::Job(job) = engine.poll_completion()?.reply else { return Some(false) };
+        self.check_job(&job);
+        assert!(taken.insert(job.id), "a job was handed out twice");
+        self.seen.drained += 1;
+        Some(true)
+    }
+}

@@ -1,0 +1,327 @@
+//! What the simulated clients come up with: random commands, mostly about things that are there.
+
+use super::indexed_queues::{IndexedAsk, STATES};
+use super::store_model::{Job, Model};
+use super::types::{Load, QUEUES, Queue, Request, Text, URGENCIES};
+use super::worker_commands::{labour, law};
+use crate::dice::Dice;
+use jobcentre::model::command::Wait;
+use jobcentre::model::id::{ClientId, JobId};
+use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Priority, Retry, Status, TieBreak};
+
+/// How a run is inclined.
+#[derive(Debug)]
+pub(super) struct Profile {
+    pub(super) steps: usize,
+    pub(super) clients: usize,
+    /// A step in so many is followed by a check of all invariants.
+    pub(super) check: usize,
+    /// Of a hundred steps, how many are preceded by a step of time, and how many of those are not
+    /// followed by an expiry.
+    pub(super) moving: usize,
+    pub(super) lazy: usize,
+    /// Of a hundred steps, how many end a client.
+    pub(super) leaving: usize,
+    queues: usize,
+    urgencies: Vec<Priority<'static>>,
+    keys: usize,
+    /// How many jobs are enough.
+    crowd: usize,
+    /// Milliseconds that terms and waits may ask for.
+    durations: Vec<u64>,
+    /// In percent: how many commands put a job, how many jobs have terms, are packets, are large,
+    /// how many takes wait, and how many are pops.
+    putting: usize,
+    with_terms: usize,
+    packets: usize,
+    large: usize,
+    waiting: usize,
+    popping: usize,
+    /// How many commands are about watched queues.
+    watching: usize,
+    /// How many are about work that is followed.
+    working: usize,
+    /// Whether there are constraints.
+    lawful: bool,
+}
+
+const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
+
+impl Profile {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        let big = dice.percent(3);
+        let mut urgencies = Vec::new();
+        for _ in 0..dice.between(1, 5) {
+            urgencies.push(*dice.pick(&URGENCIES));
+        }
+        if dice.percent(50) {
+            urgencies.push(Priority::Unselected);
+        }
+        let mut durations = vec![1, 2, 3];
+        for _ in 0..dice.below(4) {
+            durations.push(*dice.pick(&[1, 5, 10, 100, 10_000, 86_400_000, u64::MAX]));
+        }
+        let mut profile = Self {
+            steps: if big { 1_200 } else { dice.between(40, 500) },
+            clients: dice.between(1, 6),
+            check: if big { 8 } else { 1 },
+            moving: *dice.pick(&[5, 20, 50]),
+            lazy: *dice.pick(&[0, 20, 50, 95]),
+            leaving: *dice.pick(&[0, 1, 4]),
+            queues: dice.between(1, QUEUES.len()),
+            urgencies,
+            keys: dice.between(1, KEYS.len()),
+            crowd: if big { 200 } else { *dice.pick(&[3, 10, 40]) },
+            durations,
+            putting: *dice.pick(&[20, 35, 50]),
+            with_terms: *dice.pick(&[0, 30, 70, 100]),
+            packets: *dice.pick(&[0, 30, 60, 100]),
+            large: *dice.pick(&[0, 0, 5, 30, 60]),
+            waiting: *dice.pick(&[10, 50, 90]),
+            popping: *dice.pick(&[10, 40, 90]),
+            watching: *dice.pick(&[0, 0, 3, 10, 40]),
+            working: *dice.pick(&[0, 0, 10, 40, 60]),
+            lawful: dice.percent(50),
+        };
+        if profile.working > 0 {
+            profile.lazy = 0;
+        }
+        if dice.percent(20) {
+            // Pops wait behind large jobs that come to their end, noticed at once or later.
+            profile.queues = dice.between(1, 2);
+            profile.durations = vec![1, 2, 5, 20];
+            (profile.with_terms, profile.large, profile.packets) = (50, 40, 0);
+            (profile.waiting, profile.popping) = (90, 95);
+            (profile.moving, profile.crowd) = (10, 40);
+            profile.lazy = *dice.pick(&[0, 90]);
+            (profile.watching, profile.working) = (0, 0);
+        }
+        profile
+    }
+
+    /// What a client asks for.
+    pub(super) fn ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Request {
+        if self.lawful && self.working > 0 && dice.percent(5) {
+            return Request::Work(law(dice));
+        }
+        let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
+        let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
+        if dice.percent(self.watching) {
+            return Request::Watch(self.question(dice, client, model));
+        }
+        if dice.percent(self.working) {
+            return Request::Work(labour(dice, client, model, &self.durations));
+        }
+        if dice.percent(self.putting) {
+            return match dice.below(3) {
+                _ if !crowded => self.put(dice, model),
+                0 => Request::Delete(an_id(dice, client, model)),
+                1 => Request::Take { queues: self.some_queues(dice), wait: Wait::No },
+                _ => Request::Pop { queues: self.some_queues(dice), wait: Wait::No },
+            };
+        }
+        match dice.below(100) {
+            0..32 if dice.percent(self.popping) => {
+                Request::Pop { queues: self.some_queues(dice), wait: self.wait(dice) }
+            }
+            0..32 => Request::Take { queues: self.some_queues(dice), wait: self.wait(dice) },
+            32..40 => {
+                Request::Join { take: a_take(dice, client, model), queue: self.a_queue(dice) }
+            }
+            40..43 => {
+                Request::Leave { take: a_take(dice, client, model), queue: self.a_queue(dice) }
+            }
+            43..47 => Request::Delete(an_id(dice, client, model)),
+            47..51 => {
+                let limit = *dice.pick(&[0, 1, 2, 5, u32::MAX]);
+                Request::KickQueue { queue: self.a_queue(dice), limit }
+            }
+            51..57 => Request::Kick(one_in(dice, client, model, Status::Buried)),
+            57..67 => Request::Look(an_id(dice, client, model)),
+            _ => work(dice, client, model),
+        }
+    }
+
+    fn question(&self, dice: &mut Dice, client: ClientId, model: &Model) -> IndexedAsk {
+        let queue = self.a_queue(dice);
+        let id = an_id(dice, client, model);
+        // Mostly of the right queue.
+        let queue = match model.find(id.0) {
+            Some(job) if dice.percent(90) => job.queue,
+            _ => queue,
+        };
+        let [old, new] = [dice.below(STATES.len()), dice.below(STATES.len())];
+        let state = dice.percent(70).then_some(old);
+        let event = Text::new(format!("[{}]", dice.below(1_000)).as_bytes());
+        match dice.below(40) {
+            0..2 => IndexedAsk::Queues,
+            2..5 => IndexedAsk::Declare(self.a_queue(dice)),
+            5 => IndexedAsk::Drop(queue),
+            6..10 => IndexedAsk::List(queue),
+            10..14 => {
+                let limit = *dice.pick(&[None, None, Some(0), Some(1), Some(3), Some(u64::MAX)]);
+                IndexedAsk::Find { queue, state, limit }
+            }
+            14..20 => IndexedAsk::Poll { queue, state, new },
+            20..25 => IndexedAsk::Put { queue, text: event, state: new },
+            25..29 => IndexedAsk::Show(queue, id),
+            29..31 => IndexedAsk::Delete(queue, id),
+            31..36 => IndexedAsk::Advance { queue, id, old, new },
+            _ => IndexedAsk::Note { queue, id, event },
+        }
+    }
+
+    fn put(&self, dice: &mut Dice, model: &Model) -> Request {
+        let queue = self.a_queue(dice);
+        let urgency = *dice.pick(&self.urgencies);
+        let turn = if dice.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
+        // Where there are constraints a change must come to all jobs in one pass.
+        let many = self.lawful && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
+        let large_percent = if many { 0 } else { self.large };
+        let load = if dice.percent(self.packets) {
+            let key = *dice.pick(&KEYS[..self.keys]);
+            let filler = if dice.percent(large_percent) { 66_000 } else { dice.below(20) };
+            let key_len = u16::try_from(key.len()).unwrap();
+            load(dice, Encoding::Packet { key_len }, key, filler)
+        } else {
+            let large = [65_514, 65_515, 65_516, 65_517, 70_000];
+            let filler =
+                if dice.percent(large_percent) { *dice.pick(&large) } else { dice.below(20) };
+            let json = *dice.pick(&[Encoding::Json, Encoding::JsonLine]);
+            load(dice, json, b"", filler)
+        };
+        let terms = dice.percent(self.with_terms).then(|| self.terms(dice));
+        Request::Put { queue, urgency, turn, load, terms }
+    }
+
+    fn terms(&self, dice: &mut Dice) -> JobOptions {
+        let mut duration = |percent| {
+            let some = dice.percent(percent);
+            if some { *dice.pick(&self.durations) } else { 0 }
+        };
+        let [delay_ms, ttl_ms, lease_ms] = [duration(30), duration(40), duration(60)];
+        let [keep_ms, bury_ms, first_ms, max_ms] =
+            [duration(50), duration(40), duration(90), duration(90)];
+        let most_jitter = if self.working > 0 { 50 } else { 100 };
+        let retry = dice.percent(60).then(|| Retry {
+            limit: *dice.pick(&[0, 1, 2, 5, u32::MAX]),
+            first_ms,
+            factor: *dice.pick(&[0, 1, 2, 3, u32::MAX]),
+            max_ms,
+            // Chance may not decide whether a job waits at all where its end is waited for.
+            jitter_percent: (*dice.pick(&[0, 0, 1, 25, 50, 100])).min(most_jitter),
+        });
+        let followed = self.working > 0 && dice.percent(70);
+        let fetch_once = self.working > 0 && dice.percent(50);
+        JobOptions {
+            delay_ms,
+            ttl_ms,
+            lease_ms,
+            retry,
+            result_retention_ms: keep_ms,
+            dead_retention_ms: bury_ms,
+            tracked: followed,
+            result_once: fetch_once,
+        }
+    }
+
+    fn wait(&self, dice: &mut Dice) -> Wait {
+        if !dice.percent(self.waiting) {
+            return Wait::No;
+        }
+        match dice.below(5) {
+            0..3 => Wait::Forever,
+            3 => Wait::Milliseconds(*dice.pick(&self.durations)),
+            _ => Wait::Milliseconds(0),
+        }
+    }
+
+    fn a_queue(&self, dice: &mut Dice) -> Queue {
+        dice.below(self.queues)
+    }
+
+    /// None, one or several queues, some perhaps more than once.
+    fn some_queues(&self, dice: &mut Dice) -> Vec<Queue> {
+        let count = if dice.percent(5) { 0 } else { dice.between(1, self.queues + 1) };
+        (0..count).map(|_| self.a_queue(dice)).collect()
+    }
+}
+
+/// Something about a job that the client holds, or believes to hold.
+fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Request {
+    let id = one_in(dice, client, model, Status::Reserved);
+    let current = model.find(id.0).map_or(0, |job| job.lease);
+    let lease = match dice.below(10) {
+        0..5 => None,
+        5..8 => Some(current),
+        8 => Some(current.wrapping_sub(1)),
+        _ => Some(*dice.pick(&[0, 1, current + 1])),
+    };
+    let lease = lease.map(LeaseEpoch);
+    match dice.below(23) {
+        0..4 => Request::Release(id, lease),
+        4..7 => Request::Touch(id, lease),
+        7..12 => Request::Finish(id, lease, a_load(dice)),
+        12..19 => {
+            let retry = dice.percent(80);
+            Request::Fail { id, lease, retry, error: a_load(dice) }
+        }
+        _ => Request::Bury(id, lease),
+    }
+}
+
+/// A result or an error.
+pub(super) fn a_load(dice: &mut Dice) -> Load {
+    let encoding =
+        *dice.pick(&[Encoding::Json, Encoding::JsonLine, Encoding::Packet { key_len: 3 }]);
+    let filler = if dice.percent(2) { 70_000 } else { dice.below(60) };
+    load(dice, encoding, b"", filler)
+}
+
+/// A payload like no other, except that sometimes it is nothing but its key.
+fn load(dice: &mut Dice, encoding: Encoding, key: &[u8], filler: usize) -> Load {
+    let mut bytes = key.to_vec();
+    if filler > 0 {
+        bytes.extend_from_slice(format!("{:020}", dice.seed()).as_bytes());
+        bytes.resize(bytes.len() + filler, b'.');
+    }
+    let encoding = match encoding {
+        Encoding::Packet { key_len } if usize::from(key_len) > bytes.len() => Encoding::Json,
+        encoding => encoding,
+    };
+    Load { encoding, text: Text::new(&bytes) }
+}
+
+/// The serial of a take that waits, or of any other request.
+fn a_take(dice: &mut Dice, client: ClientId, model: &Model) -> u32 {
+    let mine = model.waiters.iter().filter(|waiter| waiter.ticket.client == client);
+    let mine: Vec<u32> = mine.map(|waiter| waiter.ticket.serial).collect();
+    let other = model.waiters.first().map_or(0, |waiter| waiter.ticket.serial);
+    if mine.is_empty() || dice.percent(10) { other } else { *dice.pick(&mine) }
+}
+
+/// A job in this status, if it is held mostly by this client.
+pub(super) fn one_in(dice: &mut Dice, client: ClientId, model: &Model, status: Status) -> JobId {
+    let mine = |job: &&Job| job.status == status && job.holder.is_none_or(|it| it == client);
+    let mine: Vec<u64> = model.jobs.iter().filter(mine).map(|job| job.id).collect();
+    if mine.is_empty() || dice.percent(15) {
+        return an_id(dice, client, model);
+    }
+    JobId(*dice.pick(&mine))
+}
+
+/// Any job, or one that is gone, or one that never was.
+pub(super) fn an_id(dice: &mut Dice, client: ClientId, model: &Model) -> JobId {
+    let last = usize::try_from(model.last_id).unwrap();
+    match dice.below(10) {
+        0..7 if !model.jobs.is_empty() => JobId(dice.pick(&model.jobs).id),
+        7 => *dice.pick(&[JobId::NEVER, JobId(1 << 53), JobId(u64::MAX)]),
+        8 => one_of(dice, model, |job| job.holder.is_some_and(|holder| holder != client)),
+        _ => JobId(dice.between(0, last + 2) as u64),
+    }
+}
+
+fn one_of(dice: &mut Dice, model: &Model, such: impl Fn(&Job) -> bool) -> JobId {
+    let found: Vec<u64> = model.jobs.iter().filter(|job| such(job)).map(|job| job.id).collect();
+    if found.is_empty() { JobId::NEVER } else { JobId(*dice.pick(&found)) }
+}

@@ -1,0 +1,110 @@
+//! What random runs have found, or would hardly find: short sequences, judged like the runs.
+
+use super::simulation::{Simulation, Step};
+use super::types::{Answer, Load, Queue, Request, Text};
+use jobcentre::base::slab::SlabKey;
+use jobcentre::base::time::{Mono, Now};
+use jobcentre::model::command::Wait;
+use jobcentre::model::id::Ticket;
+use jobcentre::model::job::{Encoding, JobOptions, Priority, TieBreak};
+
+/// A world with requests that are numbered by themselves.
+struct Sequence {
+    world: Simulation,
+    serial: u32,
+}
+
+impl Sequence {
+    fn new() -> Self {
+        Self { world: Simulation::new(1), serial: 0 }
+    }
+
+    /// Client `index` asks for something; returns the last that is said.
+    fn ask(&mut self, index: u32, ask: Request) -> Option<Answer> {
+        self.serial += 1;
+        let ticket = Ticket { client: SlabKey { index, generation: 1 }, serial: self.serial };
+        self.world.step(&Step::Submit(ticket, ask));
+        self.world.last.take()
+    }
+
+    fn put(&mut self, queue: Queue, urgency: i64, bytes: usize, ttl_ms: u64) {
+        let text = vec![b'.'; bytes];
+        self.ask(
+            0,
+            Request::Put {
+                queue,
+                urgency: Priority::Small(urgency),
+                turn: TieBreak::Fifo,
+                load: Load { encoding: Encoding::Json, text: Text::new(&text) },
+                terms: (ttl_ms > 0).then(|| JobOptions { ttl_ms, ..JobOptions::default() }),
+            },
+        );
+    }
+
+    fn take(&mut self, client: u32, queues: &[Queue]) {
+        self.ask(client, Request::Take { queues: queues.to_vec(), wait: Wait::Forever });
+    }
+
+    fn pop(&mut self, client: u32, queues: &[Queue]) {
+        self.ask(client, Request::Pop { queues: queues.to_vec(), wait: Wait::Forever });
+    }
+
+    fn forget(&mut self, index: u32) {
+        self.world.step(&Step::Forget(SlabKey { index, generation: 1 }));
+        self.world.engine.check_invariants();
+    }
+}
+
+/// The pop of the first queue had its second job handed out before the more urgent one of the
+/// other queue.
+#[test]
+fn jobs_go_back_and_out_by_urgency_over_all_queues() {
+    let mut story = Sequence::new();
+    for (queue, urgency) in [(0, 1), (0, 0), (1, 1), (3, 1)] {
+        story.put(queue, urgency, 2, 0);
+    }
+    for queue in [0, 0, 1] {
+        story.take(1, &[queue]);
+    }
+    story.pop(2, &[0]);
+    story.take(3, &[0, 1]);
+    story.forget(1);
+    let left = story.ask(2, Request::Pop { queues: vec![0, 1], wait: Wait::No });
+    assert!(matches!(left, Some(Answer::Packets(_))), "the least urgent job is left: {left:?}");
+}
+
+/// Jobs come back to a queue where the first job is over, and only behind it is what pops wait for.
+#[test]
+fn jobs_that_go_back_behind_one_that_is_over_find_all_who_wait() {
+    for others in 0..4 {
+        let mut story = Sequence::new();
+        story.put(0, -1, 2, 0);
+        story.take(1, &[0]);
+        story.put(0, 1, 70_000, 1);
+        for _ in 0..others {
+            story.put(0, 0, 2, 0);
+        }
+        for _ in 0..4 {
+            story.pop(2, &[0]);
+        }
+        story.world.step(&Step::Time(Now { mono: Mono(5_000_000), ..Now::default() }));
+        story.forget(1);
+        story.world.step(&Step::Expire);
+        assert_eq!(story.world.engine.counts().waiters, 3 - others);
+    }
+}
+
+/// Rare in random runs: most large jobs in front of waiting pops are taken before they are over.
+#[test]
+fn pops_get_what_is_behind_a_large_job_that_is_over() {
+    let mut story = Sequence::new();
+    story.put(0, 1, 70_000, 1);
+    story.put(0, 0, 2, 0);
+    story.put(0, -1, 2, 0);
+    story.pop(2, &[1, 0]);
+    story.pop(1, &[0, 1]);
+    story.world.step(&Step::Time(Now { mono: Mono(1_000_000), ..Now::default() }));
+    story.world.step(&Step::Expire);
+    story.world.engine.check_invariants();
+    assert_eq!((story.world.engine.counts().jobs, story.world.engine.counts().waiters), (0, 0));
+}

@@ -1,0 +1,290 @@
+//! The engine beside its judge: every step is taken by both, and both must say the same.
+
+use super::indexed_queues::IndexedAsk;
+use super::store_model::Model;
+use super::types::{Answer, Replies, Request};
+use super::worker_model::WorkerAsk;
+use jobcentre::base::slab::SlabKey;
+use jobcentre::base::time::{Mono, Now};
+use jobcentre::engine::Engine;
+use jobcentre::model::id::{ClientId, JobId, Ticket};
+use jobcentre::model::job::Status;
+use std::hash::{DefaultHasher, Hash};
+
+/// What may happen.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Time has passed.
+    Time(Now),
+    Submit(Ticket, Request),
+    Cancel(Ticket),
+    Forget(ClientId),
+    /// Whatever is due ends.
+    Expire,
+}
+
+impl Step {
+    fn changes_constraints(&self) -> bool {
+        matches!(self, Self::Submit(_, Request::Work(WorkerAsk::Constrain(_) | WorkerAsk::Free(_))))
+    }
+}
+
+/// Whom the replies go to that only the judge wants.
+const JUDGE: ClientId = SlabKey { index: 100, generation: 0 };
+
+/// Replies, one a line.
+fn list(replies: &[(Ticket, Answer)]) -> String {
+    replies.iter().fold(String::new(), |text, (ticket, said)| {
+        let Ticket { client, serial } = ticket;
+        text + &format!("\n    {}/{} #{serial} {said:?}", client.index, client.generation)
+    })
+}
+
+/// More batches than anything takes that comes to an end.
+const BATCHES: usize = 1_000;
+
+pub(super) struct Simulation {
+    pub(super) engine: Engine,
+    pub(super) model: Model,
+    pub(super) now: Now,
+    /// A hash of everything said, and to whom.
+    pub(super) said: DefaultHasher,
+    /// The last thing said.
+    pub(super) last: Option<Answer>,
+    /// Prints what happens.
+    pub(super) loud: bool,
+    asked: u32,
+}
+
+impl Simulation {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            engine: Engine::in_memory(seed),
+            model: Model::default(),
+            now: Now::default(),
+            said: DefaultHasher::new(),
+            last: None,
+            loud: false,
+            asked: 0,
+        }
+    }
+
+    /// Takes a step.
+    ///
+    /// # Panics
+    /// If the engine does not do what the judge says.
+    pub(super) fn step(&mut self, step: &Step) {
+        if let Step::Time(now) = *step {
+            assert!(self.now.mono <= now.mono, "time runs back");
+            (self.now, self.model.now, self.model.wall) = (now, now.mono, now.wall.0);
+        } else {
+            let watches = matches!(step, Step::Submit(_, Request::Watch(_)));
+            let watches = (watches || self.model.is_watching()) && self.model.has_over();
+            // What is due ends when a changed constraint begins a pass of its own: more changes of
+            // one pass might not come to all jobs in it.
+            if watches || step.changes_constraints() {
+                self.carry_out(&Step::Expire);
+            }
+            self.carry_out(step);
+        }
+        self.compare_sizes();
+    }
+
+    fn carry_out(&mut self, step: &Step) {
+        if self.loud {
+            println!("{:>16} {step:?}", self.now.mono.0);
+        }
+        let failing = match *step {
+            Step::Submit(
+                _,
+                Request::Fail { id, .. }
+                | Request::Work(WorkerAsk::Report { id, failure: Some(_), .. }),
+            ) => Some(id.0),
+            _ => None,
+        };
+        let by_chance = self.model.up_to_chance(failing);
+        let either_way = self.model.told_either_way();
+        let mut said = self.ask_engine(step);
+        self.model.learned.clear();
+        let before = said.len();
+        for id in by_chance {
+            said.append(&mut self.learn(id));
+        }
+        let more = said.len() > before;
+        let mut expected = self.judge(step, &said);
+        let constrained = !self.model.laws.is_empty() || step.changes_constraints();
+        if constrained {
+            self.model.note_held_back();
+        }
+        for ticket in &either_way {
+            let gone = said.iter_mut().find(|told| **told == (*ticket, Answer::Gone));
+            if let Some((_, said)) = gone
+                && expected.contains(&(*ticket, Answer::NotYet))
+            {
+                *said = Answer::NotYet;
+            }
+        }
+        let more = more || !either_way.is_empty();
+        if constrained
+            || more
+            || matches!(step, Step::Submit(_, Request::Watch(IndexedAsk::Drop(_))))
+        {
+            // In which order the jobs of a queue go is nobody's affair, and some are gone only
+            // when they are looked at.
+            said.sort_by_key(|(ticket, _)| *ticket);
+            expected.sort_by_key(|(ticket, _)| *ticket);
+        }
+        if said != expected {
+            let same = said.iter().zip(&expected).take_while(|(said, wanted)| said == wanted);
+            let same = same.count();
+            panic!(
+                "after {step:?} at {:?}, behind {same} replies that are right, the engine said{}\n\
+                 instead of{}",
+                self.now.mono,
+                list(&said[same..]),
+                list(&expected[same..])
+            );
+        }
+        if self.loud && !said.is_empty() {
+            println!("{}", list(&said).trim_start_matches('\n'));
+        }
+        for (ticket, said) in said {
+            ticket.hash(&mut self.said);
+            format!("{said:?}").hash(&mut self.said);
+            self.last = Some(said);
+        }
+    }
+
+    /// What should be said. Where the engine may choose, any choice will do; if none explains what
+    /// it said, here is what follows from noticing nothing.
+    fn judge(&mut self, step: &Step, said: &Replies) -> Replies {
+        let before = self.model.may_choose().then(|| self.model.clone());
+        self.ask_judge(step);
+        let first = std::mem::take(&mut self.model.said);
+        let Some(before) = before else { return first };
+        let mut expected = first.clone();
+        loop {
+            let choices = std::mem::take(&mut self.model.choices);
+            if expected == *said {
+                return expected;
+            }
+            // The next choices: as a binary number counts, the last digit first.
+            let next = choices.iter().rposition(|notices| !notices);
+            let Some(last) = next else { return first };
+            self.model = before.clone();
+            self.model.choices = [&choices[..last], &[true]].concat();
+            self.ask_judge(step);
+            expected = std::mem::take(&mut self.model.said);
+        }
+    }
+
+    fn ask_judge(&mut self, step: &Step) {
+        self.model.chosen = 0;
+        if !matches!(step, Step::Expire) {
+            self.model.doubt();
+        }
+        match step {
+            Step::Time(_) => {}
+            Step::Submit(ticket, ask) => self.model.submit(*ticket, ask),
+            Step::Cancel(ticket) => self.model.cancel(*ticket),
+            Step::Forget(client) => self.model.forget(*client),
+            Step::Expire => self.model.expire(),
+        }
+    }
+
+    fn ask_engine(&mut self, step: &Step) -> Replies {
+        let now = self.now;
+        match step {
+            Step::Time(_) => {}
+            Step::Submit(ticket, ask) => {
+                ask.with_command(|command| self.engine.submit(*ticket, command, now));
+            }
+            Step::Cancel(ticket) => self.engine.cancel(*ticket, now),
+            Step::Forget(client) => self.engine.forget(*client, now),
+            Step::Expire => return self.expire(),
+        }
+        self.completions()
+    }
+
+    fn completions(&mut self) -> Replies {
+        let mut said = Vec::new();
+        while let Some(completion) = self.engine.poll_completion() {
+            said.push((completion.ticket, Answer::of(&completion.reply)));
+        }
+        said
+    }
+
+    /// Calls the engine until nothing is due.
+    fn expire(&mut self) -> Replies {
+        let mut said = Vec::new();
+        for _ in 0..BATCHES {
+            self.engine.expire(self.now);
+            said.append(&mut self.completions());
+            if self.engine.poll_timeout().is_none_or(|at| at > self.now.mono) {
+                return said;
+            }
+        }
+        panic!("something is still due after {BATCHES} batches");
+    }
+
+    /// Looks at a job whose backoff was up to chance; what others are told by that is returned.
+    fn learn(&mut self, id: u64) -> Replies {
+        self.asked += 1;
+        let ticket = Ticket { client: JUDGE, serial: self.asked };
+        let mut more = self.ask_engine(&Step::Submit(ticket, Request::Look(JobId(id))));
+        let (answered, said) = more.remove(0);
+        assert_eq!(answered, ticket);
+        let end = match said {
+            Answer::Seen { status: Status::Delayed, due, .. } => due,
+            _ => None,
+        };
+        self.model.learned.insert(id, end);
+        more
+    }
+
+    /// Both must have the same jobs, waiters and deadlines, as far as can be told.
+    fn compare_sizes(&self) {
+        let counts = self.engine.counts();
+        let (least, most) = self.model.count();
+        assert!(
+            (least..=most).contains(&counts.jobs),
+            "the engine has {} jobs instead of {least} to {most}",
+            counts.jobs
+        );
+        assert_eq!(counts.waiters, self.model.waiters.len(), "waiters");
+        assert_eq!(counts.vigils, self.model.vigils.len(), "who waits for news of a job");
+        assert_eq!(counts.workers, self.model.workers.len(), "workers");
+        let (earliest, latest) = self.model.timeout();
+        let never = |at: Option<Mono>| at.map_or((true, Mono(0)), |at| (false, at));
+        let timeout = self.engine.poll_timeout();
+        assert!(
+            never(earliest) <= never(timeout) && never(timeout) <= never(latest),
+            "the engine wants to be called at {timeout:?}: expected {earliest:?} to {latest:?}"
+        );
+    }
+}
+
+impl Model {
+    /// Whether a job is over, which the engine may know or not.
+    fn has_over(&self) -> bool {
+        self.jobs.iter().any(|job| self.is_over(job))
+    }
+
+    /// The earliest and the latest moment that an engine may wish to be called at. They differ
+    /// only by jobs that are over, which it may have forgotten.
+    pub(super) fn timeout(&self) -> (Option<Mono>, Option<Mono>) {
+        let takes = || self.waiters.iter().filter_map(|waiter| waiter.due);
+        let waits = || takes().chain(self.vigils.iter().filter_map(|vigil| vigil.due));
+        let jobs = self.jobs.iter().filter_map(|job| job.due);
+        let certain = self.jobs.iter().filter(|job| !self.is_over(job)).filter_map(|job| job.due);
+        let earliest = waits().chain(jobs).min();
+        let latest = waits().chain(certain).min();
+        (earliest.map(|due| due.at), latest.map(|due| due.at))
+    }
+
+    /// How many jobs an engine may have, at least and at most.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let over = self.jobs.iter().filter(|job| self.is_over(job)).count();
+        (self.jobs.len() - over, self.jobs.len())
+    }
+}

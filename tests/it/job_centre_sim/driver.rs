@@ -1,0 +1,305 @@
+//! The simulated shell: it treats the server as `src/reactor` does, over sockets made of memory.
+//!
+//! A socket has what a real one has: bytes on their way in, room for bytes on their way out, an end
+//! that may come in many ways, and edges, which are lost unless somebody remembers them. Chance
+//! decides how much a read gives and a write takes.
+
+use super::server_model::Model;
+use crate::dice::Dice;
+use crate::sockets::{self, Closed};
+use jobcentre::base::limits::READ_BUDGET_BYTES;
+use jobcentre::base::time::Now;
+use jobcentre::model::driver::{Action, Core, Door, Incident};
+use jobcentre::model::id::{ClientId, JobId};
+use jobcentre::server::Server;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
+
+/// What has happened at a socket, for the shell.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Edges {
+    /// Something has happened that the shell has not been told.
+    pub(super) news: bool,
+    readable: bool,
+    writable: bool,
+    queued: bool,
+}
+
+pub(super) type Socket = sockets::Socket<Edges>;
+
+impl Socket {
+    /// The first `count` bytes of the plan arrive, and behind the last one the end, if it ends.
+    pub(super) fn arrive(&mut self, count: usize) {
+        let ends = self.closed != Closed::Not && count == self.plan.len() && !self.hung_up;
+        self.shell.news |= count > 0 || ends;
+        self.carry(count);
+    }
+
+    /// The peer has read, so that there is more room. That is news only if a write had to stop.
+    pub(super) fn widen(&mut self, more: usize) {
+        self.room += more;
+        self.shell.news |= more > 0 && !self.shell.writable;
+    }
+}
+
+/// The shell with the server and its judge.
+pub(super) struct Shell {
+    pub(super) server: Server,
+    pub(super) model: Model,
+    pub(super) sockets: BTreeMap<ClientId, Socket>,
+    pub(super) now: Now,
+    pub(super) stopping: bool,
+    /// A hash of everything sent, and to whom.
+    pub(super) sent: DefaultHasher,
+    /// Kinds of trouble that the operator was told.
+    told: BTreeSet<&'static str>,
+    opened: u64,
+    runnable: Vec<ClientId>,
+    flushable: Vec<ClientId>,
+}
+
+impl Shell {
+    pub(super) fn new(server: Server, model: Model) -> Self {
+        Self {
+            server,
+            model,
+            sockets: BTreeMap::new(),
+            now: Now::default(),
+            stopping: false,
+            sent: DefaultHasher::new(),
+            told: BTreeSet::new(),
+            opened: 0,
+            runnable: Vec::new(),
+            flushable: Vec::new(),
+        }
+    }
+
+    /// A peer connects. `refused` is what it must be told if it has to go.
+    pub(super) fn open(
+        &mut self,
+        door: Door,
+        refused: Option<Vec<u8>>,
+        room: usize,
+    ) -> Option<ClientId> {
+        let id = self.server.handle_open(door, self.now)?;
+        self.model.open(id, door, refused, self.now);
+        self.opened += 1;
+        let edges = Edges { news: false, readable: false, writable: true, queued: false };
+        let socket = Socket::new(self.opened, room, edges);
+        self.sockets.insert(id, socket);
+        Some(id)
+    }
+
+    /// Tells the shell what has happened at a socket, if something has: the event that a poll would
+    /// give, once.
+    pub(super) fn note(&mut self, id: ClientId) {
+        let socket = self.sockets.get_mut(&id).unwrap();
+        if !std::mem::take(&mut socket.shell.news) {
+            return;
+        }
+        let hung_up = socket.closed != Closed::Not && socket.plan.is_empty();
+        socket.shell.readable |= hung_up || !socket.inbox.is_empty();
+        if (socket.room > 0 || socket.deaf) && !socket.shell.writable {
+            socket.shell.writable = true;
+            self.flushable.push(id);
+        }
+        if hung_up && !socket.hung_up {
+            socket.hung_up = true;
+            self.server.handle_peer_closed(id, self.now);
+            self.model.peer_closed(id, self.now);
+            self.compare(id);
+        }
+        self.enqueue(id);
+    }
+
+    /// The rest of a pass, after the events have been noted.
+    pub(super) fn pass(&mut self, dice: &mut Dice) {
+        self.read(dice);
+        self.server.finish_pass(self.now);
+        self.model.finish_pass(self.now);
+        self.write();
+        self.act();
+        assert_eq!(self.server.poll_timeout(self.now), self.model.poll_timeout(self.now));
+        assert_eq!(self.server.connections(), self.model.clients.len());
+        assert_eq!(self.server.counts().jobs, self.model.jobs.all.len());
+        assert_eq!(self.server.counts().waiters, self.model.jobs.waiters.len());
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+        self.server.handle_shutdown(self.now);
+        self.model.stop(self.now);
+        for id in self.sockets.keys().copied().collect::<Vec<_>>() {
+            self.sockets.get_mut(&id).unwrap().shell.readable = true;
+            self.enqueue(id);
+        }
+    }
+
+    /// Asserts that what the server would do to this client is what the judge says.
+    pub(super) fn compare(&self, id: ClientId) {
+        let expected = self.model.clients.get(&id).map_or(&[][..], |client| &client.output);
+        let output = self.server.output(id);
+        let number = self.sockets.get(&id).map_or(0, |socket| socket.number);
+        if output != expected {
+            let same = output.iter().zip(expected).take_while(|(a, b)| a == b).count();
+            let show = |bytes: &[u8]| {
+                let from = same.saturating_sub(60).min(bytes.len());
+                let until = bytes.len().min(same + 200);
+                bytes[from..until].escape_ascii().to_string()
+            };
+            panic!(
+                "client {number}: {} bytes of output differ from the {} expected ones\n\
+                 sent:     ...{}\nexpected: ...{}",
+                output.len(),
+                expected.len(),
+                show(output),
+                show(expected)
+            );
+        }
+        let wants = self.server.wants_input(id);
+        assert_eq!(wants, self.model.wants_input(id), "client {number}: appetite for input");
+    }
+
+    /// Whether something is still to be done without anybody writing, reading or leaving.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.runnable.is_empty() || self.server.poll_timeout(self.now) == Some(self.now.mono)
+    }
+
+    /// Asserts that nothing has been forgotten: to be called when there is nothing to do.
+    pub(super) fn assert_nothing_is_forgotten(&self) {
+        for (&id, socket) in &self.sockets {
+            let number = socket.number;
+            let unread = !socket.inbox.is_empty() || socket.closed != Closed::Not;
+            assert!(
+                !(unread && self.server.wants_input(id)),
+                "client {number}: input was forgotten ({:?})",
+                socket.closed
+            );
+            let stuck = !self.server.output(id).is_empty() && socket.room > 0;
+            assert!(!stuck, "client {number}: output was forgotten");
+        }
+    }
+
+    fn enqueue(&mut self, id: ClientId) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if socket.shell.readable && !socket.shell.queued && self.server.wants_input(id) {
+            socket.shell.queued = true;
+            self.runnable.push(id);
+        }
+    }
+
+    fn read(&mut self, dice: &mut Dice) {
+        let mut batch = std::mem::take(&mut self.runnable);
+        dice.shuffle(&mut batch);
+        for id in batch {
+            let Some(socket) = self.sockets.get_mut(&id) else { continue };
+            socket.shell.queued = false;
+            if !socket.shell.readable || !self.server.wants_input(id) {
+                continue;
+            }
+            if socket.closed == Closed::Reset && dice.percent(70) {
+                self.sockets.remove(&id);
+                self.server.handle_reset(id, self.now);
+                self.model.reset(id, self.now);
+                continue;
+            }
+            let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
+            let budget = dice.between(1, most);
+            let count = socket.inbox.len().min(budget);
+            let full = count == budget || socket.hung_up;
+            socket.shell.readable = full && count > 0;
+            let at_end = socket.closed != Closed::Not && socket.plan.is_empty();
+            if count > 0 {
+                let bytes = socket.inbox[..count].to_vec();
+                socket.inbox.drain(..count);
+                self.server.handle_input(id, &bytes, self.now);
+                self.model.input(id, count, self.now);
+            }
+            if (count == 0 && at_end) || (!full && self.stopping) {
+                self.server.handle_eof(id, self.now);
+                if self.model.clients.contains_key(&id) {
+                    self.model.eof(id, self.now);
+                }
+            }
+            self.compare(id);
+            if dice.percent(10) {
+                self.server.check_invariants();
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        while let Some(id) = self.flushable.pop() {
+            self.flush(id);
+        }
+        while let Some(id) = self.server.poll_touched() {
+            self.flush(id);
+            self.enqueue(id);
+        }
+    }
+
+    fn flush(&mut self, id: ClientId) {
+        self.compare(id);
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let output = self.server.output(id);
+        if output.is_empty() || !socket.shell.writable {
+            return;
+        }
+        if socket.deaf {
+            self.server.handle_broken_output(id, self.now);
+            self.model.broken(id, self.now);
+        } else {
+            let count = output.len().min(socket.room);
+            socket.shell.writable = count == output.len();
+            if count == 0 {
+                return;
+            }
+            self.sent.write_u64(socket.number);
+            self.sent.write(&output[..count]);
+            socket.room -= count;
+            self.server.handle_sent(id, count, self.now);
+            self.model.sent(id, count, self.now);
+        }
+        self.compare(id);
+    }
+
+    /// What the operator is told has happened, and what happens is told at least once.
+    fn listen(&mut self) {
+        let known = |trouble| match trouble {
+            Incident::TooLarge(_) => "a job was too large to be popped",
+            Incident::UnknownRequest(_) => "a byte began no request",
+            Incident::JobDropped
+            | Incident::TooManySubscriptions
+            | Incident::OtherProtocol
+            | Incident::WorkerDropped(_)
+            | Incident::ClientsRefused(_)
+            | Incident::LogLine(_) => {
+                panic!("{trouble:?}")
+            }
+        };
+        while let Some(notice) = self.server.poll_notice() {
+            if matches!(notice.incident, Incident::ClientsRefused(_)) {
+                continue;
+            }
+            let what = known(notice.incident.clone());
+            self.told.insert(what);
+            let count = self.model.seen.get(what).copied().unwrap_or_default();
+            assert!(notice.total <= count, "{notice:?}, which came {count} times");
+        }
+        for what in [known(Incident::TooLarge(JobId(1))), known(Incident::UnknownRequest(0))] {
+            assert_eq!(self.told.contains(what), self.model.seen.contains_key(what), "{what}");
+        }
+    }
+
+    fn act(&mut self) {
+        self.listen();
+        let expected = std::mem::take(&mut self.model.actions);
+        let actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
+        assert_eq!(actions, expected, "what is to be done to connections");
+        for action in actions {
+            if let Action::Close(id) = action {
+                assert!(self.sockets.remove(&id).is_some(), "a connection was closed twice");
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What simulated clients write: lines with their meaning, and how wild a run is.
+
+use super::jobs::{Jobs, QUEUES, Request};
+use crate::dice::Dice;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::server::{Server, Settings};
+use std::fmt::Write;
+
+/// How wild a run is; drawn once from its seed.
+#[derive(Debug)]
+pub(super) struct Profile {
+    pub(super) settings: Settings,
+    /// How many peers the run tries to have connected.
+    pub(super) peers: usize,
+    pub(super) passes: usize,
+    /// How many requests are written at once, at most.
+    pub(super) burst: usize,
+    /// How many in a hundred peers read their replies late or never.
+    pub(super) slow: usize,
+    /// How many in a hundred passes a peer begins to leave.
+    pub(super) leaving: usize,
+    /// How many in a hundred times a peer writes thousands of ill-formed lines.
+    pub(super) rant: usize,
+    /// Whether more jobs are asked for than are put, so that many wait.
+    hungry: bool,
+    /// How many in a hundred times a peer asks for far too large packets.
+    pub(super) glut: usize,
+    /// How many in a hundred peers speak packets.
+    pub(super) packets: usize,
+    /// Length of the padding in jobs, at most.
+    padding: usize,
+    queues: usize,
+    /// How many different priorities there are.
+    priorities: usize,
+}
+
+impl Profile {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        let crowded = dice.percent(10);
+        let heavy = dice.percent(12);
+        let max_request = if heavy { 100_000 } else { *dice.pick(&[64, 120, 300, 2_000]) };
+        Self {
+            settings: Settings {
+                max_request,
+                max_clients: if crowded { dice.between(1, 3) } else { 100 },
+            },
+            peers: if crowded { *dice.pick(&[5, 10, 30, 160]) } else { dice.between(1, 12) },
+            passes: dice.between(20, 120),
+            burst: *dice.pick(&[1, 2, 8, 40]),
+            slow: *dice.pick(&[0, 20, 60]),
+            leaving: *dice.pick(&[2, 10, 30]),
+            hungry: dice.percent(40),
+            rant: usize::from(dice.percent(8)),
+            padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
+            queues: dice.between(1, QUEUES.len()),
+            priorities: *dice.pick(&[1, 3, 1_000]),
+            glut: *dice.pick(&[0, 0, 0, 5]),
+            packets: *dice.pick(&[0, 30, 60, 90]),
+        }
+    }
+}
+
+/// Some bytes that are no request, and a word that the error must hold.
+const BAD: [(&[u8], &str); 44] = [
+    (b"", "empty"),
+    (b" ", "empty"),
+    (b"\xef\xbb\xbf{}", "byte order mark"),
+    (b"{\"request\":\"\xff\"}", "UTF-8"),
+    (b"nonsense", "not JSON"),
+    (b"{", "not JSON"),
+    (b"{\"request\":\"get\",\"queues\":[],}", "not JSON"),
+    (b"{\"request\":\"get\",\"queues\":[]}x", "not JSON"),
+    (b"{\"request\":\"get\",\"queues\":[] \"wait\":true}", "not JSON"),
+    (b"{\"request\":\"delete\",\"id\":01}", "not JSON"),
+    (b"{\"request\":\"delete\",\"id\":+1}", "not JSON"),
+    (b"{'request':'delete','id':1}", "not JSON"),
+    (b"[]", "array"),
+    (b"7", "number"),
+    (b"null", "null"),
+    (b"\"put\"", "string"),
+    (b"true", "boolean"),
+    (b"{}", "'request'"),
+    (b"{\"request\":null}", "'request'"),
+    (b"{\"request\":\"PUT\"}", "PUT"),
+    (b"{\"request\":\"\\\"\\n\"}", "'request'"),
+    (b"{\"request\":\"get\",\"request\":1}", "'request'"),
+    (b"{\"request\":\"get\"}", "'queues'"),
+    (b"{\"request\":\"get\",\"queues\":\"a\"}", "'queues'"),
+    (b"{\"request\":\"get\",\"queues\":[\"a\",1]}", "'queues'"),
+    (b"{\"request\":\"get\",\"queues\":[[]]}", "'queues'"),
+    (b"{\"request\":\"get\",\"queues\":[\"\\ud800\"]}", "'queues'"),
+    (b"{\"request\":\"get\",\"queues\":[\"a\"],\"wait\":1}", "'wait'"),
+    (b"{\"request\":\"get\",\"queues\":[\"a\"],\"wait\":null}", "'wait'"),
+    (b"{\"request\":\"delete\"}", "'id'"),
+    (b"{\"request\":\"delete\",\"id\":\"1\"}", "'id'"),
+    (b"{\"request\":\"delete\",\"id\":1.0}", "'id'"),
+    (b"{\"request\":\"abort\",\"id\":1e2}", "'id'"),
+    (b"{\"request\":\"abort\",\"id\":null}", "'id'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"pri\":1}", "'job'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":{}}", "'pri'"),
+    (b"{\"request\":\"put\",\"job\":{},\"pri\":1}", "'queue'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":[],\"pri\":1}", "'job'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":{},\"pri\":-0}", "'pri'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":{},\"pri\":-1}", "'pri'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":{},\"pri\":1e400}", "'pri'"),
+    (b"{\"request\":\"put\",\"queue\":\"a\",\"job\":{},\"pri\":2,\"pri\":\"2\"}", "'pri'"),
+    (b"{\"request\":\"put\",\"queue\":\"\\udc00\",\"job\":{},\"pri\":1}", "'queue'"),
+    (b"{\"request\":\"put\",\"queue\":7,\"job\":{},\"pri\":1}", "'queue'"),
+];
+
+/// Objects that a job may be; `#` is replaced by something unique and padding.
+const SHAPES: [&str; 10] = [
+    r##"{"n":"#"}"##,
+    r##"{ "n" : "#" }"##,
+    "{\r\t\"n\":\"#\"\r}",
+    r##"{"#":{"a":[1,{"b":[[[[]]]]},"}"]},"last":"\\"}"##,
+    r##"{"n":12345678901234567890123,"s":"#"}"##,
+    r##"{"n":[1e400,-0,0.10,1E-7],"s":"#"}"##,
+    r#"{"\ud800":"\udfff#"}"#,
+    r##"{"n":1,"n":2,"\u006e":"#"}"##,
+    r##"{"request":"get","queues":["#"],"pri":-1}"##,
+    r##"{"é😀":"#"}"##,
+];
+
+/// What a fresh server says to a line that it does not like: the wording is not what is simulated.
+pub(super) fn error_of(line: &[u8], settings: Settings) -> Vec<u8> {
+    let mut server = Server::new(settings, Engine::in_memory(0));
+    let client = server.handle_open(Door::JobCentre, Now::default()).unwrap();
+    server.handle_input(client, &[line, b"\n"].concat(), Now::default());
+    let reply = server.output(client).to_vec();
+    let text = String::from_utf8(reply.clone()).unwrap();
+    assert!(text.starts_with(r#"{"status":"error","error":""#), "{text}");
+    assert!(text.ends_with("\"}\n") && text.lines().count() == 1, "{text}");
+    reply
+}
+
+/// Writes requests.
+pub(super) struct Generator {
+    bad: Vec<Vec<u8>>,
+    serial: usize,
+}
+
+impl Generator {
+    pub(super) fn new(settings: Settings) -> Self {
+        let roomy = Settings { max_request: settings.max_request.max(1_000), ..settings };
+        let bad = BAD.iter().map(|(line, word)| {
+            let reply = error_of(line, roomy);
+            assert!(String::from_utf8_lossy(&reply).contains(word), "{word} is not mentioned");
+            reply
+        });
+        Self { bad: bad.collect(), serial: 0 }
+    }
+
+    /// A line, its end included, and what it means. `client` knows what happened so far.
+    pub(super) fn line(
+        &mut self,
+        dice: &mut Dice,
+        profile: &Profile,
+        client: ClientId,
+        known: &Jobs,
+    ) -> (Vec<u8>, Request) {
+        let (mut line, request) = match dice.below(100) {
+            0..16 => self.put(dice, profile),
+            16..38 if !profile.hungry => self.put(dice, profile),
+            16..66 => get(dice, profile),
+            66..80 => {
+                let (id, text) = an_id(dice, client, known);
+                (write(dice, "delete", vec![("id", text)]), Request::Delete(id))
+            }
+            80..90 => {
+                let (id, text) = an_id(dice, client, known);
+                (write(dice, "abort", vec![("id", text)]), Request::Abort(id))
+            }
+            90..95 => {
+                let bad = dice.below(BAD.len());
+                (BAD[bad].0.to_vec(), Request::Bad(self.bad[bad].clone()))
+            }
+            _ => {
+                // Around the limit; a line that is not too long is then still not JSON, and not the
+                // beginning of another protocol either.
+                let max = profile.settings.max_request;
+                let length = dice.between(max - 2, max + 3).max(1);
+                let line = vec![b']'; if dice.percent(10) { 70_000 } else { length }];
+                (line, Request::Bad(error_of(b"]", profile.settings)))
+            }
+        };
+        let crlf = dice.percent(if line.starts_with(b"]") { 60 } else { 10 });
+        line.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
+        (line, request)
+    }
+
+    /// The shortest ill-formed line, for those who write thousands of them.
+    pub(super) fn nonsense(&self) -> (Vec<u8>, Request) {
+        (b"\n".to_vec(), Request::Bad(self.bad[0].clone()))
+    }
+
+    fn put(&mut self, dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
+        let (queue, name) = a_queue(dice, profile);
+        let pri = match dice.below(100) {
+            0..80 => dice.below(profile.priorities).to_string(),
+            80..90 => (u64::MAX / 2 - 2 + dice.below(4) as u64).to_string(),
+            90..95 => (u64::MAX - dice.below(3) as u64).to_string(),
+            _ => format!("1{:0width$}", dice.below(3), width = dice.between(19, 29)),
+        };
+        self.serial += 1;
+        let mut padding = dice.below(profile.padding + 1);
+        if profile.settings.max_request > 70_000 && dice.percent(10) {
+            padding = 65_400 + dice.below(200);
+        }
+        let unique = format!("{}{}", self.serial, "x".repeat(padding));
+        let job = dice.pick(&SHAPES).replace('#', &unique);
+        let fields = vec![("queue", name), ("job", job.clone()), ("pri", pri.clone())];
+        (write(dice, "put", fields), Request::Put { queue, pri, job })
+    }
+}
+
+/// A request of packets, as bytes and what it means.
+pub(super) fn packets(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
+    let queue = dice.below(profile.queues);
+    let name = QUEUES[queue].bytes.as_bytes();
+    let named = |kind: u8| {
+        let len = u16::try_from(name.len()).unwrap().to_be_bytes();
+        [&[kind][..], &len, name].concat()
+    };
+    if dice.percent(if profile.hungry { 25 } else { 45 }) {
+        return push(dice, profile, queue, name);
+    }
+    match dice.below(200) {
+        0..60 => (named(b'P'), Request::Pop(queue)),
+        60..75 => (named(b'u'), Request::Unsubscribe(queue)),
+        75..110 => (named(b's'), Request::Subscribe(queue)),
+        110..199 => (b"A".to_vec(), Request::Ready),
+        _ => {
+            let junk = *dice.pick(&[0, b'G', b'p' + 1, 0xff]);
+            ([junk].repeat(dice.between(1, 300)), Request::Junk)
+        }
+    }
+}
+
+/// Asks for more than can be unsent at a time: by credits that come first, or by pops while a
+/// credit waits for something else.
+pub(super) fn glut(dice: &mut Dice) -> Vec<(Vec<u8>, Request)> {
+    const COUNT: u8 = 12;
+    let ready = || (b"A".to_vec(), Request::Ready);
+    let subscribe = |queue: usize| {
+        let name = QUEUES[queue].bytes.as_bytes();
+        ([b"s\0\x01", name].concat(), Request::Subscribe(queue))
+    };
+    let mut glut = Vec::new();
+    let pops = dice.percent(50);
+    if !pops {
+        glut.push(subscribe(0));
+        glut.extend((0..COUNT).map(|_| ready()));
+    }
+    for number in 0..COUNT {
+        let (key, payload) = (vec![number; 60_000], b"glut".to_vec());
+        let head = b"p\0\x01\0\0\x01\xea\x60\0\x04";
+        let bytes = [head, &key[..], &payload, b"a"].concat();
+        glut.push((bytes, Request::Push { queue: 0, ttl_ms: 0, priority: 1, key, payload }));
+    }
+    if pops {
+        glut.extend([subscribe(1), ready()]);
+        glut.extend((0..COUNT).map(|_| (b"P\0\x01a".to_vec(), Request::Pop(0))));
+    }
+    glut
+}
+
+fn push(dice: &mut Dice, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u8>, Request) {
+    let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000, u16::MAX]);
+    let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);
+    let key = dice.word(&["", "k", "kk", "l"]).as_bytes().to_vec();
+    let mut payload = dice.seed().to_be_bytes().to_vec();
+    payload.resize(dice.below(profile.padding + 8), b'x');
+    let mut bytes = vec![b'p'];
+    for number in [name.len(), usize::from(ttl_ms)] {
+        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
+    }
+    bytes.push(priority);
+    for number in [key.len(), payload.len()] {
+        bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
+    }
+    let bytes = [&bytes, &key[..], &payload, name].concat();
+    (bytes, Request::Push { queue, ttl_ms, priority, key, payload })
+}
+
+fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
+    let count = *dice.pick(&[0, 1, 1, 1, 2, 3, 6]);
+    let (queues, names): (Vec<usize>, Vec<String>) =
+        (0..count).map(|_| a_queue(dice, profile)).unzip();
+    let comma = dice.word(&[",", " , "]);
+    let mut fields = vec![("queues", format!("[{}]", names.join(comma)))];
+    let wait = dice.percent(if profile.hungry { 80 } else { 30 });
+    if wait || dice.percent(20) {
+        fields.push(("wait", wait.to_string()));
+    }
+    (write(dice, "get", fields), Request::Get { queues, wait })
+}
+
+fn a_queue(dice: &mut Dice, profile: &Profile) -> (usize, String) {
+    let queue = dice.below(profile.queues);
+    (queue, dice.word(QUEUES[queue].written).to_owned())
+}
+
+/// An id: of a job that the client holds, or of any other, or one that will be given out soon, or
+/// one that never will be.
+fn an_id(dice: &mut Dice, client: ClientId, known: &Jobs) -> (Option<u64>, String) {
+    let mine: Vec<u64> =
+        known.all.iter().filter(|job| job.holder == Some(client)).map(|job| job.id).collect();
+    let id = match dice.below(10) {
+        0..5 if !mine.is_empty() => *dice.pick(&mine),
+        5..8 if !known.all.is_empty() => dice.pick(&known.all).id,
+        8 => dice.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
+        9 => {
+            let never = ["0", "-1", "-0", "9007199254740992", "9223372036854775807"];
+            let text = dice.word(&never);
+            return (
+                None,
+                format!("{text}{}", if text.len() > 3 && dice.percent(50) { "0" } else { "" }),
+            );
+        }
+        _ => known.next_id.saturating_sub(1 + dice.below(3) as u64),
+    };
+    (Some(id), id.to_string())
+}
+
+/// A request as a client may write it: fields in any order, blanks, fields that do not matter.
+fn write(dice: &mut Dice, request: &str, mut fields: Vec<(&str, String)>) -> Vec<u8> {
+    fields.push(("request", format!("\"{request}\"")));
+    if dice.percent(10) {
+        fields.push(("x", r#"[{"id":"no"},"]}",{}]"#.to_owned()));
+    }
+    dice.shuffle(&mut fields);
+    if dice.percent(5) {
+        // The last of a name counts.
+        let (name, _) = *dice.pick(&fields);
+        let other = dice.word(&["null", r#"{"a":1}"#, "\"\\ud800\"", "[1]", "1.5", "-7"]);
+        fields.insert(0, (name, other.to_owned()));
+    }
+    let blank = dice.word(&["", "", "", " ", "\t", " \r"]);
+    let escaped = dice.percent(5);
+    let mut line = String::from("{");
+    for (number, (name, value)) in fields.iter().enumerate() {
+        let comma = if number > 0 { "," } else { "" };
+        let name = if escaped { name.replace('e', "\\u0065") } else { (*name).to_owned() };
+        write!(line, "{comma}{blank}\"{name}\"{blank}:{blank}{value}{blank}").unwrap();
+    }
+    line.push('}');
+    line.into_bytes()
+}

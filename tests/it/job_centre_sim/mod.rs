@@ -1,0 +1,357 @@
+//! The simulator: the pure server under simulated clients, in simulated time, against a judge.
+//!
+//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
+//! has its ups and downs: first chaos, then everybody reads what there is to read and nothing may
+//! have been forgotten; then, mostly, everybody leaves in some way or the server is stopped, and a
+//! last client fetches all jobs that are left.
+
+mod client;
+mod driver;
+mod generator;
+mod jobs;
+mod server_model;
+
+use crate::dice::Dice;
+use crate::seeds::{self, Plan, Summary};
+use crate::sockets::Closed;
+use driver::Shell;
+use generator::{Generator, Profile, error_of};
+use jobcentre::base::limits::{FLUSH_TIMEOUT, READ_BUDGET_BYTES, REJECTED_CONNECTIONS_MAX};
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::server::{Server, Settings};
+use jobs::{QUEUES, Request};
+use server_model::Model;
+use std::hash::Hasher;
+
+const PLAN: Plan = Plan::new(200, &[]);
+
+/// What must have happened in an ordinary test run, lest the simulation shows nothing.
+const WANTED: [&str; 27] = [
+    "patience came to an end",
+    "a byte began no request",
+    "a connection broke",
+    "a connection was reset",
+    "a delivery",
+    "a delivery was put off",
+    "a job was popped",
+    "a job was too large to be popped",
+    "a job went back",
+    "a key group was popped",
+    "a line was too long",
+    "a packet came back",
+    "a packet expired",
+    "a packet was popped",
+    "a refused client was told to go",
+    "a reply",
+    "a standing take was called off",
+    "a subscription ended",
+    "a wait was called off",
+    "a waiter was served",
+    "abort: not held",
+    "abort: of another",
+    "abort: ok",
+    "an answer to a pop",
+    "much input waits",
+    "there was no room to refuse",
+    "too much was unsent",
+];
+
+/// One run.
+struct Run {
+    dice: Dice,
+    profile: Profile,
+    author: Generator,
+    shell: Shell,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let profile = Profile::draw(&mut dice);
+        Self::with(profile, dice)
+    }
+
+    fn with(profile: Profile, mut dice: Dice) -> Self {
+        let settings = profile.settings;
+        let too_long = error_of(&vec![b']'; settings.max_request + 1], settings);
+        let server = Server::new(settings, Engine::in_memory(dice.seed()));
+        let shell = Shell::new(server, Model::new(settings.max_request, too_long));
+        Self { dice, author: Generator::new(settings), profile, shell }
+    }
+
+    fn go(mut self) -> Summary {
+        for _ in 0..self.profile.passes {
+            self.pass_time();
+            self.happen();
+            self.shell.pass(&mut self.dice);
+            self.shell.server.check_invariants();
+        }
+        if self.dice.percent(70) {
+            self.calm_down();
+            self.shell.assert_nothing_is_forgotten();
+        }
+        if self.dice.percent(30) {
+            self.shell.stop();
+            assert!(self.connect().is_none(), "a stopping server takes new clients");
+        }
+        self.say_goodbye();
+        if !self.shell.stopping {
+            self.collect();
+        }
+        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.model.seen }
+    }
+
+    fn pass_time(&mut self) {
+        let step = match self.dice.below(20) {
+            0..12 => 0,
+            12..18 => self.dice.below(1_000_000_000),
+            18 => 31_000_000_000,
+            _ => {
+                let next = self.shell.server.poll_timeout(self.shell.now);
+                let left = next.map(|at| at.until(self.shell.now.mono).as_nanos());
+                usize::try_from(left.unwrap_or_default()).unwrap()
+            }
+        };
+        self.shell.now.mono.0 += step as u64;
+    }
+
+    /// What peers do before a pass.
+    fn happen(&mut self) {
+        let tries = if self.dice.percent(10) { self.profile.peers } else { 1 };
+        for _ in 0..tries {
+            if self.shell.sockets.len() < self.profile.peers && self.dice.percent(60) {
+                self.connect();
+            }
+        }
+        let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
+        self.dice.shuffle(&mut ids);
+        for id in ids {
+            let leaving = self.shell.sockets[&id].closed != Closed::Not;
+            if !leaving && self.dice.percent(40) {
+                self.compose(id);
+            }
+            if !leaving && self.dice.percent(self.profile.leaving) && self.dice.percent(30) {
+                self.leave(id);
+            }
+            self.move_bytes(id);
+            if self.dice.percent(80) {
+                self.shell.note(id);
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Option<ClientId> {
+        let max = self.profile.settings.max_clients;
+        let full = self.shell.model.served() >= max;
+        if full {
+            self.shell.model.refusals.note();
+        }
+        let turned_away = full && self.shell.model.refused() >= REJECTED_CONNECTIONS_MAX;
+        let packets = self.dice.percent(self.profile.packets);
+        let door = if packets { Door::Pinpriq } else { Door::JobCentre };
+        let farewell = full.then(|| {
+            if packets {
+                return Vec::new();
+            }
+            let why = format!("the server already serves {max} clients (--max-clients)");
+            format!("{{\"status\":\"error\",\"error\":\"{why}: try again later\"}}\n").into_bytes()
+        });
+        let room = self.dice.below(3_000);
+        let id = self.shell.open(door, farewell, room);
+        assert_eq!(id.is_none(), turned_away || self.shell.stopping);
+        if turned_away {
+            self.shell.model.see("there was no room to refuse");
+        }
+        if let Some(id) = id {
+            self.shell.compare(id);
+            self.shell.sockets.get_mut(&id).unwrap().slow = self.dice.percent(self.profile.slow);
+        }
+        id
+    }
+
+    /// A peer thinks up some requests.
+    fn compose(&mut self, id: ClientId) {
+        if self.shell.model.speaks_packets(id) {
+            if self.dice.percent(self.profile.glut) {
+                for (bytes, request) in generator::glut(&mut self.dice) {
+                    self.write(id, bytes, request);
+                }
+            }
+            for _ in 0..self.dice.between(1, self.profile.burst) {
+                let (bytes, request) = generator::packets(&mut self.dice, &self.profile);
+                self.write(id, bytes, request);
+            }
+            return;
+        }
+        if self.dice.percent(self.profile.rant) {
+            let (line, request) = self.author.nonsense();
+            for _ in 0..6_000 {
+                self.write(id, line.clone(), request.clone());
+            }
+        }
+        for _ in 0..self.dice.between(1, self.profile.burst) {
+            let known = &self.shell.model.jobs;
+            let (line, request) = self.author.line(&mut self.dice, &self.profile, id, known);
+            self.write(id, line, request);
+        }
+    }
+
+    fn write(&mut self, id: ClientId, line: Vec<u8>, request: Request) {
+        self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&line);
+        self.shell.model.write(id, line, request);
+    }
+
+    /// A peer begins to leave in one of the many ways.
+    fn leave(&mut self, id: ClientId) {
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        socket.cut_short(&mut self.dice);
+        socket.shell.news = true;
+        socket.leave(&mut self.dice);
+    }
+
+    /// The network carries bytes, and the peer reads.
+    fn move_bytes(&mut self, id: ClientId) {
+        let dice = &mut self.dice;
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let count = socket.draw_arriving(dice);
+        socket.arrive(count);
+        let more = socket.draw_reading(dice);
+        socket.widen(more);
+    }
+
+    /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
+    fn calm_down(&mut self) {
+        let mut quiet = 0;
+        while quiet < 3 {
+            let before = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
+            for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+                let socket = self.shell.sockets.get_mut(&id).unwrap();
+                socket.arrive(socket.plan.len());
+                if socket.closed == Closed::Not || !socket.slow {
+                    socket.widen(1_000_000 - socket.room.min(1_000_000));
+                }
+                self.shell.note(id);
+            }
+            self.shell.pass(&mut self.dice);
+            let after = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
+            let moved = before != after || self.shell.is_busy();
+            quiet = if moved { 0 } else { quiet + 1 };
+        }
+        self.shell.server.check_invariants();
+    }
+
+    fn unread(&self) -> usize {
+        self.shell.sockets.values().map(|socket| socket.inbox.len()).sum()
+    }
+
+    /// Everybody goes, and no trace of them is left.
+    fn say_goodbye(&mut self) {
+        for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+            if self.shell.sockets[&id].closed == Closed::Not {
+                self.leave(id);
+            }
+        }
+        for _ in 0..6 {
+            self.calm_down();
+            self.shell.now.mono = self.shell.now.mono.after(FLUSH_TIMEOUT);
+        }
+        assert_eq!(self.shell.model.clients.len(), 0, "the judge still sees a client");
+        assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
+        assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
+    }
+
+    /// A last client fetches and deletes every job, most urgent first.
+    fn collect(&mut self) {
+        self.profile.packets = 0;
+        let id = self.connect().unwrap();
+        let queues: Vec<usize> = (0..QUEUES.len()).collect();
+        let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
+        let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
+        let mut ids: Vec<u64> = self.shell.model.jobs.all.iter().map(|job| job.id).collect();
+        self.dice.shuffle(&mut ids);
+        if line.len() > self.profile.settings.max_request {
+            ids.clear();
+        }
+        for _ in 0..ids.len() {
+            let request = Request::Get { queues: queues.clone(), wait: false };
+            self.write(id, line.clone().into_bytes(), request);
+        }
+        for job in &ids {
+            let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
+            self.write(id, line.into_bytes(), Request::Delete(Some(*job)));
+        }
+        self.calm_down();
+        assert!(ids.is_empty() || self.shell.server.counts().jobs == 0, "a job is left over");
+    }
+}
+
+fn run(seed: u64) -> Summary {
+    Run::new(seed).go()
+}
+
+#[test]
+fn the_server_does_what_the_judge_says_whatever_happens() {
+    PLAN.run(&WANTED, 4, run);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    seeds::assert_one_seed_is_one_run(run);
+}
+
+/// Edges are rare: this one would hardly be met by chance. The client's input is used up when too
+/// much is unsent for more to be read, and the peer's reading is all that happens then.
+#[test]
+fn what_a_slow_reader_has_written_is_not_forgotten() {
+    let mut dice = Dice::new(1);
+    let settings = Settings { max_request: 100_000, max_clients: 10 };
+    let mut profile = Profile::draw(&mut dice);
+    profile.settings = settings;
+    profile.packets = 0;
+    let mut run = Run::with(profile, dice);
+    let id = run.connect().unwrap();
+    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    (socket.room, socket.slow) = (0, true);
+    let mut say = |line: &str, request: Request| {
+        run.write(id, format!("{line}\n").into_bytes(), request);
+        let socket = run.shell.sockets.get_mut(&id).unwrap();
+        socket.arrive(socket.plan.len());
+        run.shell.note(id);
+        while run.shell.is_busy() {
+            run.shell.pass(&mut run.dice);
+        }
+        run.shell.server.wants_input(id)
+    };
+    let (pri, job) = ("1".to_owned(), format!("{{\"x\":\"{}\"}}", "x".repeat(90_000)));
+    let line = format!("{{\"request\":\"put\",\"queue\":\"a\",\"pri\":1,\"job\":{job}}}");
+    say(&line, Request::Put { queue: 0, pri, job });
+    let get = r#"{"request":"get","queues":["a"]}"#;
+    while say(get, Request::Get { queues: vec![0], wait: false }) {
+        say(r#"{"request":"abort","id":1}"#, Request::Abort(Some(1)));
+    }
+    say(r#"{"request":"delete","id":1}"#, Request::Delete(Some(1)));
+    assert_eq!(run.shell.server.counts().jobs, 1, "the last request is not read yet");
+    run.shell.sockets.get_mut(&id).unwrap().slow = false;
+    run.calm_down();
+    run.shell.assert_nothing_is_forgotten();
+    assert_eq!(run.shell.server.counts().jobs, 0);
+}
+
+/// What a seed once found: the replies that could not be sent any more held up the rest.
+#[test]
+fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
+    let now = Now::default();
+    let settings = Settings { max_request: 1_000, max_clients: 10 };
+    let mut server = Server::new(settings, Engine::in_memory(0));
+    let client = server.handle_open(Door::JobCentre, now).unwrap();
+    server.handle_broken_output(client, now);
+    server.handle_input(client, &vec![b'\n'; READ_BUDGET_BYTES], now);
+    server.handle_eof(client, now);
+    server.finish_pass(now);
+    server.check_invariants();
+    assert_eq!(server.poll_action(), Some(Action::Close(client)));
+    assert_eq!(server.connections(), 0);
+}

@@ -1,0 +1,203 @@
+//! What the judge knows of one client: what it has written, what it waits for, how far its end has
+//! come, and what the server has sent it.
+
+use super::http::{self, GO_ON};
+use super::types::{HttpOptions, Page, Queue, Reply, Request};
+use jobcentre::base::limits::{
+    HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT,
+};
+use jobcentre::base::time::Mono;
+use jobcentre::model::driver::Door;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    /// A line waits for a job.
+    Waiting,
+    /// A question waits for the end of the pass.
+    Asked(HttpOptions),
+    /// Its answer is known, and will be written in so many turns.
+    Writing(Page, HttpOptions, usize),
+    /// What it writes is passed over.
+    Ended,
+}
+
+/// How far a request has come of which a part is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Begun {
+    head: bool,
+    /// Since when its body is on its way.
+    body: Option<Mono>,
+}
+
+/// What a client of packets has said about packets that it wants.
+#[derive(Default)]
+pub(super) struct Wishes {
+    pub(super) queues: Vec<Queue>,
+    pub(super) credits: usize,
+}
+
+/// One client.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Client {
+    pub(super) door: Door,
+    pub(super) state: State,
+    pub(super) wishes: Wishes,
+    /// Requests that the client writes, the first one being what is next in the input.
+    pub(super) script: VecDeque<(Vec<u8>, Request)>,
+    /// Bytes handed over and not served.
+    pub(super) handed: usize,
+    pub(super) stalled: bool,
+    pub(super) resumed: bool,
+    pub(super) peer_closed: bool,
+    pub(super) eof: bool,
+    pub(super) broken: bool,
+    /// It is sent away.
+    pub(super) over: bool,
+    /// When it is cut off, and how many were given a deadline before it.
+    pub(super) deadline: Option<(Mono, usize)>,
+    /// Of HTTP: when it will have been too slow.
+    pub(super) patience: Option<Mono>,
+    pub(super) begun: Begun,
+    /// What was unsent when it was found too slow, and spared.
+    pub(super) spared: usize,
+    /// What the server has sent and the judge has not looked at yet.
+    pub(super) fresh: Vec<u8>,
+    /// How much of that counts as unsent already.
+    counted: usize,
+    pub(super) unsent: usize,
+}
+
+impl Client {
+    pub(super) fn new(door: Door, now: Mono) -> Self {
+        Self {
+            door,
+            state: State::Open,
+            wishes: Wishes::default(),
+            script: VecDeque::new(),
+            handed: 0,
+            stalled: false,
+            resumed: false,
+            peer_closed: false,
+            eof: false,
+            broken: false,
+            over: false,
+            deadline: None,
+            patience: (door == Door::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
+            begun: Begun::default(),
+            spared: 0,
+            fresh: Vec::new(),
+            counted: 0,
+            unsent: 0,
+        }
+    }
+
+    /// The next request, if enough of it is there.
+    pub(super) fn take(&mut self) -> Option<Request> {
+        let (bytes, request) = self.script.front()?;
+        let wanted = match request {
+            Request::Http(_, manner) if manner.fatal => manner.head,
+            _ => bytes.len(),
+        };
+        if self.handed < wanted {
+            return None;
+        }
+        self.handed -= wanted;
+        Some(self.script.pop_front().unwrap().1)
+    }
+
+    /// A part of a request is there, or nothing: how long the rest may take.
+    pub(super) fn await_rest(&mut self, now: Mono) {
+        let Some((_, Request::Http(_, manner))) = self.script.front() else { return };
+        if self.handed == 0 {
+            return;
+        }
+        if self.handed < manner.head {
+            if !std::mem::replace(&mut self.begun.head, true) {
+                self.patience = Some(now.after(HTTP_HEAD_TIMEOUT));
+            }
+            return;
+        }
+        let since = *self.begun.body.get_or_insert(now);
+        let earned = (self.handed - manner.head) as u64 / HTTP_BODY_MIN_BYTES_PER_SECOND;
+        let earned = Duration::from_secs(earned);
+        self.patience = Some(since.after(HTTP_BODY_TIMEOUT).after(earned));
+    }
+
+    /// Whether a part of a request is there.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun != Begun::default()
+    }
+
+    /// An answer of HTTP is all written.
+    pub(super) fn finish(&mut self, manner: HttpOptions, now: Mono) {
+        self.begun = Begun::default();
+        if manner.close {
+            self.dismiss();
+        } else {
+            self.state = State::Open;
+            self.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
+        }
+    }
+
+    pub(super) fn dismiss(&mut self) {
+        (self.state, self.over, self.patience) = (State::Ended, true, None);
+    }
+
+    /// Whether it wants to be given packets, and would be told of them.
+    pub(super) fn wants_packets(&self) -> bool {
+        let wishes = self.wishes.credits > 0 && !self.wishes.queues.is_empty();
+        wishes && self.state == State::Open && !self.broken
+    }
+
+    /// Whether its end has begun.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.peer_closed || self.over
+    }
+
+    /// Whether there is an answer that is on its way.
+    pub(super) fn is_owed(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Asked(_) | State::Writing(..))
+    }
+
+    /// The server has sent more.
+    pub(super) fn receive(&mut self, more: &[u8]) {
+        self.fresh.extend_from_slice(more);
+    }
+
+    fn look_past(&mut self, length: usize) {
+        self.fresh.drain(..length);
+        self.unsent += length - self.counted.min(length);
+        self.counted -= self.counted.min(length);
+    }
+
+    /// Asserts that this is what was sent next.
+    pub(super) fn expect(&mut self, reply: &Reply, manner: HttpOptions) {
+        if self.broken {
+            return;
+        }
+        let length = match reply {
+            Reply::Page(page) => http::check(&self.fresh, page, manner),
+            Reply::Bytes(bytes) => {
+                let show = |bytes: &[u8]| bytes.escape_ascii().to_string();
+                let sent = &self.fresh[..bytes.len().min(self.fresh.len())];
+                assert!(sent == bytes, "sent:     {}\nexpected: {}", show(sent), show(bytes));
+                bytes.len()
+            }
+            Reply::Nothing | Reply::Later => 0,
+        };
+        self.look_past(length);
+    }
+
+    /// A call of the server has ended, with so much unsent: nothing may be left to be looked at but
+    /// a part of an answer that goes on.
+    pub(super) fn count(&mut self, unsent: usize) {
+        let goes_on = matches!(self.state, State::Writing(..));
+        let told_to = self.begun.body.is_some() && self.fresh == GO_ON;
+        let all_seen = self.fresh.is_empty() || goes_on || told_to;
+        assert!(all_seen, "nobody expects this: {}", self.fresh.escape_ascii());
+        (self.counted, self.unsent) = (self.fresh.len(), unsent);
+    }
+}

@@ -1,0 +1,244 @@
+//! The simulated shell: it treats the server as `src/reactor` does, over sockets made of memory,
+//! and tells the judge of every call.
+
+use super::generator::SETTINGS;
+use super::server_model::ServerModel;
+use crate::dice::Dice;
+use crate::query::Prompt;
+use crate::sockets::{self, Closed};
+use jobcentre::base::limits::READ_BUDGET_BYTES;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::query::{Ended, Pace, QueryExecutor, Spot, Task};
+use jobcentre::server::Server;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// What else is known of a peer, and of what the server has for it.
+#[derive(Default)]
+pub(super) struct Peer {
+    /// The peer asks one thing at a time.
+    pub(super) patient: bool,
+    /// The peer says nothing more, and does not go.
+    pub(super) stuck: bool,
+    /// How much of the server's output the judge has been shown.
+    shown: usize,
+}
+
+pub(super) type Socket = sockets::Socket<Peer>;
+
+/// A helper that evaluates queries at once, and tells what it has found when it is told to.
+#[derive(Debug)]
+struct Slow {
+    prompt: Prompt,
+    found: Arc<AtomicBool>,
+}
+
+impl QueryExecutor for Slow {
+    fn find(&mut self, share: bool) -> Option<Spot> {
+        self.prompt.find(share)
+    }
+
+    fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
+        self.prompt.begin(lane, task, steps)
+    }
+
+    fn say(&mut self, lane: usize, pace: Pace) {
+        self.prompt.say(lane, pace);
+    }
+
+    fn poll(&mut self) -> Option<Ended> {
+        let ends = self.found.load(Relaxed) || self.prompt.has_dropped();
+        if ends { self.prompt.poll() } else { None }
+    }
+
+    fn discard(&mut self, task: Task) {
+        self.prompt.discard(task);
+    }
+}
+
+/// The shell with the server and its judge.
+pub(super) struct SimDriver {
+    pub(super) server: Server,
+    pub(super) desk: ServerModel,
+    pub(super) sockets: BTreeMap<ClientId, Socket>,
+    pub(super) now: Now,
+    /// A hash of everything sent, and to whom.
+    pub(super) sent: DefaultHasher,
+    opened: u64,
+    /// Whether searches that have begun have ended.
+    found: Arc<AtomicBool>,
+}
+
+impl SimDriver {
+    pub(super) fn new(seed: u64) -> Self {
+        let found = Arc::new(AtomicBool::new(false));
+        let helper = Slow { prompt: Prompt::new(), found: Arc::clone(&found) };
+        let engine = Engine::in_memory(seed).with_queries(Box::new(helper), Duration::MAX);
+        Self {
+            server: Server::new(SETTINGS, engine),
+            found,
+            desk: ServerModel::default(),
+            sockets: BTreeMap::new(),
+            now: Now::default(),
+            sent: DefaultHasher::new(),
+            opened: 0,
+        }
+    }
+
+    /// From now on searches end, or they take their time.
+    pub(super) fn set_found(&mut self, found: bool) {
+        self.found.store(found, Relaxed);
+        self.desk.found = found;
+    }
+
+    /// Has the server do something, and then the judge.
+    fn call(&mut self, act: impl FnOnce(&mut Server, Now), judge: impl FnOnce(&mut ServerModel)) {
+        act(&mut self.server, self.now);
+        for (&id, socket) in &mut self.sockets {
+            let output = self.server.output(id);
+            if let Some(client) = self.desk.clients.get_mut(&id) {
+                client.receive(output.get(socket.shell.shown..).unwrap_or_default());
+            }
+            socket.shell.shown = output.len();
+        }
+        judge(&mut self.desk);
+        for (&id, client) in &mut self.desk.clients {
+            client.count(self.server.output(id).len());
+        }
+        for &id in self.desk.clients.keys() {
+            let wants = self.server.wants_input(id);
+            let number = self.sockets[&id].number;
+            assert_eq!(wants, self.desk.wants_input(id), "client {number}: appetite for input");
+        }
+        self.desk.take_notes();
+    }
+
+    pub(super) fn open(&mut self, door: Door, room: usize) -> ClientId {
+        let id = self.server.handle_open(door, self.now).expect("there is room for all");
+        self.desk.open(id, door);
+        self.opened += 1;
+        let socket = Socket::new(self.opened, room, Peer::default());
+        self.sockets.insert(id, socket);
+        id
+    }
+
+    /// Time passes, and what is due happens before anything else.
+    pub(super) fn pass_time(&mut self, nanos: u64, wall_ms: i64) {
+        self.now.mono.0 += nanos;
+        self.now.wall.0 = self.now.wall.0.saturating_add_signed(wall_ms);
+        self.desk.set_time(self.now);
+        self.finish();
+    }
+
+    /// The shell sees that a peer has closed its end.
+    pub(super) fn note_end(&mut self, id: ClientId) {
+        let socket = self.sockets.get_mut(&id).unwrap();
+        if socket.closed != Closed::Not && socket.plan.is_empty() && !socket.hung_up {
+            socket.hung_up = true;
+            self.call(
+                |server, now| server.handle_peer_closed(id, now),
+                |desk| desk.peer_closed(id),
+            );
+        }
+    }
+
+    pub(super) fn pass(&mut self, dice: &mut Dice) {
+        let mut ids: Vec<ClientId> = self.sockets.keys().copied().collect();
+        dice.shuffle(&mut ids);
+        for id in ids {
+            self.read(id, dice);
+        }
+        self.finish();
+        while self.server.poll_touched().is_some() {}
+        for id in self.sockets.keys().copied().collect::<Vec<_>>() {
+            self.flush(id);
+        }
+        self.act();
+        self.check();
+    }
+
+    fn finish(&mut self) {
+        self.call(Core::finish_pass, ServerModel::finish_pass);
+        self.act();
+    }
+
+    fn check(&self) {
+        self.server.check_invariants();
+        let (counts, shop) = (self.server.counts(), &self.desk.shop);
+        assert_eq!(self.server.connections(), self.desk.clients.len(), "clients");
+        assert_eq!(counts.jobs, shop.jobs.len(), "jobs");
+        assert_eq!(counts.waiters, shop.waiters.len(), "waiters");
+        assert_eq!(counts.declared, shop.declared(), "declared queues");
+    }
+
+    fn read(&mut self, id: ClientId, dice: &mut Dice) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if !self.server.wants_input(id) {
+            return;
+        }
+        if socket.closed == Closed::Reset && dice.percent(70) {
+            self.sockets.remove(&id);
+            return self.call(|server, now| server.handle_reset(id, now), |desk| desk.reset(id));
+        }
+        let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
+        let count = socket.inbox.len().min(dice.between(1, most));
+        let ends = socket.closed != Closed::Not && socket.plan.is_empty();
+        if count > 0 {
+            let bytes: Vec<u8> = socket.inbox.drain(..count).collect();
+            self.call(
+                |server, now| server.handle_input(id, &bytes, now),
+                |desk| desk.input(id, count),
+            );
+        } else if ends {
+            self.call(|server, now| server.handle_eof(id, now), |desk| desk.eof(id));
+        }
+        if dice.percent(5) {
+            self.server.check_invariants();
+        }
+    }
+
+    fn flush(&mut self, id: ClientId) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        let output = self.server.output(id);
+        if output.is_empty() {
+            return;
+        }
+        if socket.deaf {
+            return self
+                .call(|server, now| server.handle_broken_output(id, now), |desk| desk.broken(id));
+        }
+        let count = output.len().min(socket.room);
+        if count > 0 {
+            self.sent.write_u64(socket.number);
+            self.sent.write(&output[..count]);
+            socket.room -= count;
+            socket.shell.shown -= count;
+            self.call(
+                |server, now| server.handle_sent(id, count, now),
+                |desk| desk.sent(id, count),
+            );
+        }
+    }
+
+    fn act(&mut self) {
+        let mut expected = std::mem::take(&mut self.desk.actions);
+        let mut actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
+        // Of those who were too slow at the same moment it is left open who goes first.
+        expected.sort_by_key(|action| format!("{action:?}"));
+        actions.sort_by_key(|action| format!("{action:?}"));
+        assert_eq!(actions, expected, "what is to be done to connections");
+        for action in actions {
+            if let Action::Close(id) = action {
+                assert!(self.sockets.remove(&id).is_some(), "a connection was closed twice");
+            }
+        }
+        assert!(self.server.poll_notice().is_none(), "nothing to tell the operator");
+    }
+}

@@ -1,0 +1,294 @@
+//! What simulated clients write: bytes with their meaning, and how wild a run is.
+
+use super::requests::{self, Form};
+use super::store_model::StoreModel;
+use super::types::{HttpOptions, Payload, QUEUES, Question, Queue, Request, STATES, State, Want};
+use crate::dice::Dice;
+use jobcentre::base::time::Now;
+use jobcentre::engine::Engine;
+use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::id::ClientId;
+use jobcentre::server::{Server, Settings};
+
+/// How wild a run is; drawn once from its seed.
+#[derive(Debug)]
+pub(super) struct Profile {
+    /// How many peers the run tries to have connected.
+    pub(super) peers: usize,
+    pub(super) passes: usize,
+    /// How many requests are written at once, at most.
+    pub(super) burst: usize,
+    /// How many in a hundred peers read late or never.
+    pub(super) slow: usize,
+    /// How many in a hundred passes a peer begins to leave.
+    pub(super) leaving: usize,
+    /// How many in a hundred peers come by HTTP, and how many by packets.
+    pub(super) http: usize,
+    pub(super) packets: usize,
+    /// How many in a hundred passes much time passes.
+    pub(super) idling: usize,
+    /// In how many of a hundred passes searches end.
+    pub(super) finding: usize,
+    /// Whether more jobs are asked for than are put, so that many wait.
+    hungry: bool,
+    /// How many in a hundred questions are polls and advances.
+    contention: usize,
+    /// How many in a hundred queries ask for more than a state.
+    searches: usize,
+    /// How many in a hundred other questions are for everything that there is.
+    surveys: usize,
+    /// Length of the padding in jobs, at most.
+    padding: usize,
+    queues: usize,
+    priorities: usize,
+}
+
+impl Profile {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        let heavy = dice.percent(18);
+        Self {
+            peers: dice.between(2, 12),
+            passes: dice.between(20, 100),
+            burst: *dice.pick(&[1, 2, 6, 20]),
+            slow: if heavy { 60 } else { *dice.pick(&[0, 20, 60]) },
+            leaving: *dice.pick(&[1, 5, 20]),
+            http: *dice.pick(&[40, 60, 80]),
+            packets: *dice.pick(&[0, 0, 35]),
+            idling: *dice.pick(&[0, 2, 10]),
+            finding: *dice.pick(&[5, 20, 100]),
+            hungry: !heavy && dice.percent(30),
+            contention: *dice.pick(&[0, 30, 70]),
+            searches: *dice.pick(&[10, 40, 80]),
+            surveys: if heavy { 25 } else { 0 },
+            padding: if heavy { 20_000 } else { *dice.pick(&[0, 20, 200]) },
+            queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
+            priorities: *dice.pick(&[1, 3, 1_000]),
+        }
+    }
+}
+
+/// The limits of every run.
+pub(super) const SETTINGS: Settings = Settings { max_request: 100_000, max_clients: 100 };
+
+/// Jobs beyond this are not put: what takes stock of so many takes more than one pass.
+pub(super) const JOBS_MAX: usize = 240;
+
+/// A payload's text, in which `#` stands for something unique and `@` for a small number.
+const OBJECTS: [&str; 6] = [
+    r##"{"n":@,"s":"#"}"##,
+    r##"{ "s" : "#" , "n" : @ }"##,
+    r##"{"s":["#",0.10,-0,12345678901234567890123],"n":@}"##,
+    r##"{"n":@,"#":{"a":[1,{"b":[[[[]]]]},"}"]},"last":"\\"}"##,
+    r##"{"request":"get","queues":["#"],"pri":-1}"##,
+    r##"{"é😀":"#"}"##,
+];
+
+/// Such payloads as only HTTP takes.
+const VALUES: [&str; 6] =
+    ["{\"n\":@,\n\"s\":\r\n\"#\"}", r##"["#",{"n":@}]"##, r##""#""##, "null", "-1.50", "[\n]"];
+
+const EVENTS: [&str; 4] = ["7", r#""seen""#, r#"{"x":[1,2]}"#, "null"];
+
+/// A line that means nothing.
+const NONSENSE: &[u8] = b"nonsense\n";
+
+/// Writes requests.
+pub(super) struct Generator {
+    refusal: Vec<u8>,
+    serial: usize,
+}
+
+impl Generator {
+    pub(super) fn new() -> Self {
+        let mut server = Server::new(SETTINGS, Engine::in_memory(0));
+        let client = server.handle_open(Door::JobCentre, Now::default()).unwrap();
+        server.handle_input(client, NONSENSE, Now::default());
+        Self { refusal: server.output(client).to_vec(), serial: 0 }
+    }
+
+    /// Bytes and what they mean. `full`: no job may be put.
+    pub(super) fn write(
+        &mut self,
+        dice: &mut Dice,
+        profile: &Profile,
+        (id, door): (ClientId, Door),
+        shop: &StoreModel,
+        full: bool,
+    ) -> (Vec<u8>, Request) {
+        match door {
+            Door::JobCentre => self.line(dice, profile, id, shop, full),
+            Door::Pinpriq => packets(dice, profile, full),
+            Door::Http => self.http(dice, profile, shop, full),
+            Door::Processor => unreachable!("nobody comes by that door here"),
+        }
+    }
+
+    fn line(
+        &mut self,
+        dice: &mut Dice,
+        profile: &Profile,
+        client: ClientId,
+        shop: &StoreModel,
+        full: bool,
+    ) -> (Vec<u8>, Request) {
+        let queue = dice.below(profile.queues);
+        let name = dice.word(&QUEUES[queue].written);
+        let puts = if profile.hungry { 15 } else { 30 };
+        let (text, request) = match dice.below(100) {
+            part if part < puts && !full => {
+                let shape = dice.word(&OBJECTS);
+                let payload = self.payload(dice, profile, shape);
+                let pri = match dice.below(10) {
+                    0 => format!("1{:025}", dice.below(3)),
+                    _ => dice.below(profile.priorities).to_string(),
+                };
+                let job = &payload.text;
+                let fields = format!("\"queue\":{name},\"pri\":{pri},\"job\":{job}");
+                (format!("{{\"request\":\"put\",{fields}}}"), Request::Put { queue, pri, payload })
+            }
+            0..65 => {
+                let mut queues = vec![queue];
+                for _ in 0..dice.below(3) {
+                    queues.push(dice.below(profile.queues));
+                }
+                let names: Vec<&str> =
+                    queues.iter().map(|&queue| dice.word(&QUEUES[queue].written)).collect();
+                let wait = dice.percent(if profile.hungry { 80 } else { 40 });
+                let fields = format!("\"queues\":[{}],\"wait\":{wait}", names.join(", "));
+                (format!("{{\"request\":\"get\",{fields}}}"), Request::Get { queues, wait })
+            }
+            part @ 65..97 => {
+                let id = an_id(dice, Some(client), shop);
+                let (word, request) = if part < 83 || full {
+                    ("delete", Request::Delete(id))
+                } else {
+                    ("abort", Request::Abort(id))
+                };
+                (format!("{{\"id\":{id},\"request\":\"{word}\"}}"), request)
+            }
+            _ => return (NONSENSE.to_vec(), Request::Bad(self.refusal.clone())),
+        };
+        let end = dice.word(&["\n", "\n", "\r\n"]);
+        (format!("{text}{end}").into_bytes(), request)
+    }
+
+    fn payload(&mut self, dice: &mut Dice, profile: &Profile, shape: &str) -> Payload {
+        self.serial += 1;
+        let padding = dice.below(profile.padding + 1);
+        let unique = format!("{}{}", self.serial, "x".repeat(padding));
+        let number = dice.below(2);
+        let n = (shape.starts_with('{') && shape.contains('@')).then_some(number);
+        let text = shape.replace('@', &number.to_string()).replace('#', &unique);
+        Payload { text, n }
+    }
+
+    fn http(
+        &mut self,
+        dice: &mut Dice,
+        profile: &Profile,
+        shop: &StoreModel,
+        full: bool,
+    ) -> (Vec<u8>, Request) {
+        let mut queue = dice.below(profile.queues);
+        if !shop.exists(queue) && dice.percent(60) {
+            queue = (0..QUEUES.len()).rfind(|&queue| shop.exists(queue)).unwrap();
+        }
+        let question = if dice.percent(profile.contention) {
+            contend(dice, profile, shop, queue)
+        } else if dice.percent(profile.surveys) {
+            Question::Find { queue, want: Want::default(), limit: None }
+        } else {
+            match dice.below(100) {
+                0..25 if !full => {
+                    let shape = dice.word(&[&OBJECTS[..], &VALUES[..]].concat());
+                    let payload = self.payload(dice, profile, shape);
+                    Question::Post { queue, payload, state: a_state(dice) }
+                }
+                0..30 => Question::Delete(queue, a_job_of(dice, queue, shop)),
+                30..45 => Question::Show(queue, a_job_of(dice, queue, shop)),
+                45..52 => Question::List(queue),
+                52..60 => {
+                    let limit = dice.percent(30).then(|| dice.below(4));
+                    Question::Find { queue, want: a_want(dice, profile), limit }
+                }
+                60..68 => {
+                    let event = dice.word(&EVENTS);
+                    Question::Note { queue, id: a_job_of(dice, queue, shop), event }
+                }
+                68..80 => contend(dice, profile, shop, queue),
+                80..87 => Question::Declare(queue),
+                87..91 => Question::Queues,
+                91..94 => Question::Drop(queue),
+                _ => return requests::wrong(dice),
+            }
+        };
+        let manner = HttpOptions { close: dice.percent(2), ..HttpOptions::default() };
+        let form = Form::of(dice, &question);
+        let (bytes, manner) = form.write(dice, manner);
+        (bytes, Request::Http(question, manner))
+    }
+}
+
+/// What several clients do to the same jobs at one time.
+fn contend(dice: &mut Dice, profile: &Profile, shop: &StoreModel, queue: Queue) -> Question {
+    if dice.percent(50) {
+        return Question::Poll { queue, want: a_want(dice, profile), new: a_state(dice) };
+    }
+    let id = a_job_of(dice, queue, shop);
+    let known = shop.find(id).and_then(|job| Some(job.record.as_ref()?.state));
+    let old = known.filter(|_| dice.percent(70)).unwrap_or_else(|| a_state(dice));
+    Question::Advance { queue, id, old, new: a_state(dice) }
+}
+
+fn a_state(dice: &mut Dice) -> State {
+    if dice.percent(40) { 0 } else { dice.below(STATES.len()) }
+}
+
+fn a_want(dice: &mut Dice, profile: &Profile) -> Want {
+    let n = dice.percent(profile.searches).then(|| dice.below(2));
+    let stateful = dice.percent(if n.is_some() { 25 } else { 80 });
+    Want { state: stateful.then(|| a_state(dice)), n }
+}
+
+/// An id: of a job that the client holds, or of any other, or one that will be given out soon.
+fn an_id(dice: &mut Dice, client: Option<ClientId>, shop: &StoreModel) -> u64 {
+    let mine = shop.jobs.iter().filter(|job| client.is_some() && job.holder == client);
+    let mine: Vec<u64> = mine.map(|job| job.id).collect();
+    match dice.below(10) {
+        0..5 if !mine.is_empty() => *dice.pick(&mine),
+        0..8 if !shop.jobs.is_empty() => dice.pick(&shop.jobs).id,
+        8 => dice.below(usize::try_from(shop.next_id()).unwrap() + 5) as u64,
+        _ => shop.next_id().saturating_sub(dice.below(3) as u64),
+    }
+}
+
+fn a_job_of(dice: &mut Dice, queue: Queue, shop: &StoreModel) -> u64 {
+    let there = shop.jobs.iter().filter(|job| job.queue == queue);
+    let there: Vec<u64> = there.map(|job| job.id).collect();
+    if there.is_empty() || dice.percent(20) { an_id(dice, None, shop) } else { *dice.pick(&there) }
+}
+
+/// Requests of packets.
+fn packets(dice: &mut Dice, profile: &Profile, full: bool) -> (Vec<u8>, Request) {
+    let queue = dice.below(profile.queues);
+    let name = QUEUES[queue].bytes.as_bytes();
+    let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
+    let named = |kind: &[u8]| [kind, &short(name.len())[..], name].concat();
+    if full || dice.percent(if profile.hungry { 70 } else { 50 }) {
+        return match dice.below(100) {
+            0..40 => (named(b"P"), Request::Pop(queue)),
+            40..60 => (named(b"s"), Request::Subscribe(queue)),
+            60..67 => (named(b"u"), Request::Unsubscribe(queue)),
+            _ => (b"A".to_vec(), Request::Ready),
+        };
+    }
+    let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000]);
+    let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);
+    let key = dice.word(&["", "k", "kk"]).as_bytes().to_vec();
+    let content = dice.seed().to_be_bytes().to_vec();
+    let (a, b) = (short(name.len()), short(usize::from(ttl_ms)));
+    let (c, d) = (short(key.len()), short(content.len()));
+    let head = [b"p", &a[..], &b, &[priority], &c, &d].concat();
+    let bytes = [&head, &key[..], &content, name].concat();
+    (bytes, Request::Push { queue, ttl_ms, priority, key, content })
+}

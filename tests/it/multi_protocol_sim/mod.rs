@@ -1,0 +1,351 @@
+//! Clients of several doors at once, on the same queues, over the pure server in simulated time,
+//! against a judge: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
+//!
+//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
+//! is chaos, then everybody reads what there is to read and nothing may have been forgotten; then
+//! everybody leaves in some way, a last client looks at what is left by HTTP, and another one
+//! fetches it by lines.
+
+mod client;
+mod driver;
+mod generator;
+mod http;
+mod jobq;
+mod requests;
+mod server_model;
+mod store_model;
+mod types;
+
+use crate::dice::Dice;
+use crate::seeds::{self, Plan, Summary};
+use crate::sockets::Closed;
+use client::State;
+use driver::SimDriver;
+use generator::{Generator, JOBS_MAX, Profile};
+use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATER_BYTES};
+use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::id::ClientId;
+use std::hash::Hasher;
+use std::time::Duration;
+use types::{DEFAULT, HttpOptions, Payload, QUEUES, Question, Request, Want};
+
+/// Seeds that have failed once.
+const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972];
+
+const PLAN: Plan = Plan::new(120, FAILED_ONCE);
+
+/// What must have happened in an ordinary test run, lest the simulation shows nothing.
+const WANTED: [&str; 35] = [
+    "HTTP misses what a line has deleted",
+    "HTTP served a line that waited",
+    "HTTP served packets",
+    "HTTP: conflict",
+    "HTTP: done",
+    "HTTP: not found",
+    "HTTP: refused",
+    "a delivery",
+    "a connection broke",
+    "a connection was not used for long",
+    "a connection was reset",
+    "a job at work was deleted",
+    "a job at work was dropped",
+    "a job was popped",
+    "a job went back",
+    "a key group was popped",
+    "a line misses what HTTP has deleted",
+    "a packet expired",
+    "a poll found a job",
+    "a poll found a job at work",
+    "a poll found nothing",
+    "a queue was declared",
+    "a request took too long",
+    "a search",
+    "a search was given up",
+    "the first that was found had changed",
+    "what was found had changed",
+    "a wait was called off",
+    "an answer went on",
+    "another state",
+    "job_abandoned",
+    "job_aborted",
+    "job_taken",
+    "too much was unsent",
+    "user_event",
+];
+
+/// One run.
+struct Run {
+    dice: Dice,
+    profile: Profile,
+    author: Generator,
+    shell: SimDriver,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let profile = Profile::draw(&mut dice);
+        let mut shell = SimDriver::new(dice.seed());
+        shell.pass_time(1_000, 1_700_000_000_000);
+        Self { dice, profile, author: Generator::new(), shell }
+    }
+
+    fn go(mut self) -> Summary {
+        for _ in 0..self.profile.passes {
+            let found = self.dice.percent(self.profile.finding);
+            self.shell.set_found(found);
+            self.pass_time();
+            self.happen();
+            self.shell.pass(&mut self.dice);
+        }
+        if self.dice.percent(70) {
+            self.calm_down();
+        }
+        self.say_goodbye();
+        self.look_at_all();
+        self.collect();
+        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.desk.seen }
+    }
+
+    fn pass_time(&mut self) {
+        if self.dice.percent(self.profile.idling) {
+            let seconds = *self.dice.pick(&[16, 31, 61]);
+            return self.sleep(Duration::from_secs(seconds));
+        }
+        let ms = match self.dice.below(20) {
+            0..12 => return,
+            12..19 => self.dice.below(300) as u64,
+            _ => self.dice.below(3_000) as u64,
+        };
+        // The clock on the wall is set now and then.
+        let wall = *self.dice.pick(&[0, -2_000, 5_000]);
+        let wall = if self.dice.percent(10) { wall } else { ms.cast_signed() };
+        self.shell.pass_time(ms * 1_000_000, wall);
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        let ms = u32::try_from(time.as_millis()).unwrap();
+        self.shell.pass_time(u64::from(ms) * 1_000_000, i64::from(ms));
+    }
+
+    /// What peers do before a pass.
+    fn happen(&mut self) {
+        if self.shell.sockets.len() < self.profile.peers && self.dice.percent(70) {
+            self.connect();
+        }
+        let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
+        self.dice.shuffle(&mut ids);
+        for id in ids {
+            let socket = &self.shell.sockets[&id];
+            if socket.closed == Closed::Not && !socket.shell.stuck {
+                if self.dice.percent(40) {
+                    self.compose(id);
+                }
+                let client = self.shell.desk.clients.get(&id);
+                let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
+                let leaving = self.profile.leaving + if searches { 20 } else { 0 };
+                if self.dice.percent(leaving) && self.dice.percent(30) {
+                    self.leave(id);
+                }
+            }
+            self.move_bytes(id);
+            if self.dice.percent(80) {
+                self.shell.note_end(id);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let door = match self.dice.below(100) {
+            part if part < self.profile.packets => Door::Pinpriq,
+            _ if self.dice.percent(self.profile.http) => Door::Http,
+            _ => Door::JobCentre,
+        };
+        let room = self.dice.below(3_000);
+        let id = self.shell.open(door, room);
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        socket.slow = self.dice.percent(self.profile.slow);
+        socket.shell.patient = self.dice.percent(30);
+    }
+
+    /// How many jobs there may be once all have said what they were going to say.
+    fn jobs_to_come(&self) -> usize {
+        let scripts = self.shell.desk.clients.values().flat_map(|client| &client.script);
+        let puts = scripts.filter(|(_, request)| request.is_put()).count();
+        self.shell.desk.shop.jobs.len() + puts
+    }
+
+    /// A peer thinks up some requests.
+    fn compose(&mut self, id: ClientId) {
+        let Some(client) = self.shell.desk.clients.get(&id) else { return };
+        let (door, patient) = (client.door, self.shell.sockets[&id].shell.patient);
+        if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
+            return;
+        }
+        let burst = if patient { 1 } else { self.profile.burst };
+        for _ in 0..self.dice.between(1, burst) {
+            let full = self.jobs_to_come() >= JOBS_MAX;
+            let (dice, shop) = (&mut self.dice, &self.shell.desk.shop);
+            let (bytes, request) = self.author.write(dice, &self.profile, (id, door), shop, full);
+            self.write(id, bytes, request);
+        }
+    }
+
+    fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
+        self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
+        if let Some(client) = self.shell.desk.clients.get_mut(&id) {
+            client.script.push_back((bytes, request));
+        }
+    }
+
+    /// A peer begins to leave in one of the many ways, or falls silent.
+    fn leave(&mut self, id: ClientId) {
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        socket.cut_short(&mut self.dice);
+        if self.dice.percent(15) {
+            socket.shell.stuck = true;
+            return;
+        }
+        socket.leave(&mut self.dice);
+    }
+
+    /// The network carries bytes, and the peer reads.
+    fn move_bytes(&mut self, id: ClientId) {
+        let dice = &mut self.dice;
+        let socket = self.shell.sockets.get_mut(&id).unwrap();
+        let count = socket.draw_arriving(dice);
+        socket.carry(count);
+        socket.room += socket.draw_reading(dice);
+    }
+
+    /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
+    fn calm_down(&mut self) {
+        let mut quiet = 0;
+        self.shell.set_found(true);
+        while quiet < 3 {
+            let before = self.state();
+            for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+                let socket = self.shell.sockets.get_mut(&id).unwrap();
+                socket.inbox.append(&mut socket.plan);
+                if socket.closed == Closed::Not || !socket.slow {
+                    socket.room = socket.room.max(1_000_000);
+                }
+                self.shell.note_end(id);
+            }
+            self.shell.pass(&mut self.dice);
+            let due = self.shell.server.poll_timeout(self.shell.now) == Some(self.shell.now.mono);
+            quiet = if before != self.state() || due { 0 } else { quiet + 1 };
+        }
+        for (id, client) in &self.shell.desk.clients {
+            let socket = &self.shell.sockets[id];
+            if socket.closed != Closed::Not {
+                continue;
+            }
+            let waits = client.state == State::Waiting;
+            assert!(waits || socket.inbox.is_empty(), "input was forgotten");
+            assert!(waits || !client.is_owed(), "an answer was forgotten");
+            assert_eq!(client.unsent, 0, "output was forgotten");
+            let left = client.script.front().map_or(0, |(bytes, _)| bytes.len());
+            assert!(waits || client.handed < left.max(1), "a request was forgotten");
+        }
+    }
+
+    fn state(&self) -> (u64, usize, usize) {
+        let unread = self.shell.sockets.values().map(|socket| socket.inbox.len()).sum();
+        (self.shell.sent.finish(), unread, self.shell.sockets.len())
+    }
+
+    /// Everybody goes, and no trace of them is left.
+    fn say_goodbye(&mut self) {
+        for id in self.shell.sockets.keys().copied().collect::<Vec<_>>() {
+            let socket = self.shell.sockets.get_mut(&id).unwrap();
+            socket.shell.stuck = false;
+            while self.shell.sockets[&id].closed == Closed::Not {
+                self.leave(id);
+            }
+        }
+        for _ in 0..6 {
+            self.calm_down();
+            self.sleep(FLUSH_TIMEOUT);
+        }
+        assert_eq!(self.shell.desk.clients.len(), 0, "the judge still sees a client");
+        assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
+        assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
+    }
+
+    fn requests(&mut self, id: ClientId, question: Question) {
+        let form = requests::Form::of(&mut self.dice, &question);
+        let (bytes, manner) = form.write(&mut self.dice, HttpOptions::default());
+        self.write(id, bytes, Request::Http(question, manner));
+    }
+
+    /// A last client sees everything by HTTP: queues, jobs, states and logs.
+    fn look_at_all(&mut self) {
+        let id = self.shell.open(Door::Http, 0);
+        self.requests(id, Question::Queues);
+        for queue in 0..QUEUES.len() {
+            self.requests(id, Question::Find { queue, want: Want::default(), limit: None });
+            self.requests(id, Question::List(queue));
+        }
+        self.calm_down();
+        self.sleep(HTTP_IDLE_TIMEOUT);
+    }
+
+    /// Another one fetches and deletes every job that can be had, most urgent first.
+    fn collect(&mut self) {
+        let id = self.shell.open(Door::JobCentre, 0);
+        let queues: Vec<usize> = (0..QUEUES.len()).collect();
+        let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
+        let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
+        let mut ids: Vec<u64> = self.shell.desk.shop.jobs.iter().map(|job| job.id).collect();
+        self.dice.shuffle(&mut ids);
+        for _ in 0..=ids.len() {
+            let request = Request::Get { queues: queues.clone(), wait: false };
+            self.write(id, line.clone().into_bytes(), request);
+        }
+        for job in ids {
+            let line = format!("{{\"request\":\"delete\",\"id\":{job}}}\n");
+            self.write(id, line.into_bytes(), Request::Delete(job));
+        }
+        self.calm_down();
+        assert_eq!(self.shell.server.counts().jobs, 0, "a job is left over");
+    }
+}
+
+fn run(seed: u64) -> Summary {
+    Run::new(seed).go()
+}
+
+#[test]
+fn all_doors_do_what_the_judge_says() {
+    PLAN.run(&WANTED, 4, run);
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    seeds::assert_one_seed_is_one_run(run);
+}
+
+/// The peer's reading is all that happens while a long answer waits, and nothing is behind it.
+#[test]
+fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
+    let mut run = Run::new(1);
+    let id = run.shell.open(Door::Http, 0);
+    for number in 0..8 {
+        let text = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
+        let payload = Payload { text, n: Some(number) };
+        run.requests(id, Question::Post { queue: DEFAULT, payload, state: 0 });
+    }
+    run.calm_down();
+    run.shell.sockets.get_mut(&id).unwrap().room = 0;
+    run.requests(id, Question::Find { queue: DEFAULT, want: Want::default(), limit: None });
+    let socket = run.shell.sockets.get_mut(&id).unwrap();
+    socket.inbox.append(&mut socket.plan);
+    for _ in 0..100 {
+        run.shell.pass(&mut run.dice);
+    }
+    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
+    run.calm_down();
+    let waited = "a long answer waited for its reader";
+    assert_eq!(run.shell.desk.seen.get(waited), Some(&1));
+}

@@ -1,0 +1,489 @@
+//! The judge's server: who is served when, and what everybody must be sent.
+//!
+//! It is told the same as the real server, in the same order, after it, and knows the meaning of
+//! every byte from the script that wrote it. What the server has sent it takes off the clients'
+//! streams, answer by answer. Who is served when follows `src/server`: a client is served in its
+//! own input; what had to stop (a wait, a search, a long answer, too much unsent) is taken up again
+//! at the end of the pass, first come, first served.
+
+use super::client::{Client, State};
+use super::store_model::{Job, StoreModel};
+use super::types::{HttpOptions, Page, Question, Reply, Request};
+use crate::seeds::Seen;
+use jobcentre::base::limits::{
+    FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
+    QUERIES_PER_PASS, STALLED_INPUT_MAX_BYTES,
+};
+use jobcentre::base::time::Now;
+use jobcentre::model::driver::{Action, Door};
+use jobcentre::model::id::ClientId;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Default)]
+pub(super) struct ServerModel {
+    pub(super) shop: StoreModel,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) actions: Vec<Action>,
+    pub(super) seen: Seen,
+    now: Now,
+    resumed: VecDeque<ClientId>,
+    /// Clients that may want more packets now that they have got some.
+    owing: VecDeque<ClientId>,
+    /// Whether searches that have begun have ended.
+    pub(super) found: bool,
+    /// Searches that wait for their turn.
+    searches: Vec<Search>,
+    came: i64,
+    /// The search that has begun, and what it finds.
+    searching: Option<(Search, Vec<Job>)>,
+    armed: usize,
+}
+
+#[derive(Clone)]
+struct Search {
+    client: ClientId,
+    question: Question,
+    /// The second in which it came.
+    second: u64,
+    /// When it came here; negative if what it found had changed and it is asked again.
+    came: i64,
+}
+
+impl ServerModel {
+    pub(super) fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    pub(super) fn set_time(&mut self, now: Now) {
+        (self.now, self.shop.now) = (now, now);
+    }
+
+    pub(super) fn client(&mut self, id: ClientId) -> &mut Client {
+        self.clients.get_mut(&id).unwrap()
+    }
+
+    pub(super) fn open(&mut self, id: ClientId, door: Door) {
+        let before = self.clients.insert(id, Client::new(door, self.now.mono));
+        assert!(before.is_none(), "two clients have one id");
+    }
+
+    pub(super) fn wants_input(&self, id: ClientId) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let served = !client.is_owed() && !client.stalled;
+        !client.eof
+            && client.unsent <= OUTPUT_HIGH_WATER_BYTES
+            && (served || client.handed < STALLED_INPUT_MAX_BYTES)
+    }
+
+    pub(super) fn input(&mut self, id: ClientId, count: usize) {
+        let client = self.client(id);
+        client.handed += count;
+        if !client.stalled {
+            self.serve(id);
+        }
+        if self.client(id).is_leaving() {
+            self.settle(id);
+        }
+    }
+
+    pub(super) fn peer_closed(&mut self, id: ClientId) {
+        self.client(id).peer_closed = true;
+        self.settle(id);
+    }
+
+    pub(super) fn eof(&mut self, id: ClientId) {
+        let client = self.client(id);
+        (client.peer_closed, client.eof) = (true, true);
+        self.settle(id);
+    }
+
+    pub(super) fn sent(&mut self, id: ClientId, count: usize) {
+        let client = self.client(id);
+        let was_above = client.unsent > OUTPUT_HIGH_WATER_BYTES;
+        client.unsent -= count;
+        let (stalled, writes) = (client.stalled, matches!(client.state, State::Writing(..)));
+        if was_above && client.unsent <= OUTPUT_HIGH_WATER_BYTES && (stalled || writes) {
+            if !stalled {
+                self.see("a long answer waited for its reader");
+            }
+            self.go_on(id);
+        }
+        let client = self.client(id);
+        if was_above
+            && client.unsent <= OUTPUT_HIGH_WATER_BYTES
+            && !client.peer_closed
+            && self.owes(id)
+        {
+            self.see("a delivery was put off");
+            self.go_on(id);
+        }
+        let client = self.client(id);
+        if client.is_leaving() {
+            if count > 0 {
+                client.deadline = None;
+            }
+            self.settle(id);
+        }
+    }
+
+    pub(super) fn broken(&mut self, id: ClientId) {
+        self.see("a connection broke");
+        let client = self.client(id);
+        (client.broken, client.peer_closed, client.unsent) = (true, true, 0);
+        client.fresh.clear();
+        if matches!(client.state, State::Writing(..)) {
+            // Nobody will read the rest of it.
+            client.state = State::Ended;
+            self.see("a long answer broke off");
+        }
+        self.resume(id);
+        self.settle(id);
+    }
+
+    pub(super) fn reset(&mut self, id: ClientId) {
+        self.see("a connection was reset");
+        self.end(id, false);
+    }
+
+    pub(super) fn finish_pass(&mut self) {
+        self.expire();
+        self.shop.bury();
+        self.search();
+        for _ in 0..self.resumed.len() {
+            let id = self.resumed.pop_front().unwrap();
+            if let Some(client) = self.clients.get_mut(&id) {
+                (client.resumed, client.stalled) = (false, false);
+                self.serve(id);
+                self.settle(id);
+            }
+        }
+    }
+
+    /// Counts what was worth it.
+    pub(super) fn take_notes(&mut self) {
+        for what in std::mem::take(&mut self.shop.noted) {
+            self.see(what);
+        }
+    }
+
+    /// Those whose clients may send more go before the others, and of these who came in an earlier
+    /// second; then those that are asked again, the last first, and then in the order of coming.
+    fn next_search(&mut self) -> Option<Search> {
+        let rank = |it: &Search| (self.clients[&it.client].peer_closed, it.second, it.came);
+        let first = (0..self.searches.len()).min_by_key(|&at| rank(&self.searches[at]))?;
+        Some(self.searches.remove(first))
+    }
+
+    /// Searches go on at the end of the pass, one at a time.
+    fn search(&mut self) {
+        for _ in 0..QUERIES_PER_PASS {
+            while self.searching.is_none()
+                && let Some(search) = self.next_search()
+            {
+                match self.shop.begin_search(&search.question) {
+                    None => self.tell_found(search.client, Page::error(404)),
+                    Some(found) => self.searching = Some((search, found)),
+                }
+            }
+            if !self.found {
+                return;
+            }
+            let Some((search, found)) = self.searching.take() else { return };
+            match self.shop.end_search(&search.question, &found) {
+                Some(page) => self.tell_found(search.client, page),
+                None => {
+                    self.came += 1;
+                    self.searches.push(Search { came: -self.came, ..search });
+                }
+            }
+        }
+    }
+
+    fn tell_found(&mut self, id: ClientId, page: Page) {
+        let client = self.client(id);
+        let State::Asked(manner) = client.state else { panic!("nobody has asked") };
+        let turns = if manner.to_head { 1 } else { page.turns };
+        client.state = State::Writing(page, manner, turns);
+        self.go_on(id);
+    }
+
+    fn expire(&mut self) {
+        loop {
+            let now = self.now.mono;
+            let due = |(&id, client): (&ClientId, &Client)| {
+                let patience = client.patience.filter(|_| !client.is_leaving());
+                let patience = patience.map(|at| (at, usize::MAX));
+                client.deadline.or(patience).filter(|&(at, _)| at <= now).map(|at| (at, id))
+            };
+            let Some((_, id)) = self.clients.iter().filter_map(due).min() else { return };
+            if self.client(id).deadline.is_some() {
+                self.see("patience with an end came to an end");
+                self.end(id, true);
+            } else {
+                self.lose_patience(id);
+            }
+        }
+    }
+
+    /// An HTTP client was too slow.
+    fn lose_patience(&mut self, id: ClientId) {
+        let now = self.now.mono;
+        let client = self.client(id);
+        let idle = client.state == State::Open && !client.has_begun();
+        if client.state == State::Open && client.has_begun() {
+            let manner = HttpOptions { close: true, expects: true, ..HttpOptions::default() };
+            client.expect(&Reply::Page(Page::error(408)), manner);
+            client.dismiss();
+            self.see("a request took too long");
+            self.go_on(id);
+        } else if idle && client.unsent == 0 {
+            client.dismiss();
+            self.see("a connection was not used for long");
+            self.go_on(id);
+        } else if idle && client.unsent != client.spared {
+            client.spared = client.unsent;
+            client.patience = Some(now.after(HTTP_IDLE_TIMEOUT));
+            self.see("a reader was spared");
+        } else {
+            self.see("a reader was cut off");
+            self.end(id, true);
+        }
+    }
+
+    /// Serves what has been handed over, as far as it goes.
+    fn serve(&mut self, id: ClientId) {
+        let stopped = loop {
+            let now = self.now.mono;
+            let client = self.client(id);
+            if client.unsent > OUTPUT_HIGH_WATER_BYTES {
+                self.see("too much was unsent");
+                self.call_off(id);
+                break true;
+            }
+            match &mut client.state {
+                State::Waiting | State::Asked(_) => break true,
+                State::Ended => {
+                    client.handed = 0;
+                    break false;
+                }
+                State::Writing(page, manner, turns) => {
+                    *turns -= 1;
+                    if *turns > 0 {
+                        client.patience = Some(now.after(HTTP_READER_TIMEOUT));
+                        self.see("an answer went on");
+                        self.go_on(id);
+                        break true;
+                    }
+                    let (page, manner) = (Reply::Page(page.clone()), *manner);
+                    client.expect(&page, manner);
+                    client.finish(manner, now);
+                    continue;
+                }
+                State::Open => {}
+            }
+            if self.owes(id) {
+                self.stand(id, Some(id));
+                self.serve_owing(Some(id));
+                continue;
+            }
+            let client = self.client(id);
+            let Some(request) = client.take() else {
+                client.await_rest(now);
+                break false;
+            };
+            self.carry_out(id, &request);
+        };
+        let client = self.client(id);
+        client.stalled = stopped && client.handed > 0;
+    }
+
+    /// Whether a client is to be given packets, or to wait for them.
+    fn owes(&self, id: ClientId) -> bool {
+        self.clients[&id].wants_packets() && !self.shop.waits(id)
+    }
+
+    fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
+        let queues = self.client(id).wishes.queues.clone();
+        if let Some(bytes) = self.shop.stand(id, &queues) {
+            self.shop.served.push((id, bytes));
+        }
+        self.deliver(running);
+    }
+
+    /// Those who got packets and have credits left stand in line again, at once.
+    fn serve_owing(&mut self, running: Option<ClientId>) {
+        while let Some(id) = self.owing.pop_front() {
+            let Some(client) = self.clients.get(&id) else { continue };
+            if !client.peer_closed && client.unsent <= OUTPUT_HIGH_WATER_BYTES && self.owes(id) {
+                self.stand(id, running);
+            }
+        }
+    }
+
+    /// A client that waits for packets does so no more.
+    fn call_off(&mut self, id: ClientId) {
+        if self.client(id).door == Door::Pinpriq && self.shop.waits(id) {
+            self.see("packets were waited for no more");
+            self.shop.stop_waiting(id);
+        }
+    }
+
+    /// What a client says about packets that it wants; whether that is what it says.
+    fn wish(&mut self, id: ClientId, request: &Request) -> bool {
+        let stands = self.shop.waits(id);
+        let wishes = &mut self.client(id).wishes;
+        match *request {
+            Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
+                wishes.queues.push(queue);
+                if stands {
+                    self.shop.wait_also(id, queue);
+                }
+            }
+            Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
+                wishes.queues.retain(|&other| other != queue);
+                if stands {
+                    self.shop.wait_not(id, queue);
+                }
+            }
+            Request::Subscribe(_) | Request::Unsubscribe(_) => {}
+            Request::Ready => wishes.credits += 1,
+            _ => return false,
+        }
+        self.deliver(Some(id));
+        self.serve_owing(Some(id));
+        true
+    }
+
+    fn carry_out(&mut self, id: ClientId, request: &Request) {
+        if self.wish(id, request) {
+            return;
+        }
+        let reply = self.shop.execute(id, request);
+        self.note(id, request, &reply);
+        let client = self.client(id);
+        match (reply, request) {
+            (Reply::Later, Request::Http(question, manner)) => {
+                (client.state, client.patience) = (State::Asked(*manner), None);
+                self.came += 1;
+                let (question, second) = (question.clone(), self.now.mono.0 / 1_000_000_000);
+                self.searches.push(Search { client: id, question, second, came: self.came });
+            }
+            (Reply::Later, _) => client.state = State::Waiting,
+            (Reply::Page(page), &Request::Http(_, manner)) => {
+                let turns = if manner.to_head { 1 } else { page.turns };
+                client.state = State::Writing(page, manner, turns);
+            }
+            (reply, _) => client.expect(&reply, HttpOptions::default()),
+        }
+        self.deliver(Some(id));
+        self.serve_owing(Some(id));
+    }
+
+    fn note(&mut self, id: ClientId, request: &Request, reply: &Reply) {
+        match self.clients[&id].door {
+            Door::JobCentre => self.see("a line was served"),
+            Door::Pinpriq => self.see("packets were served"),
+            Door::Http => self.see("an HTTP request was served"),
+            Door::Processor => unreachable!("nobody comes by that door here"),
+        }
+        let posts = matches!(request, Request::Http(..)) && request.is_put();
+        if posts && let Some(&(other, _)) = self.shop.served.first() {
+            let packets = self.clients[&other].door == Door::Pinpriq;
+            let who =
+                if packets { "HTTP served packets" } else { "HTTP served a line that waited" };
+            self.see(who);
+        }
+        if let Reply::Page(page) = reply {
+            self.see(match page.status {
+                200..300 => "HTTP: done",
+                404 => "HTTP: not found",
+                409 => "HTTP: conflict",
+                _ => "HTTP: refused",
+            });
+        }
+    }
+
+    /// Sends those who have waited what they get; `running` is the client that is being served.
+    fn deliver(&mut self, running: Option<ClientId>) {
+        for (id, bytes) in std::mem::take(&mut self.shop.served) {
+            let client = self.client(id);
+            client.expect(&Reply::Bytes(bytes), HttpOptions::default());
+            if client.door == Door::Pinpriq {
+                client.wishes.credits -= 1;
+                self.see("a delivery");
+            } else {
+                assert_eq!(client.state, State::Waiting);
+                client.state = State::Open;
+                self.see("a waiter was served");
+            }
+            if running != Some(id) {
+                self.owing.push_back(id);
+                self.resume(id);
+            }
+        }
+    }
+
+    /// Takes up what was left lying, now that it can be served.
+    fn resume(&mut self, id: ClientId) {
+        if self.client(id).stalled {
+            self.go_on(id);
+        }
+    }
+
+    fn go_on(&mut self, id: ClientId) {
+        let client = self.client(id);
+        if !std::mem::replace(&mut client.resumed, true) {
+            self.resumed.push_back(id);
+        }
+    }
+
+    /// What follows from the state of a client whose end has begun.
+    fn settle(&mut self, id: ClientId) {
+        let now = self.now.mono;
+        let client = self.client(id);
+        if client.is_leaving() && client.state == State::Waiting {
+            client.state = State::Ended;
+            self.see("a wait was called off");
+            self.shop.stop_waiting(id);
+            self.resume(id);
+        }
+        if self.client(id).is_leaving() && self.shop.waits(id) {
+            self.call_off(id);
+            self.resume(id);
+        }
+        let client = self.client(id);
+        if client.eof && !client.stalled {
+            client.handed = 0;
+            if client.unsent == 0 && !client.is_owed() {
+                return self.end(id, true);
+            }
+        }
+        if client.deadline.is_some() {
+            return;
+        }
+        if client.over && client.unsent == 0 && !client.is_owed() {
+            let armed = self.armed;
+            self.client(id).deadline = Some((now.after(LINGER_TIMEOUT), armed));
+            self.actions.push(Action::ShutdownWrite(id));
+            self.armed += 1;
+        } else if client.unsent > 0 && client.is_leaving() {
+            let armed = self.armed;
+            self.client(id).deadline = Some((now.after(FLUSH_TIMEOUT), armed));
+            self.armed += 1;
+        }
+    }
+
+    fn end(&mut self, id: ClientId, close: bool) {
+        self.clients.remove(&id).unwrap();
+        self.searches.retain(|search| search.client != id);
+        if self.searching.take_if(|(search, _)| search.client == id).is_some() {
+            self.see("a search was given up");
+        }
+        if close {
+            self.actions.push(Action::Close(id));
+        }
+        self.shop.forget(id);
+        self.deliver(None);
+        self.serve_owing(None);
+    }
+}

@@ -1,0 +1,230 @@
+//! What the simulated doors speak about: queues, states, requests and answers.
+
+use jobcentre::base::limits::HTTP_CHUNK_BYTES;
+
+/// A queue's name: how it may be written in JSON and in a path, how it is shown, what it is.
+pub(super) struct Name {
+    pub(super) written: [&'static str; 2],
+    pub(super) path: [&'static str; 2],
+    pub(super) shown: &'static str,
+    pub(super) bytes: &'static str,
+}
+
+const fn name(
+    bytes: &'static str,
+    shown: &'static str,
+    other: &'static str,
+    path: [&'static str; 2],
+) -> Name {
+    Name { written: [shown, other], path, shown, bytes }
+}
+
+/// A queue, by its number in [`QUEUES`].
+pub(super) type Queue = usize;
+
+/// All queues of the simulated world.
+pub(super) const QUEUES: [Name; 5] = [
+    name("a", r#""a""#, r#""\u0061""#, ["a", "%61"]),
+    name("default", r#""default""#, r#""def\u0061ult""#, ["default", "%64efault"]),
+    name("a/b", r#""a/b""#, r#""a\/b""#, ["a%2Fb", "a%2fb"]),
+    name("\0", r#""\u0000""#, r#""\u0000""#, ["%00", "%00"]),
+    name(
+        "é😀",
+        r#""é😀""#,
+        r#""\u00e9\ud83d\ude00""#,
+        ["%C3%A9%F0%9F%98%80", "%c3%a9%f0%9f%98%80"],
+    ),
+];
+
+/// The number of the queue that always exists.
+pub(super) const DEFAULT: Queue = 1;
+
+/// A user state: its canonical text, how else it may be written, and how a query names it.
+pub(super) struct Spelling {
+    pub(super) shown: &'static str,
+    pub(super) other: &'static str,
+    pub(super) query: &'static str,
+}
+
+/// A state, by its number in [`STATES`].
+pub(super) type State = usize;
+
+/// All states; the first is that of a job that was never given one.
+pub(super) const STATES: [Spelling; 5] = [
+    Spelling { shown: "null", other: " null", query: "null" },
+    Spelling { shown: r#""A""#, other: r#""\u0041""#, query: r#""'\"A\"'""# },
+    Spelling { shown: r#"[1,"x"]"#, other: r#"[ 1, "x" ]"#, query: r#""'[1,\"x\"]'""# },
+    Spelling {
+        shown: r#"{"a":1,"b":2}"#,
+        other: r#"{"b":2,"a":1}"#,
+        query: r#""'{\"a\":1,\"b\":2}'""#,
+    },
+    Spelling { shown: "true", other: "true", query: r#""true""# },
+];
+
+/// Which jobs a query is for: those in a state, those whose payload has this `n`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Want {
+    pub(super) state: Option<State>,
+    pub(super) n: Option<usize>,
+}
+
+/// What a JSON payload is: its text, and its member `n`.
+#[derive(Clone, Debug)]
+pub(super) struct Payload {
+    pub(super) text: String,
+    pub(super) n: Option<usize>,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    /// Of a line: what it asks for.
+    Put {
+        queue: Queue,
+        pri: String,
+        payload: Payload,
+    },
+    Get {
+        queues: Vec<Queue>,
+        wait: bool,
+    },
+    Delete(u64),
+    Abort(u64),
+    /// An ill-formed line, with the reply that it gets.
+    Bad(Vec<u8>),
+
+    /// Of packets.
+    Push {
+        queue: Queue,
+        ttl_ms: u16,
+        priority: u8,
+        key: Vec<u8>,
+        content: Vec<u8>,
+    },
+    Pop(Queue),
+    Subscribe(Queue),
+    Unsubscribe(Queue),
+    Ready,
+
+    /// Of HTTP: what, and how.
+    Http(Question, HttpOptions),
+}
+
+impl Request {
+    pub(super) fn is_put(&self) -> bool {
+        let posts = matches!(self, Self::Http(Question::Post { .. }, _));
+        posts || matches!(self, Self::Put { .. } | Self::Push { .. })
+    }
+}
+
+/// How an HTTP request is made.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HttpOptions {
+    /// The bytes of its head.
+    pub(super) head: usize,
+    /// Only the head of the answer is wanted.
+    pub(super) to_head: bool,
+    /// The connection ends with it.
+    pub(super) close: bool,
+    /// It ends with its head, whatever is behind, because nothing can be made of that.
+    pub(super) fatal: bool,
+    /// It may be told to go on.
+    pub(super) expects: bool,
+}
+
+/// What an HTTP request is for.
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    Queues,
+    Declare(Queue),
+    Drop(Queue),
+    List(Queue),
+    Find {
+        queue: Queue,
+        want: Want,
+        limit: Option<usize>,
+    },
+    Poll {
+        queue: Queue,
+        want: Want,
+        new: State,
+    },
+    Post {
+        queue: Queue,
+        payload: Payload,
+        state: State,
+    },
+    Show(Queue, u64),
+    Delete(Queue, u64),
+    Advance {
+        queue: Queue,
+        id: u64,
+        old: State,
+        new: State,
+    },
+    Note {
+        queue: Queue,
+        id: u64,
+        event: &'static str,
+    },
+    /// What is no request of the protocol: the status, and the methods that it is told.
+    Wrong(u16, Option<&'static str>),
+}
+
+/// An HTTP answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) status: u16,
+    pub(super) body: Body,
+    pub(super) allow: Option<&'static str>,
+    /// In how many turns it is written.
+    pub(super) turns: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    None,
+    /// This value, as text; of `queues` the order is left open.
+    Json(String),
+    /// An object with a sentence in `error`, and with this state if there is one.
+    Error(Option<String>),
+}
+
+impl Page {
+    pub(super) fn new(status: u16, body: Body) -> Self {
+        Self { status, body, allow: None, turns: 1 }
+    }
+
+    pub(super) fn json(text: String) -> Self {
+        Self::new(200, Body::Json(text))
+    }
+
+    pub(super) fn error(status: u16) -> Self {
+        Self::new(status, Body::Error(None))
+    }
+
+    /// A list of jobs, whose text may be too long for one turn.
+    pub(super) fn jobs(rows: &[String]) -> Self {
+        let (mut turns, mut length) = (1, "{\"jobs\":[".len());
+        for (number, row) in rows.iter().enumerate() {
+            length += row.len() + usize::from(number > 0);
+            if length >= HTTP_CHUNK_BYTES {
+                (turns, length) = (turns + 1, 0);
+            }
+        }
+        Self { turns, ..Self::json(format!("{{\"jobs\":[{}]}}", rows.join(","))) }
+    }
+}
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    Bytes(Vec<u8>),
+    Page(Page),
+    /// Nothing, and nothing will come.
+    Nothing,
+    /// Something will come.
+    Later,
+}

@@ -1,0 +1,371 @@
+//! Outgoing connections: a core that only calls others, on the real reactor, and peers in threads.
+
+mod caller;
+pub(crate) mod peers;
+
+use crate::support::{Program, Server, TempDir};
+use caller::{Calls, Event, target};
+use jobcentre::model::driver::{Action, ConnectError};
+use jobcentre::model::id::ClientId;
+use peers::{Authority, Identity, Secure, closed_port, peer, reset};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+const HOST: &str = "127.0.0.1";
+const YEAR: i32 = 3000;
+
+/// Bytes that differ from place to place.
+fn content(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect()
+}
+
+/// Sends everything back, in small pieces, until there is no more.
+fn echo(stream: &mut (impl Read + Write)) -> usize {
+    let (mut piece, mut total) = ([0; 1000], 0);
+    loop {
+        let count = stream.read(&mut piece).unwrap();
+        if count == 0 {
+            return total;
+        }
+        stream.write_all(&piece[..count]).unwrap();
+        total += count;
+    }
+}
+
+/// Tells the client that nothing more comes.
+fn farewell(mut stream: Secure) {
+    stream.conn.send_close_notify();
+    stream.flush().unwrap();
+}
+
+/// A script that shuts down the sending side of `client` once all is sent, and ends when the peer
+/// has ended too.
+fn to_the_end(client: ClientId) -> impl FnMut(&mut Calls) -> bool {
+    let mut shut = false;
+    move |calls| {
+        let sent = calls.get(client).output.is_empty();
+        if sent && !shut {
+            shut = true;
+            calls.actions.push_back(Action::ShutdownWrite(client));
+        }
+        calls.get(client).events.contains(&Event::Eof)
+    }
+}
+
+#[test]
+fn bytes_go_both_ways() {
+    let (address, thread) = peer(|mut stream| echo(&mut stream));
+    let (mut calls, words) = (Calls::default(), content(3_000_000));
+    let client = calls.call(target(HOST, address, false), &words);
+    calls.run(None, to_the_end(client));
+    assert!(calls.get(client).received == words, "the echo is another one");
+    assert_eq!(calls.get(client).apart_from_hang_up(), [Event::Connected, Event::Eof]);
+    assert_eq!(thread.join().unwrap(), words.len());
+}
+
+#[test]
+fn bytes_go_both_ways_through_tls() {
+    let authority = Authority::new();
+    let identity = authority.identity(HOST, YEAR);
+    let (address, thread) = peer(move |stream| {
+        let mut stream = identity.secure(stream);
+        let total = echo(&mut stream);
+        farewell(stream);
+        total
+    });
+    let (mut calls, words) = (Calls::default(), content(3_000_000));
+    let client = calls.call(target(HOST, address, true), &words);
+    calls.run(Some(authority.trust()), to_the_end(client));
+    assert!(calls.get(client).received == words, "the echo is another one");
+    assert_eq!(calls.get(client).apart_from_hang_up(), [Event::Connected, Event::Eof]);
+    assert_eq!(thread.join().unwrap(), words.len());
+}
+
+#[test]
+fn what_was_sent_to_a_slow_peer_before_a_close_arrives() {
+    let authority = Authority::new();
+    let identity = authority.identity("localhost", YEAR);
+    let (go, wait) = channel();
+    let (address, thread) = peer(move |stream| {
+        let (mut stream, mut heard) = (identity.secure(stream), Vec::new());
+        stream.write_all(b"go").unwrap();
+        wait.recv().unwrap();
+        stream.read_to_end(&mut heard).map(|_| heard)
+    });
+    // More than the system takes for a peer that does not read.
+    let (mut calls, words) = (Calls::default(), content(8_000_000));
+    calls.restless = true;
+    let client = calls.call(target("localhost", address, true), &words);
+    let (mut left, mut held_up) = (words.len(), false);
+    calls.run(Some(authority.trust()), |calls| {
+        // Unread bytes would make the system reset the connection.
+        let heard = calls.get(client).received == b"go";
+        let before = std::mem::replace(&mut left, calls.get(client).output.len());
+        if heard && left == before && !held_up {
+            held_up = true;
+            go.send(()).unwrap();
+        }
+        if left == 0 {
+            calls.close(client);
+        }
+        left == 0
+    });
+    assert!(held_up, "the system has taken all at once");
+    // Not an error: the peer was told farewell.
+    assert!(thread.join().unwrap().unwrap() == words, "something is missing");
+}
+
+#[test]
+fn a_peer_that_speaks_and_goes_at_once_is_heard_to_the_end() {
+    let (address, thread) = peer(|mut stream| stream.write_all(b"bye").unwrap());
+    let mut calls = Calls::default();
+    let client = calls.call(target(HOST, address, false), b"");
+    calls.run(None, |calls| calls.get(client).events.contains(&Event::Eof));
+    thread.join().unwrap();
+    assert_eq!(calls.get(client).received, b"bye");
+    assert_eq!(calls.get(client).apart_from_hang_up(), [Event::Connected, Event::Eof]);
+}
+
+#[test]
+fn an_encrypted_stream_that_ends_without_farewell_is_no_end() {
+    let authority = Authority::new();
+    let identity = authority.identity(HOST, YEAR);
+    let (address, thread) = peer(move |stream| {
+        let mut stream = identity.secure(stream);
+        stream.write_all(b"half of it").unwrap();
+        stream.sock.shutdown(Shutdown::Both).unwrap();
+    });
+    let mut calls = Calls::default();
+    let client = calls.call(target(HOST, address, true), b"");
+    calls.run(Some(authority.trust()), |calls| calls.get(client).events.contains(&Event::Reset));
+    thread.join().unwrap();
+    assert_eq!(calls.get(client).received, b"half of it");
+    assert!(!calls.get(client).events.contains(&Event::Eof), "{calls:?}");
+}
+
+#[test]
+fn a_peer_that_resets_is_noticed() {
+    let authority = Authority::new();
+    for tls in [false, true] {
+        let identity = tls.then(|| authority.identity(HOST, YEAR));
+        let (address, thread) = peer(move |mut stream| {
+            // Nothing is said before there is a connection.
+            if let Some(identity) = identity {
+                let mut secure = identity.secure(stream);
+                secure.read_exact(&mut [0; 1]).unwrap();
+                stream = secure.sock;
+            } else {
+                stream.read_exact(&mut [0; 1]).unwrap();
+            }
+            reset(stream);
+        });
+        let mut calls = Calls::default();
+        let client = calls.call(target(HOST, address, tls), b"!");
+        calls
+            .run(Some(authority.trust()), |calls| calls.get(client).events.contains(&Event::Reset));
+        thread.join().unwrap();
+        assert_eq!(calls.get(client).events.first(), Some(&Event::Connected));
+    }
+}
+
+/// Why a call fails.
+fn failure(target: Arc<jobcentre::model::driver::Target>, authority: &Authority) -> ConnectError {
+    let mut calls = Calls::default();
+    let client = calls.call(target, b"never heard");
+    calls.run(Some(authority.trust()), |calls| calls.get(client).failure().is_some());
+    assert!(calls.get(client).received.is_empty());
+    calls.get(client).failure().cloned().unwrap()
+}
+
+#[test]
+fn nobody_listens() {
+    let (_socket, address) = closed_port();
+    for tls in [false, true] {
+        let why = failure(target(HOST, address, tls), &Authority::new());
+        assert!(matches!(why, ConnectError::Unreachable(_)), "{why:?}");
+        assert!(why.to_string().starts_with(&format!("no connection: {address}: ")), "{why}");
+    }
+}
+
+#[test]
+fn nobody_has_this_name() {
+    let (_socket, address) = closed_port();
+    // A label of 64 bytes: no name server has to be asked.
+    let host = "x".repeat(64);
+    let why = failure(target(&host, address, false), &Authority::new());
+    assert!(matches!(why, ConnectError::Name(_)), "{why:?}");
+    let start = format!("the name cannot be resolved: {host}: ");
+    assert!(why.to_string().starts_with(&start), "{why}");
+}
+
+/// Why a call to a peer with this identity fails, and what the peer makes of it.
+fn distrust(identity: Identity, authority: &Authority) -> (String, String) {
+    let (address, thread) =
+        peer(move |mut stream| identity.greet(&mut stream).unwrap_err().to_string());
+    let why = failure(target(HOST, address, true), authority);
+    assert!(matches!(why, ConnectError::Tls(_)), "{why:?}");
+    (why.to_string(), thread.join().unwrap())
+}
+
+#[test]
+fn certificates_that_do_not_hold_are_named() {
+    let (ours, theirs) = (Authority::new(), Authority::named("theirs"));
+    let (why, heard) = distrust(theirs.identity(HOST, YEAR), &ours);
+    let expected = "no secure connection: its certificate is signed by nobody who is trusted here";
+    assert_eq!(why, expected);
+    assert!(heard.contains("UnknownCA"), "{heard}");
+    let (why, heard) = distrust(ours.identity("other.example", YEAR), &ours);
+    assert!(why.contains("its certificate is for another name: "), "{why}");
+    assert!(why.contains("127.0.0.1") && why.contains("other.example"), "{why}");
+    assert!(heard.contains("BadCertificate"), "{heard}");
+    let (why, heard) = distrust(ours.identity(HOST, 2000), &ours);
+    assert!(why.contains("its certificate is out of date: "), "{why}");
+    assert!(heard.contains("CertificateExpired"), "{heard}");
+}
+
+/// Why a call by TLS fails if the peer does this.
+fn misgreeting(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
+    let (address, thread) = peer(serve);
+    let why = failure(target(HOST, address, true), &Authority::new());
+    thread.join().unwrap();
+    assert!(matches!(why, ConnectError::Tls(_)), "{why:?}");
+    why.to_string()
+}
+
+#[test]
+fn handshakes_that_go_wrong_are_named() {
+    let why = misgreeting(|mut stream| {
+        stream.read_exact(&mut [0; 5]).unwrap();
+        reset(stream);
+    });
+    assert!(why.contains("the connection broke during the handshake: "), "{why}");
+    let why = misgreeting(|mut stream| {
+        stream.shutdown(Shutdown::Write).unwrap();
+        // What the client has said is read, so that it is not reset.
+        let mut heard = Vec::new();
+        assert!(stream.read_to_end(&mut heard).unwrap() > 0);
+    });
+    assert!(why.ends_with("it closed the connection during the handshake"), "{why}");
+    let why = misgreeting(|mut stream| {
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        while stream.read(&mut [0; 1000]).is_ok_and(|count| count > 0) {}
+    });
+    assert!(why.contains("it does not speak TLS: "), "{why}");
+}
+
+#[test]
+fn a_name_that_no_certificate_can_have_is_refused() {
+    let (address, thread) = peer(|mut stream| stream.read(&mut [0; 1]).unwrap());
+    // The system resolves it like 127.0.0.1.
+    let why = failure(target("127.1", address, true), &Authority::new());
+    assert_eq!(
+        why.to_string(),
+        "no secure connection: there can be no certificate for a name like \"127.1\""
+    );
+    assert_eq!(thread.join().unwrap(), 0);
+}
+
+#[test]
+fn a_call_can_be_called_off_while_its_name_is_looked_up() {
+    let (address, thread) = peer(|mut stream| echo(&mut stream));
+    let mut calls = Calls::default();
+    let first = calls.call(target("localhost", address, false), b"first");
+    calls.close(first);
+    let second = calls.call(target("localhost", address, false), b"second");
+    assert_eq!(first.index, second.index, "only the generation tells them apart");
+    calls.run(None, to_the_end(second));
+    assert_eq!(calls.get(second).received, b"second");
+    assert_eq!(thread.join().unwrap(), "second".len());
+}
+
+#[test]
+fn a_call_can_be_called_off_in_the_middle_of_a_handshake() {
+    let (silent, hears) = peer(|mut stream| {
+        stream.read_exact(&mut [0; 5]).unwrap();
+        stream
+    });
+    let (address, thread) = peer(move |mut stream| {
+        let mut silent = hears.join().unwrap();
+        stream.write_all(b"now").unwrap();
+        // The rest of what the silent one is told, and its end.
+        let end = silent.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        stream.write_all(b"!").unwrap();
+        end
+    });
+    let mut calls = Calls::default();
+    let first = calls.call(target(HOST, silent, true), b"never heard");
+    let second = calls.call(target(HOST, address, false), b"");
+    calls.run(None, |calls| {
+        if calls.get(second).received == b"now" && calls.table.get(first).is_some() {
+            assert_eq!(calls.get(first).events, [], "hands are not shaken");
+            calls.close(first);
+        }
+        calls.get(second).received == b"now!"
+    });
+    let end = thread.join().unwrap();
+    assert!(matches!(end, Ok(_) | Err(ErrorKind::ConnectionReset)), "{end:?}");
+    assert!(calls.table.get(first).is_none());
+}
+
+#[test]
+fn a_server_starts_only_with_sound_authorities() {
+    let dir = TempDir::new("worker-ca");
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(dir.path()).unwrap();
+    let sound = Authority::new().pem();
+    std::fs::write(path("sound.pem"), sound.repeat(2)).unwrap();
+    std::fs::write(path("empty.pem"), "").unwrap();
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(path("damaged.pem"), [&sound, damaged].concat()).unwrap();
+    for (name, why) in [
+        ("none.pem", "cannot be read: "),
+        ("empty.pem", "holds no certificate"),
+        ("damaged.pem", "certificate 2 is not sound: "),
+    ] {
+        let output = Program::output(&["serve", "--listen", ":0", "--worker-ca", &path(name)], &[]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("--worker-ca {}: {why}", path(name))), "{text}");
+    }
+    let server = Server::start(&["--worker-ca", &path("sound.pem")]);
+    server.connect().settle();
+}
+
+#[test]
+fn many_calls_share_a_loop() {
+    const ROUNDS: usize = 20;
+    let authority = Authority::new();
+    let (mut calls, mut said) = (Calls::default(), Vec::new());
+    let mut threads = Vec::new();
+    for number in 0..20 {
+        let tls = number % 2 == 1;
+        let identity = tls.then(|| authority.identity(HOST, YEAR));
+        let (address, thread) = peer(move |mut stream| match identity {
+            None => echo(&mut stream),
+            Some(identity) => echo(&mut identity.secure(stream)),
+        });
+        threads.push(thread);
+        said.push((calls.call(target(HOST, address, tls), b"0"), 1));
+    }
+    // Each says more once it has heard the last that it has said, until all have said enough.
+    calls.run(Some(authority.trust()), |calls| {
+        for (client, count) in &mut said {
+            if calls.get(*client).received.len() == *count && *count < ROUNDS {
+                calls.say(*client, b"1");
+                *count += 1;
+            }
+        }
+        let over = said.iter().all(|&(client, _)| calls.get(client).received.len() == ROUNDS);
+        if over {
+            for &(client, _) in &said {
+                calls.close(client);
+            }
+        }
+        over
+    });
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), ROUNDS);
+    }
+}

@@ -1,0 +1,484 @@
+//! Each row of `docs/protocols/processor.md`, "Topics that are heard", and each of its rules.
+
+use super::simulation::Simulation;
+use jobcentre::model::driver::{Core, Severity};
+use jobcentre::protocol::processor::Settings;
+use std::time::Duration;
+
+/// Whole, and byte by byte.
+fn play(script: &str) {
+    for piece in [usize::MAX, 1] {
+        let mut world = Simulation::new();
+        world.piece = piece;
+        world.play(script);
+    }
+}
+
+#[test]
+fn a_job_goes_from_its_sender_to_a_worker_and_ends() {
+    play(
+        "> add q j
+         > idle q w
+         < w j
+         > accept q w j
+         > progress q w j 0.5
+         > finish q w j
+         > finish q w j
+         ! job_finished: there is no job 'j' in this queue
+         > add q j
+         < w j",
+    );
+}
+
+#[test]
+fn an_assignment_is_the_job_as_it_was_added_and_when() {
+    let mut world = Simulation::new();
+    let payload =
+        "{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\"n\":1.50,\"dispatched_at\":1 }";
+    world.play("> idle q w/\u{e9}");
+    world.say(&format!("{{\"topic\":\"default/job_queue/add_job\",\"payload\":{payload}}}"));
+    world.settle();
+    let at = "2023-11-14T22:13:20.000Z";
+    let expected = format!(
+        "{{\"topic\":\"default/job_queue/workers/w/\u{e9}/job_assignment\",\
+         \"service_name\":\"job_queue\",\"service_uuid\":\"su\",\"service_host\":\"\",\
+         \"created_at\":\"{at}\",\"payload\":{{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\
+         \"n\":1.50,\"dispatched_at\":1,\"dispatched_at\":\"{at}\"}}}}"
+    );
+    assert_eq!(world.heard.lines.pop_front(), Some(expected));
+    world.play("> accept q w/\u{e9} \u{e4}\\\"");
+}
+
+#[test]
+fn the_most_urgent_goes_first_and_of_those_the_first() {
+    play(
+        "> add q e 9
+         > add q c
+         > add q a 0
+         > add q d 5
+         > add q b 4
+         > idle q v
+         < v a
+         > idle q w
+         < w b
+         > idle q x
+         < x c
+         > idle q y
+         < y d
+         > idle q z
+         < z e",
+    );
+}
+
+#[test]
+fn each_idle_worker_of_a_queue_gets_one_job_in_turn() {
+    play(
+        "> idle q v
+         > idle q w
+         > idle p x
+         > idle q v
+         > add q a
+         < v a
+         > add q b
+         < w b
+         > add q c
+         > add p d
+         < x d
+         > finish q w b
+         < w c",
+    );
+}
+
+#[test]
+fn a_worker_belongs_to_the_queue_that_it_names_last() {
+    play(
+        "> idle q w
+         > idle p w
+         > add q a
+         > add p b
+         < w b
+         > idle q w
+         < w a
+         > idle p w
+         > busy q w a
+         > add p c
+         > idle p w
+         < w c",
+    );
+}
+
+#[test]
+fn a_busy_worker_gets_nothing() {
+    play(
+        "> idle q w
+         > busy q w x
+         ! worker_busy: there is no job 'x' in this queue
+         > add q a
+         > idle q w
+         < w a
+         > idle q w
+         > add q b
+         < w b",
+    );
+}
+
+#[test]
+fn what_was_said_long_ago_makes_idle_and_dispatches_later() {
+    play(
+        "> add q a
+         > idle q v 3001
+         > idle p w 3001
+         > idle q x 3000
+         < v a
+         > add q b
+         < x b
+         > add p c
+         < w c",
+    );
+    // With the next tick, with one that is told, and with what another worker has finished.
+    play(
+        "> add q a
+         > idle q w 9000
+         @ 2990
+         @ 10
+         < w a",
+    );
+    play(
+        "> add q a
+         > add p b
+         > idle q v 9000
+         > idle p w 9000
+         > tick
+         < v a
+         < w b",
+    );
+    play(
+        "> add q a
+         > add q b
+         > idle q v
+         < v a
+         > idle q w 9000
+         > finish q v a
+         < w b",
+    );
+}
+
+#[test]
+fn what_is_not_accepted_in_three_ticks_goes_back_to_the_front() {
+    play(
+        "> add q a
+         > add q b
+         > idle q v
+         < v a
+         @ 8000
+         > idle q w
+         < w b
+         @ 999
+         > add q c
+         > add q d 0
+         @ 1
+         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         > idle q x
+         < x d
+         > idle q y
+         < y a
+         > idle q z
+         < z c",
+    );
+}
+
+#[test]
+fn what_is_processed_is_kept_as_long_as_it_is_heard_of() {
+    play(
+        "> add q a
+         > idle q v
+         < v a
+         @ 8000
+         > accept q v a
+         @ 8999
+         > progress q v a 0.1
+         @ 8999
+         > busy q v a
+         @ 8000
+         > idle q w
+         @ 999
+         @ 1
+         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         < w a",
+    );
+}
+
+#[test]
+fn a_worker_that_is_forgotten_gets_nothing() {
+    play(
+        "> idle q v
+         @ 1
+         > idle q w
+         @ 8999
+         ! worker 'v' of queue 'q' was not heard of for 9000 ms: it is forgotten
+         > add q a
+         < w a
+         > idle q v
+         > add q b
+         < v b",
+    );
+}
+
+#[test]
+fn a_worker_that_accepts_late_is_told_so() {
+    play(
+        "> add q a
+         > idle q v
+         < v a
+         @ 8900
+         > idle q w
+         @ 100
+         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         < w a
+         > accept q w a
+         > accept q v a
+         > finish q v a
+         > progress q w a 0.5
+         ! worker_progress: there is no job 'a' in this queue",
+    );
+    play(
+        "> add q a
+         > idle q v
+         < v a
+         @ 9000
+         ! worker 'v' of queue 'q' was not heard of for 9000 ms
+         > accept q v a
+         ! job_accepted: job 'a' is not dispatched: it waits in its queue
+         > finish q v a
+         ! job_finished: job 'a' is not dispatched: it waits in its queue
+         < v a",
+    );
+}
+
+#[test]
+fn progress_without_an_acceptance_is_one() {
+    play(
+        "> add q a
+         > idle q w
+         < w a
+         > progress q w a 0.25
+         > list progress q
+         = [{\"uuid\":\"a\",\"progress\":0.25}]
+         > accept q w a
+         > list progress q
+         = [{\"uuid\":\"a\",\"progress\":0.25}]
+         > finish q w a
+         > list progress q
+         = []",
+    );
+}
+
+#[test]
+fn a_job_can_be_removed_whatever_it_is_doing() {
+    play(
+        "> add q a
+         > del q a
+         > del q a
+         ! del_job: there is no job 'a' in this queue
+         > idle q w
+         > add q a
+         < w a
+         > del p a
+         ! del_job: there is no job 'a' in this queue
+         > del q a
+         > accept q w a
+         ! job_accepted: there is no job 'a' in this queue
+         > add q a
+         > idle q w
+         < w a
+         > accept q w a
+         > del q a
+         > finish q w a
+         ! job_finished: there is no job 'a' in this queue",
+    );
+}
+
+#[test]
+fn a_uuid_is_there_once_in_whatever_queue() {
+    play(
+        "> add q a
+         > add q a
+         ! add_job: there is a job 'a' already, number 2
+         > add p a 1
+         ! add_job: there is a job 'a' already, number 2
+         > idle q w
+         < w a
+         > add q a
+         ! add_job: there is a job 'a' already, number 2
+         > finish q w a
+         > add p a",
+    );
+    let mut world = Simulation::new();
+    world.say("add q a");
+    world.say("add q a");
+    world.settle();
+    assert_eq!(world.heard.remarks[0].0, Severity::Error);
+}
+
+#[test]
+fn what_is_no_message_is_said_and_the_next_line_is_served() {
+    let mut world = Simulation::new();
+    for piece in [usize::MAX, 1] {
+        world.piece = piece;
+        world.send(
+            b"\n\r\nx\n[]\n{\"topic\":\"other\"}\n{\"topic\":\"default/job_queue/add_job\"}\r\n",
+        );
+        world.settle();
+        let remarks: Vec<_> = world.heard.remarks.drain(..).collect();
+        assert!(remarks.iter().all(|(severity, _)| *severity == Severity::Error));
+        let starts = [
+            "no message: the line is empty",
+            "no message: the line is empty",
+            "no message: the line is not JSON",
+            "no message: the line is an array",
+            "add_job: field 'payload' is missing",
+        ];
+        assert_eq!(remarks.len(), starts.len(), "{remarks:?}");
+        for ((_, text), start) in remarks.iter().zip(starts) {
+            assert!(text.starts_with(start), "{text}");
+        }
+        world.send("x".repeat(5_000).as_bytes());
+        world.send(b"\n");
+        world.settle();
+        let (_, text) = world.heard.remarks.pop_front().unwrap();
+        assert_eq!(text, "no message: the line is longer than 1000 bytes (--max-request)");
+        world.play("> tick");
+    }
+    world.play(
+        "> add q a 10
+         ! add_job: field 'priority' must be an integer from 0, the most urgent, to 9
+         > add q a -1
+         ! add_job: field 'priority' must be
+         > idle q w
+         > add q a 0
+         < w a",
+    );
+}
+
+#[test]
+fn very_many_bad_lines_are_said_one_by_one() {
+    let mut world = Simulation::new();
+    world.send(&b"\n".repeat(10_000));
+    world.settle();
+    assert_eq!(world.heard.remarks.len(), 10_000);
+}
+
+#[test]
+fn the_end_of_input_ends_the_connection_once_all_is_said() {
+    for (last, assigned) in [("\n", true), ("\r\n", true), ("", true), ("\r", true), ("x", false)] {
+        let mut world = Simulation::new();
+        world.play("> idle q v\n> idle q w");
+        let line = "{\"topic\":\"default/job_queue/add_job\",\
+            \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
+        world.send(format!("{line}{last}").as_bytes());
+        assert!(world.end(), "the connection ends");
+        let lines = std::mem::take(&mut world.heard.lines);
+        assert_eq!(lines.len(), usize::from(assigned), "{last:?}");
+        assert_eq!(world.heard.remarks.len(), usize::from(!assigned), "{last:?}");
+    }
+    let mut world = Simulation::new();
+    assert!(world.end(), "and at once");
+    world.play("");
+}
+
+#[test]
+fn a_slow_reader_gets_everything_in_the_end() {
+    let mut world = Simulation::new();
+    let payload = "x".repeat(900);
+    world.room = 0;
+    let (client, now) = (world.client, world.now);
+    let mut sent = 0;
+    // Until no more input is wanted, and still each worker gets at most one job.
+    while world.server().wants_input(client) {
+        let job = format!("\"queue_name\":\"q\",\"uuid\":\"{sent}\",\"x\":\"{payload}\"");
+        let topic = "\"topic\":\"default/job_queue/";
+        let add = format!("{{{topic}add_job\",\"payload\":{{{}}}}}\n", &job[..500]);
+        let add = add.replace("xxx}}", "xxx\"}}");
+        let payload = "\"payload\":{\"queue_name\":\"q\"}";
+        let idle = format!("{{{topic}worker_idle\",\"service_uuid\":\"w{sent}\",{payload}}}\n");
+        world.server().handle_input(client, add.as_bytes(), now);
+        world.server().handle_input(client, idle.as_bytes(), now);
+        world.pass();
+        sent += 1;
+    }
+    assert!(sent > 100, "only {sent}");
+    world.sleep(100_000);
+    assert!(world.server().output(client).len() < 1_000_000);
+    world.room = 10_000;
+    world.settle();
+    for _ in 0..1_000 {
+        world.pass();
+    }
+    let mut workers = std::collections::BTreeSet::new();
+    while let Some(line) = world.heard.lines.pop_front() {
+        assert!(workers.insert(world.assignment(&line)), "{line}");
+    }
+    assert!(workers.len() > 100);
+}
+
+#[test]
+fn namespaces_and_names_are_what_the_operator_says() {
+    let mut world = Simulation::with(Settings {
+        listener: "in/1".into(),
+        publisher: "out".into(),
+        name: "n\"".into(),
+        uuid: "u".into(),
+        host: "h".into(),
+        tick: Duration::from_millis(10),
+        seed: 1,
+    });
+    world.play(
+        "> add q j
+         > {\"topic\":\"default/job_queue/add_job\",\"payload\":{}}
+         > idle q w
+         < w j
+         @ 29
+         > idle q v
+         @ 1
+         ! worker 'w' of queue 'q' was not heard of for 30 ms
+         < v j",
+    );
+}
+
+#[test]
+fn jobs_of_other_doors_are_assigned_and_found_by_their_numbers() {
+    play(
+        "J> {\"request\":\"put\",\"queue\":\"q\",\"job\":{ },\"pri\":0}
+         J< {\"status\":\"ok\",\"id\":2}
+         > add q j 0
+         > idle q w
+         < w 2
+         > accept q w 2
+         > list progress q
+         = [{\"uuid\":\"2\",\"progress\":0}]
+         J> {\"request\":\"get\",\"queues\":[\"q\"]}
+         J< {\"status\":\"ok\",\"id\":3,\"job\":{\"queue_name\":\"q\",\"uuid\":\"j\",\
+         \"priority\":0},\"pri\":0,\"queue\":\"q\"}
+         > accept q w j
+         ! job_accepted: job 'j' is being worked on by another door's client
+         > finish q w 3
+         ! job_finished: there is no job '3' in this queue
+         > finish q w 2
+         J> {\"request\":\"delete\",\"id\":2}
+         J< {\"status\":\"no-job\"}
+         J> {\"request\":\"abort\",\"id\":3}
+         J< {\"status\":\"ok\"}
+         < w j",
+    );
+    // And lose their holder as those of the processor do.
+    play(
+        "J> {\"request\":\"put\",\"queue\":\"q\",\"job\":{},\"pri\":0}
+         J< {\"status\":\"ok\",\"id\":2}
+         > idle q w
+         < w 2
+         @ 9000
+         ! worker 'w' of queue 'q' was not heard of for 9000 ms
+         J> {\"request\":\"get\",\"queues\":[\"q\"]}
+         J< {\"status\":\"ok\",\"id\":2,\"job\":{},\"pri\":0,\"queue\":\"q\"}",
+    );
+}

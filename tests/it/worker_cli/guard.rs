@@ -1,0 +1,73 @@
+//! The guard between a worker and a command: nothing of a command outlives its worker, and the
+//! command's end is told as it was.
+
+use super::commands::is_gone;
+use super::server_client::{Master, Worker};
+use crate::support::{TempDir, until};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn a_worker_that_is_killed_takes_its_commands_and_their_children_along() {
+    for signal in ["KILL", "ABRT"] {
+        let dir = TempDir::new(&format!("kit-killed-{signal}"));
+        std::fs::create_dir(dir.path()).unwrap();
+        let there = |name: &str| dir.path().join(name);
+        let path = dir.text();
+        // A child, and one that is nobody's child any more.
+        let line = format!(
+            "(sleep 1000 & echo $! > {path}/orphan); sleep 1000 & echo $! > {path}/child; \
+             echo $PPID > {path}/guard; echo $$ > {path}/own; wait"
+        );
+        let master = Master::start();
+        let mut worker = master.worker(&[], &line);
+        master.hear("POST /worker");
+        worker.begin(1, "1");
+        until("the command", || {
+            std::fs::read_to_string(there("own")).is_ok_and(|text| text.ends_with('\n'))
+        });
+        let all = ["own", "child", "orphan", "guard"];
+        for name in all {
+            assert!(!is_gone(&there(name)), "{name} runs");
+        }
+        worker.process.signal(signal);
+        worker.process.wait();
+        for name in all {
+            until(name, || is_gone(&there(name)));
+        }
+    }
+}
+
+#[test]
+fn signals_that_a_command_sends_to_its_group_are_not_for_its_guard() {
+    let master = Master::start();
+    let line = "trap '' TERM HUP INT USR1; for s in TERM HUP INT USR1; do kill -$s 0; done; echo 7";
+    let worker = master.worker(&[], line);
+    master.hear("POST /worker");
+    worker.begin(1, "1");
+    let report = master.report();
+    assert_eq!((report.value, report.failure), (json!(7), None));
+
+    // What is ignored by the guard is not ignored by the command.
+    let worker = master.worker(&[], "kill -TERM $$; sleep 1000");
+    master.hear("POST /worker");
+    worker.begin(2, "1");
+    let report = master.report();
+    assert_eq!(report.failure.unwrap().2, "ended by signal 15");
+    assert_eq!(report.value, json!({ "signal": 15 }));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_worth_another_try() {
+    let dir = TempDir::new("kit-not-run");
+    std::fs::create_dir(dir.path()).unwrap();
+    let script = dir.path().join("script");
+    std::fs::write(&script, "#!/no/such/shell\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let master = Master::start();
+    let worker = Worker::start(master.address, &[], &[script.to_str().unwrap()]);
+    master.hear("POST /worker");
+    worker.begin(1, "1");
+    let (_, should_retry, message) = master.report().failure.unwrap();
+    assert!(should_retry && message.starts_with("the command cannot be run: "), "{message}");
+}

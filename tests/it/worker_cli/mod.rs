@@ -1,0 +1,183 @@
+//! The worker kit, `jobcentre work`, as a process, against a master of the tests' own.
+
+mod commands;
+mod guard;
+mod logs;
+mod server_client;
+mod shutdown;
+
+use crate::support::{Program, Server};
+use jobcentre::base::strings::StringList;
+use jobcentre::model::id::JobId;
+use jobcentre::protocol::http::lightjq::messages::{Done, read_worker};
+use server_client::{Master, Worker};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr};
+
+#[test]
+fn a_worker_introduces_itself() {
+    let master = Master::start();
+    let worker = master.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
+    let heard = master.hear("POST /worker");
+    let mut names = StringList::default();
+    let told = read_worker(&heard.body, &mut names).unwrap();
+    assert_eq!((told.name, told.max_jobs), ("w", 3));
+    assert_eq!(told.url, format!("http://{}", worker.process.address));
+    let queues = told.queues.unwrap();
+    assert!(queues.into_iter().eq([b"a", b"b"]));
+
+    let _other = master.worker(&["--advertise", "http://worker:1/here"], "true");
+    let heard = master.hear("POST /worker");
+    let told = read_worker(&heard.body, &mut names).unwrap();
+    assert_eq!(told.url, "http://worker:1/here");
+    assert!(told.queues.is_none());
+    assert!(told.max_jobs >= 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let master = Master::start();
+    let worker = master.worker(&["--job", "a", "--advertise", "http://w/here"], "true");
+    master.hear("POST /worker");
+    let mut caller = worker.connect();
+    let refused = |(status, why): (u16, String), wanted, text| {
+        assert_eq!(status, wanted, "{why}");
+        assert!(why.contains(text), "{why}");
+    };
+    refused(caller.hand(1, "b", "1", None), 404, "takes no jobs \"b\"");
+    refused(caller.ask("POST /worker-job", b"\xc1"), 400, "");
+    refused(caller.ask("POST /worker-job", b""), 400, "");
+    refused(caller.ask("POST /worker-job", b"\x81\xa2id\xa11"), 400, "'name'");
+    refused(caller.ask("POST /worker-job", b"\xdd\xff\xff\xff\xff"), 400, "");
+    refused(caller.ask("POST /other", b""), 404, "/other");
+    refused(caller.ask("GET /worker-job", b""), 405, "POST");
+    // None of this has hurt the connection, or the worker; and a proxy may leave the path on.
+    assert_eq!(caller.hand(1, "a", "1", None).0, 202);
+    assert!(master.report().failure.is_none());
+    let mut path = worker.connect();
+    refused(path.ask("POST /here/worker-job", b"\xc1"), 400, "");
+    refused(worker.connect().ask("(no) HTTP", b""), 400, "");
+}
+
+#[test]
+fn a_web_page_has_no_command_run() {
+    let master = Master::start();
+    let worker = master.worker(&[], "cat");
+    master.hear("POST /worker");
+    let mut caller = worker.connect();
+    for field in ["Origin: http://localhost:1\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
+        caller.fields = field;
+        let (status, why) = caller.hand(1, "shout", "1", None);
+        assert_eq!((status, &*why), (403, "a web page has made a browser send this"));
+    }
+    caller.fields = "";
+    assert_eq!(caller.hand(2, "shout", "2", None).0, 202);
+    assert_eq!(master.report().job, 2, "only what the master has sent was begun");
+}
+
+#[test]
+fn a_worker_waits_for_its_master() {
+    // Whoever has the port does not listen yet.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let worker = Worker::start(address, &[], &["cat"]);
+    worker.process.wait_for_log("not registered: trying again");
+    socket.listen(16).unwrap();
+    let master = Master::on(socket.into());
+    master.answer("POST /worker", 503);
+    master.hear("POST /worker");
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"registered\"");
+    worker.begin(1, "[1]");
+    assert_eq!(master.report().value, serde_json::json!([1]));
+}
+
+#[test]
+fn a_master_that_does_not_want_a_worker_ends_it() {
+    let master = Master::start();
+    master.answer("POST /worker", 400);
+    let mut worker = master.worker(&[], "true");
+    assert_eq!(worker.process.wait().code(), Some(1));
+    worker.process.wait_for_log("does not take this worker: 400: because");
+    worker.process.wait_for_log("it makes no sense to try again");
+}
+
+#[test]
+fn a_worker_that_is_given_the_port_for_lines_says_which_one_it_wants() {
+    let server = Server::start(&[]);
+    let mut worker = Worker::start(server.address, &[], &["true"]);
+    assert_eq!(worker.process.wait().code(), Some(1));
+    worker.process.wait_for_log("--url wants the one for HTTP");
+}
+
+#[test]
+fn a_master_that_forgets_a_worker_is_told_again() {
+    let master = Master::start();
+    let worker = master.worker(&[], "true");
+    master.hear("POST /worker");
+    master.answer("POST /done", 404);
+    master.explain("POST /done", 404, "field 'worker-id': there is no such worker");
+    worker.begin(1, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(1));
+    // What is asked is about no job.
+    let question = master.hear("POST /done");
+    assert_eq!(question.worker, Some(1));
+    assert_eq!(Done::read(&question.body).unwrap().job_id, JobId(0));
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"worker\":2");
+    worker.begin(2, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(2));
+
+    // One that cannot say whether it knows a worker.
+    master.answer("POST /done", 404);
+    master.answer("POST /done", 404);
+    worker.begin(3, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(2));
+    master.hear("POST /done");
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"worker\":3");
+
+    // One that knows it, and only the job was another one's.
+    master.answer("POST /done", 404);
+    master.explain("POST /done", 404, "field 'job_id': the worker does not hold this job");
+    worker.begin(4, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(3));
+    master.hear("POST /done");
+    worker.begin(5, "1");
+    assert_eq!(master.report().job, 5, "it does not register again");
+
+    // One behind another connection may be another one.
+    master.hang_up();
+    master.answer("POST /done", 404);
+    worker.begin(6, "1");
+    assert_eq!(master.hear("POST /done").worker, Some(3));
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"worker\":4");
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    let wrong = |flags: &[&str], text: &str| {
+        let output = Program::output(&[&["work"], flags].concat(), &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(text), "{said}");
+    };
+    let url = ["--url", "http://127.0.0.1:1", "--name", "w"];
+    let with = |more: &[&'static str]| [&url, more].concat();
+    wrong(&url, "COMMAND");
+    wrong(&["--url", "https://m", "--name", "w", "--", "true"], "does not speak https");
+    wrong(&["--url", "m:1", "--name", "w", "--", "true"], "http://HOST:PORT");
+    wrong(&with(&["--", "no-such-program"]), "there is no program no-such-program");
+    wrong(&with(&["--listen", "0.0.0.0:0", "--", "true"]), "--advertise");
+    wrong(&with(&["--listen", "off", "--", "true"]), "HOST:PORT");
+    for (text, why) in [("0", "give at least 1"), ("x", "give a whole number"), ("", "whole")] {
+        wrong(&with(&["--max-jobs", text, "--", "true"]), "--max-jobs");
+        wrong(&with(&["--max-jobs", text, "--", "true"]), why);
+    }
+    wrong(&with(&["--patience", "5", "--", "true"]), "5 of what? A unit is missing");
+    wrong(&with(&["--timeout", "soon", "--", "true"]), "this is no time: give a time such as");
+    wrong(&with(&["--timeout", "0s", "--", "true"]), "no time at all");
+    wrong(&with(&["--advertise", "worker:1", "--", "true"]), "http://");
+}

@@ -1,0 +1,129 @@
+//! Reports that are not taken, and the end of a worker.
+
+use super::server_client::{Master, Worker};
+use crate::support::{TempDir, until};
+use serde_json::json;
+use std::net::TcpListener;
+
+#[test]
+fn a_report_is_tried_again() {
+    let master = Master::start();
+    let worker = master.worker(&[], "cat");
+    master.hear("POST /worker");
+    for status in [500, 503, 408] {
+        master.answer("POST /done", status);
+    }
+    worker.begin(1, "1");
+    for _ in 0..4 {
+        let report = master.report();
+        assert_eq!((report.job, report.value, report.failure), (1, json!(1), None));
+    }
+    worker.begin(2, "2");
+    assert_eq!(master.report().job, 2, "the first one is told once");
+}
+
+#[test]
+fn a_result_that_is_not_taken_is_a_failure() {
+    let master = Master::start();
+    let worker = master.worker(&[], "cat");
+    master.hear("POST /worker");
+    for status in [413, 400] {
+        master.answer("POST /done", status);
+        worker.begin(1, "1");
+        assert!(master.report().failure.is_none());
+        let (reason, should_retry, message) = master.report().failure.unwrap();
+        assert_eq!((&*reason, should_retry), ("Other", false));
+        assert_eq!(message, format!("the master does not take the result: {status}: because"));
+    }
+    // A failure that is not taken is the end of it.
+    master.answer("POST /done", 400);
+    master.answer("POST /done", 400);
+    worker.begin(2, "1");
+    master.report();
+    master.report();
+    worker.process.wait_for_log("does not take this report");
+    worker.begin(3, "1");
+    assert_eq!(master.report().job, 3);
+}
+
+#[test]
+fn a_stopping_worker_finishes_what_it_has_begun() {
+    let dir = TempDir::new("kit-stop");
+    std::fs::create_dir(dir.path()).unwrap();
+    let path = dir.text();
+    let line = format!("touch {path}/on; until [ -e {path}/go ]; do sleep 0.02; done; echo 1");
+    for signal in ["TERM", "INT"] {
+        let _ = std::fs::remove_file(dir.path().join("on"));
+        let _ = std::fs::remove_file(dir.path().join("go"));
+        let master = Master::start();
+        let mut worker = master.worker(&["--patience", "1min"], &line);
+        master.hear("POST /worker");
+        worker.begin(1, "1");
+        until("the command", || dir.path().join("on").exists());
+        worker.process.signal(signal);
+        worker.process.wait_for_log("stopping");
+        assert_eq!(worker.hand(2, "1", None).0, 503);
+        assert!(worker.process.is_alive());
+        assert!(master.is_silent());
+        drop(std::fs::File::create(dir.path().join("go")).unwrap());
+        assert_eq!(master.report().value, json!(1));
+        assert_eq!(master.hear("DELETE /worker").worker, Some(1));
+        assert_eq!(worker.process.wait().code(), Some(0));
+        worker.process.wait_for_log("\"stopped\"");
+    }
+}
+
+#[test]
+fn an_idle_worker_ends_at_once() {
+    let master = Master::start();
+    let mut worker = master.worker(&[], "true");
+    master.hear("POST /worker");
+    worker.process.wait_for_log("\"registered\"");
+    worker.process.signal("TERM");
+    master.hear("DELETE /worker");
+    assert_eq!(worker.process.wait().code(), Some(0));
+}
+
+#[test]
+fn a_command_that_outlasts_the_patience_goes_back() {
+    // By the patience, or by a second signal.
+    for (patience, signals) in [("10ms", 1), ("1h", 2)] {
+        let master = Master::start();
+        let mut worker = master.worker(&["--patience", patience], "sleep 1000");
+        master.hear("POST /worker");
+        worker.begin(1, "1");
+        for _ in 0..signals {
+            worker.process.signal("TERM");
+            worker.process.wait_for_log("stopping");
+        }
+        master.hear("DELETE /worker");
+        assert_eq!(worker.process.wait().code(), Some(0));
+        worker.process.wait_for_log("the job goes back");
+        assert!(master.is_silent(), "no report");
+    }
+}
+
+#[test]
+fn a_worker_whose_master_never_came_can_be_stopped() {
+    let master = Master::start();
+    for _ in 0..100 {
+        master.answer("POST /worker", 503);
+    }
+    let mut worker = master.worker(&[], "true");
+    worker.process.wait_for_log("not registered");
+    worker.process.signal("TERM");
+    assert_eq!(worker.process.wait().code(), Some(0));
+}
+
+#[test]
+fn a_master_that_is_silent_does_not_hold_a_worker_for_ever() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut worker = Worker::start(silent.local_addr().unwrap(), &[], &["true"]);
+    let _line = silent.accept().unwrap();
+    // Signals that come too quickly are one.
+    until("the second signal", || {
+        worker.process.signal("TERM");
+        worker.process.log_lines().iter().any(|line| line.contains("second signal"))
+    });
+    assert_eq!(worker.process.wait().code(), Some(1));
+}
