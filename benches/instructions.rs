@@ -1,6 +1,6 @@
 //! Instructions per request, counted by callgrind: figures that no other program on the machine
-//! disturbs. `benches/instruction_counts.py` runs this bench, divides by the number of requests, and
-//! compares with what is recorded.
+//! disturbs. `benches/instruction_counts.py` runs this bench, divides by the number of requests,
+//! and compares with what is recorded.
 //!
 //! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. What comes before (the
 //! server, its backlog, warm buffers, the text of the requests) is prepared and not counted.
@@ -19,7 +19,7 @@ use jobcentre::base::rng::Rng;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::{Command, Wait};
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use jobcentre::store::{Effects, Store};
@@ -148,7 +148,7 @@ const ANSWER: usize = 2 + 4 + 8 + 100;
 
 /// A server that has served everything once, with `backlog` packets waiting.
 fn warm_packets(backlog: u64) -> Bench {
-    let mut bench = Bench::new(Door::Pinpriq);
+    let mut bench = Bench::new(Protocol::Pinpriq);
     for pass in pushes(0, backlog + 64) {
         assert_eq!(bench.pass(&pass), b"", "a push has no answer");
     }
@@ -276,12 +276,12 @@ impl Fixture {
     }
 
     #[inline]
-    fn put_on(&mut self, terms: Option<&JobOptions>) {
+    fn put_on(&mut self, options: Option<&JobOptions>) {
         self.jobs += 1;
         let payload = Payload { encoding: Encoding::JsonLine, bytes: &[b'x'; 100] };
-        let urgency = Priority::Small(self.rng.below(1 << 40).cast_signed());
-        let turn = TieBreak::Fifo;
-        self.apply(&Command::Put { queue: b"bench", priority: urgency, turn, payload, terms });
+        let priority = Priority::Small(self.rng.below(1 << 40).cast_signed());
+        let tie_break = TieBreak::Fifo;
+        self.apply(&Command::Put { queue: b"bench", priority, tie_break, payload, options });
     }
 
     fn take(&mut self, wait: Wait) {
@@ -364,15 +364,15 @@ fn with_lease(lease_ms: u64) -> JobOptions {
     JobOptions { lease_ms, ..JobOptions::default() }
 }
 
-/// All jobs have a deadline, and [`COUNT`] are to be put on the same terms.
+/// All jobs have a deadline, and [`COUNT`] are to be put on the same options.
 fn stocked_on(give: fn(u64) -> JobOptions) -> (Fixture, Vec<JobOptions>) {
     let mut shelf = Fixture::empty(b"bench");
     for _ in 0..BACKLOG {
-        let terms = some_time(&mut shelf, give);
-        shelf.put_on(Some(&terms));
+        let options = some_time(&mut shelf, give);
+        shelf.put_on(Some(&options));
     }
-    let terms = (0..COUNT).map(|_| some_time(&mut shelf, give)).collect();
-    (shelf, terms)
+    let options = (0..COUNT).map(|_| some_time(&mut shelf, give)).collect();
+    (shelf, options)
 }
 
 /// Every job is held for some time.
@@ -392,11 +392,11 @@ fn waiting_on(give: fn(u64) -> JobOptions) -> Fixture {
 #[library_benchmark]
 #[bench::delay(args = (with_delay), setup = stocked_on)]
 #[bench::ttl(args = (with_ttl), setup = stocked_on)]
-fn store_put_on((mut shelf, terms): (Fixture, Vec<JobOptions>)) -> (Fixture, Vec<JobOptions>) {
-    for terms in &terms {
-        shelf.put_on(Some(terms));
+fn store_put_on((mut shelf, options): (Fixture, Vec<JobOptions>)) -> (Fixture, Vec<JobOptions>) {
+    for options in &options {
+        shelf.put_on(Some(options));
     }
-    (shelf, terms)
+    (shelf, options)
 }
 
 #[library_benchmark(setup = lent)]

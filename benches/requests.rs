@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench requests` prints nanoseconds per request for cycles (put, get, delete) at
 //! several depths and backlogs, and a hash of all answers. Three numbers as arguments (backlog,
-//! depth, rounds) run that one cell, for a profiler. Under `cargo test --benches` it runs a tiny size.
+//! depth, rounds) run that one cell, for a profiler. Under `cargo test --benches` it runs a tiny
+//! size.
 
 mod common;
 

@@ -77,15 +77,15 @@ impl Jobs {
 
     fn put(&mut self) -> JobId {
         let bytes = payload(&mut self.rng);
-        let urgency = Priority::Small(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
+        let priority = Priority::Small(i64::from(self.rng.below(1_000_000).to_le_bytes()[0]));
         let payload = Payload { encoding: Encoding::Json, bytes };
-        let turn = TieBreak::Fifo;
+        let tie_break = TieBreak::Fifo;
         match self.apply(&Command::Put {
             queue: b"queue0",
-            priority: urgency,
-            turn,
+            priority,
+            tie_break,
             payload,
-            terms: None,
+            options: None,
         }) {
             Outcome::Put(id) => id,
             other => unreachable!("a put was answered by {other:?}"),

@@ -4,7 +4,7 @@
 
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write as _;
@@ -19,17 +19,17 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Its client comes in by `door`.
-    pub(crate) fn new(door: Door) -> Self {
+    /// Its client comes in by `protocol`.
+    pub(crate) fn new(protocol: Protocol) -> Self {
         let settings = Settings { max_request: 1 << 20, max_clients: 10 };
         let mut server = Server::new(settings, Engine::in_memory(1));
-        let client = server.handle_open(door, NOW).expect("there is room");
+        let client = server.handle_open(protocol, NOW).expect("there is room");
         Self { server, client, answer: Vec::with_capacity(1 << 16) }
     }
 
     /// A server in which `backlog` jobs wait.
     pub(crate) fn with_backlog(backlog: u64) -> Self {
-        let mut bench = Self::new(Door::JobCentre);
+        let mut bench = Self::new(Protocol::JobCentre);
         for number in 0..backlog {
             bench.pass(put_lines(number, 1).as_bytes());
         }

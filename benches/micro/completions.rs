@@ -8,7 +8,7 @@ use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use jobcentre::base::buf::{BufferPool, Input, OutBuf};
 use jobcentre::base::time::Now;
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{Encoding, LeaseEpoch, Payload, Priority};
 use jobcentre::model::reply::{JobView, Reply};
@@ -16,7 +16,7 @@ use jobcentre::protocol::{Session, SessionAction, SessionContext};
 
 /// A session to which a round of requests has been sent, and their serials.
 fn asked() -> (Session, Vec<u32>) {
-    let mut session = Session::new(Door::JobCentre, Now::default());
+    let mut session = Session::new(Protocol::JobCentre, Now::default());
     let mut shared = SessionContext::new(1 << 20);
     let mut out = OutBuf::default();
     let lines = "{\"request\":\"get\",\"queues\":[\"queue0\"]}\n".repeat(ROUND);

@@ -7,7 +7,7 @@ use crate::{NOW, sized};
 use divan::Bencher;
 use jobcentre::base::rng::Rng;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ fn flush(server: &mut Server) {
 }
 
 fn open(server: &mut Server) -> ClientId {
-    server.handle_open(Door::JobCentre, NOW).expect("there is room")
+    server.handle_open(Protocol::JobCentre, NOW).expect("there is room")
 }
 
 /// A server, the client that is to end, and how many jobs will be ready then.

@@ -66,14 +66,9 @@ impl Harness {
     }
 
     fn put(&mut self, queue: &[u8]) -> JobId {
-        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
-        match self.apply(&Command::Put {
-            queue,
-            priority: urgency,
-            turn,
-            payload: JOB,
-            terms: None,
-        }) {
+        let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
+        match self.apply(&Command::Put { queue, priority, tie_break, payload: JOB, options: None })
+        {
             Outcome::Put(id) => id,
             other => panic!("{other:?}"),
         }

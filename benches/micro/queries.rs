@@ -72,7 +72,7 @@ fn rows(name: &str) -> Rows {
             id: JobId(number),
             version: 1,
             queue: Arc::from(*b"work"),
-            urgency: Some("0".into()),
+            priority: Some("0".into()),
             encoding: Encoding::Json,
             payload: payload.into_bytes().into(),
             state: state.as_bytes().into(),

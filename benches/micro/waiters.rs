@@ -86,12 +86,12 @@ impl Crowd {
 
     /// Puts a job; returns who got it, if anybody waited.
     fn put(&mut self) -> Option<usize> {
-        let urgency = Priority::Small(7);
-        let turn = TieBreak::Fifo;
+        let priority = Priority::Small(7);
+        let tie_break = TieBreak::Fifo;
         self.next_id += 1;
         match self.apply(
             0,
-            &Command::Put { queue: b"queue0", priority: urgency, turn, payload: JOB, terms: None },
+            &Command::Put { queue: b"queue0", priority, tie_break, payload: JOB, options: None },
         ) {
             Some((ticket, Outcome::Job(_))) => Some(ticket.client.index as usize),
             _ => None,

@@ -1,8 +1,8 @@
-//! The groups of cells: the chapters of the report, in its order.
+//! The groups of scenarios: the chapters of the report, in its order.
 
 use serde::Serialize;
 
-/// Where a cell stands in the report.
+/// Where a scenario stands in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Chapter {

@@ -1,5 +1,5 @@
-//! A client of this server that says one thing at a time: for cells whose requests `jobcentre bench`
-//! does not know.
+//! A client of this server that says one thing at a time: for scenarios whose requests `jobcentre
+//! bench` does not know.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

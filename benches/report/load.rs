@@ -20,13 +20,13 @@ pub(crate) fn number(json: &Value, path: &[&str]) -> Option<f64> {
 pub(crate) fn drive(
     programs: &Programs,
     server: &Server,
-    contestant: Target,
+    target: Target,
     arguments: &[String],
 ) -> Result<Value, String> {
-    drive_at(programs, server, server.address, contestant, arguments)
+    drive_at(programs, server, server.address, target, arguments)
 }
 
-/// The same by a certain door of the server.
+/// The same by a certain protocol of the server.
 ///
 /// # Errors
 /// Says what the generator said.
@@ -34,7 +34,7 @@ pub(crate) fn drive_at(
     programs: &Programs,
     server: &Server,
     address: SocketAddr,
-    contestant: Target,
+    target: Target,
     arguments: &[String],
 ) -> Result<Value, String> {
     let mut command = match &programs.cores {
@@ -44,7 +44,7 @@ pub(crate) fn drive_at(
     command
         .arg("bench")
         .args(arguments)
-        .args(["--dialect", contestant.dialect(), "--address", &address.to_string()])
+        .args(["--dialect", target.dialect(), "--address", &address.to_string()])
         .args(["--server-pid", &server.pid().to_string(), "--json", "-"]);
     let raw = finish(&mut command)?;
     if raw["requests"].as_u64() == Some(0) {

@@ -43,7 +43,7 @@ impl Cores {
         command
     }
 
-    /// Puts this process onto the generator's core: it is a client in some cells.
+    /// Puts this process onto the generator's core: it is a client in some scenarios.
     pub(crate) fn pin_this(&self) {
         self.pin_this_to(self.generator);
     }
@@ -146,9 +146,9 @@ fn versions(programs: &Programs) -> Vec<(String, String)> {
     let own = format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"));
     let mut versions =
         vec![("jobcentre".to_owned(), own), ("rustc".to_owned(), said("rustc", &["--version"]))];
-    for (contestant, argument) in [(Target::Beanstalkd, "-v"), (Target::Redis, "--version")] {
-        if let Some(program) = programs.program(contestant) {
-            versions.push((contestant.name().to_owned(), said(program, &[argument])));
+    for (target, argument) in [(Target::Beanstalkd, "-v"), (Target::Redis, "--version")] {
+        if let Some(program) = programs.program(target) {
+            versions.push((target.name().to_owned(), said(program, &[argument])));
         }
     }
     let crates = ["mio", "tokio", "monoio"].map(|name| (name, locked(name)));

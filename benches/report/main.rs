@@ -1,8 +1,8 @@
 //! The report: everything that is said about the speed of the server, measured by one command.
 //!
-//! `cargo bench --bench report` measures all cells and writes tables and plots to
+//! `cargo bench --bench report` measures all scenarios and writes tables and plots to
 //! `benches/results/` (see `benches/README.md`). Without `--bench`, as `cargo test --benches` runs
-//! it, it checks itself on a tiny cell and leaves nothing behind.
+//! it, it checks itself on a tiny scenario and leaves nothing behind.
 
 mod chapters;
 mod client;
@@ -46,15 +46,15 @@ struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// Run only these cells.
+    /// Run only these scenarios.
     #[arg(long, value_name = "CELL")]
     only: Vec<String>,
 
-    /// Print the names of the cells.
+    /// Print the names of the scenarios.
     #[arg(long)]
     list: bool,
 
-    /// How often each cell runs all of its entries [default: 5; quick: 2].
+    /// How often each scenario runs all of its entries [default: 5; quick: 2].
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 
@@ -62,11 +62,12 @@ struct Options {
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
 
-    /// Connections of the cell `connections` [default: 10000; quick: 2000].
+    /// Connections of the scenario `connections` [default: 10000; quick: 2000].
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
 
-    /// Where the report goes [default: benches/results; a trial, or some cells: target/tmp/report].
+    /// Where the report goes [default: benches/results; a trial, or some scenarios:
+    /// target/tmp/report].
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 
@@ -99,13 +100,13 @@ impl Options {
     }
 
     fn scenarios(&self, sizes: &Sizes) -> Result<Vec<Scenario>, String> {
-        let mut cells = scenarios::all(sizes);
-        let is_known = |name: &&String| cells.iter().any(|cell| cell.id == **name);
+        let mut scenarios = scenarios::all(sizes);
+        let is_known = |name: &&String| scenarios.iter().any(|scenario| scenario.id == **name);
         if let Some(name) = self.only.iter().find(|name| !is_known(name)) {
-            return Err(format!("there is no cell {name}; --list names all"));
+            return Err(format!("there is no scenario {name}; --list names all"));
         }
-        cells.retain(|cell| self.only.is_empty() || self.only.contains(&cell.id));
-        Ok(cells)
+        scenarios.retain(|scenario| self.only.is_empty() || self.only.contains(&scenario.id));
+        Ok(scenarios)
     }
 }
 
@@ -123,10 +124,10 @@ fn main() -> ExitCode {
 
 fn report(options: &Options) -> Result<(), String> {
     let sizes = options.sizes();
-    let cells = options.scenarios(&sizes)?;
+    let scenarios = options.scenarios(&sizes)?;
     if options.list {
-        for cell in &cells {
-            println!("{:<16} {}", cell.id, cell.title);
+        for scenario in &scenarios {
+            println!("{:<16} {}", scenario.id, scenario.title);
         }
         return Ok(());
     }
@@ -143,8 +144,8 @@ fn report(options: &Options) -> Result<(), String> {
     if let Some(cores) = &programs.cores {
         cores.pin_this();
     }
-    for (contestant, why) in &programs.absent {
-        eprintln!("absent: {}: {why}", contestant.name());
+    for (target, why) in &programs.absent {
+        eprintln!("absent: {}: {why}", target.name());
     }
     let mut header = Header::new(&programs, rounds, sizes.seconds, options.quick);
     header.notes.extend(notes);
@@ -152,10 +153,10 @@ fn report(options: &Options) -> Result<(), String> {
     let runner = Runner { programs, rounds, scratch };
     let start = Instant::now();
     let mut outcomes = Vec::new();
-    for (at, cell) in cells.iter().enumerate() {
+    for (at, scenario) in scenarios.iter().enumerate() {
         let minutes = start.elapsed().as_secs() / 60;
-        eprintln!("cell {} of {}: {} ({minutes} min)", at + 1, cells.len(), cell.id);
-        outcomes.push(runner.run(cell));
+        eprintln!("scenario {} of {}: {} ({minutes} min)", at + 1, scenarios.len(), scenario.id);
+        outcomes.push(runner.run(scenario));
         // What is there is there, even if the rest is never measured.
         write(&out, &mut header.clone(), &outcomes, &sizes)?;
     }
@@ -168,7 +169,7 @@ fn report(options: &Options) -> Result<(), String> {
 /// As many open files as the system allows; servers inherit it.
 fn make_room() {
     if let Ok((_, most)) = rlimit::Resource::NOFILE.get() {
-        // If it cannot be, the cells that need it fail, and say so.
+        // If it cannot be, the scenarios that need it fail, and say so.
         let _ = rlimit::Resource::NOFILE.set(most, most);
     }
 }
@@ -185,7 +186,7 @@ fn folder(path: PathBuf) -> Result<PathBuf, String> {
 struct Everything<'a> {
     header: &'a Header,
     verdicts: &'a [thresholds::Verdict],
-    cells: &'a [Outcome],
+    scenarios: &'a [Outcome],
 }
 
 /// Writes tables, raw figures and plots.
@@ -206,7 +207,7 @@ fn write(
             Err(why) => header.notes.push(why),
         }
     }
-    let everything = Everything { header, verdicts: &verdicts, cells: outcomes };
+    let everything = Everything { header, verdicts: &verdicts, scenarios: outcomes };
     let json = serde_json::to_string(&everything).map_err(|error| error.to_string())?;
     save(&out.join("report.json"), &json)?;
     save(&out.join("report.md"), &markdown::write(header, &verdicts, outcomes, &plots))

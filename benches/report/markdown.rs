@@ -32,7 +32,7 @@ pub(crate) fn write(
             push(&mut text, &format!("\n![{title}]({file})"));
         }
         for outcome in outcomes {
-            cell(&mut text, outcome);
+            scenario(&mut text, outcome);
         }
     }
     text
@@ -43,11 +43,11 @@ fn push(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// A cell of a table must not end it.
-fn row(cells: &[String]) -> String {
-    let cells: Vec<String> =
-        cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-    format!("| {} |", cells.join(" | "))
+/// A scenario of a table must not end it.
+fn row(scenarios: &[String]) -> String {
+    let scenarios: Vec<String> =
+        scenarios.iter().map(|scenario| scenario.replace('|', "\\|").replace('\n', " ")).collect();
+    format!("| {} |", scenarios.join(" | "))
 }
 
 fn head(text: &mut String, header: &Header) {
@@ -83,8 +83,8 @@ fn head(text: &mut String, header: &Header) {
     for (name, version) in &header.versions {
         line(name, version.clone());
     }
-    for (contestant, why) in &header.absent {
-        line(contestant.name(), format!("absent and skipped: {why}"));
+    for (target, why) in &header.absent {
+        line(target.name(), format!("absent and skipped: {why}"));
     }
     for note in &header.notes {
         line("note", note.clone());
@@ -126,12 +126,12 @@ fn judged(text: &mut String, verdicts: &[&Verdict]) {
             Some(why) => format!("{}: {why}", verdict.text()),
             None => verdict.text().to_owned(),
         };
-        let cells = [verdict.what.clone(), verdict.shown(), verdict.must.clone(), finding];
-        push(text, &row(&cells));
+        let scenarios = [verdict.what.clone(), verdict.shown(), verdict.must.clone(), finding];
+        push(text, &row(&scenarios));
     }
 }
 
-fn cell(text: &mut String, outcome: &Outcome) {
+fn scenario(text: &mut String, outcome: &Outcome) {
     push(text, &format!("\n### {}: {}\n", outcome.id, outcome.title));
     let first = outcome.lines.first();
     let first = first.filter(|_| outcome.lines.len() > 1);
@@ -145,16 +145,16 @@ fn cell(text: &mut String, outcome: &Outcome) {
     push(text, &row(&heads));
     push(text, &format!("|---|{}", "--:|".repeat(heads.len() - 1)));
     for line in &outcome.lines {
-        let mut cells = vec![line.label.clone()];
-        cells.extend(outcome.columns.iter().map(|&metric| figure(line, metric)));
+        let mut scenarios = vec![line.label.clone()];
+        scenarios.extend(outcome.columns.iter().map(|&metric| figure(line, metric)));
         for &(metric, first) in &compared {
             let ratio = paired(&line.values(metric), &first.values(metric), |a, b| a / b);
-            cells.push(ratio.map_or_else(
+            scenarios.push(ratio.map_or_else(
                 || "-".to_owned(),
                 |r| format!("{:.2} ({:.2} - {:.2})", r.median, r.min, r.max),
             ));
         }
-        push(text, &row(&cells));
+        push(text, &row(&scenarios));
     }
     let notes = notes(outcome);
     if !notes.is_empty() {
@@ -170,7 +170,7 @@ fn figure(line: &Line, metric: Metric) -> String {
     line.spread(metric).map_or_else(|| "-".to_owned(), |spread| metric.show_spread(&spread))
 }
 
-/// What lessens the figures of a cell, and how to repeat it.
+/// What lessens the figures of a scenario, and how to repeat it.
 fn notes(outcome: &Outcome) -> Vec<String> {
     let mut notes: Vec<String> = outcome.notes.iter().map(|note| format!("- {note}")).collect();
     for line in &outcome.lines {

@@ -17,18 +17,18 @@ const LATER: Duration = Duration::from_secs(3);
 /// Fills a server with jobs; then takes and deletes them all, if `drained`.
 pub(crate) fn jobs(
     programs: &Programs,
-    contestant: Target,
+    target: Target,
     payload: usize,
     count: u64,
     drained: bool,
 ) -> Result<Sample, String> {
-    let server = programs.start(contestant)?;
+    let server = programs.start(target)?;
     let line = format!("put -c 4 -d 64 --payload {payload} -n {count}");
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     if !drained {
         words.push("--keep".to_owned());
     }
-    let raw = drive(programs, &server, contestant, &words)?;
+    let raw = drive(programs, &server, target, &words)?;
     let bytes = |name| number(&raw, &["server", name]).ok_or("the generator tells no memory");
     let (before, full) = (bytes("memory_before_bytes")?, bytes("memory_after_bytes")?);
     let mut sample = Sample::default();
@@ -39,7 +39,7 @@ pub(crate) fn jobs(
         sleep(LATER);
         let after = |requests: &str| {
             let further = ["cycle", "-c", "4", "-n", requests].map(str::to_owned);
-            drive(programs, &server, contestant, &further)?;
+            drive(programs, &server, target, &further)?;
             resident(server.pid()).map(float)
         };
         let later = after("1000")?;
@@ -55,8 +55,8 @@ pub(crate) fn jobs(
 }
 
 /// What makes a client of this server wait for a job. An echo has nothing to wait for.
-fn waiting(contestant: Target) -> Option<&'static [u8]> {
-    match contestant {
+fn waiting(target: Target) -> Option<&'static [u8]> {
+    match target {
         Target::Echo => None,
         Target::Beanstalkd => Some(b"reserve\r\n"),
         // Its own command: a script cannot wait.
@@ -68,10 +68,10 @@ fn waiting(contestant: Target) -> Option<&'static [u8]> {
 /// Connects clients that do nothing, and then has all of them wait for a job.
 pub(crate) fn connections(
     programs: &Programs,
-    contestant: Target,
+    target: Target,
     count: usize,
 ) -> Result<Sample, String> {
-    let server = programs.start(contestant)?;
+    let server = programs.start(target)?;
     let memory = |server: &Server| {
         settle(server.pid())?;
         resident(server.pid()).map(float)
@@ -88,7 +88,7 @@ pub(crate) fn connections(
     let mut sample = Sample::default();
     sample.values.insert(Metric::IdleBytes, each(connected));
     sample.raw = json!({ "fresh_bytes": fresh, "connected_bytes": connected });
-    if let Some(request) = waiting(contestant) {
+    if let Some(request) = waiting(target) {
         for client in &mut clients {
             client.write_all(request).map_err(|error| format!("a client lost: {error}"))?;
         }

@@ -45,8 +45,8 @@ pub(crate) fn all(outcomes: &[Outcome], sizes: &Sizes) -> Vec<Result<Plot, Strin
     plots.into_iter().flatten().collect()
 }
 
-fn color(contestant: Target) -> RGBColor {
-    match contestant {
+fn color(target: Target) -> RGBColor {
+    match target {
         Target::JobCentre => RGBColor(0, 90, 181),
         Target::Echo => RGBColor(120, 120, 120),
         Target::TokioCurrent => RGBColor(0, 158, 115),
@@ -156,19 +156,19 @@ fn figure_of_axis(value: f64) -> String {
 
 fn throughput(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
-    for contestant in Target::SERVERS {
+    for target in Target::SERVERS {
         let mut points = Vec::new();
         for outcome in outcomes {
             let Some(depth) = outcome.id.strip_prefix("cycle-64-") else { continue };
-            let line = outcome.line(contestant.name());
+            let line = outcome.line(target.name());
             let spread = line.and_then(|line| line.spread(Metric::Throughput));
             if let (Ok(depth), Some(spread)) = (depth.parse::<f64>(), spread) {
                 points.push((depth, spread.median));
             }
         }
         if points.len() > 1 {
-            let name = contestant.name().to_owned();
-            found.push(Curve { name, color: color(contestant), points });
+            let name = target.name().to_owned();
+            found.push(Curve { name, color: color(target), points });
         }
     }
     if found.is_empty() {
@@ -202,7 +202,7 @@ fn latency(outcomes: &[Outcome], id: &str) -> Option<Result<Plot, String>> {
             line.spread(metric).map(|spread| (rarity, spread.median))
         };
         let points = PERCENTILES.into_iter().filter_map(point).collect();
-        Curve { name: line.label.clone(), color: color(line.contestant), points }
+        Curve { name: line.label.clone(), color: color(line.target), points }
     };
     let found: Vec<Curve> =
         outcome.lines.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
@@ -221,19 +221,19 @@ fn growth(outcomes: &[Outcome], sizes: &Sizes) -> Option<Result<Plot, String>> {
     let mut found: Vec<Curve> = Vec::new();
     for (id, depth) in [("backlog-1", 1), ("backlog-16", 16)] {
         let Some(outcome) = find(outcomes, id) else { continue };
-        for contestant in Target::SERVERS {
+        for target in Target::SERVERS {
             let point = |&jobs: &u64| {
-                let line = outcome.line(&at_backlog(contestant, jobs))?;
+                let line = outcome.line(&at_backlog(target, jobs))?;
                 Some((float(jobs), line.spread(Metric::Cpu)?.median))
             };
             let points: Vec<(f64, f64)> = sizes.backlogs.iter().filter_map(point).collect();
             if !points.is_empty() {
-                let base = color(contestant);
+                let base = color(target);
                 let RGBColor(red, green, blue) = base;
                 // The same colour, lighter.
                 let light = RGBColor(red / 2 + 110, green / 2 + 110, blue / 2 + 110);
                 let color = if depth == 1 { light } else { base };
-                let name = format!("{}, depth {depth}", contestant.name());
+                let name = format!("{}, depth {depth}", target.name());
                 found.push(Curve { name, color, points });
             }
         }
@@ -254,7 +254,7 @@ fn panel(outcome: &Outcome, title: &str, metric: Metric) -> Option<Panel> {
     let bar = |line: &Line| {
         let spread = line.spread(metric)?;
         let limits = (spread.min, spread.max);
-        Some((line.label.clone(), color(line.contestant), spread.median, limits))
+        Some((line.label.clone(), color(line.target), spread.median, limits))
     };
     let bars: Vec<_> = outcome.lines.iter().filter_map(bar).collect();
     (!bars.is_empty()).then(|| Panel { title: title.to_owned(), bars })
@@ -286,7 +286,7 @@ fn packets(outcomes: &[Outcome]) -> Option<Result<Plot, String>> {
             panels.extend(panel(outcome, &format!("{}, a {noun}", outcome.id), metric));
         }
     }
-    let title = "CPU time of the server by its two doors, in microseconds";
+    let title = "CPU time of the server by its two protocols, in microseconds";
     bars(Chapter::Packets, "packets.svg", title, &panels)
 }
 

@@ -26,11 +26,11 @@ const WORKERS: u64 = 50;
 /// Messages of a group: each worker has one job from its beginning to its end.
 const GROUP: u64 = 4 * WORKERS;
 
-/// Its only cell.
-pub(crate) fn cell(sizes: &Sizes) -> Scenario {
+/// Its only scenario.
+pub(crate) fn scenario(sizes: &Sizes) -> Scenario {
     let entry = |label: &str, messages| Entry {
         label: label.to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Messages { messages },
     };
     let count = sizes.messages;

@@ -1,4 +1,4 @@
-//! Runs a cell: all of its entries in turn, round after round, each run with a fresh server.
+//! Runs a scenario: all of its entries in turn, round after round, each run with a fresh server.
 
 use crate::chapters::Chapter;
 use crate::load::{drive, number, sample};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What came of a cell.
+/// What came of a scenario.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) id: String,
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) label: String,
-    pub(crate) contestant: Target,
+    pub(crate) target: Target,
     pub(crate) task: Task,
     /// One for each round: a sample, or why there is none.
     pub(crate) runs: Vec<Result<Sample, String>>,
@@ -70,7 +70,7 @@ impl Outcome {
 /// Above this share of a CPU, other programs are a disturbance.
 pub(crate) const DISTURBED: f64 = 0.1;
 
-/// Runs cells.
+/// Runs scenarios.
 #[derive(Debug)]
 pub(crate) struct Runner {
     pub(crate) programs: Programs,
@@ -79,37 +79,43 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Runs one cell. What fails is told in its place and stops nothing else.
-    pub(crate) fn run(&self, cell: &Scenario) -> Outcome {
+    /// Runs one scenario. What fails is told in its place and stops nothing else.
+    pub(crate) fn run(&self, scenario: &Scenario) -> Outcome {
         let start = Instant::now();
-        let present = |entry: &&Entry| self.programs.has(entry.contestant);
-        let entries: Vec<&Entry> = cell.entries.iter().filter(present).collect();
-        let mut notes: Vec<String> = cell.note.iter().map(|&note| note.to_owned()).collect();
+        let present = |entry: &&Entry| self.programs.has(entry.target);
+        let entries: Vec<&Entry> = scenario.entries.iter().filter(present).collect();
+        let mut notes: Vec<String> = scenario.note.iter().map(|&note| note.to_owned()).collect();
         let rate = self.half_rate(&entries, &mut notes);
         let mut runs: Vec<Vec<Result<Sample, String>>> = vec![Vec::new(); entries.len()];
         for round in 0..self.rounds {
             for (entry, runs) in entries.iter().zip(&mut runs) {
                 let run = self.perform(entry, round, rate.as_ref());
                 let told = match &run {
-                    Ok(sample) => told(cell, sample),
+                    Ok(sample) => told(scenario, sample),
                     Err(why) => format!("failed: {why}"),
                 };
-                eprintln!("  {} {}/{}: {}: {told}", cell.id, round + 1, self.rounds, entry.label);
+                eprintln!(
+                    "  {} {}/{}: {}: {told}",
+                    scenario.id,
+                    round + 1,
+                    self.rounds,
+                    entry.label
+                );
                 runs.push(run);
             }
         }
         let line = |(entry, runs): (&&Entry, Vec<_>)| Line {
             label: entry.label.clone(),
-            contestant: entry.contestant,
+            target: entry.target,
             task: entry.task.clone(),
             runs,
         };
         Outcome {
-            id: cell.id.clone(),
-            group: cell.group,
-            title: cell.title.clone(),
-            columns: cell.columns.clone(),
-            compared: cell.compared.clone(),
+            id: scenario.id.clone(),
+            group: scenario.group,
+            title: scenario.title.clone(),
+            columns: scenario.columns.clone(),
+            compared: scenario.compared.clone(),
             lines: entries.iter().zip(runs).map(line).collect(),
             notes,
             seconds: start.elapsed().as_secs_f64(),
@@ -122,18 +128,18 @@ impl Runner {
         round: usize,
         rate: Option<&Result<f64, String>>,
     ) -> Result<Sample, String> {
-        let (programs, contestant) = (&self.programs, entry.contestant);
+        let (programs, target) = (&self.programs, entry.target);
         match &entry.task {
-            Task::Load(words) => self.load(contestant, words),
+            Task::Load(words) => self.load(target, words),
             Task::HalfRate(words) => {
                 let rate = rate.ok_or("no rate")?.as_ref().map_err(Clone::clone)?;
-                self.load(contestant, &[&words[..], &["--rate".into(), rate.to_string()]].concat())
+                self.load(target, &[&words[..], &["--rate".into(), rate.to_string()]].concat())
             }
             Task::Jobs { payload, count, drained_every_round } => {
                 let drained = *drained_every_round || round == 0;
-                memory::jobs(programs, contestant, *payload, *count, drained)
+                memory::jobs(programs, target, *payload, *count, drained)
             }
-            Task::Connections { count } => memory::connections(programs, contestant, *count),
+            Task::Connections { count } => memory::connections(programs, target, *count),
             Task::Calls { depth, requests } => {
                 syscalls::count(programs, &self.scratch, *depth, *requests)
             }
@@ -142,7 +148,7 @@ impl Runner {
                 timer_lateness::measure(programs, *jobs, *spread_ms)
             }
             Task::Durable { sync, load, beside_bare } => {
-                durable::load(programs, &self.scratch, contestant, *sync, load, *beside_bare)
+                durable::load(programs, &self.scratch, target, *sync, load, *beside_bare)
             }
             Task::Compaction { load, standing, journal } => {
                 let rate = *rate.ok_or("no rate")?.as_ref().map_err(Clone::clone)?;
@@ -162,9 +168,9 @@ impl Runner {
         }
     }
 
-    fn load(&self, contestant: Target, words: &[String]) -> Result<Sample, String> {
-        let server = self.programs.start(contestant)?;
-        drive(&self.programs, &server, contestant, words).map(sample)
+    fn load(&self, target: Target, words: &[String]) -> Result<Sample, String> {
+        let server = self.programs.start(target)?;
+        drive(&self.programs, &server, target, words).map(sample)
     }
 
     /// Half of what the server reaches without a fixed rate, if an entry wants to know.
@@ -194,7 +200,7 @@ impl Runner {
             let half = (full / 2.0 / 100.0).round() * 100.0;
             notes.push(format!(
                 "jobcentre reaches {full:.0} requests a second with these clients (median of 3 \
-                 runs); all contestants get {half:.0}"
+                 runs); all targets get {half:.0}"
             ));
             Ok(half)
         });
@@ -203,12 +209,12 @@ impl Runner {
 }
 
 /// A run in a few words.
-fn told(cell: &Scenario, sample: &Sample) -> String {
+fn told(scenario: &Scenario, sample: &Sample) -> String {
     let part = |metric: &Metric| {
         let value = sample.values.get(metric)?;
         Some(format!("{} {}", metric.show(*value), metric.title()))
     };
-    let mut parts: Vec<String> = cell.columns.iter().filter_map(part).take(4).collect();
+    let mut parts: Vec<String> = scenario.columns.iter().filter_map(part).take(4).collect();
     if let Some(others) = sample.others.filter(|&others| others > DISTURBED) {
         parts.push(format!("disturbed: others used {:.0} % of a CPU", 100.0 * others));
     }

@@ -1,4 +1,4 @@
-//! What is measured: the cells of the report. Each is a few entries that run interleaved, round
+//! What is measured: the scenarios of the report. Each is a few entries that run interleaved, round
 //! after round, so that a disturbance meets all of them alike.
 
 use crate::chapters::Chapter;
@@ -25,11 +25,11 @@ pub(crate) struct Scenario {
     pub(crate) note: Option<&'static str>,
 }
 
-/// One line of a cell.
+/// One line of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) label: String,
-    pub(crate) contestant: Target,
+    pub(crate) target: Target,
     pub(crate) task: Task,
 }
 
@@ -123,44 +123,44 @@ impl Sizes {
 
 use Target::{Beanstalkd, Echo, JobCentre, Pinpriq, Redis, TokioCurrent};
 const PEERS: [Target; 4] = [JobCentre, Echo, Beanstalkd, Redis];
-/// Depths of the plot of throughput; 1 and 16 are measured with all contestants.
+/// Depths of the plot of throughput; 1 and 16 are measured with all targets.
 const DEPTHS: [(usize, bool); 4] = [(1, true), (4, false), (16, true), (64, false)];
 const WORKLOAD_COLUMNS: [Metric; 6] =
     [Metric::Cpu, Metric::Throughput, Metric::Share, Metric::P50, Metric::P99, Metric::P999];
 
-/// All cells, in the order of the report.
+/// All scenarios, in the order of the report.
 pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
-    let mut cells = cycles(sizes);
-    cells.extend(payloads(sizes));
-    cells.extend([1, 16].map(|depth| calls(depth, sizes)));
-    cells.extend([1, 16].map(|depth| backlog(depth, sizes)));
-    cells.extend([100, 1000].map(|payload| memory(payload, sizes)));
-    cells.push(connections(sizes));
-    cells.extend([(1, 1), (8, 8)].map(|(connections, depth)| wait(connections, depth, sizes)));
-    cells.push(rate(sizes));
-    cells.push(naming(sizes));
-    cells.extend([1, 16].map(|depth| packets(depth, sizes)));
-    cells.extend([1, 16].map(|depth| pops(depth, sizes)));
-    cells.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
-    cells.push(lateness(sizes));
-    cells.extend(durable::scenarios::all(sizes));
-    cells.extend(http::scenarios::all(sizes));
-    cells.extend(workers::scenarios::all(sizes));
-    cells.push(processor::cell(sizes));
-    cells
+    let mut scenarios = cycles(sizes);
+    scenarios.extend(payloads(sizes));
+    scenarios.extend([1, 16].map(|depth| calls(depth, sizes)));
+    scenarios.extend([1, 16].map(|depth| backlog(depth, sizes)));
+    scenarios.extend([100, 1000].map(|payload| memory(payload, sizes)));
+    scenarios.push(connections(sizes));
+    scenarios.extend([(1, 1), (8, 8)].map(|(connections, depth)| wait(connections, depth, sizes)));
+    scenarios.push(rate(sizes));
+    scenarios.push(naming(sizes));
+    scenarios.extend([1, 16].map(|depth| packets(depth, sizes)));
+    scenarios.extend([1, 16].map(|depth| pops(depth, sizes)));
+    scenarios.extend([64, 1].map(|waiters| deliveries(waiters, sizes)));
+    scenarios.push(lateness(sizes));
+    scenarios.extend(durable::scenarios::all(sizes));
+    scenarios.extend(http::scenarios::all(sizes));
+    scenarios.extend(workers::scenarios::all(sizes));
+    scenarios.push(processor::scenario(sizes));
+    scenarios
 }
 
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn load(line: &str, contestants: &[Target]) -> Vec<Entry> {
-    let entry = |&contestant: &Target| Entry {
-        label: contestant.name().to_owned(),
-        contestant,
+fn load(line: &str, targets: &[Target]) -> Vec<Entry> {
+    let entry = |&target: &Target| Entry {
+        label: target.name().to_owned(),
+        target,
         task: Task::Load(words(line)),
     };
-    contestants.iter().map(entry).collect()
+    targets.iter().map(entry).collect()
 }
 
 /// The arguments of a cycle.
@@ -178,18 +178,18 @@ pub(crate) fn plain(id: String, group: Chapter, title: String, entries: Vec<Entr
 fn cycles(sizes: &Sizes) -> Vec<Scenario> {
     let shapes = DEPTHS.iter().map(|&(depth, all)| (64, depth, all));
     let shapes = shapes.chain([(1, 128, false), (1000, 1, true)]);
-    let cell = |(connections, depth, all): (usize, usize, bool)| {
-        let contestants: &[Target] = if all { &Target::SERVERS } else { &PEERS };
+    let scenario = |(connections, depth, all): (usize, usize, bool)| {
+        let targets: &[Target] = if all { &Target::SERVERS } else { &PEERS };
         let line = cycle(connections, depth, 100, sizes.seconds);
         let noun = if connections == 1 { "connection" } else { "connections" };
         plain(
             format!("cycle-{connections}-{depth}"),
             Chapter::Cycle,
             format!("{} {noun}, depth {depth}", grouped(&connections.to_string())),
-            load(&line, contestants),
+            load(&line, targets),
         )
     };
-    shapes.map(cell).collect()
+    shapes.map(scenario).collect()
 }
 
 fn payloads(sizes: &Sizes) -> [Scenario; 2] {
@@ -210,7 +210,7 @@ fn calls(depth: usize, sizes: &Sizes) -> Scenario {
         title: format!("cycle, 64 connections, depth {depth}"),
         entries: vec![Entry {
             label: JobCentre.name().to_owned(),
-            contestant: JobCentre,
+            target: JobCentre,
             task: Task::Calls { depth, requests: sizes.calls },
         }],
         columns: vec![Metric::Calls],
@@ -220,14 +220,14 @@ fn calls(depth: usize, sizes: &Sizes) -> Scenario {
 }
 
 fn backlog(depth: usize, sizes: &Sizes) -> Scenario {
-    let contestants: &[Target] =
+    let targets: &[Target] =
         if depth == 1 { &[JobCentre] } else { &[JobCentre, Beanstalkd, Redis] };
     let mut entries = Vec::new();
-    for &contestant in contestants {
+    for &target in targets {
         for jobs in sizes.backlogs {
             entries.push(Entry {
-                label: at_backlog(contestant, jobs),
-                contestant,
+                label: at_backlog(target, jobs),
+                target,
                 task: Task::Load(words(&format!(
                     "mixed -c 64 -d {depth} --backlog {jobs} --keep --warmup 0.2 --duration {}",
                     sizes.seconds
@@ -243,9 +243,9 @@ fn backlog(depth: usize, sizes: &Sizes) -> Scenario {
     )
 }
 
-/// The label of an entry of a backlog cell.
-pub(crate) fn at_backlog(contestant: Target, jobs: u64) -> String {
-    format!("{}, {} waiting", contestant.name(), short(jobs))
+/// The label of an entry of a backlog scenario.
+pub(crate) fn at_backlog(target: Target, jobs: u64) -> String {
+    format!("{}, {} waiting", target.name(), short(jobs))
 }
 
 /// 1k, 100k, 1M.
@@ -258,14 +258,10 @@ pub(crate) fn short(count: u64) -> String {
 }
 
 fn memory(payload: usize, sizes: &Sizes) -> Scenario {
-    let entry = |contestant: Target| Entry {
-        label: contestant.name().to_owned(),
-        contestant,
-        task: Task::Jobs {
-            payload,
-            count: sizes.jobs,
-            drained_every_round: contestant == JobCentre,
-        },
+    let entry = |target: Target| Entry {
+        label: target.name().to_owned(),
+        target,
+        task: Task::Jobs { payload, count: sizes.jobs, drained_every_round: target == JobCentre },
     };
     Scenario {
         id: format!("memory-{payload}"),
@@ -279,9 +275,9 @@ fn memory(payload: usize, sizes: &Sizes) -> Scenario {
 }
 
 fn connections(sizes: &Sizes) -> Scenario {
-    let entry = |contestant: Target| Entry {
-        label: contestant.name().to_owned(),
-        contestant,
+    let entry = |target: Target| Entry {
+        label: target.name().to_owned(),
+        target,
         task: Task::Connections { count: sizes.connections },
     };
     Scenario {
@@ -301,11 +297,9 @@ fn wait(connections: usize, depth: usize, sizes: &Sizes) -> Scenario {
         "wait --waiters 64 -c {connections} -d {depth} --warmup 0.2 --duration {}",
         sizes.seconds
     );
-    let waiting: Vec<Target> = Target::SERVERS
-        .into_iter()
-        .filter(|contestant| !matches!(contestant, Echo | Redis))
-        .collect();
-    let mut cell = plain(
+    let waiting: Vec<Target> =
+        Target::SERVERS.into_iter().filter(|target| !matches!(target, Echo | Redis)).collect();
+    let mut scenario = plain(
         format!("wait-{flight}"),
         Chapter::Latency,
         format!(
@@ -314,24 +308,24 @@ fn wait(connections: usize, depth: usize, sizes: &Sizes) -> Scenario {
         ),
         load(&line, &waiting),
     );
-    cell.compared = vec![Metric::P50];
-    cell
+    scenario.compared = vec![Metric::P50];
+    scenario
 }
 
 fn rate(sizes: &Sizes) -> Scenario {
     let line = cycle(1000, 1, 100, sizes.rate_seconds);
-    let entry = |contestant: Target| Entry {
-        label: contestant.name().to_owned(),
-        contestant,
+    let entry = |target: Target| Entry {
+        label: target.name().to_owned(),
+        target,
         task: Task::HalfRate(words(&line)),
     };
-    let mut cell = plain(
+    let mut scenario = plain(
         "rate-1000".to_owned(),
         Chapter::Latency,
         "1,000 clients at half of the rate that saturates jobcentre".to_owned(),
         [JobCentre, Echo, TokioCurrent, Beanstalkd, Redis].map(entry).to_vec(),
     );
-    cell.columns = vec![
+    scenario.columns = vec![
         Metric::Throughput,
         Metric::Share,
         Metric::P50,
@@ -340,17 +334,17 @@ fn rate(sizes: &Sizes) -> Scenario {
         Metric::P9999,
         Metric::Max,
     ];
-    cell.compared = vec![Metric::P999];
-    cell
+    scenario.compared = vec![Metric::P999];
+    scenario
 }
 
-/// How many queues the gets of the cell `naming` name.
+/// How many queues the gets of the scenario `naming` name.
 pub(crate) const NAMED: [usize; 2] = [1, 100];
 
 fn naming(sizes: &Sizes) -> Scenario {
     let entry = |queues| Entry {
         label: named(queues),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Naming { queues, cycles: sizes.cycles },
     };
     Scenario {
@@ -365,7 +359,7 @@ fn naming(sizes: &Sizes) -> Scenario {
     }
 }
 
-/// The label of an entry of the cell `naming`.
+/// The label of an entry of the scenario `naming`.
 pub(crate) fn named(queues: usize) -> String {
     format!("jobcentre, gets name {queues}")
 }
@@ -375,17 +369,17 @@ const RECEIPTS: &str = "a request of pinpriq is a push or a pop, or the delivery
     of jobcentre also a delete. A push has no answer: the generator asks for a receipt, a pop of an \
     empty queue, one for all pushes of a write, which is work of the server and counts as no request";
 
-/// Jobs of 100 B by either door of one server.
-fn doors(id: String, title: String, line: &str) -> Scenario {
-    let mut cell = plain(id, Chapter::Packets, title, load(line, &[JobCentre, Pinpriq]));
-    cell.columns.insert(1, Metric::JobCpu);
-    cell.compared.push(Metric::JobCpu);
-    cell.note = Some(RECEIPTS);
-    cell
+/// Jobs of 100 B by either protocol of one server.
+fn protocols(id: String, title: String, line: &str) -> Scenario {
+    let mut scenario = plain(id, Chapter::Packets, title, load(line, &[JobCentre, Pinpriq]));
+    scenario.columns.insert(1, Metric::JobCpu);
+    scenario.compared.push(Metric::JobCpu);
+    scenario.note = Some(RECEIPTS);
+    scenario
 }
 
 fn packets(depth: usize, sizes: &Sizes) -> Scenario {
-    doors(
+    protocols(
         format!("packets-{depth}"),
         format!("push and pop against put, get, delete: 64 connections, depth {depth}"),
         &cycle(64, depth, 100, sizes.seconds),
@@ -394,7 +388,7 @@ fn packets(depth: usize, sizes: &Sizes) -> Scenario {
 
 fn pops(depth: usize, sizes: &Sizes) -> Scenario {
     let jobs = sizes.drained;
-    doors(
+    protocols(
         format!("pops-{depth}"),
         format!(
             "pop against get and delete: {} jobs drained by 64 connections, depth {depth}",
@@ -406,21 +400,21 @@ fn pops(depth: usize, sizes: &Sizes) -> Scenario {
 
 fn deliveries(waiters: usize, sizes: &Sizes) -> Scenario {
     let (noun, seconds) = (if waiters == 1 { "worker" } else { "workers" }, sizes.seconds);
-    let mut cell = doors(
+    let mut scenario = protocols(
         format!("deliveries-{waiters}"),
         format!("{waiters} waiting {noun}, one job under way: from push or put to delivery"),
         &format!("wait --waiters {waiters} -c 1 -d 1 --warmup 0.2 --duration {seconds}"),
     );
     // How many puts there are in a second says the latency.
-    cell.columns.retain(|&column| column != Metric::Throughput);
-    cell.compared.push(Metric::P50);
-    cell
+    scenario.columns.retain(|&column| column != Metric::Throughput);
+    scenario.compared.push(Metric::P50);
+    scenario
 }
 
 fn lateness(sizes: &Sizes) -> Scenario {
     let entry = Entry {
         label: JobCentre.name().to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Lateness { jobs: sizes.timed, spread_ms: sizes.spread_ms },
     };
     Scenario {

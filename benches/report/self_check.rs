@@ -26,7 +26,7 @@ const TINY: Sizes = Sizes {
     messages: 4_000,
 };
 
-/// The cells with an instrument of their own, and one of each other kind.
+/// The scenarios with an instrument of their own, and one of each other kind.
 const CHECKED: [&str; 19] = [
     "cycle-64-1",
     "backlog-16",
@@ -59,12 +59,12 @@ pub(crate) fn run() -> Result<(), String> {
     std::fs::create_dir_all(&scratch).map_err(|error| error.to_string())?;
     let programs = Programs::own(None, &scratch);
     let runner = Runner { programs, rounds: 1, scratch: scratch.clone() };
-    let cells: Vec<Scenario> = all(&TINY)
+    let scenarios: Vec<Scenario> = all(&TINY)
         .into_iter()
-        .filter(|cell| CHECKED.contains(&cell.id.as_str()))
+        .filter(|scenario| CHECKED.contains(&scenario.id.as_str()))
         .map(tiny)
         .collect();
-    let outcomes: Vec<_> = cells.iter().map(|cell| runner.run(cell)).collect();
+    let outcomes: Vec<_> = scenarios.iter().map(|scenario| runner.run(scenario)).collect();
     for outcome in &outcomes {
         for line in &outcome.lines {
             if let Some(why) = line.failure() {
@@ -94,19 +94,19 @@ pub(crate) fn run() -> Result<(), String> {
     let text = markdown::write(&header, &verdicts, &outcomes, &plotted);
     assert!(text.contains("cycle-64-1") && text.contains("beanstalkd is absent"), "{text}");
     std::fs::remove_dir_all(&scratch).map_err(|error| error.to_string())?;
-    println!("the report works: {} cells, {} plots", outcomes.len(), plotted.len());
+    println!("the report works: {} scenarios, {} plots", outcomes.len(), plotted.len());
     Ok(())
 }
 
 /// Few connections, so that the smallest machine can do it.
-fn tiny(mut cell: Scenario) -> Scenario {
+fn tiny(mut scenario: Scenario) -> Scenario {
     let shrink = |entry: &mut Entry| {
         if let Task::Load(words) = &mut entry.task {
             words.extend(["--patience".to_owned(), "60".to_owned()]);
         }
     };
-    cell.entries.iter_mut().for_each(shrink);
-    cell
+    scenario.entries.iter_mut().for_each(shrink);
+    scenario
 }
 
 fn arithmetic() {

@@ -27,7 +27,7 @@ impl Spread {
     }
 }
 
-/// Combines the values of two contestants round by round: what disturbs one round disturbs both of
+/// Combines the values of two targets round by round: what disturbs one round disturbs both of
 /// its values, so their ratio says more than the ratio of two medians.
 pub(crate) fn paired(
     ours: &[Option<f64>],

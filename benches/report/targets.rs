@@ -22,9 +22,9 @@ pub(crate) enum Target {
     Uring,
     Beanstalkd,
     Redis,
-    /// Another door of the server: the networked priority queue.
+    /// Another protocol of the server: the networked priority queue.
     Pinpriq,
-    /// The HTTP door of the server: whether it is there.
+    /// The HTTP protocol of the server: whether it is there.
     Health,
     /// The same: jobs.
     Jobq,
@@ -74,7 +74,7 @@ impl Target {
     }
 
     /// The arguments that make it listen at a port, and keep nothing on a disk. The server has two
-    /// doors open whichever is measured; `other` is for the other one.
+    /// protocols open whichever is measured; `other` is for the other one.
     fn arguments(self, port: u16, other: u16) -> Vec<String> {
         let own = |listen, pinpriq| {
             format!(
@@ -105,7 +105,7 @@ impl Target {
     }
 }
 
-/// More clients than any cell has.
+/// More clients than any scenario has.
 const CLIENTS_MAX: usize = 15_000;
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -121,10 +121,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Only the server itself, by all its doors.
+    /// Only the server itself, by all its protocols.
     pub(crate) fn own(cores: Option<Cores>, scratch: &Path) -> Self {
-        let doors = [Target::JobCentre, Target::Pinpriq, Target::Health, Target::Jobq];
-        let found = doors.map(|door| (door, jobcentre())).into();
+        let protocols = [Target::JobCentre, Target::Pinpriq, Target::Health, Target::Jobq];
+        let found = protocols.map(|protocol| (protocol, jobcentre())).into();
         Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
     }
 
@@ -132,56 +132,52 @@ impl Programs {
     pub(crate) fn find(cores: Option<Cores>, scratch: &Path) -> Self {
         let mut programs = Self::own(cores, scratch);
         let servers = variants();
-        for contestant in Target::SERVERS {
-            let program = match contestant {
+        for target in Target::SERVERS {
+            let program = match target {
                 Target::JobCentre => Ok(jobcentre()),
                 Target::Beanstalkd => in_path("beanstalkd"),
                 Target::Redis => in_path("redis-server"),
                 _ => servers.clone(),
             };
             let started = program.and_then(|program| {
-                programs.found.insert(contestant, program);
-                programs.start(contestant).map(drop)
+                programs.found.insert(target, program);
+                programs.start(target).map(drop)
             });
             if let Err(why) = started {
-                programs.found.remove(&contestant);
-                programs.absent.push((contestant, why));
+                programs.found.remove(&target);
+                programs.absent.push((target, why));
             }
         }
         programs
     }
 
-    pub(crate) fn has(&self, contestant: Target) -> bool {
-        self.found.contains_key(&contestant)
+    pub(crate) fn has(&self, target: Target) -> bool {
+        self.found.contains_key(&target)
     }
 
-    pub(crate) fn program(&self, contestant: Target) -> Option<&Path> {
-        self.found.get(&contestant).map(PathBuf::as_path)
+    pub(crate) fn program(&self, target: Target) -> Option<&Path> {
+        self.found.get(&target).map(PathBuf::as_path)
     }
 
     /// Where a server says what it says.
-    pub(crate) fn log(&self, contestant: Target) -> PathBuf {
-        self.scratch.join(format!("{}.log", contestant.name()))
+    pub(crate) fn log(&self, target: Target) -> PathBuf {
+        self.scratch.join(format!("{}.log", target.name()))
     }
 
     /// Starts a fresh server, which keeps nothing on a disk, and waits until it listens.
     ///
     /// # Errors
     /// Says what it said, if it ended instead.
-    pub(crate) fn start(&self, contestant: Target) -> Result<Server, String> {
-        self.start_with(contestant, &[])
+    pub(crate) fn start(&self, target: Target) -> Result<Server, String> {
+        self.start_with(target, &[])
     }
 
     /// The same, with further arguments, which count more than the usual ones.
     ///
     /// # Errors
     /// Says what it said, if it ended instead.
-    pub(crate) fn start_with(
-        &self,
-        contestant: Target,
-        further: &[String],
-    ) -> Result<Server, String> {
-        let program = self.program(contestant).ok_or("absent")?;
+    pub(crate) fn start_with(&self, target: Target, further: &[String]) -> Result<Server, String> {
+        let program = self.program(target).ok_or("absent")?;
         let [port, other] = free_ports().map_err(|error| format!("no free ports: {error}"))?;
         let [address, other_address] =
             [port, other].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -189,10 +185,10 @@ impl Programs {
             Some(cores) => cores.command(cores.server, program),
             None => Command::new(program),
         };
-        let log = self.log(contestant);
+        let log = self.log(target);
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         command
-            .args(contestant.arguments(port, other))
+            .args(target.arguments(port, other))
             .args(further)
             .current_dir(&self.scratch)
             .stdin(Stdio::null())
@@ -229,7 +225,7 @@ impl Programs {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Its other door, if it has two: that of Job Centre beside HTTP.
+    /// Its other protocol, if it has two: that of Job Centre beside HTTP.
     pub(crate) other: SocketAddr,
 }
 

@@ -1,4 +1,4 @@
-//! What must hold, and whether it does: each rule is computed from the rounds of its cell.
+//! What must hold, and whether it does: each rule is computed from the rounds of its scenario.
 
 use crate::chapters::Chapter;
 use crate::durable::scenarios::{DENSE, IN_MEMORY};
@@ -46,7 +46,7 @@ const RECORD: &str = include_str!("../instruction_counts.json");
 /// Something that must hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold {
-    cell: String,
+    scenario: String,
     pub(crate) group: Chapter,
     what: String,
     metric: Metric,
@@ -104,7 +104,7 @@ impl Finding {
 /// A rule and what was found.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Verdict {
-    pub(crate) cell: String,
+    pub(crate) scenario: String,
     pub(crate) group: Chapter,
     pub(crate) what: String,
     pub(crate) measured: Option<Spread>,
@@ -146,18 +146,33 @@ impl Verdict {
 }
 
 impl Threshold {
-    fn ratio(cell: &str, group: Chapter, metric: Metric, theirs: Target, most: f64) -> Self {
-        let what = format!("{cell}: {} / {}", metric_name(metric), theirs.name());
+    fn ratio(scenario: &str, group: Chapter, metric: Metric, theirs: Target, most: f64) -> Self {
+        let what = format!("{scenario}: {} / {}", metric_name(metric), theirs.name());
         let ours = JobCentre.name().to_owned();
         let how = How::Ratio { ours, theirs: theirs.name().to_owned() };
         let limit = Limit::Most(most);
-        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit: "x", aim: false }
+        Self {
+            scenario: scenario.to_owned(),
+            group,
+            what,
+            metric,
+            how,
+            limit,
+            unit: "x",
+            aim: false,
+        }
     }
 
-    fn value(cell: &str, group: Chapter, metric: Metric, most: f64, unit: &'static str) -> Self {
-        let what = format!("{cell}: {}", metric_name(metric));
+    fn value(
+        scenario: &str,
+        group: Chapter,
+        metric: Metric,
+        most: f64,
+        unit: &'static str,
+    ) -> Self {
+        let what = format!("{scenario}: {}", metric_name(metric));
         let (limit, how) = (Limit::Most(most), How::Value);
-        Self { cell: cell.to_owned(), group, what, metric, how, limit, unit, aim: false }
+        Self { scenario: scenario.to_owned(), group, what, metric, how, limit, unit, aim: false }
     }
 
     /// The same limit from below.
@@ -180,7 +195,7 @@ impl Threshold {
         let finding =
             spread.as_ref().map_or(Finding::NotMeasured, |spread| Finding::of(spread, self.limit));
         Verdict {
-            cell: self.cell.clone(),
+            scenario: self.scenario.clone(),
             group: self.group,
             what: self.what.clone(),
             must,
@@ -199,15 +214,15 @@ impl Threshold {
             let count = record[name].as_f64().ok_or("the record does not know it")?;
             return Spread::of(&[count]).ok_or_else(|| "no figure".to_owned());
         }
-        let outcome = outcomes.iter().find(|outcome| outcome.id == self.cell);
-        let outcome = outcome.ok_or("this cell was not run")?;
+        let outcome = outcomes.iter().find(|outcome| outcome.id == self.scenario);
+        let outcome = outcome.ok_or("this scenario was not run")?;
         let line = |label: &str| outcome.line(label).ok_or_else(|| format!("{label} is absent"));
         let nothing = |label: &str| {
             let failure = outcome.line(label).and_then(|line| line.failure());
             format!("{label}: {}", failure.unwrap_or("no figure"))
         };
         match &self.how {
-            How::Recorded(_) => Err("this is no cell".to_owned()),
+            How::Recorded(_) => Err("this is no scenario".to_owned()),
             How::Value => {
                 let ours = JobCentre.name();
                 line(ours)?.spread(self.metric).ok_or_else(|| nothing(ours))
@@ -236,8 +251,10 @@ fn metric_name(metric: Metric) -> &'static str {
 /// All limits that a report is checked against.
 pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     let mut rules = Vec::new();
-    let cpu = |cell, group, theirs, most| Threshold::ratio(cell, group, Metric::Cpu, theirs, most);
-    for (cell, theirs, most) in [
+    let cpu = |scenario, group, theirs, most| {
+        Threshold::ratio(scenario, group, Metric::Cpu, theirs, most)
+    };
+    for (scenario, theirs, most) in [
         ("cycle-64-1", Echo, 1.25),
         ("cycle-64-1", Beanstalkd, 0.80),
         ("cycle-64-16", Echo, 3.0),
@@ -247,10 +264,10 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         ("cycle-1-128", Beanstalkd, 0.12),
         ("cycle-1000-1", Echo, 1.25),
     ] {
-        rules.push(cpu(cell, Chapter::Cycle, theirs, most));
+        rules.push(cpu(scenario, Chapter::Cycle, theirs, most));
     }
     rules.push(Threshold {
-        cell: "instructions".to_owned(),
+        scenario: "instructions".to_owned(),
         group: Chapter::Cycle,
         what: "instructions a request, mean over the cycle, depth 16 (recorded)".to_owned(),
         metric: Metric::Calls,
@@ -265,8 +282,9 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     rules.push(Threshold::value("calls-16", Chapter::Calls, Metric::Calls, 0.15, "calls"));
     rules.extend(growth(sizes));
     for (payload, most) in [(100, 200.0), (1000, 1120.0)] {
-        let cell = format!("memory-{payload}");
-        let of = |metric, most, unit| Threshold::value(&cell, Chapter::Memory, metric, most, unit);
+        let scenario = format!("memory-{payload}");
+        let of =
+            |metric, most, unit| Threshold::value(&scenario, Chapter::Memory, metric, most, unit);
         rules.push(of(Metric::JobBytes, most, "B"));
         rules.push(of(Metric::KeptLater, 0.25, "%"));
     }
@@ -274,14 +292,14 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         |metric, most| Threshold::value("connections", Chapter::Connections, metric, most, "B");
     rules.push(of(Metric::IdleBytes, 512.0));
     rules.push(of(Metric::WaitingBytes, 900.0));
-    for cell in ["wait-1", "wait-64"] {
+    for scenario in ["wait-1", "wait-64"] {
         for metric in [Metric::P50, Metric::P99] {
-            rules.push(Threshold::ratio(cell, Chapter::Latency, metric, Beanstalkd, 1.0));
+            rules.push(Threshold::ratio(scenario, Chapter::Latency, metric, Beanstalkd, 1.0));
         }
     }
     rules.push(Threshold::ratio("rate-1000", Chapter::Latency, Metric::P999, Echo, 2.0));
     rules.push(Threshold {
-        cell: "naming".to_owned(),
+        scenario: "naming".to_owned(),
         group: Chapter::Queues,
         what: "naming: CPU a get that names 100 queues instead of 1".to_owned(),
         metric: Metric::CycleCpu,
@@ -290,11 +308,11 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
         unit: "us more",
         aim: false,
     });
-    rules.extend(["packets-1", "packets-16"].map(|cell| Threshold {
+    rules.extend(["packets-1", "packets-16"].map(|scenario| Threshold {
         how: How::Ratio { ours: Pinpriq.name().to_owned(), theirs: JobCentre.name().to_owned() },
-        what: format!("{cell}: CPU a request, pinpriq / jobcentre"),
+        what: format!("{scenario}: CPU a request, pinpriq / jobcentre"),
         aim: true,
-        ..Threshold::ratio(cell, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
+        ..Threshold::ratio(scenario, Chapter::Packets, Metric::Cpu, JobCentre, 0.80)
     }));
     rules.push(Threshold::value("lateness", Chapter::Lateness, Metric::Missed, 0.0, COUNT));
     rules.extend(durable());
@@ -305,19 +323,19 @@ pub(crate) fn all(sizes: &Sizes) -> Vec<Threshold> {
     rules
 }
 
-/// Those of the HTTP door.
+/// Those of the HTTP protocol.
 fn http() -> Vec<Threshold> {
-    let between = |cell: &str, metric, ours: &str, theirs: &str, most| Threshold {
+    let between = |scenario: &str, metric, ours: &str, theirs: &str, most| Threshold {
         how: How::Ratio { ours: ours.to_owned(), theirs: theirs.to_owned() },
-        what: format!("{cell}: {}, {ours} / {theirs}", metric_name(metric)),
-        ..Threshold::ratio(cell, Chapter::Http, metric, Echo, most)
+        what: format!("{scenario}: {}, {ours} / {theirs}", metric_name(metric)),
+        ..Threshold::ratio(scenario, Chapter::Http, metric, Echo, most)
     };
     let mut rules = Vec::new();
-    for cell in ["http-1", "http-16"] {
+    for scenario in ["http-1", "http-16"] {
         for ours in [POST, GET] {
-            rules.push(between(cell, Metric::Throughput, ours, HEALTH, 0.60).at_least());
+            rules.push(between(scenario, Metric::Throughput, ours, HEALTH, 0.60).at_least());
         }
-        rules.push(between(cell, Metric::Cpu, HEALTH, Echo.name(), 1.5));
+        rules.push(between(scenario, Metric::Cpu, HEALTH, Echo.name(), 1.5));
     }
     rules.push(between("queries", Metric::P999, JobCentre.name(), NO_QUERIES, 2.0));
     rules.push(
@@ -340,10 +358,11 @@ fn processor() -> [Threshold; 2] {
 
 /// Those of jobs on the disk.
 fn durable() -> Vec<Threshold> {
-    let value =
-        |cell, metric, limit, unit| Threshold::value(cell, Chapter::Durable, metric, limit, unit);
-    let ratio = |cell, metric, theirs, limit| {
-        Threshold::ratio(cell, Chapter::Durable, metric, theirs, limit)
+    let value = |scenario, metric, limit, unit| {
+        Threshold::value(scenario, Chapter::Durable, metric, limit, unit)
+    };
+    let ratio = |scenario, metric, theirs, limit| {
+        Threshold::ratio(scenario, Chapter::Durable, metric, theirs, limit)
     };
     let rate = Metric::Throughput;
     let in_memory = How::Ratio { ours: JobCentre.name().to_owned(), theirs: IN_MEMORY.to_owned() };
@@ -378,7 +397,7 @@ fn growth(sizes: &Sizes) -> [Threshold; 2] {
     let [first, _, last] = sizes.backlogs;
     let (ours, theirs) = (at_backlog(JobCentre, last), at_backlog(JobCentre, first));
     let rule = |depth: usize, how, most, unit| Threshold {
-        cell: format!("backlog-{depth}"),
+        scenario: format!("backlog-{depth}"),
         group: Chapter::Backlog,
         what: format!("backlog-{depth}: CPU a request, {} -> {}", short(first), short(last)),
         metric: Metric::Cpu,

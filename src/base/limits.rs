@@ -400,7 +400,7 @@ const _: () = assert!(REQUEST_BYTES_CEILING + HTTP_BODY_EXTRA_BYTES < u32::MAX a
 pub const QUERY_TEXT_MAX_BYTES: usize = 256 * 1024;
 
 /// How deep an expression may be nested, and a chain of `AND` or `OR` counts by its links. Twice
-/// the number of terms of a query.
+/// the number of options of a query.
 pub const QUERY_DEPTH_MAX: usize = 400;
 
 /// Functions that one query may call, each place in its text counted: what they do for one row may

@@ -1,4 +1,4 @@
-//! Where a door listens: an address, or nowhere.
+//! Where a protocol listens: an address, or nowhere.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -7,9 +7,9 @@ use std::str::FromStr;
 /// The value of `--listen` and its like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListenAddr {
-    /// The door is closed.
+    /// The protocol is closed.
     Disabled,
-    /// The door listens here; port 0 picks a free one.
+    /// The protocol listens here; port 0 picks a free one.
     Addr(SocketAddr),
 }
 

@@ -18,7 +18,7 @@ use crate::base::limits::{
     REQUEST_BYTES_FLOOR,
 };
 use crate::journal::SyncMode;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use crate::model::worker::Constraint;
 use clap::Args;
 use serde::Deserialize;
@@ -57,8 +57,8 @@ pub(super) struct Options {
     http_names: Option<Vec<HttpName>>,
 
     /// Process messages: read JSON lines from stdin, write job assignments to stdout, log JSON
-    /// objects on stderr. No other door is open then unless it is given an address, and the end of
-    /// stdin is the end of the server if there is none. Who it is in its messages comes from the
+    /// objects on stderr. No other protocol is open then unless it is given an address, and the end
+    /// of stdin is the end of the server if there is none. Who it is in its messages comes from the
     /// environment: NAMESPACE_LISTENER and NAMESPACE_PUBLISHER [default: default], SERVICE_NAME
     /// [default: job_queue], SERVICE_UUID [default: random], SERVICE_HOST [default: this host].
     #[expect(clippy::doc_markdown, reason = "this is what --help prints")]
@@ -129,7 +129,7 @@ pub(super) struct Options {
 /// All settings, complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
-    pub(super) doors: Vec<(Door, SocketAddr)>,
+    pub(super) protocols: Vec<(Protocol, SocketAddr)>,
     pub(super) http_names: Vec<Box<str>>,
     pub(super) processor: bool,
     pub(super) tick: Duration,
@@ -182,25 +182,25 @@ impl Options {
     /// Fills in the defaults.
     pub(super) fn complete(self) -> Config {
         let processor = self.processor.unwrap_or(false);
-        let usual = |door: Door| {
-            let address = SocketAddr::from(([127, 0, 0, 1], door.default_port()));
+        let usual = |protocol: Protocol| {
+            let address = SocketAddr::from(([127, 0, 0, 1], protocol.default_port()));
             if processor { ListenAddr::Disabled } else { ListenAddr::Addr(address) }
         };
         let wanted = [
-            (Door::JobCentre, self.listen.unwrap_or_else(|| usual(Door::JobCentre))),
-            (Door::Pinpriq, self.pinpriq.unwrap_or(ListenAddr::Disabled)),
-            (Door::Http, self.http.unwrap_or_else(|| usual(Door::Http))),
+            (Protocol::JobCentre, self.listen.unwrap_or_else(|| usual(Protocol::JobCentre))),
+            (Protocol::Pinpriq, self.pinpriq.unwrap_or(ListenAddr::Disabled)),
+            (Protocol::Http, self.http.unwrap_or_else(|| usual(Protocol::Http))),
         ];
-        let mut doors = Vec::new();
-        for (door, address) in wanted {
+        let mut protocols = Vec::new();
+        for (protocol, address) in wanted {
             if let ListenAddr::Addr(address) = address {
-                doors.push((door, address));
+                protocols.push((protocol, address));
             }
         }
         let names = self.http_names.unwrap_or_default();
         let usual_format = if processor { Format::Processor } else { Format::Human };
         Config {
-            doors,
+            protocols,
             http_names: names.into_iter().map(|name| name.0).collect(),
             processor,
             tick: self.tick.unwrap_or_default().0,
@@ -274,8 +274,9 @@ mod tests {
         let config = options(toml).unwrap().complete();
         let [lines, packets, http] =
             ["127.0.0.1:7", "[::1]:8", "127.0.0.1:9"].map(|address| address.parse().unwrap());
-        let doors = [(Door::JobCentre, lines), (Door::Pinpriq, packets), (Door::Http, http)];
-        assert_eq!(config.doors, doors);
+        let protocols =
+            [(Protocol::JobCentre, lines), (Protocol::Pinpriq, packets), (Protocol::Http, http)];
+        assert_eq!(config.protocols, protocols);
         assert_eq!(config.http_names, [Box::from("h")]);
         let names = options("http-name = ['a', 'b.example']").unwrap().complete().http_names;
         assert_eq!(names, [Box::from("a"), Box::from("b.example")]);
@@ -330,11 +331,11 @@ mod tests {
         let file = options("max-clients = 2\nlisten = 'off'\nhttp = 'off'").unwrap();
         let config = flags.or(file).complete();
         assert_eq!(config.max_clients, 1);
-        assert!(config.doors.is_empty());
-        let doors = Options::default().complete().doors;
+        assert!(config.protocols.is_empty());
+        let protocols = Options::default().complete().protocols;
         let [lines, http] =
             ["127.0.0.1:11400", "127.0.0.1:11480"].map(|address| address.parse().unwrap());
-        assert_eq!(doors, [(Door::JobCentre, lines), (Door::Http, http)]);
+        assert_eq!(protocols, [(Protocol::JobCentre, lines), (Protocol::Http, http)]);
         assert!(!config.processor);
         assert_eq!(config.tick, Duration::from_secs(3));
         assert_eq!(config.max_request, REQUEST_BYTES_DEFAULT);
@@ -344,14 +345,14 @@ mod tests {
     #[test]
     fn a_processor_opens_no_other_door_by_itself() {
         let config = options("processor = true").unwrap().complete();
-        assert!(config.processor && config.doors.is_empty());
+        assert!(config.processor && config.protocols.is_empty());
         assert_eq!(config.log_format, Format::Processor);
         let both = options("processor = true\nhttp = ':7'\nlog-format = 'json'\ntick = '1s'");
         let config = both.unwrap().complete();
-        assert_eq!(config.doors, [(Door::Http, "127.0.0.1:7".parse().unwrap())]);
+        assert_eq!(config.protocols, [(Protocol::Http, "127.0.0.1:7".parse().unwrap())]);
         assert_eq!(config.log_format, Format::Json);
         assert_eq!(config.tick, Duration::from_secs(1));
         let not = options("processor = false").unwrap();
-        assert!(!not.or(options("processor = true").unwrap()).complete().doors.is_empty());
+        assert!(!not.or(options("processor = true").unwrap()).complete().protocols.is_empty());
     }
 }

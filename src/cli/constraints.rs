@@ -2,7 +2,7 @@
 //! `PUT /constraint/{name}` takes.
 //!
 //! They are set at each start, in place of those of the same names; what was set over HTTP under
-//! other names stays. The reader is that of the HTTP door, so that both say and mean the same.
+//! other names stays. The reader is that of the HTTP protocol, so that both say and mean the same.
 
 use crate::base::limits::CONSTRAINTS_MAX;
 use crate::base::time::Now;

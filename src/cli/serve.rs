@@ -4,7 +4,7 @@ use super::address::cannot_listen;
 use super::config::{Config, Options};
 use super::{complain, constraints, data_dir, entropy, files, log, mistakes, processor};
 use crate::engine::Engine;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use crate::query::value_max;
 use crate::reactor::query_threads::QueryThreads;
 use crate::reactor::{
@@ -46,9 +46,10 @@ impl Serve {
             None => Options::default(),
         };
         let config = self.options.or(file).complete();
-        if config.doors.is_empty() && !config.processor {
+        if config.protocols.is_empty() && !config.processor {
             complain(
-                "every door is off: give --listen, --pinpriq or --http an address, or --processor",
+                "every protocol is off: give --listen, --pinpriq or --http an address, or \
+                 --processor",
             );
             return ExitCode::from(WRONG_USAGE);
         }
@@ -99,11 +100,11 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
         .with_processor(processor)
         .with_room(Room { calls: shares.calls, refused: shares.refused });
     let mut reactor =
-        Reactor::bind(server, &config.doors, clock, &wake).map_err(|error| advise(&error))?;
+        Reactor::bind(server, &config.protocols, clock, &wake).map_err(|error| advise(&error))?;
     reactor.set_lingering_max(shares.lingering);
     reactor.addresses().into_iter().for_each(warn_of_strangers);
     if config.processor {
-        reactor.add_stdio(Door::Processor)?;
+        reactor.add_stdio(Protocol::Processor)?;
     }
     if let Some(trust) = trust {
         reactor.set_trust(trust);
@@ -121,16 +122,16 @@ fn serve(config: &Config) -> io::Result<(ShutdownOutcome, bool)> {
     Ok((ending, !reactor.has_stdio_failed()))
 }
 
-/// Why a door is not open, with the flag that sets where it is.
+/// Why a protocol is not open, with the flag that sets where it is.
 fn advise(error: &io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<CannotListen>());
     let text = match inner {
-        Some(CannotListen { door, address, error }) => {
-            let flag = match door {
-                Door::JobCentre => "--listen",
-                Door::Pinpriq => "--pinpriq",
-                Door::Http => "--http",
-                Door::Processor => "--processor",
+        Some(CannotListen { protocol, address, error }) => {
+            let flag = match protocol {
+                Protocol::JobCentre => "--listen",
+                Protocol::Pinpriq => "--pinpriq",
+                Protocol::Http => "--http",
+                Protocol::Processor => "--processor",
             };
             cannot_listen(*address, flag, true, error)
         }
@@ -162,7 +163,7 @@ fn read_trust(path: &Path) -> io::Result<TrustStore> {
 fn report(ending: ShutdownOutcome) {
     match ending {
         ShutdownOutcome::Graceful { unread: 0 } => {
-            info!("stopped: everything received was answered")
+            info!("stopped: everything received was answered");
         }
         ShutdownOutcome::Graceful { unread } => info!(
             unread,

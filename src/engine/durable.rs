@@ -143,7 +143,7 @@ impl Durable {
             Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
             _ => return true,
         };
-        self.store.terms(*id).is_some_and(|terms| terms.result_retention_ms > 0)
+        self.store.options(*id).is_some_and(|options| options.result_retention_ms > 0)
     }
 
     pub(super) fn cancel(&mut self, ticket: Ticket, now: Now) {
@@ -154,7 +154,7 @@ impl Durable {
 
     pub(super) fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
-        self.store.forget(client, now, &mut self.effects);
+        self.store.disconnect_client(client, now, &mut self.effects);
         self.queries.forget(client, now);
         self.record(false, now);
     }
@@ -418,7 +418,7 @@ fn journal_stats(status: &LogStats) -> JournalStats {
         moved_bytes: status.moved_bytes,
         sync_ns: status.sync_ns,
         sync_max_ns: status.sync_max_ns,
-        syncs: bounds.zip(status.sync_classes).collect(),
+        syncs: bounds.zip(status.sync_histogram).collect(),
         full: status.full,
     }
 }
@@ -444,7 +444,7 @@ pub(super) fn restore(
         }
         Ok(Record::Deleted(id)) => Ok(store
             .undo_restore(id)
-            .map_or(RecordRole::None, |slot| RecordRole::Forget(slot.number()))),
+            .map_or(RecordRole::None, |slot| RecordRole::Delete(slot.number()))),
         Ok(Record::Event(id, version, event)) => {
             store.restore_event(id, version, event);
             Ok(RecordRole::None)

@@ -43,7 +43,7 @@ impl Embedded {
 
     pub(super) fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
-        self.store.forget(client, now, &mut self.effects);
+        self.store.disconnect_client(client, now, &mut self.effects);
         self.queries.forget(client, now);
     }
 

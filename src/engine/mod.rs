@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Ends a client.
-    pub fn forget(&mut self, client: ClientId, now: Now) {
+    pub fn disconnect_client(&mut self, client: ClientId, now: Now) {
         match self {
             Self::Embedded(engine) => engine.disconnect_client(client, now),
             Self::Durable(engine) => engine.disconnect_client(client, now),

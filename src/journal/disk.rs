@@ -119,7 +119,7 @@ pub enum PrefillTarget {
     /// world, and whoever else uses the disk is to be spared.
     Bytes(u64),
     /// Nothing can be written before it is there, so there is nobody to be spared.
-    Now,
+    Immediately,
 }
 
 /// The disk under a running journal.

@@ -27,7 +27,7 @@ pub enum RecordRole {
     /// It is the base record of this owner now; its former one is dead.
     Base(u32),
     /// The base record of this owner is dead.
-    Forget(u32),
+    Delete(u32),
     /// Neither.
     None,
 }
@@ -173,7 +173,7 @@ fn note(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: Reco
             }
             ledger.insert_recovered(origin.epoch, owner, bytes);
         }
-        RecordRole::Forget(owner) => {
+        RecordRole::Delete(owner) => {
             ledger.forget(owner);
         }
         RecordRole::None => {}

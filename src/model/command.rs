@@ -20,16 +20,16 @@ pub enum Command<'a> {
         /// How urgent the job is.
         priority: Priority<'a>,
         /// Its place among the equally urgent.
-        turn: TieBreak,
+        tie_break: TieBreak,
         /// What it carries.
         payload: Payload<'a>,
         /// What few jobs ask for.
-        terms: Option<&'a JobOptions>,
+        options: Option<&'a JobOptions>,
     },
     /// Hand the most urgent ready job of these queues to the client, who then holds it. Answered by
     /// `Reply::Job`, or by `Reply::NoJob` when there is none, at the end of the wait.
     Reserve {
-        /// The queues' names; one named twice counts once. Among jobs of the same urgency the
+        /// The queues' names; one named twice counts once. Among jobs of the same priority the
         /// oldest goes first.
         queues: Strings<'a>,
         /// Whether to wait for a job.
@@ -39,7 +39,7 @@ pub enum Command<'a> {
     /// packet all others of its queue with the same key. Answered by `Reply::Packets`, by
     /// `Reply::NoJob` when there is none, at the end of the wait, or by `Reply::TooLarge`.
     Pop {
-        /// The queues' names; one named twice counts once. Among jobs of the same urgency that of
+        /// The queues' names; one named twice counts once. Among jobs of the same priority that of
         /// the queue named first goes first.
         queues: Strings<'a>,
         /// Whether to wait for a job.
@@ -83,7 +83,7 @@ pub enum Command<'a> {
         lease: Option<LeaseEpoch>,
     },
     /// A job that the client holds is done. It is gone, or kept with its result for as long as its
-    /// terms say. Answered like a release.
+    /// options say. Answered like a release.
     Finish {
         /// The job.
         id: JobId,
@@ -92,8 +92,8 @@ pub enum Command<'a> {
         /// What came of it.
         result: Payload<'a>,
     },
-    /// A job that the client holds has failed: it is tried again later if its terms allow, or else
-    /// buried. Answered like a release.
+    /// A job that the client holds has failed: it is tried again later if its options allow, or
+    /// else buried. Answered like a release.
     Fail {
         /// The job.
         id: JobId,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// By which protocol a connection comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Protocol {
     /// JSON lines (`docs/protocols/job-centre.md`).
     JobCentre,
     /// Binary packets (`docs/protocols/pinpriq.md`).
@@ -30,7 +30,7 @@ pub enum Door {
     Processor,
 }
 
-impl Door {
+impl Protocol {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::JobCentre, Self::Pinpriq, Self::Http, Self::Processor];
 
@@ -181,7 +181,7 @@ pub struct Notice {
 /// A state machine behind connections. No call blocks; nothing is done behind the shell's back.
 pub trait Core {
     /// A connection was accepted. `None`: there is no room even to say so, close it.
-    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId>;
+    fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId>;
 
     /// Bytes came in. Only what [`Core::wants_input`] asked for.
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now);

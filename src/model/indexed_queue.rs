@@ -1,4 +1,4 @@
-//! What a door asks that looks at queues as things of their own and at the record of their jobs
+//! What a protocol asks that looks at queues as things of their own and at the record of their jobs
 //! (`docs/protocols/jobq.md`). A queue is watched from the first such question on: until then its
 //! jobs pay nothing for it.
 

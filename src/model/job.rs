@@ -27,7 +27,7 @@ impl<'a> Priority<'a> {
     }
 }
 
-/// Where a job stands among jobs of the same urgency.
+/// Where a job stands among jobs of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieBreak {
     /// Oldest id first.
@@ -65,7 +65,7 @@ pub struct Payload<'a> {
 /// A payload that has left the store for good, on its way to the client that popped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// How many of the bytes are the key; a job of another door has none.
+    /// How many of the bytes are the key; a job of another protocol has none.
     pub key_len: u16,
     /// Key and payload, as they were put in.
     pub bytes: Box<[u8]>,
@@ -118,7 +118,7 @@ pub enum Status {
     Ready,
     /// It waits in its queue, and constraints hold it back.
     Blocked,
-    /// It waits in its queue, and no take selects it: it has no urgency.
+    /// It waits in its queue, and no take selects it: it has no priority.
     GroupOnly,
     /// It may be taken later: after its delay, or after the wait before a retry.
     Delayed,

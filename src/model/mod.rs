@@ -7,10 +7,10 @@
 pub mod command;
 pub mod driver;
 pub mod event;
+pub mod external_id;
 pub mod id;
 pub mod indexed_queue;
 pub mod job;
-pub mod named;
 pub mod owned;
 pub mod query;
 pub mod reply;

@@ -12,7 +12,7 @@ use crate::model::worker::{JobStatus, WorkerId};
 pub struct OwnedJob {
     id: JobId,
     queue: Box<[u8]>,
-    urgency: OwnedPriority,
+    priority: OwnedPriority,
     encoding: Encoding,
     bytes: Box<[u8]>,
     lease: LeaseEpoch,
@@ -33,7 +33,7 @@ impl OwnedJob {
         Self {
             id: job.id,
             queue: job.queue.into(),
-            urgency: match job.priority {
+            priority: match job.priority {
                 Priority::Small(number) => OwnedPriority::Number(number),
                 Priority::Big(digits) => OwnedPriority::Beyond(digits.into()),
                 Priority::Unselected => OwnedPriority::Never,
@@ -51,7 +51,7 @@ impl OwnedJob {
         JobView {
             id: self.id,
             queue: &self.queue,
-            priority: match &self.urgency {
+            priority: match &self.priority {
                 OwnedPriority::Number(number) => Priority::Small(*number),
                 OwnedPriority::Beyond(digits) => Priority::Big(digits),
                 OwnedPriority::Never => Priority::Unselected,

@@ -1,10 +1,10 @@
 //! What an engine answers.
 
 use crate::base::time::Mono;
+use crate::model::external_id::QueueScan;
 use crate::model::id::{JobId, Ticket};
 use crate::model::indexed_queue::QueueSize;
 use crate::model::job::{LeaseEpoch, Packet, Payload, Priority, Status};
-use crate::model::named::QueueScan;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;
 use crate::model::worker::{Constraint, JobStatus, WorkerId};

@@ -15,8 +15,8 @@ pub struct Row {
     pub version: u64,
     /// The name of its queue.
     pub queue: Arc<[u8]>,
-    /// Its urgency as decimal digits, `None` for a job without.
-    pub urgency: Option<Box<str>>,
+    /// Its priority as decimal digits, `None` for a job without.
+    pub priority: Option<Box<str>>,
     /// How to read the payload.
     pub encoding: Encoding,
     /// What it carries.

@@ -2,9 +2,9 @@
 
 use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
+use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
-use crate::model::named::Fraction;
 use crate::model::worker::{Constraint, WorkerId};
 use std::borrow::Cow;
 
@@ -53,11 +53,11 @@ pub struct Snapshot<'a> {
     /// How urgent it is.
     pub priority: Priority<'a>,
     /// Its place among the equally urgent.
-    pub turn: TieBreak,
+    pub tie_break: TieBreak,
     /// What it carries.
     pub payload: Payload<'a>,
     /// What it asked for, if anything; its delay and its time to live count as moments below.
-    pub terms: Option<JobOptions>,
+    pub options: Option<JobOptions>,
     /// When its time to live is over.
     pub expires: Option<Mono>,
     /// What else has become of it.

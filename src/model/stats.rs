@@ -2,13 +2,13 @@
 //! somebody asks.
 
 use crate::base::histogram::Histogram;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 
 /// Everything that is counted, but for what each queue has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
-    /// Connections, by [`Door::number`].
-    pub protocols: [ProtocolStats; Door::ALL.len()],
+    /// Connections, by [`Protocol::number`].
+    pub protocols: [ProtocolStats; Protocol::ALL.len()],
     /// The store.
     pub store: StoreStats,
     /// How long commands took until they were answered, in nanoseconds, without the time that a
@@ -37,7 +37,7 @@ pub struct BusWorkerStats {
     pub busy: u64,
 }
 
-/// Connections by one door.
+/// Connections by one protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProtocolStats {
     /// Served at the moment.
@@ -287,8 +287,8 @@ mod tests {
         for (number, deed) in JobCounter::ALL.into_iter().enumerate() {
             assert_eq!(deed as usize, number);
         }
-        for (number, door) in Door::ALL.into_iter().enumerate() {
-            assert_eq!(door.number(), number);
+        for (number, protocol) in Protocol::ALL.into_iter().enumerate() {
+            assert_eq!(protocol.number(), number);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What a door asks whose jobs are followed to a result, and whose workers are called by the server
-//! (`docs/protocols/lightjq.md`): workers that outlive their connections, waiting for the end of a
-//! job, results that are fetched, constraints.
+//! What a protocol asks whose jobs are followed to a result, and whose workers are called by the
+//! server (`docs/protocols/lightjq.md`): workers that outlive their connections, waiting for the
+//! end of a job, results that are fetched, constraints.
 
 use crate::base::strings::Strings;
+use crate::model::external_id::{Fraction, JobRef};
 use crate::model::id::JobId;
 use crate::model::job::{LeaseEpoch, Payload, Status};
-use crate::model::named::{Fraction, JobRef};
 use crate::model::reply::JobInfo;
 
 /// A worker that was enlisted: unique for the life of the data, rising.
@@ -49,7 +49,7 @@ pub enum WorkerCommand<'a> {
         /// Queue and name, which no other job has.
         job: JobRef<'a>,
         /// How urgent the job is.
-        urgency: i64,
+        priority: i64,
         /// What it carries.
         payload: Payload<'a>,
     },

@@ -21,7 +21,7 @@ use crate::base::limits::RESULT_TTL_DEFAULT;
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
-use crate::model::driver::{Door, Incident};
+use crate::model::driver::{Incident, Protocol};
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::JobOptions;
 use crate::model::reply::Reply;
@@ -43,8 +43,8 @@ pub struct SessionContext {
     pub json: Parser,
     /// Requests of Job Centre clients that were asked before.
     memo: job_centre::RequestCache,
-    /// The terms of the put that is being parsed.
-    terms: JobOptions,
+    /// The options of the put that is being parsed.
+    options: JobOptions,
     /// The queues of the pop that is being parsed.
     queues: StringList,
     /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
@@ -73,7 +73,7 @@ impl SessionContext {
             result_ttl_ms: RESULT_TTL_DEFAULT.as_secs() * 1000,
             json: Parser::default(),
             memo: job_centre::RequestCache::default(),
-            terms: JobOptions::default(),
+            options: JobOptions::default(),
             queues: StringList::default(),
             work: 0,
             now: Now::default(),
@@ -163,12 +163,12 @@ const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is box
 impl Session {
     /// A session for a new connection.
     #[must_use]
-    pub fn new(door: Door, now: Now) -> Self {
-        match door {
-            Door::JobCentre => Self::JobCentre(job_centre::Session::default()),
-            Door::Pinpriq => Self::Pinpriq(Box::default()),
-            Door::Http => Self::Http(Box::new(http::Session::new(now))),
-            Door::Processor => Self::processor(&processor::Settings::default(), now),
+    pub fn new(protocol: Protocol, now: Now) -> Self {
+        match protocol {
+            Protocol::JobCentre => Self::JobCentre(job_centre::Session::default()),
+            Protocol::Pinpriq => Self::Pinpriq(Box::default()),
+            Protocol::Http => Self::Http(Box::new(http::Session::new(now))),
+            Protocol::Processor => Self::processor(&processor::Settings::default(), now),
         }
     }
 
@@ -181,12 +181,12 @@ impl Session {
     /// A session for a connection that there is no place for: says so, if its protocol can, and
     /// passes over its input.
     #[must_use]
-    pub fn reject(door: Door, max_clients: usize, out: &mut OutBuf) -> Self {
-        match door {
-            Door::JobCentre => job_centre::write_full(max_clients, out.tail()),
+    pub fn reject(protocol: Protocol, max_clients: usize, out: &mut OutBuf) -> Self {
+        match protocol {
+            Protocol::JobCentre => job_centre::write_full(max_clients, out.tail()),
             // Nothing that this protocol sends could be taken for a farewell.
-            Door::Pinpriq | Door::Processor => {}
-            Door::Http => http::write_full(max_clients, out.tail()),
+            Protocol::Pinpriq | Protocol::Processor => {}
+            Protocol::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Rejected
     }

@@ -6,9 +6,9 @@
 
 use crate::base::limits::HTTP_CHUNK_BYTES;
 use crate::base::time::Wall;
+use crate::model::external_id::{QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, Status};
-use crate::model::named::{QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::reply::{JobView, Reply};
 use crate::wire::json::{push_number, push_packet, push_string};
 use crate::wire::msgpack::push_json;
@@ -341,9 +341,9 @@ pub(super) fn push_time(at: Wall, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a job as messages show it, as an object: what was added, or if that came by another door
-/// what that shows, with the name by which messages can name it. With `dispatched`, since when it
-/// is. O(bytes).
+/// Writes a job as messages show it, as an object: what was added, or if that came by another
+/// protocol what that shows, with the name by which messages can name it. With `dispatched`, since
+/// when it is. O(bytes).
 pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut Vec<u8>) {
     let start = out.len();
     match job.payload.encoding {
@@ -390,7 +390,7 @@ pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut V
     out.push(b'}');
 }
 
-/// Writes JSON text in which other doors may have left line ends between tokens: they become
+/// Writes JSON text in which other protocols may have left line ends between tokens: they become
 /// spaces.
 fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some(end) = memchr(b'\n', text) {

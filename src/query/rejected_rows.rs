@@ -74,7 +74,7 @@ impl<'a> RejectedRowCache<'a> {
 
 fn is_small(row: &Row) -> bool {
     row.state.len().max(row.queue.len()).max(row.events.bytes()) <= BRIEF
-        && row.urgency.as_ref().is_none_or(|digits| digits.len() <= BRIEF)
+        && row.priority.as_ref().is_none_or(|digits| digits.len() <= BRIEF)
 }
 
 #[inline]
@@ -83,7 +83,7 @@ fn is_alike(one: &Row, two: &Row, columns: u32) -> bool {
     (is_apart(MODIFIED) || one.modified == two.modified)
         && (is_apart(STATE) || one.state == two.state)
         && (is_apart(EVENTS) || one.events == two.events)
-        && (is_apart(URGENCY) || one.urgency == two.urgency)
+        && (is_apart(URGENCY) || one.priority == two.priority)
         && (is_apart(QUEUE) || one.queue == two.queue)
 }
 
@@ -100,7 +100,7 @@ mod tests {
             id: JobId(id),
             version: 1,
             queue: Arc::from(*b"q"),
-            urgency: None,
+            priority: None,
             encoding: Encoding::Json,
             payload: Arc::from(*b"1"),
             state: state.as_bytes().into(),

@@ -53,7 +53,7 @@ pub(super) fn value<'a>(row: &'a Row, column: c_int, made: &'a mut Vec<u8>) -> V
         EVENTS => events(row, made),
         MODIFIED => integer(row.modified),
         QUEUE => queue(row, made),
-        URGENCY => urgency(row),
+        URGENCY => priority(row),
         _ => ValueRef::Null,
     }
 }
@@ -146,8 +146,8 @@ fn queue<'a>(row: &'a Row, made: &'a mut Vec<u8>) -> ValueRef<'a> {
 }
 
 /// Digits beyond 64 bits count as SQLite counts such a literal.
-fn urgency(row: &Row) -> ValueRef<'static> {
-    let Some(digits) = &row.urgency else { return ValueRef::Null };
+fn priority(row: &Row) -> ValueRef<'static> {
+    let Some(digits) = &row.priority else { return ValueRef::Null };
     match digits.parse::<i64>() {
         Ok(number) => ValueRef::Integer(number),
         Err(_) => digits.parse::<f64>().map_or(ValueRef::Null, ValueRef::Real),

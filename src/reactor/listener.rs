@@ -6,10 +6,10 @@
 
 use crate::base::limits::{ACCEPT_RETRY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -48,22 +48,22 @@ enum State {
     Backoff(Mono),
 }
 
-/// One door's listening socket.
+/// One protocol's listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    door: Door,
+    protocol: Protocol,
     state: State,
     /// When running out of resources was last logged.
     warned: Option<Mono>,
 }
 
-/// Why a door is not open.
+/// Why a protocol is not open.
 #[derive(Debug)]
 pub struct CannotListen {
-    /// The door.
-    pub door: Door,
+    /// The protocol.
+    pub protocol: Protocol,
     /// Where it was to be.
     pub address: SocketAddr,
     /// What the system says.
@@ -72,8 +72,8 @@ pub struct CannotListen {
 
 impl fmt::Display for CannotListen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { door, address, error } = self;
-        write!(f, "cannot listen on {address} (door {}): {error}", door.name())
+        let Self { protocol, address, error } = self;
+        write!(f, "cannot listen on {address} (protocol {}): {error}", protocol.name())
     }
 }
 
@@ -85,10 +85,13 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 impl Listener {
     /// Binds `address`. Accepted connections inherit what is set here: no delay for small writes,
     /// and probes that find out vanished peers.
-    pub(super) fn bind(door: Door, address: SocketAddr) -> io::Result<Self> {
+    pub(super) fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Self> {
         let bound = || -> io::Result<TcpListener> {
-            let socket =
-                Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+            let socket = Socket::new(
+                Domain::for_address(address),
+                Type::STREAM,
+                Some(socket2::Protocol::TCP),
+            )?;
             socket.set_reuse_address(true)?;
             socket.set_nonblocking(true)?;
             socket.set_tcp_nodelay(true)?;
@@ -97,11 +100,12 @@ impl Listener {
             socket.listen(LISTEN_BACKLOG)?;
             Ok(TcpListener::from_std(socket.into()))
         };
-        let explain =
-            |error: io::Error| io::Error::new(error.kind(), CannotListen { door, address, error });
+        let explain = |error: io::Error| {
+            io::Error::new(error.kind(), CannotListen { protocol, address, error })
+        };
         let socket = bound().map_err(explain)?;
         let address = socket.local_addr().map_err(explain)?;
-        Ok(Self { socket, address, door, state: State::Idle, warned: None })
+        Ok(Self { socket, address, protocol, state: State::Idle, warned: None })
     }
 
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
@@ -112,8 +116,8 @@ impl Listener {
         self.address
     }
 
-    pub(super) fn door(&self) -> Door {
-        self.door
+    pub(super) fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     pub(super) fn set_ready(&mut self) {
@@ -165,8 +169,8 @@ impl Listener {
             ErrorKind::ConnectionAborted | ErrorKind::Interrupted => Accepted::TryAgain,
             _ => {
                 if self.warned.is_none_or(|at| now.mono >= at.after(WARN_EVERY)) {
-                    let door = self.door.name();
-                    warn!(door, %error, "cannot accept a connection: trying again shortly");
+                    let protocol = self.protocol.name();
+                    warn!(protocol, %error, "cannot accept a connection: trying again shortly");
                     self.warned = Some(now.mono);
                 }
                 self.state = State::Backoff(now.mono.after(ACCEPT_RETRY));

@@ -40,7 +40,7 @@ mod tls;
 
 use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET_BYTES};
 use crate::base::time::{Mono, Now};
-use crate::model::driver::{Action, Core, Door};
+use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
 pub use clock::Clock;
 use dialer::Dialer;
@@ -93,14 +93,14 @@ pub struct Reactor<C> {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Binds every door and takes charge of signals (`reactor::signals`). Time goes on as `clock`
-    /// has begun, and `wake` ends the loop's sleep.
+    /// Binds every protocol and takes charge of signals (`reactor::signals`). Time goes on as
+    /// `clock` has begun, and `wake` ends the loop's sleep.
     ///
     /// # Errors
     /// If an address cannot be bound, naming it, or the system refuses what every event loop needs.
     pub fn bind(
         core: C,
-        doors: &[(Door, SocketAddr)],
+        protocols: &[(Protocol, SocketAddr)],
         mut clock: Clock,
         wake: &LoopWaker,
     ) -> io::Result<Self> {
@@ -108,10 +108,10 @@ impl<C: Core> Reactor<C> {
         wake.register(poll.registry(), WAKE)?;
         let signals = Signals::register(poll.registry(), SIGNALS)?;
         let mut listeners = Vec::new();
-        for (number, &(door, address)) in doors.iter().enumerate() {
-            let mut listener = Listener::bind(door, address)?;
+        for (number, &(protocol, address)) in protocols.iter().enumerate() {
+            let mut listener = Listener::bind(protocol, address)?;
             listener.register(poll.registry(), Token(FIRST_LISTENER + number))?;
-            info!(door = door.name(), address = %listener.address(), "listening");
+            info!(protocol = protocol.name(), address = %listener.address(), "listening");
             listeners.push(listener);
         }
         Ok(Self {
@@ -138,7 +138,7 @@ impl<C: Core> Reactor<C> {
         self.dials.set_trust(trust);
     }
 
-    /// The addresses really bound, in the order of the doors.
+    /// The addresses really bound, in the order of the protocols.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(Listener::address).collect()
@@ -276,8 +276,8 @@ impl<C: Core> Reactor<C> {
                 let listener = &mut self.listeners[number];
                 match listener.accept(self.now) {
                     Accepted::Connection(stream) => {
-                        let door = listener.door();
-                        self.open(stream, door);
+                        let protocol = listener.protocol();
+                        self.open(stream, protocol);
                     }
                     Accepted::TryAgain => {}
                     Accepted::NoMore => break,
@@ -286,9 +286,9 @@ impl<C: Core> Reactor<C> {
         }
     }
 
-    fn open(&mut self, mut stream: TcpStream, door: Door) {
-        let Some(client) = self.core.handle_open(door, self.now) else {
-            debug!(door = door.name(), "no room to refuse a connection politely: closed");
+    fn open(&mut self, mut stream: TcpStream, protocol: Protocol) {
+        let Some(client) = self.core.handle_open(protocol, self.now) else {
+            debug!(protocol = protocol.name(), "no room to refuse a connection politely: closed");
             return;
         };
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -28,6 +28,6 @@ pub(super) fn set_idle_class() -> Result<(), Error> {
 
 /// Lets everybody else go first, as far as the system has a word for that.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn wait_for_idle() -> Result<(), Error> {
+pub(super) fn set_idle_class() -> Result<(), Error> {
     set_current_thread_priority(ThreadPriority::Min)
 }

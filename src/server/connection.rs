@@ -4,7 +4,7 @@ use crate::base::buf::{InBuf, OutBuf};
 use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::Now;
 use crate::base::timer_queue::TimerId;
-use crate::model::driver::{Door, Incident};
+use crate::model::driver::{Incident, Protocol};
 use crate::model::reply::Completion;
 use crate::protocol::Session;
 
@@ -29,7 +29,7 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct Connection {
     /// By which it came in.
-    pub(super) door: Door,
+    pub(super) protocol: Protocol,
     pub(super) session: Session,
     pub(super) way: Origin,
     /// What was received and not yet taken by the session.
@@ -57,9 +57,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(door: Door, session: Session) -> Self {
+    pub(super) fn new(protocol: Protocol, session: Session) -> Self {
         Self {
-            door,
+            protocol,
             session,
             way: Origin::Inbound,
             input: InBuf::default(),

@@ -15,7 +15,7 @@ use crate::base::limits::{WORKER_STEPS_PER_TURN, WORKERS_PER_PASS};
 use crate::base::time::Now;
 use crate::engine::Engine;
 use crate::model::command::{Command, Wait};
-use crate::model::driver::{Door, Incident};
+use crate::model::driver::{Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;
 use crate::model::worker::{WorkerCommand, WorkerId};
@@ -115,7 +115,7 @@ impl Server {
     fn add_dispatcher(&mut self, worker: WorkerId, agent: WorkerDispatcher) {
         let session = Session::Agent(Box::new(agent));
         let connection =
-            Connection { way: Origin::Internal, ..Connection::new(Door::Http, session) };
+            Connection { way: Origin::Internal, ..Connection::new(Protocol::Http, session) };
         let client = self.connections.insert(connection);
         self.agents.by_worker.insert(worker, client);
         self.lists.ready_dispatchers.push_back(client);
@@ -141,7 +141,7 @@ impl Server {
             match wish {
                 DispatchAction::Reserve(serial) => self.submit_reserve(client, serial, now),
                 DispatchAction::Request(serial, order) => {
-                    self.submit_request(client, serial, order, now)
+                    self.submit_request(client, serial, order, now);
                 }
                 DispatchAction::Cancel(serial) => self.cancel_wait(client, serial, None, now),
                 DispatchAction::Deliver(errand) => self.deliver_to_worker(client, errand, now),
@@ -201,7 +201,7 @@ impl Server {
         self.agents.by_worker.remove(&worker);
         self.connections.remove(client);
         if !self.stopping {
-            self.engine.forget(client, now);
+            self.engine.disconnect_client(client, now);
             self.deliver(None, now);
         }
     }

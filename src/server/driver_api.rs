@@ -5,17 +5,17 @@ use super::connection::{Connection, Origin};
 use crate::base::buf::{Input, OutBuf, progress};
 use crate::base::limits::{OUTPUT_HIGH_WATER_BYTES, STALLED_INPUT_MAX_BYTES};
 use crate::base::time::{Mono, Now};
-use crate::model::driver::{Action, ConnectError, Core, Door, Incident, Notice};
+use crate::model::driver::{Action, ConnectError, Core, Incident, Notice, Protocol};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 
 impl Core for Server {
-    fn handle_open(&mut self, door: Door, now: Now) -> Option<ClientId> {
+    fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId> {
         let others = self.refused + self.outgoing + self.agents.len();
         let clients = self.connections.len() - others;
         let full = clients >= self.settings.max_clients;
-        let counters = &mut self.counters.doors[door.number()];
-        let second = door == Door::Processor && (full || self.processor.is_some());
+        let counters = &mut self.counters.protocols[protocol.number()];
+        let second = protocol == Protocol::Processor && (full || self.processor.is_some());
         if full && !second {
             self.notices.note_refusal();
         }
@@ -26,16 +26,16 @@ impl Core for Server {
         if !full {
             counters.accepted += 1;
             counters.open += 1;
-            let session = match door {
-                Door::Processor => Session::processor(&self.shared.processor, now),
-                _ => Session::new(door, now),
+            let session = match protocol {
+                Protocol::Processor => Session::processor(&self.shared.processor, now),
+                _ => Session::new(protocol, now),
             };
             let timed = session.is_timed();
-            let client = self.connections.insert(Connection::new(door, session));
+            let client = self.connections.insert(Connection::new(protocol, session));
             if timed {
                 self.watch_session(client);
             }
-            if door == Door::Processor {
+            if protocol == Protocol::Processor {
                 self.processor = Some(client);
                 if let Some(connection) = self.connections.get_mut(client) {
                     self.lists.go_on(client, connection);
@@ -45,9 +45,9 @@ impl Core for Server {
         }
         counters.refused += 1;
         let mut output = OutBuf::default();
-        let session = Session::reject(door, self.settings.max_clients, &mut output);
+        let session = Session::reject(protocol, self.settings.max_clients, &mut output);
         self.refused += 1;
-        let refused = Connection { output, over: true, ..Connection::new(door, session) };
+        let refused = Connection { output, over: true, ..Connection::new(protocol, session) };
         let client = self.connections.insert(refused);
         if let Some(connection) = self.connections.get_mut(client) {
             self.lists.touch(client, connection);
@@ -58,7 +58,7 @@ impl Core for Server {
 
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        self.counters.doors[connection.door.number()].bytes_in += bytes.len() as u64;
+        self.counters.protocols[connection.protocol.number()].bytes_in += bytes.len() as u64;
         if connection.stalled {
             connection.input.append(bytes);
             self.lists.touch(client, connection);
@@ -105,7 +105,7 @@ impl Core for Server {
 
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(client) else { return };
-        self.counters.doors[connection.door.number()].bytes_out += count as u64;
+        self.counters.protocols[connection.protocol.number()].bytes_out += count as u64;
         let was_above = connection.output.len() > OUTPUT_HIGH_WATER_BYTES;
         connection.output.sent(count, &mut self.lists.pool);
         if was_above && connection.output.len() <= OUTPUT_HIGH_WATER_BYTES {
@@ -159,7 +159,7 @@ impl Core for Server {
                 // There is nothing that the shell could hand over before the end.
                 Origin::Dialing => self.end(client, now, true),
                 Origin::Outbound if self.survives_shutdown(client) => {
-                    self.lists.ready_deliveries.push(client)
+                    self.lists.ready_deliveries.push(client);
                 }
                 Origin::Inbound | Origin::Outbound => self.handle_peer_closed(client, now),
                 Origin::Internal => self.drain_dispatcher(client),

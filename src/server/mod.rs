@@ -29,7 +29,7 @@ use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::engine::Engine;
 use crate::journal;
 use crate::model::command::Command;
-use crate::model::driver::{Action, Door, Incident};
+use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Completion;
@@ -190,7 +190,7 @@ impl Server {
             connection.way == Origin::Inbound && !matches!(connection.session, Session::Rejected)
         };
         let served = self.connections.iter().filter(|(_, connection)| open(connection)).count();
-        let counted: u64 = self.counters.doors.iter().map(|door| door.open).sum();
+        let counted: u64 = self.counters.protocols.iter().map(|protocol| protocol.open).sum();
         assert_eq!(counted, served as u64, "connections are counted wrongly");
         let called = |(_, connection): &(ClientId, &Connection)| {
             matches!(connection.way, Origin::Dialing | Origin::Outbound)
@@ -333,7 +333,7 @@ impl Server {
                 }
                 SessionAction::FetchStats => self.shared.figures = Some(self.stats()),
                 SessionAction::Cancel(serial) => {
-                    self.cancel_wait(client, serial, Some(client), now)
+                    self.cancel_wait(client, serial, Some(client), now);
                 }
                 SessionAction::FetchWorkers(queue, from) => {
                     let processor = self.processor.and_then(|client| self.connections.get(client));
@@ -389,7 +389,7 @@ impl Server {
         }
         let Some(connection) = self.connections.get_mut(client) else { return };
         // In a stop it is the server that closes.
-        if connection.peer_closed && connection.door == Door::Http && !self.stopping {
+        if connection.peer_closed && connection.protocol == Protocol::Http && !self.stopping {
             self.engine.leave(client);
         }
         if connection.timed && connection.is_leaving() {
@@ -444,7 +444,7 @@ impl Server {
         if matches!(connection.session, Session::Rejected) {
             self.refused -= 1;
         } else if connection.way == Origin::Inbound {
-            self.counters.doors[connection.door.number()].open -= 1;
+            self.counters.protocols[connection.protocol.number()].open -= 1;
         } else {
             self.outgoing -= 1;
             self.on_delivery_end(client, &mut connection, now);
@@ -459,7 +459,7 @@ impl Server {
             self.engine.submit(ticket, &Command::Work(&WorkerCommand::Detach), now);
             self.deliver(None, now);
         }
-        self.engine.forget(client, now);
+        self.engine.disconnect_client(client, now);
         self.deliver(None, now);
     }
 

@@ -5,7 +5,7 @@ use super::Server;
 use super::connection::{Connection, Origin};
 use crate::base::limits::{CONNECT_TIMEOUT, OUTBOUND_CONNECTIONS_MAX, REJECTED_CONNECTIONS_MAX};
 use crate::base::time::Now;
-use crate::model::driver::{Action, Door, Target};
+use crate::model::driver::{Action, Protocol, Target};
 use crate::model::id::ClientId;
 use crate::protocol::Session;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Server {
             return None;
         }
         let connection =
-            Connection { way: Origin::Dialing, ..Connection::new(Door::Http, session) };
+            Connection { way: Origin::Dialing, ..Connection::new(Protocol::Http, session) };
         let client = self.connections.insert(connection);
         let deadline = self.deadlines.arm(now.mono.after(CONNECT_TIMEOUT), client);
         if let Some(connection) = self.connections.get_mut(client) {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn session() -> Session {
-        Session::new(Door::JobCentre, Now::default())
+        Session::new(Protocol::JobCentre, Now::default())
     }
 
     fn begin(server: &mut Server, now: Now) -> ClientId {
@@ -168,9 +168,9 @@ mod tests {
             called.push(client);
         }
         assert_eq!(called.len(), OUTBOUND_CONNECTIONS_MAX);
-        let client = server.handle_open(Door::JobCentre, now).unwrap();
+        let client = server.handle_open(Protocol::JobCentre, now).unwrap();
         assert!(server.output(client).is_empty(), "there is a place for one client");
-        let refused = server.handle_open(Door::JobCentre, now).unwrap();
+        let refused = server.handle_open(Protocol::JobCentre, now).unwrap();
         assert!(!server.output(refused).is_empty(), "there is a place for one client only");
         server.handle_connect_failed(called[0], &ConnectError::Busy, now);
         assert!(server.connect(target(), session(), now).is_some());
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(server.connect(target(), session(), now), None);
         // One is served, one is told that there is no place, and no more.
         let open: Vec<bool> =
-            (0..3).map(|_| server.handle_open(Door::JobCentre, now).is_some()).collect();
+            (0..3).map(|_| server.handle_open(Protocol::JobCentre, now).is_some()).collect();
         assert_eq!(open, [true, true, false]);
         server.check_invariants();
     }

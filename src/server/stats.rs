@@ -4,13 +4,13 @@ use super::Server;
 use crate::base::histogram::Histogram;
 use crate::base::limits::BUSY_WINDOW;
 use crate::base::time::Mono;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
 
 /// What is counted as it happens.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    pub(super) doors: [ProtocolStats; Door::ALL.len()],
+    pub(super) protocols: [ProtocolStats; Protocol::ALL.len()],
     /// Answers of the pass under way to commands of the same pass.
     pub(super) answered: u64,
     answered_ns: Histogram,
@@ -56,7 +56,7 @@ impl Server {
     pub fn stats(&self) -> Box<ServerStats> {
         let counters = &self.counters;
         let mut figures = Box::new(ServerStats {
-            protocols: counters.doors,
+            protocols: counters.protocols,
             answered_ns: counters.answered_ns,
             passes: counters.passes,
             resident_bytes: counters.resident,

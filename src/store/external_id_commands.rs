@@ -2,8 +2,8 @@
 //! acts for it hears by itself how its jobs are going (`docs/protocols/processor.md`).
 //!
 //! What its client holds is the processor's, as with any worker of the list, and is written down.
-//! It is held under the client's lease, whatever the job's terms say. A job that somebody has said
-//! to work on has a progress; what has none goes back when the processor is resumed.
+//! It is held under the client's lease, whatever the job's options say. A job that somebody has
+//! said to work on has a progress; what has none goes back when the processor is resumed.
 
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
@@ -12,9 +12,9 @@ use super::{Effects, Outcome, Store};
 use crate::base::limits::STATS_SLOTS_PER_STEP;
 use crate::base::time::{Now, Wall};
 use crate::model::event::EventKind;
+use crate::model::external_id::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::{JobId, Ticket};
 use crate::model::job::{Encoding, Payload, Priority, Status, TieBreak};
-use crate::model::named::{Fraction, JobRef, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::reply::Rejection;
 use crate::model::stats::JobCounter;
 use crate::model::worker::WorkerId;
@@ -29,7 +29,7 @@ impl Store {
         &mut self,
         ticket: Ticket,
         job: &JobRef<'_>,
-        urgency: i64,
+        priority: i64,
         payload: Payload<'_>,
         now: Now,
         fx: &mut Effects,
@@ -41,7 +41,7 @@ impl Store {
         if self.is_full() {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        let what = (Priority::Small(urgency), TieBreak::Fifo, payload);
+        let what = (Priority::Small(priority), TieBreak::Fifo, payload);
         let slot = self.insert_job(ticket, job.queue, what, now, fx);
         self.assign_id(slot, job.name);
         if !self.constraints.is_empty() {

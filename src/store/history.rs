@@ -86,7 +86,7 @@ impl Store {
             id: JobId(job.id),
             version: 1,
             queue: stock.name().clone(),
-            urgency: match job.priority() {
+            priority: match job.priority() {
                 Priority::Small(number) => Some(number.to_string().into()),
                 Priority::Big(digits) => Some(digits.into()),
                 Priority::Unselected => None,

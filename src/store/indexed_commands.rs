@@ -83,7 +83,7 @@ impl Store {
             }
             IndexedCommand::Find { query, limit, .. } => self.seek(ticket, queue, query, limit, fx),
             IndexedCommand::Poll { query, state, .. } => {
-                self.claim_matching(ticket, queue, query, state, now, fx)
+                self.claim_matching(ticket, queue, query, state, now, fx);
             }
             IndexedCommand::Put { payload, state, .. } => {
                 self.put_watched(ticket, queue, payload, state, now, fx);
@@ -297,8 +297,8 @@ impl Store {
         let id = self.next_id;
         self.next_id += 1;
         self.totals.count(JobCounter::Put);
-        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, content, now));
+        let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
+        let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, content, now));
         self.ids.insert(id, slot);
         self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
@@ -415,8 +415,8 @@ impl Store {
         let queue = self.queues.find_or_add(name);
         self.start_indexing(queue);
         let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (urgency, turn) = (Priority::Unselected, TieBreak::Fifo);
-        let mut place = Job::new(id.0, queue, urgency, turn, nothing, Now::default());
+        let (priority, tie_break) = (Priority::Unselected, TieBreak::Fifo);
+        let mut place = Job::new(id.0, queue, priority, tie_break, nothing, Now::default());
         place.status = Status::GroupOnly;
         let slot = self.jobs.insert(place);
         self.declared.insert(id.0, slot);

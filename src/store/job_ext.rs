@@ -3,8 +3,8 @@
 use super::jobs::NONE;
 use crate::base::time::{Mono, Now};
 use crate::base::timer_queue::TimerId;
+use crate::model::external_id::Fraction;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch};
-use crate::model::named::Fraction;
 use crate::model::row::Row;
 use crate::model::worker::WorkerId;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct JobExt {
     pub(super) content: PayloadHome,
-    /// The digits of an urgency beyond 64 bits.
+    /// The digits of an priority beyond 64 bits.
     pub(super) digits: Option<Box<str>>,
     /// When its time to live is over.
     pub(super) expires: Mono,
@@ -38,7 +38,7 @@ pub(super) enum PayloadHome {
 /// What jobs have that somebody follows through failures to a result.
 #[derive(Debug, Default)]
 pub(super) struct RunState {
-    pub(super) terms: JobOptions,
+    pub(super) options: JobOptions,
     pub(super) retries: u32,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
     /// What went wrong last, for people.
@@ -104,9 +104,9 @@ impl JobExt {
         self.content = PayloadHome::Row(row);
     }
 
-    pub(super) fn agree(&mut self, terms: &JobOptions, now: Now) {
-        if terms.ttl_ms > 0 {
-            self.expires = now.mono.after(Duration::from_millis(terms.ttl_ms));
+    pub(super) fn agree(&mut self, options: &JobOptions, now: Now) {
+        if options.ttl_ms > 0 {
+            self.expires = now.mono.after(Duration::from_millis(options.ttl_ms));
         }
         self.counts_leases = true;
         let JobOptions {
@@ -117,10 +117,10 @@ impl JobExt {
             result_retention_ms: keep_ms,
             dead_retention_ms: bury_ms,
             ..
-        } = *terms;
+        } = *options;
         let lasting = lease_ms > 0 || keep_ms > 0 || bury_ms > 0;
-        if lasting || retry.is_some() || terms.tracked || terms.result_once {
-            self.work = Some(Box::new(RunState { terms: *terms, ..RunState::default() }));
+        if lasting || retry.is_some() || options.tracked || options.result_once {
+            self.work = Some(Box::new(RunState { options: *options, ..RunState::default() }));
         }
     }
 }

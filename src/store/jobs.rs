@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
-    /// Urgency as a heap key: smaller is more urgent, 0 is beyond 64 bits.
+    /// Priority as a heap key: smaller is more urgent, 0 is beyond 64 bits.
     rank: u64,
     body: Body,
     pub(super) queue: u32,
@@ -42,7 +42,7 @@ pub(super) struct Job {
     /// Whether it is neither a packet nor has anything rare: nothing but the heap has to know when
     /// it comes and goes.
     plain: bool,
-    turn: TieBreak,
+    tie_break: TieBreak,
     encoding: Encoding,
     /// When it was put, in Unix seconds; after a restart when it came back.
     created: u32,
@@ -69,13 +69,13 @@ impl Job {
     pub(super) fn new(
         id: u64,
         queue: u32,
-        urgency: Priority<'_>,
-        turn: TieBreak,
+        priority: Priority<'_>,
+        tie_break: TieBreak,
         payload: Payload<'_>,
         now: Now,
     ) -> Self {
         let bytes: Box<[u8]> = payload.bytes.into();
-        let (rank, body) = match urgency {
+        let (rank, body) = match priority {
             Priority::Small(number) => (rank(number), Body::Inline(bytes)),
             Priority::Unselected => (UNSELECTED_RANK, Body::Inline(bytes)),
             Priority::Big(digits) => {
@@ -92,32 +92,32 @@ impl Job {
             next: NONE,
             holder: NONE,
             status: Status::Reserved,
-            plain: matches!(urgency, Priority::Small(_))
+            plain: matches!(priority, Priority::Small(_))
                 && !matches!(payload.encoding, Encoding::Packet { .. }),
-            turn,
+            tie_break,
             encoding: payload.encoding,
             created: u32::try_from(now.wall.0 / 1_000).unwrap_or(u32::MAX),
             since: 0,
         }
     }
 
-    /// Agrees on terms: its time to live begins now.
-    pub(super) fn apply_options(&mut self, terms: &JobOptions, now: Now) {
-        self.ext_mut_or_insert().agree(terms, now);
+    /// Agrees on options: its time to live begins now.
+    pub(super) fn apply_options(&mut self, options: &JobOptions, now: Now) {
+        self.ext_mut_or_insert().agree(options, now);
     }
 
-    /// Takes its terms up again after a restart; its time to live is over at a moment by now.
-    pub(super) fn resume(&mut self, terms: &JobOptions, expires: Option<Mono>) {
+    /// Takes its options up again after a restart; its time to live is over at a moment by now.
+    pub(super) fn resume(&mut self, options: &JobOptions, expires: Option<Mono>) {
         let extra = self.ext_mut_or_insert();
-        extra.agree(&JobOptions { ttl_ms: 0, ..*terms }, Now::default());
+        extra.agree(&JobOptions { ttl_ms: 0, ..*options }, Now::default());
         extra.expires = expires.unwrap_or(NEVER);
     }
 
     pub(super) fn tie_break(&self) -> TieBreak {
-        self.turn
+        self.tie_break
     }
 
-    /// Whether it was put with terms.
+    /// Whether it was put with options.
     pub(super) fn counts_leases(&self) -> bool {
         self.ext().is_some_and(|extra| extra.counts_leases)
     }
@@ -138,7 +138,7 @@ impl Job {
         matches!(self.encoding, Encoding::Packet { .. })
     }
 
-    /// Whether it has no urgency.
+    /// Whether it has no priority.
     pub(super) fn is_never_selected(&self) -> bool {
         self.rank == UNSELECTED_RANK
     }
@@ -177,7 +177,7 @@ impl Job {
 
     /// The key by which this job, in `slot`, stands in a heap.
     pub(super) fn entry(&self, slot: u32) -> Entry {
-        let tie = match self.turn {
+        let tie = match self.tie_break {
             TieBreak::Fifo => self.id,
             TieBreak::Lifo => u64::MAX - self.id,
         };
@@ -203,7 +203,7 @@ impl Job {
     /// What a client gets to see. O(1).
     #[inline]
     pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
-        let (bytes, urgency, lease, named) = match &self.body {
+        let (bytes, priority, lease, named) = match &self.body {
             Body::Inline(bytes) if self.rank != UNSELECTED_RANK => {
                 (&**bytes, Priority::Small(number(self.rank)), LeaseEpoch(0), false)
             }
@@ -215,7 +215,7 @@ impl Job {
         JobView {
             id: JobId(self.id),
             queue: &queues[self.queue].name,
-            priority: urgency,
+            priority,
             payload: Payload { encoding: self.encoding, bytes },
             lease,
             named,
@@ -316,11 +316,11 @@ impl Job {
 
     /// What was agreed on, as far as it is more than a time to live.
     pub(super) fn options(&self) -> JobOptions {
-        self.work().map_or_else(JobOptions::default, |work| work.terms)
+        self.work().map_or_else(JobOptions::default, |work| work.options)
     }
 
     pub(super) fn retry(&self) -> Option<Retry> {
-        self.work()?.terms.retry
+        self.work()?.options.retry
     }
 
     pub(super) fn retries(&self) -> u32 {
@@ -377,7 +377,7 @@ fn milliseconds(now: Now) -> u32 {
 
 const SIGN: u64 = 1 << 63;
 
-/// The rank of a job without urgency: that of the one number that is none.
+/// The rank of a job without priority: that of the one number that is none.
 const UNSELECTED_RANK: u64 = u64::MAX;
 
 /// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`NEVER_RANK`] for
@@ -470,9 +470,9 @@ impl PositionMap for Jobs {
 mod tests {
     use super::*;
 
-    fn job(urgency: Priority<'_>) -> Job {
+    fn job(priority: Priority<'_>) -> Job {
         let payload = Payload { encoding: Encoding::Json, bytes: b"{}" };
-        Job::new(1, 0, urgency, TieBreak::Fifo, payload, Now::default())
+        Job::new(1, 0, priority, TieBreak::Fifo, payload, Now::default())
     }
 
     #[test]
@@ -490,9 +490,9 @@ mod tests {
             Priority::Big("100000000000000000000000000000"),
         ];
         let mut jobs = Jobs::default();
-        let slots = rising.map(|urgency| jobs.insert(job(urgency)));
-        for (place, (&slot, urgency)) in slots.iter().zip(rising).enumerate() {
-            assert_eq!(jobs[slot].priority(), urgency);
+        let slots = rising.map(|priority| jobs.insert(job(priority)));
+        for (place, (&slot, priority)) in slots.iter().zip(rising).enumerate() {
+            assert_eq!(jobs[slot].priority(), priority);
             for &less in &slots[..place] {
                 assert_eq!(jobs.order(slot, less), Ordering::Less, "the more urgent leaves first");
                 assert_eq!(jobs.order(less, slot), Ordering::Greater);

@@ -167,8 +167,8 @@ impl Store {
     #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         match *command {
-            Command::Put { queue, priority: urgency, turn, payload, terms } => {
-                self.put(ticket, queue, (urgency, turn, payload), terms, now, fx);
+            Command::Put { queue, priority, tie_break, payload, options } => {
+                self.put(ticket, queue, (priority, tie_break, payload), options, now, fx);
             }
             Command::Reserve { queues, wait } => self.reserve(ticket, queues, wait, now, fx),
             Command::Delete { id } => self.delete(ticket, id, now, fx),
@@ -233,23 +233,23 @@ impl Store {
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        (urgency, turn, payload): (Priority<'_>, TieBreak, Payload<'_>),
-        terms: Option<&JobOptions>,
+        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        options: Option<&JobOptions>,
         now: Now,
         fx: &mut Effects,
     ) {
         if self.is_full() {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
-        let slot = self.insert_job(ticket, queue, (urgency, turn, payload), now, fx);
-        match terms {
+        let slot = self.insert_job(ticket, queue, (priority, tie_break, payload), now, fx);
+        match options {
             None => {
                 if !self.constraints.is_empty() {
                     self.attach_limiters(slot, now);
                 }
                 self.make_ready(slot, now, fx);
             }
-            Some(terms) => self.apply_options(slot, terms, now, fx),
+            Some(options) => self.apply_options(slot, options, now, fx),
         }
     }
 
@@ -265,7 +265,7 @@ impl Store {
         &mut self,
         ticket: Ticket,
         queue: &[u8],
-        (urgency, turn, payload): (Priority<'_>, TieBreak, Payload<'_>),
+        (priority, tie_break, payload): (Priority<'_>, TieBreak, Payload<'_>),
         now: Now,
         fx: &mut Effects,
     ) -> u32 {
@@ -273,7 +273,7 @@ impl Store {
         self.next_id += 1;
         self.totals.count(JobCounter::Put);
         let queue = self.queues.find_or_add(queue);
-        let slot = self.jobs.insert(Job::new(id, queue, urgency, turn, payload, now));
+        let slot = self.jobs.insert(Job::new(id, queue, priority, tie_break, payload, now));
         self.ids.insert(id, slot);
         let record = &mut self.queues[queue];
         record.jobs += 1;
@@ -285,18 +285,18 @@ impl Store {
         slot
     }
 
-    /// The life of a job with terms begins. O(log n + log d).
+    /// The life of a job with options begins. O(log n + log d).
     #[cold]
-    fn apply_options(&mut self, slot: u32, terms: &JobOptions, now: Now, fx: &mut Effects) {
+    fn apply_options(&mut self, slot: u32, options: &JobOptions, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
-        job.apply_options(terms, now);
+        job.apply_options(options, now);
         if job.has_ttl() {
             self.queues[job.queue].mortals += 1;
         }
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
-        self.delay(slot, terms.delay_ms, now, fx);
+        self.delay(slot, options.delay_ms, now, fx);
     }
 
     /// Makes an end of a job. O(log n).
@@ -358,7 +358,7 @@ impl Store {
 
     /// The client is gone: its takes end unanswered, and the jobs that it holds go back together,
     /// before any waiter is served. O(h log n) for the `h` jobs that it held.
-    pub fn forget(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
+    pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
         while let Some(waiter) = self.holders.first_waiter(client) {
             self.end_wait(waiter);
         }

@@ -71,10 +71,10 @@ impl Store {
         Record::Job(self.snapshot(slot))
     }
 
-    /// What was asked for when the job was put; `None` for one without terms, and for an id that is
-    /// no job's. O(1).
+    /// What was asked for when the job was put; `None` for one without options, and for an id that
+    /// is no job's. O(1).
     #[must_use]
-    pub fn terms(&self, id: JobId) -> Option<JobOptions> {
+    pub fn options(&self, id: JobId) -> Option<JobOptions> {
         let job = &self.jobs[self.ids.find(id.0)?];
         job.counts_leases().then(|| job.options())
     }
@@ -106,9 +106,9 @@ impl Store {
             id: JobId(job.id),
             queue: &self.queues[job.queue].name,
             priority: job.priority(),
-            turn: job.tie_break(),
+            tie_break: job.tie_break(),
             payload: job.payload(),
-            terms: job.counts_leases().then(|| job.options()),
+            options: job.counts_leases().then(|| job.options()),
             expires: job.has_ttl().then(|| job.expires()),
             state: self.state(slot),
             history: job.row().map(|row| History {
@@ -158,9 +158,9 @@ impl Store {
     pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobLocation {
         assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
         let queue = self.queues.find_or_add(job.queue);
-        let mut record = Job::new(job.id.0, queue, job.priority, job.turn, job.payload, now);
-        if let Some(terms) = &job.terms {
-            record.resume(terms, job.expires);
+        let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, now);
+        if let Some(options) = &job.options {
+            record.resume(options, job.expires);
         }
         self.queues[queue].jobs += 1;
         self.queues[queue].mortals += u32::from(record.has_ttl());

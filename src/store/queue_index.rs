@@ -7,8 +7,8 @@
 use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
 use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::external_id::QueueScan;
 use crate::model::indexed_queue::QueueSize;
-use crate::model::named::QueueScan;
 use crate::model::reply::Reply;
 use crate::model::row::{Row, Rows};
 use crate::model::stats::StatsPage;

@@ -2,14 +2,14 @@
 
 use super::jobs::Job;
 use crate::base::limits::EXCLUDED_WORKERS_MAX;
+use crate::model::external_id::Fraction;
 use crate::model::job::{LeaseEpoch, Payload};
-use crate::model::named::Fraction;
 use crate::model::worker::WorkerId;
 
 impl Job {
     /// Whether it may be taken whatever its queue.
     pub(super) fn is_tracked(&self) -> bool {
-        self.work().is_some_and(|work| work.terms.tracked)
+        self.work().is_some_and(|work| work.options.tracked)
     }
 
     /// The worker of the list that works on it.

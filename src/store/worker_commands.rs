@@ -35,21 +35,21 @@ impl Store {
             WorkerCommand::Deregister { worker } => self.deregister(ticket, worker, now, fx),
             WorkerCommand::Attach { worker } => self.attach_client(ticket, worker, fx),
             WorkerCommand::AttachWithLease { worker, lease_ms } => {
-                self.attach_with_lease(ticket, worker, lease_ms, now, fx)
+                self.attach_with_lease(ticket, worker, lease_ms, now, fx);
             }
             WorkerCommand::Detach => self.detach(ticket, fx),
-            WorkerCommand::PutByName { ref job, urgency, payload } => {
-                self.put_by_name(ticket, job, urgency, payload, now, fx);
+            WorkerCommand::PutByName { ref job, priority, payload } => {
+                self.put_by_name(ticket, job, priority, payload, now, fx);
             }
             WorkerCommand::ReportProgress { ref job, progress } => {
-                self.report_progress(ticket, job, progress, now, fx)
+                self.report_progress(ticket, job, progress, now, fx);
             }
             WorkerCommand::CompleteByName { ref job } => {
-                self.complete_by_name(ticket, job, now, fx)
+                self.complete_by_name(ticket, job, now, fx);
             }
             WorkerCommand::DeleteByName { ref job } => self.delete_by_name(ticket, job, now, fx),
             WorkerCommand::ScanQueue { queue, from } => {
-                self.scan_queue(ticket, (queue, from), now, fx)
+                self.scan_queue(ticket, (queue, from), now, fx);
             }
             WorkerCommand::ReserveAny => self.reserve_any(ticket, now, fx),
             WorkerCommand::AwaitRelease { id, lease } => self.await_release(ticket, id, lease, fx),
@@ -61,14 +61,14 @@ impl Store {
             }
             WorkerCommand::GetStatus { id } => self.job_status(ticket, id, None, now, fx),
             WorkerCommand::AwaitResult { id, wait_ms } => {
-                self.job_status(ticket, id, Some(wait_ms), now, fx)
+                self.job_status(ticket, id, Some(wait_ms), now, fx);
             }
             WorkerCommand::Cancel { id } => self.cancel_wait(ticket, id, now, fx),
             WorkerCommand::SetConstraint(constraint) => {
-                self.set_constraint(ticket, constraint, now, fx)
+                self.set_constraint(ticket, constraint, now, fx);
             }
             WorkerCommand::RemoveConstraint { name } => {
-                self.remove_constraint(ticket, name, now, fx)
+                self.remove_constraint(ticket, name, now, fx);
             }
             WorkerCommand::GetConstraint { name } => self.show_constraint(ticket, name, fx),
         }
@@ -115,8 +115,8 @@ impl Store {
     /// that finds no job. O(1).
     pub(super) fn add_record_slot(&mut self, id: JobId) -> u32 {
         let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
-        let (urgency, turn) = (Priority::Unselected, TieBreak::Fifo);
-        let mut place = Job::new(id.0, NONE, urgency, turn, nothing, Now::default());
+        let (priority, tie_break) = (Priority::Unselected, TieBreak::Fifo);
+        let mut place = Job::new(id.0, NONE, priority, tie_break, nothing, Now::default());
         place.status = Status::GroupOnly;
         self.jobs.insert(place)
     }

@@ -33,7 +33,7 @@ def in_memory(binary):
 
 def durable(binary):
     """What the protocol itself does has nothing to do with the disk."""
-    files = [HERE / f"test_{name}.py" for name in ("jobs", "queries", "doors", "workers")]
+    files = [HERE / f"test_{name}.py" for name in ("jobs", "queries", "protocols", "workers")]
     return pytest(binary, "--durable", *files)
 
 

@@ -1,4 +1,4 @@
-"""The real server as a child process, and plain clients of its doors."""
+"""The real server as a child process, and plain clients of its protocols."""
 
 import atexit
 import json
@@ -13,7 +13,7 @@ PATIENCE = 60  # seconds: a busy machine is slow, a hanging server is for ever
 
 
 class Server:
-    """A server on free ports. `addresses` maps the name of a door to (host, port)."""
+    """A server on free ports. `addresses` maps the name of a protocol to (host, port)."""
 
     def __init__(self, binary, data=None, arguments=(), http=":0"):
         self.binary, self.data, self.arguments = binary, data, list(arguments)
@@ -44,7 +44,7 @@ class Server:
                 raise RuntimeError(f"the server did not start: {self.log[-20:]}")
             if line.get("message") == "listening":
                 host, port = line["address"].rsplit(":", 1)
-                self.addresses[line["door"]] = (host, int(port))
+                self.addresses[line["protocol"]] = (host, int(port))
             if line.get("message") == "serving":
                 break
         self.http = "http://{}:{}".format(*self.addresses["http"])
@@ -70,12 +70,12 @@ class Server:
         self.process.kill()
         self.process.wait(PATIENCE)
 
-    def socket(self, door="http"):
-        return socket.create_connection(self.addresses[door], PATIENCE)
+    def socket(self, protocol="http"):
+        return socket.create_connection(self.addresses[protocol], PATIENCE)
 
 
 class JobCentre:
-    """A client of the door of JSON lines."""
+    """A client of the protocol of JSON lines."""
 
     def __init__(self, server):
         self.socket = server.socket("job-centre")

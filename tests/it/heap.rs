@@ -127,30 +127,34 @@ proptest! {
 
     #[test]
     fn entries_leave_in_order_and_know_their_places(operations in operations()) {
-        let mut world = Simulation::new();
+        let mut simulation = Simulation::new();
         for operation in operations {
-            world.apply(operation);
-            world.check();
+            simulation.apply(operation);
+            simulation.check();
         }
-        while !world.sorted.is_empty() {
-            world.apply(Operation::Pop);
+        while !simulation.sorted.is_empty() {
+            simulation.apply(Operation::Pop);
         }
-        world.check();
+        simulation.check();
     }
 }
 
 #[test]
 fn a_large_heap_is_sorted_by_popping() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     for number in 0..20_000_u64 {
-        world.push(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54, (number % 3) as u8, false);
+        simulation.push(
+            number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54,
+            (number % 3) as u8,
+            false,
+        );
     }
-    world.check_positions();
+    simulation.check_positions();
     let mut left = Vec::new();
-    while let Some(entry) = world.heap.pop(&mut world.owner) {
+    while let Some(entry) = simulation.heap.pop(&mut simulation.owner) {
         left.push(entry.slot);
     }
-    let expected: Vec<u32> = world.sorted.iter().map(|&(_, slot)| slot).collect();
+    let expected: Vec<u32> = simulation.sorted.iter().map(|&(_, slot)| slot).collect();
     assert_eq!(left, expected);
 }
 

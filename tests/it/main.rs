@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
-mod dice;
 mod dispatcher_sim;
 mod documents;
 mod durable_sim;
@@ -20,6 +19,7 @@ mod parsers;
 mod process;
 mod processor;
 mod query;
+mod rng;
 mod seeds;
 mod sockets;
 mod support;

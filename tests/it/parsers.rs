@@ -3,10 +3,10 @@
 //! The danger is a fast parser that accepts what is no JSON, or that cuts a job's text out at the
 //! wrong place. `PARSER_LINES=n` tries so many lines; a failure names the seed of its line.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::json::{Arrays, Fields, Integer, JsonError, Parser, Value};
 use serde_json::value::RawValue;
@@ -87,14 +87,14 @@ fn verdict(parser: &mut Parser, line: &[u8]) -> Result<[Owned; 4], JsonError> {
     fast
 }
 
-fn blank(dice: &mut Dice) -> &'static str {
-    dice.word(&["", "", "", "", " ", "\t", "\r", "\n", "  ", " \r\n\t "])
+fn blank(rng: &mut TestRng) -> &'static str {
+    rng.word(&["", "", "", "", " ", "\t", "\r", "\n", "  ", " \r\n\t "])
 }
 
-fn string(dice: &mut Dice) -> String {
+fn string(rng: &mut TestRng) -> String {
     let mut string = String::from("\"");
-    for _ in 0..*dice.pick(&[0, 1, 2, 3, 8, 70]) {
-        let piece = match dice.below(24) {
+    for _ in 0..*rng.pick(&[0, 1, 2, 3, 8, 70]) {
+        let piece = match rng.below(24) {
             0 => "\\\"",
             1 => "\\\\",
             2 => "\\n",
@@ -102,16 +102,16 @@ fn string(dice: &mut Dice) -> String {
             4 => "\\u0061",
             5 => "\\u0000",
             6 => "\\ud83d\\ude00",
-            7 => dice.word(&["\\ud800", "\\udc00", "\\ud800\\ud800", "\\ud800x", "\\uD800\\u0041"]),
+            7 => rng.word(&["\\ud800", "\\udc00", "\\ud800\\ud800", "\\ud800x", "\\uD800\\u0041"]),
             8 => "é",
             9 => "😀",
-            10 => dice.word(&["{", "}", "[", "]", ",", ":", "},", "}}"]),
+            10 => rng.word(&["{", "}", "[", "]", ",", ":", "},", "}}"]),
             11 => "\u{7f}",
-            12 => dice.word(&["\u{0}", "\u{1f}", "\t", "\\x", "\\u12", "\\uZZZZ", "\\"]),
-            _ => dice.word(&["a", "b", " ", "job", "0", "-", "/"]),
+            12 => rng.word(&["\u{0}", "\u{1f}", "\t", "\\x", "\\u12", "\\uZZZZ", "\\"]),
+            _ => rng.word(&["a", "b", " ", "job", "0", "-", "/"]),
         };
         // What is not allowed in a string is rare, or nothing would ever be accepted.
-        if !piece.starts_with(['\0', '\u{1f}', '\t', '\\']) || dice.percent(30) {
+        if !piece.starts_with(['\0', '\u{1f}', '\t', '\\']) || rng.percent(30) {
             string.push_str(piece);
         }
     }
@@ -119,56 +119,54 @@ fn string(dice: &mut Dice) -> String {
     string
 }
 
-fn number(dice: &mut Dice) -> String {
-    match dice.below(12) {
-        0..4 => dice.below(1_000).to_string(),
-        4 => (u64::MAX / 2 - 2 + dice.below(5) as u64).to_string(),
-        5 => (u64::MAX - dice.below(2) as u64).to_string(),
-        6 => format!("{}{}", dice.word(&["", "-"]), "9".repeat(dice.between(17, 40))),
-        7 => dice.word(&["-0", "-1", "0", "-9223372036854775808", "-9223372036854775809"]).into(),
-        8 => dice.word(&["0.0", "1.5", "-0.0", "0.10", "123456789.123456789012345"]).into(),
-        9 => dice.word(&["1e2", "1E+2", "1e-2", "0e0", "1e400", "-1e-400", "1.0e308"]).into(),
-        10 => {
-            dice.word(&["18446744073709551616", "340282366920938463463374607431768211456"]).into()
-        }
+fn number(rng: &mut TestRng) -> String {
+    match rng.below(12) {
+        0..4 => rng.below(1_000).to_string(),
+        4 => (u64::MAX / 2 - 2 + rng.below(5) as u64).to_string(),
+        5 => (u64::MAX - rng.below(2) as u64).to_string(),
+        6 => format!("{}{}", rng.word(&["", "-"]), "9".repeat(rng.between(17, 40))),
+        7 => rng.word(&["-0", "-1", "0", "-9223372036854775808", "-9223372036854775809"]).into(),
+        8 => rng.word(&["0.0", "1.5", "-0.0", "0.10", "123456789.123456789012345"]).into(),
+        9 => rng.word(&["1e2", "1E+2", "1e-2", "0e0", "1e400", "-1e-400", "1.0e308"]).into(),
+        10 => rng.word(&["18446744073709551616", "340282366920938463463374607431768211456"]).into(),
         _ => {
-            dice.word(&["01", "+1", "1.", ".5", "1e", "-", "--1", "0x1", "1_0", "NaN", "00"]).into()
+            rng.word(&["01", "+1", "1.", ".5", "1e", "-", "--1", "0x1", "1_0", "NaN", "00"]).into()
         }
     }
 }
 
-fn value(dice: &mut Dice, depth: usize) -> String {
-    match dice.below(if depth == 0 { 5 } else { 9 }) {
-        0 => dice.word(&["true", "false", "null", "true", "false", "null", "nul", "True"]).into(),
-        1 | 2 => string(dice),
-        3 | 4 => number(dice),
+fn value(rng: &mut TestRng, depth: usize) -> String {
+    match rng.below(if depth == 0 { 5 } else { 9 }) {
+        0 => rng.word(&["true", "false", "null", "true", "false", "null", "nul", "True"]).into(),
+        1 | 2 => string(rng),
+        3 | 4 => number(rng),
         5 => {
-            let strings: Vec<String> = (0..dice.below(4)).map(|_| string(dice)).collect();
+            let strings: Vec<String> = (0..rng.below(4)).map(|_| string(rng)).collect();
             format!("[{}]", strings.join(","))
         }
         6 => {
-            let values: Vec<String> = (0..dice.below(4)).map(|_| value(dice, depth - 1)).collect();
-            let comma = if dice.percent(95) { "," } else { " " };
-            format!("[{}{}{}]", blank(dice), values.join(comma), blank(dice))
+            let values: Vec<String> = (0..rng.below(4)).map(|_| value(rng, depth - 1)).collect();
+            let comma = if rng.percent(95) { "," } else { " " };
+            format!("[{}{}{}]", blank(rng), values.join(comma), blank(rng))
         }
-        _ => object(dice, depth - 1),
+        _ => object(rng, depth - 1),
     }
 }
 
-fn object(dice: &mut Dice, depth: usize) -> String {
-    let mut text = format!("{{{}", blank(dice));
-    for number in 0..*dice.pick(&[0, 1, 1, 2, 3, 5]) {
+fn object(rng: &mut TestRng, depth: usize) -> String {
+    let mut text = format!("{{{}", blank(rng));
+    for number in 0..*rng.pick(&[0, 1, 1, 2, 3, 5]) {
         if number > 0 {
-            write!(text, ",{}", blank(dice)).unwrap();
+            write!(text, ",{}", blank(rng)).unwrap();
         }
-        let name = match dice.below(8) {
-            0 => string(dice),
+        let name = match rng.below(8) {
+            0 => string(rng),
             1 => "\"j\\u006fb\"".to_owned(),
             2 => "\"\\u0070ri\"".to_owned(),
-            _ => format!("\"{}\"", dice.word(&WANTED)),
+            _ => format!("\"{}\"", rng.word(&WANTED)),
         };
-        let value = value(dice, depth);
-        let (before, after, behind) = (blank(dice), blank(dice), blank(dice));
+        let value = value(rng, depth);
+        let (before, after, behind) = (blank(rng), blank(rng), blank(rng));
         write!(text, "{name}{before}:{after}{value}{behind}").unwrap();
     }
     text.push('}');
@@ -176,39 +174,39 @@ fn object(dice: &mut Dice, depth: usize) -> String {
 }
 
 /// Breaks a line in a few places, as likely as not into something that is almost JSON.
-fn mutate(dice: &mut Dice, line: &mut Vec<u8>) {
+fn mutate(rng: &mut TestRng, line: &mut Vec<u8>) {
     const LIKELY: &[u8] = b"{}[]\",:\\ \t\r\n0-1.eE+tfnu\x00\x1f\x7f\x80\xc3\xa9\xed\xa0\xff/a";
-    for _ in 0..*dice.pick(&[1, 1, 1, 2, 4]) {
-        let at = dice.below(line.len() + 1);
-        let until = at + dice.below((line.len() - at).min(12) + 1);
-        match dice.below(7) {
+    for _ in 0..*rng.pick(&[1, 1, 1, 2, 4]) {
+        let at = rng.below(line.len() + 1);
+        let until = at + rng.below((line.len() - at).min(12) + 1);
+        match rng.below(7) {
             0 => line.truncate(at),
-            1 => line.insert(at, *dice.pick(LIKELY)),
-            2 if at < line.len() => line[at] = *dice.pick(LIKELY),
-            3 if at < line.len() => line[at] ^= 1 << dice.below(8),
+            1 => line.insert(at, *rng.pick(LIKELY)),
+            2 if at < line.len() => line[at] = *rng.pick(LIKELY),
+            3 if at < line.len() => line[at] ^= 1 << rng.below(8),
             4 => drop(line.drain(at..until)),
             5 => {
                 let piece = line[at..until].to_vec();
-                let to = dice.below(line.len() + 1);
+                let to = rng.below(line.len() + 1);
                 line.splice(to..to, piece);
             }
-            _ => line.splice(at..at, value(dice, 1).into_bytes()).for_each(drop),
+            _ => line.splice(at..at, value(rng, 1).into_bytes()).for_each(drop),
         }
     }
 }
 
 fn line(seed: u64) -> Vec<u8> {
-    let dice = &mut Dice::new(seed);
-    let depth = dice.between(1, 4);
-    let mut line = format!("{}{}{}", blank(dice), object(dice, depth), blank(dice)).into_bytes();
-    if dice.percent(2) {
+    let rng = &mut TestRng::new(seed);
+    let depth = rng.between(1, 4);
+    let mut line = format!("{}{}{}", blank(rng), object(rng, depth), blank(rng)).into_bytes();
+    if rng.percent(2) {
         // Deeper than the fast parser goes.
-        let depth = dice.between(500, 3_000);
+        let depth = rng.between(500, 3_000);
         line =
             format!("{{\"job\":{}{}}}", "{\"a\":[".repeat(depth), "]}".repeat(depth)).into_bytes();
     }
-    if dice.percent(70) {
-        mutate(dice, &mut line);
+    if rng.percent(70) {
+        mutate(rng, &mut line);
     }
     line
 }
@@ -287,7 +285,7 @@ fn a_job_comes_back_byte_for_byte() {
     let settings = Settings { max_request: 100_000, max_clients: 1 };
     let mut server = Server::new(settings, Engine::in_memory(1));
     let now = Now::default();
-    let client = server.handle_open(Door::JobCentre, now).unwrap();
+    let client = server.handle_open(Protocol::JobCentre, now).unwrap();
     let mut talk = |line: &[u8]| {
         server.handle_input(client, line, now);
         let reply = server.output(client).to_vec();
@@ -296,13 +294,13 @@ fn a_job_comes_back_byte_for_byte() {
     };
     let (mut parser, mut id) = (Parser::default(), 0);
     for seed in 0..3_000 {
-        let dice = &mut Dice::new(seed);
-        let job = object(dice, 4).replace('\n', "\r");
+        let rng = &mut TestRng::new(seed);
+        let job = object(rng, 4).replace('\n', "\r");
         let line = format!(
             "{{\"request\":\"put\",\"queue\":\"q\",\"pri\":7{},\"job\":{}{job}{}}}\n",
-            blank(dice).replace('\n', " "),
-            dice.word(&["", " ", "\t \r"]),
-            dice.word(&["", " ", ",\"x\":{\"y\":1}", " ,\"x\":\"}\""]),
+            blank(rng).replace('\n', " "),
+            rng.word(&["", " ", "\t \r"]),
+            rng.word(&["", " ", ",\"x\":{\"y\":1}", " ,\"x\":\"}\""]),
         );
         let reply = talk(line.as_bytes());
         if verdict(&mut parser, job.as_bytes()).is_err() {

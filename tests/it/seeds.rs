@@ -10,7 +10,7 @@
 //! - `SIM_FRESH=n` plays so many fresh seeds.
 //! - `SIM_BASE=n` takes the numbers from n on for them: so a whole run is repeated.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
@@ -124,8 +124,8 @@ impl Plan {
     }
 
     /// Has queries found for all seeds. `check` says how many rows were found; they must be many.
-    pub(crate) fn check_queries(&self, check: impl Fn(&mut Dice) -> usize) {
-        let Some(found) = self.play(|seed| check(&mut Dice::new(seed))) else { return };
+    pub(crate) fn check_queries(&self, check: impl Fn(&mut TestRng) -> usize) {
+        let Some(found) = self.play(|seed| check(&mut TestRng::new(seed))) else { return };
         let total: usize = found.into_iter().sum();
         assert!(total > 5_000, "queries that find nothing prove nothing: {total}");
     }

@@ -1,8 +1,8 @@
 //! Sockets made of memory, for the simulators that cut what clients say at any byte: the peer's
-//! side, which is the same for every door. What a simulated shell knows of a socket besides is its
-//! own affair.
+//! side, which is the same for every protocol. What a simulated shell knows of a socket besides is
+//! its own affair.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 
 /// How the peer's sending side ends, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,34 +55,34 @@ impl<S> Socket<S> {
     }
 
     /// How much of the plan the network carries now.
-    pub(crate) fn draw_arriving(&self, dice: &mut Dice) -> usize {
-        let most = *dice.pick(&[1, 30, 1_000, 200_000]);
-        dice.between(0, most).min(self.plan.len())
+    pub(crate) fn draw_arriving(&self, rng: &mut TestRng) -> usize {
+        let most = *rng.pick(&[1, 30, 1_000, 200_000]);
+        rng.between(0, most).min(self.plan.len())
     }
 
     /// How much the peer reads now, if it reads.
-    pub(crate) fn draw_reading(&mut self, dice: &mut Dice) -> usize {
+    pub(crate) fn draw_reading(&mut self, rng: &mut TestRng) -> usize {
         if !self.slow {
-            let most = *dice.pick(&[0, 10, 500, 300_000]);
-            return dice.between(0, most);
+            let most = *rng.pick(&[0, 10, 500, 300_000]);
+            return rng.between(0, most);
         }
-        if self.closed == Closed::Not && dice.percent(3) {
+        if self.closed == Closed::Not && rng.percent(3) {
             self.slow = false;
         }
         0
     }
 
     /// Perhaps the peer is going to stop in the middle of what it had to say.
-    pub(crate) fn cut_short(&mut self, dice: &mut Dice) {
-        if dice.percent(40) {
-            self.plan.truncate(dice.below(self.plan.len() + 1));
+    pub(crate) fn cut_short(&mut self, rng: &mut TestRng) {
+        if rng.percent(40) {
+            self.plan.truncate(rng.below(self.plan.len() + 1));
         }
     }
 
     /// The peer begins to leave in one of the many ways.
-    pub(crate) fn leave(&mut self, dice: &mut Dice) {
+    pub(crate) fn leave(&mut self, rng: &mut TestRng) {
         self.closed = Closed::Sending;
-        match dice.below(5) {
+        match rng.below(5) {
             0 => {}
             1 => self.slow = true,
             2 => self.deaf = true,

@@ -1,7 +1,7 @@
 //! The deadlines against a sorted list: whatever is armed, called off or comes due. And a million
 //! of them against the passes of a loop, of which none may fire late.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Mono;
 use jobcentre::base::timer_queue::{TimerId, TimerQueue};
 use proptest::prelude::*;
@@ -143,14 +143,14 @@ proptest! {
 
     #[test]
     fn deadlines_fire_in_order_once_and_not_after_being_cancelled((start, operations) in runs()) {
-        let mut world = Simulation::new(start);
+        let mut simulation = Simulation::new(start);
         for operation in operations {
-            world.apply(operation);
-            world.check();
+            simulation.apply(operation);
+            simulation.check();
         }
-        world.apply(Operation::Pass(u64::MAX));
-        assert!(world.deadlines.is_empty(), "a moment never comes");
-        world.check();
+        simulation.apply(Operation::Pass(u64::MAX));
+        assert!(simulation.deadlines.is_empty(), "a moment never comes");
+        simulation.check();
     }
 }
 
@@ -161,13 +161,13 @@ const SECOND: usize = 1_000_000_000;
 
 /// How far off deadlines of a server are, in nanoseconds: delays at random, leases and retention of
 /// one length, back-off, and what is due at once.
-fn ahead(dice: &mut Dice) -> usize {
-    match dice.below(10) {
-        0..4 => dice.below(60 * SECOND),
+fn ahead(rng: &mut TestRng) -> usize {
+    match rng.below(10) {
+        0..4 => rng.below(60 * SECOND),
         4..7 => 30 * SECOND,
-        7 => SECOND << dice.below(6),
+        7 => SECOND << rng.below(6),
         8 => 3_600 * SECOND,
-        _ => dice.below(2),
+        _ => rng.below(2),
     }
 }
 
@@ -194,7 +194,7 @@ struct Loop {
     fired: usize,
     /// By how many passes the latest one came too late.
     latest: usize,
-    dice: Dice,
+    rng: TestRng,
 }
 
 impl Loop {
@@ -209,7 +209,7 @@ impl Loop {
             passes: Vec::new(),
             fired: 0,
             latest: 0,
-            dice: Dice::new(seed),
+            rng: TestRng::new(seed),
         };
         for owner in 0..owners {
             this.arm(owner);
@@ -219,7 +219,7 @@ impl Loop {
 
     fn arm(&mut self, owner: usize) {
         assert!(self.timers[owner].is_none());
-        let at = Mono(self.now.0 + ahead(&mut self.dice) as u64);
+        let at = Mono(self.now.0 + ahead(&mut self.rng) as u64);
         let (key, number) = (u32::try_from(owner).unwrap(), self.arms);
         self.timers[owner] = self.deadlines.arm(at, key);
         assert!(self.sorted.insert((at, number, key)));
@@ -237,12 +237,12 @@ impl Loop {
 
     /// Arms, renews or calls off the deadline of whoever it may be.
     fn touch(&mut self) {
-        let owner = self.dice.below(self.timers.len());
+        let owner = self.rng.below(self.timers.len());
         if self.timers[owner].is_none() {
             self.arm(owner);
         } else {
             self.cancel(owner);
-            if self.dice.percent(70) {
+            if self.rng.percent(70) {
                 self.arm(owner);
             }
         }
@@ -273,9 +273,9 @@ impl Loop {
     /// Until the next pass: most often exactly until something is due.
     fn sleep(&mut self) {
         let left = self.deadlines.next().map_or(0, |at| at.0 - self.now.0);
-        self.now.0 += match self.dice.below(100) {
+        self.now.0 += match self.rng.below(100) {
             0 => 10 * SECOND as u64,
-            1..50 => self.dice.below(SECOND / 10) as u64,
+            1..50 => self.rng.below(SECOND / 10) as u64,
             _ => left,
         };
     }
@@ -283,22 +283,22 @@ impl Loop {
 
 #[test]
 fn of_many_deadlines_none_is_lost_and_none_is_late() {
-    let mut world = Loop::new(MANY, 11);
+    let mut simulation = Loop::new(MANY, 11);
     for _ in 0..PASSES {
-        world.sleep();
-        for _ in 0..world.dice.below(MANY / 500) {
-            world.touch();
+        simulation.sleep();
+        for _ in 0..simulation.rng.below(MANY / 500) {
+            simulation.touch();
         }
-        world.pass();
+        simulation.pass();
     }
-    world.deadlines.check_invariants(|timer, at, owner| {
-        assert_eq!(world.timers[owner as usize], timer);
-        assert_eq!(world.entries[owner as usize].map(|entry| entry.at), Some(at));
+    simulation.deadlines.check_invariants(|timer, at, owner| {
+        assert_eq!(simulation.timers[owner as usize], timer);
+        assert_eq!(simulation.entries[owner as usize].map(|entry| entry.at), Some(at));
     });
-    world.now = Mono(u64::MAX);
-    world.pass();
-    assert!(world.deadlines.is_empty() && world.sorted.is_empty());
-    let Loop { arms, fired, latest, .. } = world;
+    simulation.now = Mono(u64::MAX);
+    simulation.pass();
+    assert!(simulation.deadlines.is_empty() && simulation.sorted.is_empty());
+    let Loop { arms, fired, latest, .. } = simulation;
     println!("{MANY} at once, {arms} armed, {fired} fired, the latest {latest} passes late");
     assert!(fired > MANY, "too tame: {fired} fired");
     assert_eq!(latest, 0, "a pass has missed some");

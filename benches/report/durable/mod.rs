@@ -28,18 +28,18 @@ use storage::{Folder, file_system};
 pub(crate) fn load(
     programs: &Programs,
     scratch: &Path,
-    contestant: Target,
+    target: Target,
     sync: Syncing,
     words: &[String],
     beside_bare: bool,
 ) -> Result<Sample, String> {
     let folder = Folder::fresh(scratch)?;
     let before = if beside_bare { Some(bare(programs, folder.path())?) } else { None };
-    let arguments = sync.arguments(contestant, folder.path())?;
-    let server = programs.start_with(contestant, &arguments)?;
+    let arguments = sync.arguments(target, folder.path())?;
+    let server = programs.start_with(target, &arguments)?;
     // Files made ahead are work of the start, of which no request has a share.
     settle(server.pid())?;
-    let raw = drive(programs, &server, contestant, words)?;
+    let raw = drive(programs, &server, target, words)?;
     drop(server);
     let put = number(&raw, &["latency_us", "put", "p50"]);
     let mut sample = sample(raw);
@@ -106,25 +106,25 @@ pub(crate) fn recovery(
     payload: usize,
     count: u64,
 ) -> Result<Sample, String> {
-    let contestant = Target::JobCentre;
+    let target = Target::JobCentre;
     let folder = Folder::fresh(scratch)?;
-    let arguments = Syncing::Never.arguments(contestant, folder.path())?;
+    let arguments = Syncing::Never.arguments(target, folder.path())?;
     let memory = |pid| settle(pid).and_then(|()| resident(pid)).map(float);
-    let server = programs.start_with(contestant, &arguments)?;
+    let server = programs.start_with(target, &arguments)?;
     let line = format!("put -c 4 -d 64 --payload {payload} -n {count} --keep");
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let raw = drive(programs, &server, contestant, &words)?;
+    let raw = drive(programs, &server, target, &words)?;
     let before = memory(server.pid())?;
     server.stop()?;
     let start = Instant::now();
-    let server = programs.start_with(contestant, &arguments)?;
+    let server = programs.start_with(target, &arguments)?;
     let listening = start.elapsed().as_secs_f64();
     let after = memory(server.pid())?;
-    let opened = logged(programs, contestant, "data opened")?;
+    let opened = logged(programs, target, "data opened")?;
     if opened["jobs"].as_u64() != Some(count) {
         return Err(format!("of {count} jobs {} are back", opened["jobs"]));
     }
-    let read = logged(programs, contestant, "recovered")?;
+    let read = logged(programs, target, "recovered")?;
     let told = |name| number(&read, &[name]).ok_or("the server does not tell what it has read");
     let rate = told("records")? / told("seconds")?.max(1e-3);
     let mut sample = Sample {
@@ -146,8 +146,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// What the server's log says beside this message. Not where its data were: that is a place on
 /// whoever's machine this is.
-fn logged(programs: &Programs, contestant: Target, message: &str) -> Result<Value, String> {
-    let log = std::fs::read_to_string(programs.log(contestant)).unwrap_or_default();
+fn logged(programs: &Programs, target: Target, message: &str) -> Result<Value, String> {
+    let log = std::fs::read_to_string(programs.log(target)).unwrap_or_default();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line["message"] == message);
     let mut line = line.ok_or_else(|| format!("the server's log has no line '{message}'"))?;

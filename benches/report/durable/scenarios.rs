@@ -1,4 +1,4 @@
-//! The cells of durability.
+//! The scenarios of durability.
 
 use super::Syncing;
 use super::compaction::Journal;
@@ -15,36 +15,36 @@ pub(crate) const DENSE: &str = "jobcentre, without compaction";
 
 const PAYLOAD: usize = 100;
 
-/// What is true of all cells with load.
+/// What is true of all scenarios with load.
 const NOTE: &str = "what is on the disk: puts and deletes, of redis also gets (its lease is a \
     change; a get of jobcentre and beanstalkd syncs nothing itself); kernel threads that write to \
     the disk count as other programs";
 
 pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
-    let mut cells: Vec<Scenario> = [1, 16].map(|depth| many(depth, sizes)).into();
-    cells.extend([one(sizes), relaxed(sizes), compaction(sizes), recovery(sizes)]);
-    cells
+    let mut scenarios: Vec<Scenario> = [1, 16].map(|depth| many(depth, sizes)).into();
+    scenarios.extend([one(sizes), relaxed(sizes), compaction(sizes), recovery(sizes)]);
+    scenarios
 }
 
-fn entry(contestant: Target, sync: Syncing, line: &str, beside_bare: bool) -> Entry {
+fn entry(target: Target, sync: Syncing, line: &str, beside_bare: bool) -> Entry {
     Entry {
-        label: contestant.name().to_owned(),
-        contestant,
+        label: target.name().to_owned(),
+        target,
         task: Task::Durable { sync, load: words(line), beside_bare },
     }
 }
 
-fn cell(id: &str, title: String, entries: Vec<Entry>) -> Scenario {
-    let mut cell = plain(id.to_owned(), Chapter::Durable, title, entries);
-    cell.compared.push(Metric::Throughput);
-    cell.note = Some(NOTE);
-    cell
+fn scenario(id: &str, title: String, entries: Vec<Entry>) -> Scenario {
+    let mut scenario = plain(id.to_owned(), Chapter::Durable, title, entries);
+    scenario.compared.push(Metric::Throughput);
+    scenario.note = Some(NOTE);
+    scenario
 }
 
 fn many(depth: usize, sizes: &Sizes) -> Scenario {
     let line = cycle(64, depth, PAYLOAD, sizes.seconds);
-    let entry = |contestant| entry(contestant, Syncing::Always, &line, false);
-    cell(
+    let entry = |target| entry(target, Syncing::Always, &line, false);
+    scenario(
         &format!("durable-64-{depth}"),
         format!("64 connections, depth {depth}, synced before every answer"),
         [JobCentre, Beanstalkd, Redis].map(entry).to_vec(),
@@ -53,13 +53,13 @@ fn many(depth: usize, sizes: &Sizes) -> Scenario {
 
 fn one(sizes: &Sizes) -> Scenario {
     let line = cycle(1, 1, PAYLOAD, sizes.seconds);
-    let entry = |contestant| entry(contestant, Syncing::Always, &line, true);
-    let mut cell = cell(
+    let entry = |target| entry(target, Syncing::Always, &line, true);
+    let mut scenario = scenario(
         "durable-1-1",
         "1 connection, depth 1, synced before every answer".to_owned(),
         [JobCentre, Beanstalkd].map(entry).to_vec(),
     );
-    cell.columns = vec![
+    scenario.columns = vec![
         Metric::Cpu,
         Metric::Throughput,
         Metric::P50,
@@ -68,18 +68,15 @@ fn one(sizes: &Sizes) -> Scenario {
         Metric::OverBare,
         Metric::P99,
     ];
-    cell
+    scenario
 }
 
 fn relaxed(sizes: &Sizes) -> Scenario {
     let line = cycle(64, 1, PAYLOAD, sizes.seconds);
     let sync = Syncing::Every(50);
-    let memory = Entry {
-        label: IN_MEMORY.to_owned(),
-        contestant: JobCentre,
-        task: Task::Load(words(&line)),
-    };
-    cell(
+    let memory =
+        Entry { label: IN_MEMORY.to_owned(), target: JobCentre, task: Task::Load(words(&line)) };
+    scenario(
         "durable-50ms",
         "64 connections, depth 1, synced every 50 ms".to_owned(),
         vec![entry(JobCentre, sync, &line, false), memory, entry(Beanstalkd, sync, &line, false)],
@@ -90,7 +87,7 @@ fn compaction(sizes: &Sizes) -> Scenario {
     let line = cycle(64, 1, PAYLOAD, sizes.seconds);
     let entry = |label: &str, journal| Entry {
         label: label.to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Compaction { load: words(&line), standing: sizes.jobs, journal },
     };
     Scenario {
@@ -121,7 +118,7 @@ fn compaction(sizes: &Sizes) -> Scenario {
 fn recovery(sizes: &Sizes) -> Scenario {
     let entry = Entry {
         label: JobCentre.name().to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Recovery { payload: PAYLOAD, count: sizes.recovered },
     };
     Scenario {

@@ -22,8 +22,8 @@ impl Syncing {
     ///
     /// # Errors
     /// Says who cannot.
-    pub(crate) fn arguments(self, contestant: Target, dir: &Path) -> Result<Vec<String>, String> {
-        let options: &[String] = match contestant {
+    pub(crate) fn arguments(self, target: Target, dir: &Path) -> Result<Vec<String>, String> {
+        let options: &[String] = match target {
             Target::JobCentre => {
                 let when = match self {
                     Self::Always => "always".to_owned(),

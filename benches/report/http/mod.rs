@@ -1,4 +1,4 @@
-//! The HTTP door: queries and polls over a queue of many jobs.
+//! The HTTP protocol: queries and polls over a queue of many jobs.
 //!
 //! Queries come back to back from one client in a thread of this process, while `jobcentre bench`
 //! has clients of Job Centre work on other jobs. Each query reads all jobs: the few that match were
@@ -37,11 +37,11 @@ const NOT_FOUND: u16 = 404;
 
 /// A server with so many jobs in a watched queue.
 fn filled(programs: &Programs, jobs: u64) -> Result<Server, String> {
-    let contestant = Target::Jobq;
-    let server = programs.start(contestant)?;
+    let target = Target::Jobq;
+    let server = programs.start(target)?;
     let line = format!("put -c 4 -d 64 --payload 100 -n {jobs} --keep --queue-prefix {PREFIX}");
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    drive(programs, &server, contestant, &words)?;
+    drive(programs, &server, target, &words)?;
     Ok(server)
 }
 

@@ -1,22 +1,22 @@
-//! The cells of the HTTP door.
+//! The scenarios of the HTTP protocol.
 
 use crate::chapters::Chapter;
 use crate::metric::Metric;
 use crate::scenarios::{Entry, Scenario, Sizes, Task, cycle, plain, short, words};
 use crate::targets::Target::{self, Echo, Health, JobCentre, Jobq};
 
-/// The lines of the cells `http-*`.
+/// The lines of the scenarios `http-*`.
 pub(crate) const HEALTH: &str = "GET /health";
 pub(crate) const POST: &str = "POST job";
 pub(crate) const GET: &str = "GET job/{id}";
-/// The line of the cell `queries` that has none.
+/// The line of the scenario `queries` that has none.
 pub(crate) const NO_QUERIES: &str = "without queries";
 
 /// All of them.
 pub(crate) fn all(sizes: &Sizes) -> Vec<Scenario> {
-    let mut cells: Vec<Scenario> = [1, 16].map(|depth| http(depth, sizes)).into();
-    cells.extend([queries(sizes), polls(sizes)]);
-    cells
+    let mut scenarios: Vec<Scenario> = [1, 16].map(|depth| http(depth, sizes)).into();
+    scenarios.extend([queries(sizes), polls(sizes)]);
+    scenarios
 }
 
 fn http(depth: usize, sizes: &Sizes) -> Scenario {
@@ -26,12 +26,12 @@ fn http(depth: usize, sizes: &Sizes) -> Scenario {
     );
     let drain =
         format!("drain -c 64 -d {depth} --payload 100 --keep --backlog {}", sizes.drained / 4);
-    let entry = |label: &str, contestant: Target, line: &str| Entry {
+    let entry = |label: &str, target: Target, line: &str| Entry {
         label: label.to_owned(),
-        contestant,
+        target,
         task: Task::Load(words(line)),
     };
-    let mut cell = plain(
+    let mut scenario = plain(
         format!("http-{depth}"),
         Chapter::Http,
         format!("64 connections, depth {depth}, jobs of 100 B in a watched queue"),
@@ -42,19 +42,19 @@ fn http(depth: usize, sizes: &Sizes) -> Scenario {
             entry(Echo.name(), Echo, &put),
         ],
     );
-    cell.compared = vec![Metric::Throughput, Metric::Cpu];
-    cell.note = Some(
+    scenario.compared = vec![Metric::Throughput, Metric::Cpu];
+    scenario.note = Some(
         "each GET reads another job of those that were posted before (`jobcentre bench drain`); \
          the echo sends back the lines of puts of jobs of the same size",
     );
-    cell
+    scenario
 }
 
 fn queries(sizes: &Sizes) -> Scenario {
     let line = cycle(64, 1, 100, sizes.rate_seconds);
     let entry = |label: &str, queried| Entry {
         label: label.to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Queries { load: words(&line), jobs: sizes.queried, queried },
     };
     Scenario {
@@ -86,7 +86,7 @@ fn queries(sizes: &Sizes) -> Scenario {
 fn polls(sizes: &Sizes) -> Scenario {
     let entry = Entry {
         label: JobCentre.name().to_owned(),
-        contestant: JobCentre,
+        target: JobCentre,
         task: Task::Polls { jobs: sizes.queried, seconds: sizes.seconds },
     };
     Scenario {

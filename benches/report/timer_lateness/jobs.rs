@@ -202,7 +202,7 @@ impl Jobs {
 }
 
 fn write_put(lines: &mut String, number: usize, kind: Kind, wait: u64, priority: u64) {
-    let terms = match kind {
+    let options = match kind {
         Kind::Delayed => format!("\"delay\":{wait}"),
         Kind::DelayedWithTtl => format!("\"delay\":{wait},\"ttl\":{NEVER_MS}"),
         Kind::Held => format!("\"ttr\":{wait}"),
@@ -214,6 +214,6 @@ fn write_put(lines: &mut String, number: usize, kind: Kind, wait: u64, priority:
     // Strings grow.
     let _ = writeln!(
         lines,
-        "{{\"request\":\"put\",\"queue\":\"{queue}\",\"job\":{job},\"pri\":{priority},{terms}}}"
+        "{{\"request\":\"put\",\"queue\":\"{queue}\",\"job\":{job},\"pri\":{priority},{options}}}"
     );
 }

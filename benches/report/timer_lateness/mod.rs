@@ -1,5 +1,5 @@
-//! How late jobs are that are due at some moment: a client of its own, because `jobcentre bench` puts
-//! jobs that are ready at once.
+//! How late jobs are that are due at some moment: a client of its own, because `jobcentre bench`
+//! puts jobs that are ready at once.
 //!
 //! Very many jobs are put, of which most have a delay and some are taken and held until their lease
 //! is over, while others have a time to live and must never come. All that is due is spread at

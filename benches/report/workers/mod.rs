@@ -1,9 +1,9 @@
 //! LightJQ: jobs through workers that the server calls.
 //!
-//! All workers and pushers are one loop of this process (`crew`): a thread for each would measure the
-//! scheduler. Pushers send jobs at a fixed rate, whether or not earlier ones were answered. A worker
-//! accepts what it is sent and reports at once, by a connection of its own. The wait of a job counts
-//! from before its push is written until after the read that brought it to a worker.
+//! All workers and pushers are one loop of this process (`crew`): a thread for each would measure
+//! the scheduler. Pushers send jobs at a fixed rate, whether or not earlier ones were answered. A
+//! worker accepts what it is sent and reports at once, by a connection of its own. The wait of a
+//! job counts from before its push is written until after the read that brought it to a worker.
 //!
 //! Every job is accounted for: one that is refused, sent twice or not taken as reported, or that is
 //! not done some seconds after the last push, makes the run fail.

@@ -1,4 +1,4 @@
-//! The cells of LightJQ.
+//! The scenarios of LightJQ.
 
 use crate::chapters::Chapter;
 use crate::metric::{Metric, grouped};
@@ -12,13 +12,13 @@ const QUIET: u32 = 1_000;
 
 /// All of them.
 pub(crate) fn all(sizes: &Sizes) -> [Scenario; 2] {
-    let cell = |id: &str, rate: u32, seconds, columns, note| Scenario {
+    let scenario = |id: &str, rate: u32, seconds, columns, note| Scenario {
         id: id.to_owned(),
         group: Chapter::Workers,
         title: format!("{} jobs a second through 100 HTTP workers", grouped(&rate.to_string())),
         entries: vec![Entry {
             label: JobCentre.name().to_owned(),
-            contestant: JobCentre,
+            target: JobCentre,
             task: Task::Workers { rate, seconds },
         }],
         columns,
@@ -27,7 +27,7 @@ pub(crate) fn all(sizes: &Sizes) -> [Scenario; 2] {
     };
     let columns = vec![Metric::Jobs, Metric::JobCpu, Metric::Share, Metric::P50, Metric::P99];
     [
-        cell(
+        scenario(
             "workers",
             OFFERED,
             sizes.seconds,
@@ -35,7 +35,7 @@ pub(crate) fn all(sizes: &Sizes) -> [Scenario; 2] {
             "a job is a push, a call of a worker and its report; jobs are those that were done; the \
              latencies are from the push to the worker's request",
         ),
-        cell(
+        scenario(
             "waits",
             QUIET,
             sizes.rate_seconds,

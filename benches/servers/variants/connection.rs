@@ -12,7 +12,7 @@ use jobcentre::base::limits::{
 };
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::model::command::Command;
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use jobcentre::protocol::{Session, SessionAction, SessionContext};
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -119,7 +119,7 @@ pub(super) struct Connection<D> {
 
 impl<D: EngineHandle> Connection<D> {
     pub(super) fn new(desk: D, max_request: usize) -> Self {
-        let session = Some(Session::new(Door::JobCentre, Now::default()));
+        let session = Some(Session::new(Protocol::JobCentre, Now::default()));
         Self {
             desk,
             seat: ClientSlot { session, output: OutBuf::default() },

@@ -8,7 +8,7 @@ use jobcentre::base::buf::{BufferPool, OutBuf};
 use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::reactor::{Clock, LoopWaker, Reactor};
 use std::collections::VecDeque;
@@ -16,9 +16,9 @@ use std::io;
 
 /// Runs the echo until a signal ends it.
 pub(super) fn run(start: &Start) -> io::Result<()> {
-    let doors = [(Door::JobCentre, start.listen)];
+    let protocols = [(Protocol::JobCentre, start.listen)];
     let mut reactor =
-        Reactor::bind(Echo::default(), &doors, Clock::start(), &LoopWaker::default())?;
+        Reactor::bind(Echo::default(), &protocols, Clock::start(), &LoopWaker::default())?;
     start.tell(reactor.addresses()[0]);
     reactor.run().map(|_| ())
 }
@@ -50,7 +50,7 @@ impl Echo {
 }
 
 impl Core for Echo {
-    fn handle_open(&mut self, _door: Door, _now: Now) -> Option<ClientId> {
+    fn handle_open(&mut self, _door: Protocol, _now: Now) -> Option<ClientId> {
         Some(self.lines.insert(Line::default()))
     }
 

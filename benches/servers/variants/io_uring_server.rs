@@ -4,7 +4,7 @@
 
 use super::Start;
 use super::connection::{Connection, SCRATCH, Scratch, Turn, now};
-use super::hall::{HallDesk, Local};
+use super::shared_engine::{HallDesk, Local};
 use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
 use jobcentre::protocol::SessionContext;
 use monoio::buf::IoBuf;

@@ -3,20 +3,20 @@
 //! ```text
 //! echo.rs        lines sent back on the server's own reactor: what the loop alone costs
 //! connection.rs  one client of an async variant, without its socket: the server's rules, once
-//! hall.rs        the engine behind a RefCell or a Mutex; those who wait sit in it
+//! engine.rs        the engine behind a RefCell or a Mutex; those who wait sit in it
 //! actor.rs       the engine in a task of its own, behind a channel
 //! owned.rs       commands and replies that can travel through that channel
 //! readiness.rs   connections and accepting on tokio
 //! completion.rs  the same on io_uring, by monoio
 //! ```
 
-mod actor;
+mod actor_server;
 mod connection;
 pub(crate) mod echo;
-mod hall;
 #[cfg(target_os = "linux")]
 mod io_uring_server;
 mod owned;
+mod shared_engine;
 mod tokio_server;
 
 use jobcentre::base::limits::LISTEN_BACKLOG;

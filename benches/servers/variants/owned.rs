@@ -1,6 +1,6 @@
 //! Commands and replies that can travel: what they name is copied, all of a batch behind one
 //! another, so that a batch costs two allocations and not two per command. The variants have the
-//! Job Centre door alone, so what only other doors ask for does not travel.
+//! Job Centre protocol alone, so what only other protocols ask for does not travel.
 
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};
@@ -11,7 +11,7 @@ use jobcentre::model::reply::{JobView, Rejection, Reply};
 /// Why something cannot come up here.
 const FOREIGN: &str = "no Job Centre client asks for this";
 
-/// An urgency whose digits, if it has any, are the next string.
+/// An priority whose digits, if it has any, are the next string.
 #[derive(Clone, Copy, Debug)]
 enum Rank {
     Number(i64),
@@ -19,8 +19,8 @@ enum Rank {
 }
 
 impl Rank {
-    fn pack(urgency: Priority<'_>, strings: &mut StringList) -> Self {
-        match urgency {
+    fn pack(priority: Priority<'_>, strings: &mut StringList) -> Self {
+        match priority {
             Priority::Small(number) => Self::Number(number),
             Priority::Big(digits) => {
                 strings.push(digits.as_bytes());
@@ -56,14 +56,14 @@ impl<'a> Reader<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum OwnedCommand {
-    Put { rank: Rank, turn: TieBreak, encoding: Encoding, terms: usize },
+    Put { rank: Rank, tie_break: TieBreak, encoding: Encoding, options: usize },
     Take { queues: usize, wait: Wait },
     Delete { id: JobId },
     Release { id: JobId, lease: Option<LeaseEpoch> },
     Touch { id: JobId, lease: Option<LeaseEpoch> },
 }
 
-/// Stands for no terms.
+/// Stands for no options.
 const NO_TERMS: usize = usize::MAX;
 
 /// Commands of one client, with their serials.
@@ -71,7 +71,7 @@ const NO_TERMS: usize = usize::MAX;
 pub(super) struct Commands {
     list: Vec<(u32, OwnedCommand)>,
     strings: StringList,
-    terms: Vec<JobOptions>,
+    options: Vec<JobOptions>,
 }
 
 impl Commands {
@@ -82,13 +82,13 @@ impl Commands {
     pub(super) fn push(&mut self, serial: u32, command: &Command<'_>) {
         let strings = &mut self.strings;
         let owned = match *command {
-            Command::Put { queue, priority: urgency, turn, payload, terms } => {
+            Command::Put { queue, priority, tie_break, payload, options } => {
                 strings.push(queue);
                 strings.push(payload.bytes);
-                let rank = Rank::pack(urgency, strings);
-                let place = if terms.is_some() { self.terms.len() } else { NO_TERMS };
-                self.terms.extend(terms);
-                OwnedCommand::Put { rank, turn, encoding: payload.encoding, terms: place }
+                let rank = Rank::pack(priority, strings);
+                let place = if options.is_some() { self.options.len() } else { NO_TERMS };
+                self.options.extend(options);
+                OwnedCommand::Put { rank, tie_break, encoding: payload.encoding, options: place }
             }
             Command::Reserve { queues, wait } => {
                 queues.into_iter().for_each(|queue| strings.push(queue));
@@ -107,16 +107,16 @@ impl Commands {
         let mut strings = Reader { list: &self.strings, at: 0 };
         for &(serial, command) in &self.list {
             let command = match command {
-                OwnedCommand::Put { rank, turn, encoding, terms } => {
+                OwnedCommand::Put { rank, tie_break, encoding, options } => {
                     let (queue, bytes) = (strings.next(), strings.next());
-                    let urgency = rank.unpack(&mut strings);
+                    let priority = rank.unpack(&mut strings);
                     let payload = Payload { encoding, bytes };
                     Command::Put {
                         queue,
-                        priority: urgency,
-                        turn,
+                        priority,
+                        tie_break,
                         payload,
-                        terms: self.terms.get(terms),
+                        options: self.options.get(options),
                     }
                 }
                 OwnedCommand::Take { queues, wait } => {
@@ -159,10 +159,10 @@ impl Replies {
         let owned = match *reply {
             Reply::Cancelled => OwnedReply::Cancelled,
             Reply::Done => OwnedReply::Done,
-            Reply::Job(JobView { id, queue, priority: urgency, payload, lease, named: _ }) => {
+            Reply::Job(JobView { id, queue, priority, payload, lease, named: _ }) => {
                 self.strings.push(queue);
                 self.strings.push(payload.bytes);
-                let rank = Rank::pack(urgency, &mut self.strings);
+                let rank = Rank::pack(priority, &mut self.strings);
                 OwnedReply::Job { id, rank, encoding: payload.encoding, lease }
             }
             Reply::NoJob => OwnedReply::NoJob,
@@ -182,16 +182,9 @@ impl Replies {
                 OwnedReply::Done => Reply::Done,
                 OwnedReply::Job { id, rank, encoding, lease } => {
                     let (queue, bytes) = (strings.next(), strings.next());
-                    let urgency = rank.unpack(&mut strings);
+                    let priority = rank.unpack(&mut strings);
                     let payload = Payload { encoding, bytes };
-                    Reply::Job(JobView {
-                        id,
-                        queue,
-                        priority: urgency,
-                        payload,
-                        lease,
-                        named: false,
-                    })
+                    Reply::Job(JobView { id, queue, priority, payload, lease, named: false })
                 }
                 OwnedReply::NoJob => Reply::NoJob,
                 OwnedReply::Put(id) => Reply::Put(id),

@@ -2,9 +2,9 @@
 //! one write for all replies to it.
 
 use super::Start;
-use super::actor::{self, ActorDesk};
+use super::actor_server::{self, ActorDesk};
 use super::connection::{Connection, EngineHandle, SCRATCH, Scratch, Turn, now};
-use super::hall::{Hall, HallDesk, Local};
+use super::shared_engine::{HallDesk, Local, SharedEngine};
 use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -31,11 +31,11 @@ pub(super) fn run_current(start: Start) -> io::Result<()> {
 pub(super) fn run_mutex(start: Start) -> io::Result<()> {
     let runtime = on_all_cores(&start)?;
     let max_request = start.max_request;
-    let hall = Arc::new(Mutex::new(Hall::new()));
+    let engine = Arc::new(Mutex::new(SharedEngine::new()));
     block_on_task(
         &runtime,
         accept(start, move |stream| {
-            serve(stream, Connection::new(HallDesk::open(Arc::clone(&hall)), max_request))
+            serve(stream, Connection::new(HallDesk::open(Arc::clone(&engine)), max_request))
         }),
     )
 }
@@ -45,7 +45,7 @@ pub(super) fn run_actor(start: Start) -> io::Result<()> {
     let runtime = on_all_cores(&start)?;
     let max_request = start.max_request;
     let (requests, inbox) = unbounded_channel();
-    runtime.spawn(actor::run(inbox));
+    runtime.spawn(actor_server::run(inbox));
     block_on_task(
         &runtime,
         accept(start, move |stream| {

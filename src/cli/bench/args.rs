@@ -1,7 +1,7 @@
 //! What can be asked of `jobcentre bench`, and whether it makes sense.
 
 use super::content::PAYLOAD_MIN;
-use super::protocols::Protocol;
+use super::protocols::BenchProtocol;
 use crate::cli::number::whole;
 use crate::cli::size::Size;
 use clap::{Args, ValueEnum};
@@ -34,7 +34,7 @@ pub(in crate::cli) struct Bench {
     #[arg(value_enum, default_value_t = Workload::Cycle)]
     workload: Workload,
 
-    /// The server: HOST:PORT [default: 127.0.0.1 and the usual port of the dialect: 11400,
+    /// The server: HOST:PORT [default: 127.0.0.1 and the usual port of the protocol: 11400,
     /// pinpriq 11401, jobq and health 11480, beanstalkd 11300, redis 6379].
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
@@ -114,8 +114,8 @@ pub(in crate::cli) struct Bench {
     plot: Option<PathBuf>,
 
     /// The protocol. Those of this server are job-centre, pinpriq and, over HTTP, jobq and health.
-    #[arg(long, value_enum, default_value_t = Protocol::JobCentre)]
-    dialect: Protocol,
+    #[arg(alias = "dialect", long, value_enum, default_value_t = BenchProtocol::JobCentre)]
+    protocol: BenchProtocol,
 
     /// Queues are called this and a number [default: a name that no other run uses].
     #[arg(long, value_name = "NAME")]
@@ -137,7 +137,7 @@ pub(super) enum RunLength {
 #[derive(Clone, Debug)]
 pub(super) struct BenchPlan {
     pub(super) workload: Workload,
-    pub(super) dialect: Protocol,
+    pub(super) protocol: BenchProtocol,
     pub(super) address: String,
     pub(super) connections: usize,
     pub(super) depth: usize,
@@ -190,7 +190,7 @@ impl Bench {
             (_, Some(backlog), _) => backlog,
             (Workload::Mixed, None, _) => BACKLOG_OF_MIXED,
             (Workload::Drain, None, RunLength::Requests(requests)) => {
-                requests.div_ceil(1 + u64::from(self.dialect.deletes()))
+                requests.div_ceil(1 + u64::from(self.protocol.deletes()))
             }
             (Workload::Drain, None, RunLength::Time(_)) => REQUESTS_OF_PUT_AND_DRAIN,
             _ => 0,
@@ -199,11 +199,11 @@ impl Bench {
         let connections =
             if matches!(self.workload, Workload::Idle | Workload::Wait) { 1 } else { 64 };
         let prefix = self.queue_prefix.clone();
-        let priorities_max = self.dialect.priorities_max();
+        let priorities_max = self.protocol.priorities_max();
         Ok(BenchPlan {
             workload: self.workload,
-            dialect: self.dialect,
-            address: self.address.clone().unwrap_or_else(|| self.dialect.usual_address()),
+            protocol: self.protocol,
+            address: self.address.clone().unwrap_or_else(|| self.protocol.usual_address()),
             connections: self.connections.unwrap_or(connections),
             depth: self.depth,
             payload: self.payload.0,
@@ -241,13 +241,13 @@ impl Bench {
         if !(1..=QUEUES_MAX).contains(&self.queues) {
             return Err(format!("--queues: a number from 1 to {QUEUES_MAX} is possible"));
         }
-        let payload_max = self.dialect.payload_max();
+        let payload_max = self.protocol.payload_max();
         if self.payload.0 > payload_max {
             return Err(format!(
                 "--payload: a job in this protocol has at most {payload_max} bytes"
             ));
         }
-        let priorities_max = self.dialect.priorities_max();
+        let priorities_max = self.protocol.priorities_max();
         if self.priorities.is_some_and(|count| !(1..=priorities_max).contains(&count)) {
             return Err(format!("--priorities: a number from 1 to {priorities_max} is possible"));
         }
@@ -293,7 +293,7 @@ impl Bench {
         if self.workload != Workload::Wait {
             return Ok(());
         }
-        if !self.dialect.takes() || self.dialect == Protocol::Redis {
+        if !self.protocol.takes() || self.protocol == BenchProtocol::Redis {
             return Err(
                 "wait: an echo has no jobs to wait for, a Redis script cannot wait, and health \
                  and jobq have no request that does"
@@ -387,18 +387,18 @@ mod tests {
         assert_eq!((plan.payload, plan.rate), (1024, Some(1000.0)));
         assert_eq!(plan.extent, RunLength::Time(Duration::from_millis(500)));
         assert_eq!(plan.priorities, 1000);
-        let plan = plan_of("drain -n 10 --dialect pinpriq --payload 65535");
+        let plan = plan_of("drain -n 10 --protocol pinpriq --payload 65535");
         assert_eq!((plan.backlog, plan.priorities), (10, 255), "a pop is final");
-        for (dialect, address) in [
+        for (protocol, address) in [
             ("job-centre", "127.0.0.1:11400"),
             ("pinpriq", "127.0.0.1:11401"),
             ("jobq", "127.0.0.1:11480"),
             ("health", "127.0.0.1:11480"),
             ("redis", "127.0.0.1:6379"),
         ] {
-            assert_eq!(plan_of(&format!("cycle --dialect {dialect}")).address, address);
+            assert_eq!(plan_of(&format!("cycle --protocol {protocol}")).address, address);
         }
-        assert_eq!(plan_of("cycle --dialect redis --address x:1").address, "x:1");
+        assert_eq!(plan_of("cycle --protocol redis --address x:1").address, "x:1");
     }
 
     #[test]
@@ -417,10 +417,10 @@ mod tests {
             ("cycle -n 5 --duration 5", "cannot be used with"),
             ("cycle --queue-prefix a\"", "--queue-prefix"),
             ("cycle --queue-prefix=-a", "--queue-prefix"),
-            ("wait --dialect redis", "wait"),
-            ("wait --dialect jobq", "wait"),
-            ("cycle --dialect pinpriq --payload 65536", "65535"),
-            ("cycle --dialect pinpriq --priorities 256", "255"),
+            ("wait --protocol redis", "wait"),
+            ("wait --protocol jobq", "wait"),
+            ("cycle --protocol pinpriq --payload 65536", "65535"),
+            ("cycle --protocol pinpriq --priorities 256", "255"),
             ("wait --waiters 1 --queues 2", "--waiters"),
         ] {
             let error = plan(line).unwrap_err();

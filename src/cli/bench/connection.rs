@@ -31,11 +31,11 @@ pub(super) struct Connection {
     sent: usize,
     writable: bool,
     pub(super) in_flight: VecDeque<InFlight>,
-    /// What the dialect remembers of this connection.
+    /// What the protocol remembers of this connection.
     memory: u64,
     /// Its output has grown and it stands in the list of those to be flushed.
     pub(super) dirty: bool,
-    /// The urgency of the last job of each queue, while nobody puts: it never rises.
+    /// The priority of the last job of each queue, while nobody puts: it never rises.
     pub(super) last: Vec<u64>,
 }
 

@@ -6,7 +6,7 @@ use super::generator::Generator;
 use super::job_tracker::Totals;
 use super::latency::{Kind, Summary};
 use super::process::{Machine, Sample};
-use super::protocols::Protocol;
+use super::protocols::BenchProtocol;
 use super::table::count;
 use super::window::Snapshot;
 use clap::ValueEnum;
@@ -19,7 +19,7 @@ pub(super) struct Report {
     format: u32,
     version: &'static str,
     workload: Workload,
-    dialect: Protocol,
+    protocol: BenchProtocol,
     address: String,
     connections: usize,
     depth: usize,
@@ -99,7 +99,7 @@ impl Report {
             format: 1,
             version: env!("CARGO_PKG_VERSION"),
             workload: plan.workload,
-            dialect: plan.dialect,
+            protocol: plan.protocol,
             address: plan.address.clone(),
             connections: plan.connections,
             depth: plan.depth,
@@ -167,7 +167,7 @@ impl Report {
                 self.missed
             ));
         }
-        if plan.dialect == Protocol::Pinpriq {
+        if plan.protocol == BenchProtocol::Pinpriq {
             self.notes.push(
                 "a push has no answer: a put counts until an answer to something behind it has \
                  come, if need be to a pop of an empty queue, which the server does besides"
@@ -204,7 +204,7 @@ impl Report {
             parts.push(format!("{} idle", self.idle));
         }
         parts.extend(self.rate.map(|rate| format!("{rate} a second")));
-        format!("{} ({}): {}", name(&self.workload), name(&self.dialect), parts.join(", "))
+        format!("{} ({}): {}", name(&self.workload), name(&self.protocol), parts.join(", "))
     }
 
     /// The whole report as one JSON object.

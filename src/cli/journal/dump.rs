@@ -98,12 +98,12 @@ fn push_job(job: &Snapshot<'_>, out: &mut Vec<u8>) {
         Priority::Big(digits) => text(out, digits),
         Priority::Unselected => text(out, "null"),
     }
-    if job.turn == TieBreak::Lifo {
+    if job.tie_break == TieBreak::Lifo {
         text(out, ",\"turn\":\"newest-first\"");
     }
     push_payload("job", job.payload, out);
-    if let Some(terms) = &job.terms {
-        push_terms(terms, out);
+    if let Some(options) = &job.options {
+        push_terms(options, out);
     }
     if let Some(at) = job.expires {
         moment(out, "expires", at);
@@ -156,16 +156,16 @@ fn push_text_of_json(json: &[u8], out: &mut Vec<u8>) {
     out.extend(json.iter().map(plain));
 }
 
-fn push_terms(terms: &JobOptions, out: &mut Vec<u8>) {
+fn push_terms(options: &JobOptions, out: &mut Vec<u8>) {
     let lengths = [
-        ("ttr_ms", terms.lease_ms),
-        ("keep_ms", terms.result_retention_ms),
-        ("bury_ms", terms.dead_retention_ms),
+        ("ttr_ms", options.lease_ms),
+        ("keep_ms", options.result_retention_ms),
+        ("bury_ms", options.dead_retention_ms),
     ];
     for (name, length) in lengths.into_iter().filter(|&(_, length)| length > 0) {
         number(out, name, length);
     }
-    if let Some(retry) = &terms.retry {
+    if let Some(retry) = &options.retry {
         text(out, ",\"retry\":{\"limit\":");
         push_number(out, retry.limit);
         number(out, "first_ms", retry.first_ms);
@@ -174,7 +174,7 @@ fn push_terms(terms: &JobOptions, out: &mut Vec<u8>) {
         number(out, "jitter_percent", retry.jitter_percent.into());
         text(out, "}");
     }
-    for (name, set) in [("followed", terms.tracked), ("fetch_once", terms.result_once)] {
+    for (name, set) in [("followed", options.tracked), ("fetch_once", options.result_once)] {
         if set {
             member(out, name);
             text(out, "true");
@@ -215,7 +215,7 @@ fn push_state(state: &State<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON as JSON; anything else as the line door shows it.
+/// JSON as JSON; anything else as the line protocol shows it.
 fn push_payload(name: &str, payload: Payload<'_>, out: &mut Vec<u8>) {
     member(out, name);
     match payload.encoding {
@@ -242,9 +242,9 @@ fn push_base64(bytes: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::model::event::{Event, EventKind};
+    use crate::model::external_id::Fraction;
     use crate::model::id::JobId;
     use crate::model::job::{LeaseEpoch, Retry};
-    use crate::model::named::Fraction;
     use crate::model::snapshot::History;
     use crate::model::worker::WorkerId;
     use crate::protocol::http::lightjq::messages::read_constraint_json;
@@ -269,9 +269,9 @@ mod tests {
             id: JobId(7),
             queue: b"q",
             priority: Priority::Small(-5),
-            turn: TieBreak::Fifo,
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding, bytes },
-            terms: None,
+            options: None,
             expires: None,
             state: State {
                 stage: PersistedStatus::Waiting,
@@ -295,7 +295,7 @@ mod tests {
         let packet = Snapshot {
             queue: b"\xff",
             priority: Priority::Unselected,
-            turn: TieBreak::Lifo,
+            tie_break: TieBreak::Lifo,
             expires: Some(Mono(1_700_000_000_123_000_000)),
             ..fresh(Encoding::Packet { key_len: 1 }, b"\0\xff")
         };
@@ -349,13 +349,13 @@ mod tests {
 
     #[test]
     fn work_that_is_followed_is_shown() {
-        let terms = JobOptions { tracked: true, result_once: true, ..JobOptions::default() };
+        let options = JobOptions { tracked: true, result_once: true, ..JobOptions::default() };
         let running =
             PersistedStatus::Running { worker: WorkerId(2), until: None, lease: LeaseEpoch(3) };
         let result = Some(Payload { encoding: Encoding::MsgPack, bytes: b"\xc3" });
         let state =
             State { stage: running, retries: 1, result, message: Some("no\n"), progress: None };
-        let job = Snapshot { terms: Some(terms), state, ..fresh(Encoding::MsgPack, b"\x07") };
+        let job = Snapshot { options: Some(options), state, ..fresh(Encoding::MsgPack, b"\x07") };
         assert_eq!(
             line(&Record::Job(job)),
             "job \"id\":7,\"queue\":\"q\",\"pri\":-5,\"job\":7,\"followed\":true,\
@@ -392,10 +392,13 @@ mod tests {
     #[test]
     fn what_few_jobs_have_is_shown_where_it_is() {
         let retry = Retry { limit: 3, first_ms: 1, factor: 2, max_ms: 9, jitter_percent: 10 };
-        let terms = JobOptions { lease_ms: 30, retry: Some(retry), ..JobOptions::default() };
+        let options = JobOptions { lease_ms: 30, retry: Some(retry), ..JobOptions::default() };
         let digits = Priority::Big("18446744073709551616");
-        let job =
-            Snapshot { priority: digits, terms: Some(terms), ..fresh(Encoding::JsonLine, b"{}") };
+        let job = Snapshot {
+            priority: digits,
+            options: Some(options),
+            ..fresh(Encoding::JsonLine, b"{}")
+        };
         assert_eq!(
             line(&Record::Job(job)),
             "job \"id\":7,\"queue\":\"q\",\"pri\":18446744073709551616,\"job\":{},\"ttr_ms\":30,\

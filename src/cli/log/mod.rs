@@ -29,7 +29,7 @@ pub(super) enum Level {
     Error,
     /// What an operator should look at.
     Warn,
-    /// Start, doors, stop.
+    /// Start, protocols, stop.
     Info,
     /// Connections that break.
     Debug,

@@ -91,7 +91,7 @@ fn work(plan: Plan) -> Result<(), String> {
     info!(%address, url = shop.url, max_jobs = shop.plan.max_jobs, "listening");
     let serving = Arc::clone(&shop);
     thread::Builder::new()
-        .name("door".to_owned())
+        .name("protocol".to_owned())
         .spawn(move || http_server::open(&listener, &serving))
         .map_err(system)?;
     let kept = keep_registered(&shop);

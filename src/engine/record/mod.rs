@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! record  = kind u8, then
-//!   1 job    id, flags u8, queue text, urgency, payload text,
-//!            [terms: lease, keep, bury, flags u8, [limit u32, first, factor, max, jitter u8]],
+//!   1 job    id, flags u8, queue text, priority, payload text,
+//!            [options: lease, keep, bury, flags u8, [limit u32, first, factor, max, jitter u8]],
 //!            [expires moment], [state]
 //!   2 state  id, state
 //!   3 gone   id
@@ -17,13 +17,13 @@
 //!            number of conditions, each: path, operator u8, number of values, values
 //! state   = stage u8, [worker id, lease], [moment], retries, result flags u8, [payload text],
 //!           [message text], [progress: the bits of a double, little endian]
-//! terms'  = bit 0 retry policy, bit 1 followed, bit 2 fetched once
+//! options'  = bit 0 retry policy, bit 1 followed, bit 2 fetched once
 //! flags
 //! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress
 //! flags
-//! flags   = bits 0-1 urgency: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
+//! flags   = bits 0-1 priority: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
-//!           payload), 3 MessagePack; bit 5 terms; bit 6 expires; bit 7 state
+//!           payload), 3 MessagePack; bit 5 options; bit 6 expires; bit 7 state
 //! history = user state text, modified, version, number of events, events
 //! event   = tag u8, seconds since 1970, and behind it for tag
 //!           1 advanced: old text, new text; 2 user event: text; 3 taken: by flag u8, [index,
@@ -132,14 +132,14 @@ fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     push_text(out, payload.bytes);
 }
 
-fn push_options(out: &mut Vec<u8>, terms: &JobOptions) {
-    for length in [terms.lease_ms, terms.result_retention_ms, terms.dead_retention_ms] {
+fn push_options(out: &mut Vec<u8>, options: &JobOptions) {
+    for length in [options.lease_ms, options.result_retention_ms, options.dead_retention_ms] {
         push_number(out, length);
     }
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-    let retry = flag(terms.retry.is_some(), HAS_RETRY);
-    out.push(retry | flag(terms.tracked, TRACKED) | flag(terms.result_once, RESULT_ONCE));
-    if let Some(retry) = &terms.retry {
+    let retry = flag(options.retry.is_some(), HAS_RETRY);
+    out.push(retry | flag(options.tracked, TRACKED) | flag(options.result_once, RESULT_ONCE));
+    if let Some(retry) = &options.retry {
         push_number(out, u64::from(retry.limit));
         push_number(out, retry.first_ms);
         push_number(out, u64::from(retry.factor));
@@ -238,8 +238,8 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
         Priority::Big(_) => DIGITS,
         Priority::Unselected => UNSELECTED,
     };
-    flags |= if job.turn == TieBreak::Lifo { LIFO } else { 0 };
-    flags |= if job.terms.is_some() { HAS_OPTIONS } else { 0 };
+    flags |= if job.tie_break == TieBreak::Lifo { LIFO } else { 0 };
+    flags |= if job.options.is_some() { HAS_OPTIONS } else { 0 };
     flags |= if job.expires.is_some() { EXPIRES } else { 0 };
     flags |= if job.state == FRESH { 0 } else { HAS_STATE };
     out.push(flags);
@@ -252,8 +252,8 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
         Priority::Unselected => {}
     }
     push_payload(out, job.payload);
-    if let Some(terms) = &job.terms {
-        push_options(out, terms);
+    if let Some(options) = &job.options {
+        push_options(out, options);
     }
     if let Some(at) = job.expires {
         push_moment(out, at, now);

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::base::limits::JOB_ID_END;
 use crate::base::time::{Mono, Now};
+use crate::model::external_id::Fraction;
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority, Retry, TieBreak};
-use crate::model::named::Fraction;
 use crate::model::snapshot::{PersistedStatus, PersistedWorker, Record, Snapshot, State};
 use crate::model::worker::WorkerId;
 use std::borrow::Cow;
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 
     fn options(&mut self) -> Read<JobOptions> {
-        let mut terms = JobOptions {
+        let mut options = JobOptions {
             lease_ms: self.number()?,
             result_retention_ms: self.number()?,
             dead_retention_ms: self.number()?,
@@ -118,9 +118,9 @@ impl<'a> Reader<'a> {
         if flags & !(HAS_RETRY | TRACKED | RESULT_ONCE) != 0 {
             return self.wrong();
         }
-        (terms.tracked, terms.result_once) = (flags & TRACKED != 0, flags & RESULT_ONCE != 0);
+        (options.tracked, options.result_once) = (flags & TRACKED != 0, flags & RESULT_ONCE != 0);
         if flags & HAS_RETRY != 0 {
-            terms.retry = Some(Retry {
+            options.retry = Some(Retry {
                 limit: self.small()?,
                 first_ms: self.number()?,
                 factor: self.small()?,
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                 jitter_percent: self.byte()?,
             });
         }
-        Ok(terms)
+        Ok(options)
     }
 
     fn state(&mut self) -> Read<State<'a>> {
@@ -218,20 +218,20 @@ impl<'a> Reader<'a> {
         let id = self.id()?;
         let flags = self.byte()?;
         let queue = self.text()?;
-        let urgency = self.priority(flags & 3)?;
+        let priority = self.priority(flags & 3)?;
         let payload = self.payload(flags >> ENCODING_SHIFT & 3)?;
-        let turn = if flags & LIFO == 0 { TieBreak::Fifo } else { TieBreak::Lifo };
-        let terms = if flags & HAS_OPTIONS == 0 { None } else { Some(self.options()?) };
+        let tie_break = if flags & LIFO == 0 { TieBreak::Fifo } else { TieBreak::Lifo };
+        let options = if flags & HAS_OPTIONS == 0 { None } else { Some(self.options()?) };
         let expires = if flags & EXPIRES == 0 { None } else { Some(self.moment()?) };
         let state = if flags & HAS_STATE == 0 { FRESH } else { self.state()? };
         let (history, name) = (None, None);
         Ok(Snapshot {
             id,
             queue,
-            priority: urgency,
-            turn,
+            priority,
+            tie_break,
             payload,
-            terms,
+            options,
             expires,
             state,
             history,

@@ -5,9 +5,9 @@ use super::*;
 use crate::base::rng::Rng;
 use crate::base::time::Wall;
 use crate::model::event::{Event, EventKind, EventLog};
+use crate::model::external_id::Fraction;
 use crate::model::id::{ClientId, JobId};
 use crate::model::job::{LeaseEpoch, Retry};
-use crate::model::named::Fraction;
 use crate::model::snapshot::{History, PersistedWorker};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerId};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ fn payload(encoding: Encoding, bytes: &[u8]) -> Payload<'_> {
 
 fn some_records() -> Vec<Record<'static>> {
     let retry = Retry { limit: 10, first_ms: 1, factor: 2, max_ms: u64::MAX, jitter_percent: 10 };
-    let terms = JobOptions {
+    let options = JobOptions {
         lease_ms: 30_000,
         retry: Some(retry),
         result_retention_ms: 7,
@@ -35,9 +35,9 @@ fn some_records() -> Vec<Record<'static>> {
         id: JobId(1),
         queue: b"q",
         priority: Priority::Small(0),
-        turn: TieBreak::Fifo,
+        tie_break: TieBreak::Fifo,
         payload: payload(Encoding::JsonLine, b"{}"),
-        terms: None,
+        options: None,
         expires: None,
         state: FRESH,
         history: None,
@@ -57,17 +57,17 @@ fn some_records() -> Vec<Record<'static>> {
     let mut records: Vec<Record<'_>> = numbers
         .into_iter()
         .chain([beyond, Priority::Unselected])
-        .map(|urgency| Record::Job(Snapshot { priority: urgency, ..plain.clone() }))
+        .map(|priority| Record::Job(Snapshot { priority, ..plain.clone() }))
         .collect();
     records.push(Record::Job(Snapshot { id: JobId((1 << 53) - 1), queue: b"", ..plain.clone() }));
-    let turn = TieBreak::Lifo;
+    let tie_break = TieBreak::Lifo;
     records.push(Record::Job(Snapshot {
-        turn,
+        tie_break,
         payload: packet,
         expires: Some(at(1)),
         ..plain.clone()
     }));
-    records.push(Record::Job(Snapshot { terms: Some(terms), state, ..plain.clone() }));
+    records.push(Record::Job(Snapshot { options: Some(options), state, ..plain.clone() }));
     for stage in [
         PersistedStatus::Waiting,
         PersistedStatus::Completed(at(0)),
@@ -78,7 +78,7 @@ fn some_records() -> Vec<Record<'static>> {
             State { stage, retries: u32::MAX, result: Some(packet), message: None, progress: None };
         records.push(Record::State(JobId(7), state));
     }
-    records.append(&mut followed_records(&plain, terms));
+    records.append(&mut followed_records(&plain, options));
     records.push(Record::Deleted(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
     records.push(Record::Constraint(JobId(302), Cow::Owned(a_constraint())));
@@ -138,13 +138,13 @@ fn named_records(plain: Snapshot<'static>, recorded: Snapshot<'static>) -> Vec<R
 }
 
 /// What only work has that is followed to a result.
-fn followed_records(plain: &Snapshot<'static>, terms: JobOptions) -> Vec<Record<'static>> {
+fn followed_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
     let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..FRESH };
     let worker = WorkerId(9);
     let running =
         |until, lease| PersistedStatus::Running { worker, until, lease: LeaseEpoch(lease) };
-    let once = JobOptions { tracked: true, result_once: true, ..terms };
+    let once = JobOptions { tracked: true, result_once: true, ..options };
     let never = JobOptions { retry: None, tracked: true, ..JobOptions::default() };
     let enlisted =
         PersistedWorker { name: "w", url: "http://w/", max_jobs: u32::MAX, queues: None };
@@ -152,8 +152,8 @@ fn followed_records(plain: &Snapshot<'static>, terms: JobOptions) -> Vec<Record<
         queues: Some(queues.to_vec()),
         ..enlisted.clone()
     };
-    let job = |terms, state| {
-        Record::Job(Snapshot { payload: packed, terms: Some(terms), state, ..plain.clone() })
+    let job = |options, state| {
+        Record::Job(Snapshot { payload: packed, options: Some(options), state, ..plain.clone() })
     };
     vec![
         job(once, State { stage: running(Some(at(7)), 1), ..failed }),
@@ -223,9 +223,9 @@ fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
     let Record::Job(plain) = some_records().remove(0) else { panic!() };
     let retry = Retry { limit: 1, first_ms: 2, factor: 3, max_ms: 4, jitter_percent: 5 };
     for (retry, bytes) in [(None, &[0][..]), (Some(retry), &[1, 1, 2, 3, 4, 5])] {
-        let terms = Some(JobOptions { lease_ms: 7, retry, ..JobOptions::default() });
+        let options = Some(JobOptions { lease_ms: 7, retry, ..JobOptions::default() });
         let mut written = Vec::new();
-        write(&Record::Job(Snapshot { terms, ..plain.clone() }), NOW, &mut written);
+        write(&Record::Job(Snapshot { options, ..plain.clone() }), NOW, &mut written);
         assert_eq!(written.split_off(9), [&[7, 0, 0], bytes].concat());
     }
 }

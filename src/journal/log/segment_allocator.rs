@@ -285,8 +285,11 @@ impl Journal {
         let Some(epoch) = prepared else { return };
         let head = &self.ledger.segments[self.ledger.at(self.head)];
         let is_waited_for = !head.ready || self.lacks_segment();
-        let need =
-            if is_waited_for { PrefillTarget::Now } else { PrefillTarget::Bytes(2 * head.used) };
+        let need = if is_waited_for {
+            PrefillTarget::Immediately
+        } else {
+            PrefillTarget::Bytes(2 * head.used)
+        };
         self.disk.set_prefill_target(epoch, need);
     }
 

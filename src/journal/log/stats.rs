@@ -59,7 +59,7 @@ pub struct LogStats {
     pub sync_max_ns: u64,
     /// How many took at most so long as [`SYNC_BOUNDS_NS`] has it at the same place, and longer
     /// than at the one before; the last are those beyond all bounds.
-    pub sync_classes: [u64; SYNC_BOUNDS_NS.len() + 1],
+    pub sync_histogram: [u64; SYNC_BOUNDS_NS.len() + 1],
     /// Whether there was no space for the next segment when it was last tried.
     pub full: bool,
 }
@@ -70,7 +70,7 @@ impl LogStats {
         self.syncs += 1;
         self.sync_ns = self.sync_ns.saturating_add(nanos);
         self.sync_max_ns = self.sync_max_ns.max(nanos);
-        self.sync_classes[SYNC_BOUNDS_NS.partition_point(|&bound| bound < nanos)] += 1;
+        self.sync_histogram[SYNC_BOUNDS_NS.partition_point(|&bound| bound < nanos)] += 1;
     }
 
     /// How many nanoseconds this part of a thousand of all syncs took at most: the bound of a
@@ -79,7 +79,7 @@ impl LogStats {
     pub fn sync_permille_ns(&self, permille: u64) -> u64 {
         let rank = (self.syncs.saturating_mul(permille)).div_ceil(1000);
         let mut below = 0;
-        for (count, bound) in self.sync_classes.iter().zip(SYNC_BOUNDS_NS) {
+        for (count, bound) in self.sync_histogram.iter().zip(SYNC_BOUNDS_NS) {
             below += count;
             if below >= rank {
                 return bound.min(self.sync_max_ns);
@@ -102,8 +102,8 @@ mod tests {
         }
         assert_eq!((status.syncs, status.sync_max_ns), (6, 5_000_000_000));
         assert_eq!(status.sync_ns, 5_000_170_002);
-        assert_eq!(status.sync_classes[..4], [2, 1, 2, 0]);
-        assert_eq!(status.sync_classes[SYNC_BOUNDS_NS.len()], 1);
+        assert_eq!(status.sync_histogram[..4], [2, 1, 2, 0]);
+        assert_eq!(status.sync_histogram[SYNC_BOUNDS_NS.len()], 1);
         assert_eq!(status.sync_permille_ns(500), 50_000);
         assert_eq!(status.sync_permille_ns(800), 100_000);
         assert_eq!(status.sync_permille_ns(1000), 5_000_000_000);

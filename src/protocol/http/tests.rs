@@ -109,7 +109,7 @@ fn every_row_asks_for_what_it_says() {
         let (mut client, text) = (Client::new(), request(method, path, body));
         let (head, body) = text.split_at(text.len() - body.len());
         if !body.is_empty() {
-            assert_eq!(client.turn(head), "Hungry");
+            assert_eq!(client.turn(head), "NeedInput");
             assert_eq!(client.turn(body), asked);
         }
     }
@@ -126,16 +126,16 @@ fn queues_come_in_pages() {
     };
     assert_eq!(client.turn(&request("GET", "queue", "")), "queues 0");
     client.reply(&page(&["a", "b"], Some(7)));
-    assert_eq!(client.turn(""), "Enough");
+    assert_eq!(client.turn(""), "Yield");
     let first = r#"{"queues":[{"id":"a","jobs":2},{"id":"b","jobs":2}"#;
     assert_eq!(client.written(), format!("200 {:x}\r\n{first}\r", first.len()));
     assert_eq!(client.turn(""), "queues 7");
     // A page may be empty.
     client.reply(&page(&[], Some(9)));
-    assert_eq!((client.turn(""), client.raw()), ("Enough".to_owned(), String::new()));
+    assert_eq!((client.turn(""), client.raw()), ("Yield".to_owned(), String::new()));
     assert_eq!(client.turn(""), "queues 9");
     client.reply(&page(&["c"], None));
-    assert_eq!(client.turn(""), "Answered");
+    assert_eq!(client.turn(""), "Continue");
     let last = r#",{"id":"c","jobs":2}]}"#;
     assert_eq!(client.raw(), format!("{:x}\r\n{last}\n\r\n0\r\n\r\n", last.len() + 1));
     assert!(client.session.is_settled());
@@ -173,21 +173,21 @@ fn a_queue_is_dropped_bit_by_bit_and_a_question_asked_until_it_is_answered() {
         assert_eq!(client.turn(&drop), "drop q");
         for _ in 0..2 {
             client.reply(&Reply::QueueDropped { jobs: 1000, more: true });
-            assert_eq!(client.turn(""), "Enough");
+            assert_eq!(client.turn(""), "Yield");
             assert_eq!(client.turn(""), "drop q");
         }
         client.reply(&end);
-        assert_eq!(client.turn(""), "Answered");
+        assert_eq!(client.turn(""), "Continue");
         assert_eq!(client.written(), format!("200 {{\"deleted\":{gone}}}"));
     }
     assert_eq!(client.turn(&request("POST", "job/poll", r#"{"state":1}"#)), "poll default 0 1");
     for _ in 0..3 {
         client.reply(&Reply::NotYet);
-        assert_eq!(client.turn(""), "Enough");
+        assert_eq!(client.turn(""), "Yield");
         assert_eq!(client.turn(""), "poll default 0 1");
     }
     client.reply(&Reply::BadQuery("no such function: x"));
-    assert_eq!(client.turn(""), "Answered");
+    assert_eq!(client.turn(""), "Continue");
     assert_eq!(client.written(), r#"400 {"error":"no such function: x"}"#);
 }
 
@@ -202,7 +202,7 @@ fn refusals_have_their_statuses() {
         let mut client = Client::new();
         client.turn(&request("POST", "job/create", r#"{"payload":1}"#));
         client.reply(&Reply::Rejected(refusal));
-        assert_eq!(client.turn(""), "Answered");
+        assert_eq!(client.turn(""), "Continue");
         assert!(client.written().starts_with(&format!("{status} {{\"error\":")));
     }
     let mut client = Client::new();

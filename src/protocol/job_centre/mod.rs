@@ -86,7 +86,7 @@ impl Session {
                 return SessionAction::Continue;
             }
         };
-        match request::parse(line, &mut shared.json, &mut shared.memo, &mut shared.terms) {
+        match request::parse(line, &mut shared.json, &mut shared.memo, &mut shared.options) {
             Ok(command) => {
                 let serial = self.replies.open();
                 if matches!(

@@ -45,14 +45,14 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     match job.priority {
         Priority::Small(number) => push_number(out, number),
         Priority::Big(digits) => out.extend_from_slice(digits.as_bytes()),
-        Priority::Unselected => unreachable!("no take selects a job without urgency"),
+        Priority::Unselected => unreachable!("no take selects a job without priority"),
     }
     out.extend_from_slice(b",\"queue\":");
     push_string(out, job.queue);
     out.extend_from_slice(b"}\n");
 }
 
-/// Writes JSON text in which other doors may have left line ends between tokens: a line is a
+/// Writes JSON text in which other protocols may have left line ends between tokens: a line is a
 /// message here, so they become spaces.
 #[inline]
 fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
@@ -123,11 +123,11 @@ mod tests {
 
     fn line(encoding: Encoding, bytes: &[u8]) -> String {
         let payload = Payload { encoding, bytes };
-        let urgency = Priority::Small(-7);
+        let priority = Priority::Small(-7);
         let view = JobView {
             id: JobId(5),
             queue: b"q\n\"",
-            priority: urgency,
+            priority,
             payload,
             lease: LeaseEpoch(0),
             named: false,

@@ -115,7 +115,7 @@ pub(super) fn parse<'a>(
     line: &'a [u8],
     json: &'a mut Parser,
     memo: &'a mut RequestCache,
-    terms: &'a mut JobOptions,
+    options: &'a mut JobOptions,
 ) -> Result<Command<'a>, RequestError> {
     if let Some(known) = memo.find(line) {
         return Ok(memo.get(known));
@@ -126,7 +126,7 @@ pub(super) fn parse<'a>(
         Err(error) => return Err(RequestError::NotAnObject(error)),
     };
     let command = match values[REQUEST] {
-        Value::String("put") => return put(&values, terms),
+        Value::String("put") => return put(&values, options),
         Value::String("get") => get(&values, arrays)?,
         Value::String("delete") => Command::Delete { id: id(&values)? },
         Value::String("abort") => Command::Release { id: id(&values)?, lease: None },
@@ -150,21 +150,21 @@ fn put<'a>(values: &Values<'a>, scratch: &'a mut JobOptions) -> Result<Command<'
         Value::Object(text) => text,
         other => return Err(problem(other, "job", "an object")),
     };
-    let urgency = match values[PRI] {
+    let priority = match values[PRI] {
         Value::Integer(Integer::Small(number)) => Priority::Small(number),
         Value::Integer(Integer::Large(digits)) => Priority::Big(digits),
         other => return Err(problem(other, "pri", A_PRI)),
     };
-    let terms = match (values[DELAY], values[TTL], values[TTR]) {
+    let options = match (values[DELAY], values[TTL], values[TTR]) {
         (Value::Absent, Value::Absent, Value::Absent) => None,
-        (delay, ttl, ttr) => Some(terms(delay, ttl, ttr, scratch)?),
+        (delay, ttl, ttr) => Some(options(delay, ttl, ttr, scratch)?),
     };
     let payload = Payload { encoding: Encoding::JsonLine, bytes };
-    Ok(Command::Put { queue, priority: urgency, turn: TieBreak::Fifo, payload, terms })
+    Ok(Command::Put { queue, priority, tie_break: TieBreak::Fifo, payload, options })
 }
 
 #[cold]
-fn terms<'a>(
+fn options<'a>(
     delay: Value<'_>,
     ttl: Value<'_>,
     ttr: Value<'_>,

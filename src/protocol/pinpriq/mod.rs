@@ -129,14 +129,14 @@ impl Session {
     ) -> SessionAction<'s> {
         match request {
             Request::Push { queue, ttl_ms, priority, key_len, packet } => {
-                shared.terms = JobOptions { ttl_ms: u64::from(ttl_ms), ..JobOptions::default() };
+                shared.options = JobOptions { ttl_ms: u64::from(ttl_ms), ..JobOptions::default() };
                 let payload = Payload { encoding: Encoding::Packet { key_len }, bytes: packet };
                 let command = Command::Put {
                     queue,
                     priority: priority_of(priority),
-                    turn: TieBreak::Lifo,
+                    tie_break: TieBreak::Lifo,
                     payload,
-                    terms: (ttl_ms > 0).then_some(&shared.terms),
+                    options: (ttl_ms > 0).then_some(&shared.options),
                 };
                 SessionAction::Submit(self.open(out), command)
             }

@@ -25,13 +25,13 @@ fn names(queues: crate::base::strings::Strings<'_>) -> String {
 fn say(step: &SessionAction<'_>) -> Said {
     let SessionAction::Submit(serial, command) = step else { return (None, format!("{step:?}")) };
     let text = match command {
-        Command::Put { queue, priority: urgency, turn: TieBreak::Lifo, payload, terms } => {
-            let ttl_ms = terms.map(|terms| terms.ttl_ms);
-            assert!(terms.is_none_or(|&terms| {
-                terms == JobOptions { ttl_ms: terms.ttl_ms, ..JobOptions::default() }
+        Command::Put { queue, priority, tie_break: TieBreak::Lifo, payload, options } => {
+            let ttl_ms = options.map(|options| options.ttl_ms);
+            assert!(options.is_none_or(|&options| {
+                options == JobOptions { ttl_ms: options.ttl_ms, ..JobOptions::default() }
             }));
             format!(
-                "put {} {urgency:?} {:?} {} ttl {ttl_ms:?}",
+                "put {} {priority:?} {:?} {} ttl {ttl_ms:?}",
                 queue.escape_ascii(),
                 payload.encoding,
                 payload.bytes.escape_ascii()
@@ -102,7 +102,7 @@ fn packet(key: &[u8], payload: &[u8]) -> Packet {
 }
 
 fn answered() -> Said {
-    (None, "Answered".to_owned())
+    (None, "Continue".to_owned())
 }
 
 fn submits(serial: u32, what: &str) -> Said {
@@ -119,12 +119,12 @@ fn a_push_is_a_put_and_is_not_answered() {
         key_len: 1,
         packet: b"kab",
     };
-    let put = |serial, urgency: &str, ttl: &str| {
-        submits(serial, &format!("put q\\xff {urgency} Packet {{ key_len: 1 }} kab ttl {ttl}"))
+    let put = |serial, priority: &str, ttl: &str| {
+        submits(serial, &format!("put q\\xff {priority} Packet {{ key_len: 1 }} kab ttl {ttl}"))
     };
-    assert_eq!(bench.ask(push(0, 1)), put(0, "Number(-1)", "None"));
-    assert_eq!(bench.ask(push(65_535, 255)), put(1, "Number(-255)", "Some(65535)"));
-    assert_eq!(bench.ask(push(1, 0)), put(2, "Never", "Some(1)"));
+    assert_eq!(bench.ask(push(0, 1)), put(0, "Small(-1)", "None"));
+    assert_eq!(bench.ask(push(65_535, 255)), put(1, "Small(-255)", "Some(65535)"));
+    assert_eq!(bench.ask(push(1, 0)), put(2, "Unselected", "Some(1)"));
     assert!(!bench.session.is_settled());
     assert_eq!(bench.reply(0, &Reply::Put(JobId(1))), None);
     assert_eq!(bench.reply(1, &Reply::Rejected(Rejection::Full)), Some(Incident::JobDropped));
@@ -200,7 +200,7 @@ fn a_change_of_subscriptions_reaches_the_standing_take() {
     assert_eq!(bench.unsubscribe("c"), answered());
     assert_eq!(bench.subscribe("c"), submits(1, "0 joins c"));
     assert!(!bench.session.wants_input(), "first things first");
-    assert_eq!(bench.offer(b"A"), ((None, "Blocked".to_owned()), 1));
+    assert_eq!(bench.offer(b"A"), ((None, "Stalled".to_owned()), 1));
     assert_eq!(bench.reply(1, &Reply::Done), None);
     assert_eq!(bench.unsubscribe("a"), submits(2, "0 leaves a"));
     // Another engine may have given a packet meanwhile.
@@ -272,10 +272,10 @@ fn a_byte_that_begins_no_request_is_the_last_that_counts() {
     bench.ask(Request::Ready);
     bench.owed();
     let (said, _) = bench.offer(b"GET / HTTP/1.1\r\n");
-    assert_eq!(said, (None, "Failed(UnknownRequest(71))".to_owned()));
+    assert_eq!(said, (None, "ProtocolError(UnknownRequest(71))".to_owned()));
     for _ in 0..2 {
         assert!(bench.session.wants_input(), "to pass over it");
-        assert_eq!(bench.offer(b"AAA"), ((None, "Hungry".to_owned()), 0));
+        assert_eq!(bench.offer(b"AAA"), ((None, "NeedInput".to_owned()), 0));
     }
     bench.reply(0, &Reply::Cancelled);
     assert!(bench.session.is_settled() && !bench.session.has_pending_submit());
@@ -288,9 +288,9 @@ fn subscriptions_are_bounded() {
         assert_eq!(bench.subscribe(&queue.to_string()), answered());
     }
     assert_eq!(bench.subscribe("0"), answered(), "nothing new");
-    let failed = (None, "Failed(TooManySubscriptions)".to_owned());
+    let failed = (None, "ProtocolError(TooManySubscriptions)".to_owned());
     assert_eq!(bench.subscribe("one more"), failed);
-    assert_eq!(bench.offer(b"A"), ((None, "Hungry".to_owned()), 0));
+    assert_eq!(bench.offer(b"A"), ((None, "NeedInput".to_owned()), 0));
 
     let mut bench = Bench::default();
     let most = SUBSCRIBED_NAMES_MAX_BYTES / 60_000;
@@ -307,7 +307,7 @@ fn much_work_is_divided_into_turns() {
         bench.subscribe(&queue.to_string());
     }
     bench.session.credits = u32::MAX;
-    let enough = (None, "Enough".to_owned());
+    let enough = (None, "Yield".to_owned());
     let mut turn = |bench: &mut Bench| {
         shared.begin_turn(Now::default());
         let mut takes = 0;
@@ -341,7 +341,7 @@ fn too_much_under_way_holds_requests_up_and_credits_are_never_too_many() {
         assert_eq!(bench.ask(Request::Pop { queue: b"" }).0, Some(serial));
     }
     assert!(!bench.session.wants_input());
-    assert_eq!(bench.offer(b"A"), ((None, "Blocked".to_owned()), 1));
+    assert_eq!(bench.offer(b"A"), ((None, "Stalled".to_owned()), 1));
     bench.reply(0, &Reply::NoJob);
     assert_eq!(bench.subscribe("a"), answered());
     assert_eq!(bench.owed().1, "pop a Forever");

@@ -3,7 +3,7 @@
 
 use super::timestamp;
 use crate::base::time::Wall;
-use crate::model::named::{Fraction, JobRef};
+use crate::model::external_id::{Fraction, JobRef};
 use crate::wire::Leaf;
 use crate::wire::json::{Fields, Integer, JsonError, Parser, Value, at};
 use std::fmt;
@@ -56,7 +56,7 @@ pub(super) enum Message<'a> {
     Other,
     /// Time has passed.
     Tick,
-    /// Here is a job; its urgency, and its payload as text.
+    /// Here is a job; its priority, and its payload as text.
     Add(JobRef<'a>, i64, &'a [u8]),
     /// The worker of this name is idle, and belongs to this queue; when it said so.
     Idle(&'a str, &'a [u8], Option<Wall>),
@@ -336,10 +336,10 @@ mod tests {
         let (mut json, mut inner) = (Parser::default(), Parser::default());
         match parse(line.as_bytes(), "ns/a", &mut json, &mut inner) {
             Ok(message) => Ok(match message {
-                Message::Add(JobRef { queue, name }, urgency, payload) => {
+                Message::Add(JobRef { queue, name }, priority, payload) => {
                     let [queue, name, payload] =
                         [queue, name, payload].map(String::from_utf8_lossy);
-                    format!("add {name} to {queue} at {urgency}: {payload}")
+                    format!("add {name} to {queue} at {priority}: {payload}")
                 }
                 Message::Idle(worker, queue, at) => {
                     format!("{worker} idle in {} since {at:?}", String::from_utf8_lossy(queue))

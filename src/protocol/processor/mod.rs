@@ -290,13 +290,13 @@ impl Session {
                 self.expire(AT_ONCE as usize, now);
                 self.workers.dispatch_all();
             }
-            Message::Add(job, urgency, bytes) => {
+            Message::Add(job, priority, bytes) => {
                 self.workers.dispatch(job.queue);
                 let payload = Payload { encoding: Encoding::JsonLine, bytes };
                 let serial = self.asked.add(Kind::Put, job.name);
                 return SessionAction::Work(
                     serial,
-                    WorkerCommand::PutByName { job, urgency, payload },
+                    WorkerCommand::PutByName { job, priority, payload },
                 );
             }
             Message::Idle(worker, queue, said) => {

@@ -125,9 +125,10 @@ fn refused(kind: Kind, name: &[u8], refusal: Rejection) -> LogLine {
             Severity::Warn,
             format!("job '{name}' is not dispatched: it waits in its queue, or has ended"),
         ),
-        Rejection::ReservedByAnother(_) => {
-            (Severity::Warn, format!("job '{name}' is being worked on by another door's client"))
-        }
+        Rejection::ReservedByAnother(_) => (
+            Severity::Warn,
+            format!("job '{name}' is being worked on by another protocol's client"),
+        ),
         Rejection::LeaseExpired(_)
         | Rejection::NotBuried(_)
         | Rejection::QueueExists

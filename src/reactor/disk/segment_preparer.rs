@@ -80,7 +80,7 @@ impl PrefillPacer {
     pub(super) fn note(&self, epoch: u64, need: PrefillTarget) -> bool {
         let needed = match need {
             PrefillTarget::Bytes(bytes) => bytes,
-            PrefillTarget::Now => WHOLE,
+            PrefillTarget::Immediately => WHOLE,
         };
         let another = self.epoch.swap(epoch, Ordering::Relaxed) != epoch;
         let before = self.needed.swap(needed, Ordering::Relaxed);
@@ -305,7 +305,7 @@ mod tests {
                 for waited_for in [true, false] {
                     epoch += 1;
                     let haste = Arc::new(PrefillPacer::new());
-                    assert!(!waited_for || haste.note(epoch, PrefillTarget::Now));
+                    assert!(!waited_for || haste.note(epoch, PrefillTarget::Immediately));
                     let mut room =
                         SegmentPreparer::new(place.clone(), past_cache, haste, Arc::default());
                     assert_eq!(room.carry_out(prepare(epoch, size)).result, Ok(()));
@@ -334,10 +334,12 @@ mod tests {
     fn whoever_pauses_is_woken_once_the_segment_is_waited_for() {
         let haste = PrefillPacer::new();
         assert!(!haste.note(1, PrefillTarget::Bytes(100)) && haste.needed(1) == 100);
-        assert!(haste.note(1, PrefillTarget::Now) && !haste.note(1, PrefillTarget::Now));
+        assert!(
+            haste.note(1, PrefillTarget::Immediately) && !haste.note(1, PrefillTarget::Immediately)
+        );
         assert_eq!((haste.needed(1), haste.needed(2)), (WHOLE, 0));
         assert!(!haste.note(2, PrefillTarget::Bytes(0)) && haste.needed(2) == 0);
-        assert!(haste.note(2, PrefillTarget::Now));
+        assert!(haste.note(2, PrefillTarget::Immediately));
     }
 
     #[test]

@@ -28,14 +28,14 @@
 //! only when the run ends because nobody can take it, and that is said.
 //!
 //! When stdin ends and everything is answered and flushed the connection is closed, and with it the
-//! run if there is no other door. A stdout that takes nothing more ends the run in any case.
+//! run if there is no other protocol. A stdout that takes nothing more ends the run in any case.
 
 mod end;
 
 use super::socket::{Socket, Stream};
 use super::{Reactor, STDIN, STDOUT};
 use crate::base::limits::{READ_BUDGET_BYTES, STDIN_AT_SHUTDOWN_MAX_BYTES};
-use crate::model::driver::{Core, Door};
+use crate::model::driver::{Core, Protocol};
 use crate::model::id::ClientId;
 use end::{Direction, StdioFd};
 use mio::event::Event;
@@ -106,11 +106,11 @@ impl Stdio {
 }
 
 impl<C: Core> Reactor<C> {
-    /// Serves stdin and stdout as one connection of this door. To be called before the run.
+    /// Serves stdin and stdout as one connection of this protocol. To be called before the run.
     ///
     /// # Errors
     /// If the core has no place for it, or the system refuses to watch it.
-    pub fn add_stdio(&mut self, door: Door) -> io::Result<()> {
+    pub fn add_stdio(&mut self, protocol: Protocol) -> io::Result<()> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut input = StdioFd::open(stdin.as_fd(), Direction::In);
         let mut output = StdioFd::open(stdout.as_fd(), Direction::Out);
@@ -120,7 +120,7 @@ impl<C: Core> Reactor<C> {
         if let Ok(end) = &mut output {
             end.register(self.poll.registry(), STDOUT, Interest::WRITABLE)?;
         }
-        let Some(client) = self.core.handle_open(door, self.now) else {
+        let Some(client) = self.core.handle_open(protocol, self.now) else {
             return Err(io::Error::other("there is no place for stdin and stdout: --max-clients"));
         };
         let (output, closed) = match output {
@@ -131,7 +131,7 @@ impl<C: Core> Reactor<C> {
         let stream = Stream::Stdio(Box::new(Stdio { input, output, left: None }));
         self.sockets.insert(client, Socket::connected(stream, false));
         self.stdio = State { client: Some(client), closed, failed: false };
-        info!(door = door.name(), "reading stdin, writing stdout");
+        info!(protocol = protocol.name(), "reading stdin, writing stdout");
         self.enqueue(client);
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<C: Core> Reactor<C> {
             info!("stdin has ended, and all that it said is done: stopping");
             return self.begin_stop();
         }
-        info!("stdin has ended, and all that it said is done: the other doors stay open");
+        info!("stdin has ended, and all that it said is done: the other protocols stay open");
         // Whoever reads our stdout waits for its end, and will hear nothing more.
         let null = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
         if let Err(error) = null.and_then(rustix::stdio::dup2_stdout) {

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OrderKey {
     rank: u64,
-    /// Of an urgency beyond 64 bits: longer is larger, and larger leaves first.
+    /// Of an priority beyond 64 bits: longer is larger, and larger leaves first.
     digits: Option<Reverse<(usize, Box<str>)>>,
     tie: u64,
 }

@@ -42,7 +42,7 @@
 //! its bucket, beside a strand and a group for each queue, until the last of its jobs is gone, and
 //! with a rate until all tokens are back.
 //!
-//! Packets, and jobs without urgency, are not held back: a key group leaves as one, whatever its
+//! Packets, and jobs without priority, are not held back: a key group leaves as one, whatever its
 //! members. A job that is popped has started and ended: it takes a token.
 
 mod admission;

@@ -71,8 +71,8 @@ fuzz_target!(|data: &[u8]| {
     let (mut pieces, mut buffer) = (Read { responses, ..Read::default() }, InBuf::default());
     for piece in stream.chunks(usize::from(head % 128) + 1) {
         buffer.append(piece);
-        let (used, scanned) = progress(&pieces.take(buffer.offer()));
-        buffer.settle(used, scanned);
+        let (used, scanned) = progress(&pieces.take(buffer.peek()));
+        buffer.commit(used, scanned);
         if pieces.fault.is_some() {
             break;
         }

@@ -4,8 +4,8 @@
 #![no_main]
 
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Disk, Done, Entry, Fault, Files, Kind, Need, Op};
-use jobcentre::journal::{Note, Options, Origin, SyncMode, read, recover, salvage};
+use jobcentre::journal::disk::{Disk, DiskError, Done, Entry, Files, Kind, Op, PrefillTarget};
+use jobcentre::journal::{Options, RecordLocation, RecordRole, SyncMode, read, recover, salvage};
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn segment(epoch: u64) -> String {
 }
 
 impl Disk for Memory {
-    fn hurry(&mut self, _: u64, _: Need) {}
+    fn set_prefill_target(&mut self, _: u64, _: PrefillTarget) {}
 
     fn submit(&mut self, op: Op) {
         let mut files = self.files.lock().expect("one thread");
@@ -50,7 +50,12 @@ impl Disk for Memory {
                 files.remove(&format!("spare-{spare}.seg"));
             }
         }
-        self.done.lock().expect("one thread").push_back(Done { kind, result: Ok(()), buffer, sync_ns: 0 });
+        self.done.lock().expect("one thread").push_back(Done {
+            kind,
+            result: Ok(()),
+            buffer,
+            sync_ns: 0,
+        });
     }
 
     fn poll(&mut self) -> Option<Done> {
@@ -59,7 +64,7 @@ impl Disk for Memory {
 }
 
 impl Files for Memory {
-    fn list(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
         let files = self.files.lock().expect("one thread");
         let entry = |(name, file): (&String, &Vec<u8>)| Entry {
             name: name.clone(),
@@ -68,7 +73,7 @@ impl Files for Memory {
         Ok(files.iter().map(entry).collect())
     }
 
-    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let files = self.files.lock().expect("one thread");
         let from = files[name].get(offset as usize..).unwrap_or_default();
         let count = from.len().min(out.len());
@@ -76,12 +81,12 @@ impl Files for Memory {
         Ok(count)
     }
 
-    fn remove(&mut self, name: &str) -> Result<(), Fault> {
+    fn remove(&mut self, name: &str) -> Result<(), DiskError> {
         self.files.lock().expect("one thread").remove(name).expect("a file that is there");
         Ok(())
     }
 
-    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         assert!(
             self.files
                 .lock()
@@ -105,7 +110,7 @@ fn options() -> Options {
 fn write(memory: &Memory, script: &[u8]) -> Log {
     let mut log = Log::new();
     let start =
-        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(Note::Nothing), &mut |_| {});
+        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::Nothing), &mut |_| {});
     let (recovered, _) = start.expect("an empty directory");
     let mut journal = recovered.start(Box::new(memory.clone()), Now::default());
     let mut owners: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
@@ -174,7 +179,7 @@ fn meddle(memory: &Memory, script: &[u8]) {
 
 fn read_all(memory: &Memory) -> Option<Log> {
     let mut found = Log::new();
-    let mut each = |record: &[u8], origin: Origin| {
+    let mut each = |record: &[u8], origin: RecordLocation| {
         found.entry(origin.sequence).or_default().push(record.to_vec());
         Ok(())
     };
@@ -211,7 +216,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(read_all(&copy).is_some(), "what was salvaged cannot be read");
     }
     let recovered =
-        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(Note::Nothing), &mut |_| {});
+        recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::Nothing), &mut |_| {});
     assert_eq!(recovered.is_ok(), found.is_some(), "reading and recovering differ");
     if let Ok((recovered, _)) = recovered {
         recovered.start(Box::new(memory.clone()), Now::default()).check_invariants();

@@ -6,7 +6,7 @@
 
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Core, Door, Trouble};
+use jobcentre::model::driver::{Core, Incident, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::json::{Fields, Parser, Value};
@@ -53,18 +53,19 @@ impl Client {
     }
 }
 
-struct World {
+struct Harness {
     server: Server,
     parser: Parser,
     clients: Vec<Client>,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let settings = Settings { max_request: MAX_REQUEST, max_clients: 10 };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let clients = (0..3).map(|_| {
-            let id = server.handle_open(Door::JobCentre, Now::default()).expect("there is room");
+            let id =
+                server.handle_open(Protocol::JobCentre, Now::default()).expect("there is room");
             Client { id, lines: 0, begun: Vec::new(), reported: false, replies: 0, gone: false }
         });
         let clients = clients.collect();
@@ -91,7 +92,7 @@ impl World {
         while let Some(notice) = self.server.poll_notice() {
             let known = |client: &&mut Client| Some(client.id) == notice.client;
             let client = self.clients.iter_mut().find(known).expect("a client is in trouble");
-            assert_eq!(notice.trouble, Trouble::OtherProtocol);
+            assert_eq!(notice.incident, Incident::OtherProtocol);
             client.gone = true;
         }
         for client in &mut self.clients {
@@ -135,7 +136,7 @@ impl World {
 
 // The input is a list of pieces: one byte says for whom the piece is and how long it is at most.
 fuzz_target!(|data: &[u8]| {
-    let mut world = World::new();
+    let mut world = Harness::new();
     let mut rest = data;
     while let Some((&head, more)) = rest.split_first() {
         let wanted = match head >> 2 {

@@ -6,7 +6,7 @@
 
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::model::core::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const MAX_REQUEST: usize = 512;
 
-struct World {
+struct Harness {
     server: Server,
     client: ClientId,
     now: Now,
@@ -23,12 +23,12 @@ struct World {
     remarks: usize,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let settings = Settings { max_request: MAX_REQUEST, max_clients: 10 };
         let mut server = Server::new(settings, Engine::in_memory(7));
         let now = Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) };
-        let client = server.handle_open(Door::Processor, now).expect("there is room");
+        let client = server.handle_open(Protocol::Processor, now).expect("there is room");
         let mut world = Self { server, client, now, lines: 0, remarks: 0 };
         world.pass();
         world
@@ -82,7 +82,7 @@ impl World {
 // The input is a list of pieces: one byte says how long a piece is at most, or how much time
 // passes.
 fuzz_target!(|data: &[u8]| {
-    let mut world = World::new();
+    let mut world = Harness::new();
     let mut rest = data;
     while let Some((&head, more)) = rest.split_first() {
         if head & 3 == 3 {

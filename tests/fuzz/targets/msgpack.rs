@@ -1,5 +1,5 @@
-//! Any bytes as MessagePack, and any text on its way there and back: another reader agrees about what is whole, all
-//! walks over one value agree with each other, and what is translated is JSON.
+//! Any bytes as MessagePack, and any text on its way there and back: another reader agrees about
+//! what is whole, all walks over one value agree with each other, and what is translated is JSON.
 
 #![no_main]
 
@@ -8,7 +8,8 @@ use jobcentre::wire::msgpack::{DEPTH_MAX, Error, Raw, at, from_json, read_map, t
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
-/// The other reader, which takes the byte that begins no value for nil, and counts some levels twice.
+/// The other reader, which takes the byte that begins no value for nil, and counts some levels
+/// twice.
 fn judge(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     rmpv::decode::read_value_with_max_depth(&mut rest, 4 * DEPTH_MAX).is_ok() && rest.is_empty()

@@ -61,14 +61,14 @@ fuzz_target!(|data: &[u8]| {
     let (mut pieces, mut buffer) = (Read::default(), InBuf::default());
     for piece in stream.chunks(usize::from(head) + 1) {
         buffer.append(piece);
-        let (used, scanned) = progress(&pieces.take(buffer.offer()));
-        buffer.settle(used, scanned);
+        let (used, scanned) = progress(&pieces.take(buffer.peek()));
+        buffer.commit(used, scanned);
         if pieces.unknown.is_some() {
             break;
         }
     }
     assert_eq!(pieces, whole);
-    let left = buffer.offer().unread();
+    let left = buffer.peek().unread();
     let complete = left == rest || (whole.unknown.is_some() && rest.starts_with(left));
     assert!(complete, "bytes were lost or came twice");
 });

@@ -8,7 +8,7 @@ use jobcentre::model::id::JobId;
 use jobcentre::model::job::Encoding;
 use jobcentre::model::query::{Expr, Op, Query, Term};
 use jobcentre::model::row::{Row, Rows};
-use jobcentre::query::{Evaluator, Work};
+use jobcentre::query::{Evaluator, QueryTask};
 use libfuzzer_sys::fuzz_target;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Stage {
             id: JobId(id),
             version: 1,
             queue: Arc::from(*b"q"),
-            urgency: None,
+            priority: None,
             encoding: Encoding::Json,
             payload: payload.as_bytes().into(),
             state: state.as_bytes().into(),
@@ -40,7 +40,8 @@ impl Stage {
             modified: id,
         };
         let deep = "[".repeat(1500) + &"]".repeat(1500);
-        let rows = [row(1, "{\"a\":\"b\"}", "null"), row(2, &deep, "[\"A\"]"), row(3, "5", "\"x\"")];
+        let rows =
+            [row(1, "{\"a\":\"b\"}", "null"), row(2, &deep, "[\"A\"]"), row(3, "5", "\"x\"")];
         Self {
             evaluator: Evaluator::new(Arc::new(stop)).expect("SQLite can be set up"),
             asked,
@@ -48,10 +49,13 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, terms: Vec<Term>) -> Result<Vec<u64>, ()> {
+    fn run(&mut self, options: Vec<Term>) -> Result<Vec<u64>, ()> {
         self.asked.store(0, Ordering::Relaxed);
-        let work =
-            Work { rows: self.rows.clone(), query: Arc::new(Query { terms }), limit: None };
+        let work = QueryTask {
+            rows: self.rows.clone(),
+            query: Arc::new(Query { terms: options }),
+            limit: None,
+        };
         let found = self.evaluator.run(&work).map_err(drop)?;
         Ok(found.iter().map(|row| row.id.0).collect())
     }
@@ -71,7 +75,7 @@ fuzz_target!(|data: &str| {
         if let Some((literal, _)) = state.state_literal() {
             let same = stage.rows.values().filter(|row| *row.state == *literal);
             let same: Vec<u64> = same.map(|row| row.id.0).collect();
-            assert_eq!(stage.run(state.terms), Ok(same), "a literal means something else");
+            assert_eq!(stage.run(state.options), Ok(same), "a literal means something else");
         }
         let globs = vec![term(Op::Glob, text("state"), Expr::Literal(data.into()))];
         assert!(stage.run(globs).is_ok() || data.contains('\0'), "a text is a text");

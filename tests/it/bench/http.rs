@@ -1,4 +1,4 @@
-//! The generator's dialects over HTTP, against the real server and against one that lies.
+//! The generator's protocols over HTTP, against the real server and against one that lies.
 
 use super::{failure, measure, number, serve};
 use std::io::{Read, Write};
@@ -9,14 +9,14 @@ const ONLY_HTTP: &str = "--listen off --http 127.0.0.1:0";
 #[test]
 fn jobs_are_posted_and_read_over_http() {
     let (_process, address) = serve(ONLY_HTTP);
-    let report = measure(address, "put --dialect jobq -n 600 -c 4 -d 4 --queues 2 --keep");
+    let report = measure(address, "put --protocol jobq -n 600 -c 4 -d 4 --queues 2 --keep");
     assert_eq!(report["latency_us"]["put"]["count"], 600);
     assert_eq!(report["jobs"]["delivered"], 0);
-    let report = measure(address, "drain --dialect jobq --backlog 500 -c 4 -d 4 --queues 2");
+    let report = measure(address, "drain --protocol jobq --backlog 500 -c 4 -d 4 --queues 2");
     assert_eq!(report["requests"], 500);
     assert_eq!(report["latency_us"]["get"]["count"], 500);
     assert_eq!(report["jobs"]["delivered"], 500, "each was read once");
-    let report = measure(address, "cycle --dialect jobq -n 400 -c 4");
+    let report = measure(address, "cycle --protocol jobq -n 400 -c 4");
     assert_eq!(report["latency_us"]["put"]["count"], report["latency_us"]["get"]["count"]);
     assert!(report["latency_us"]["delete"].is_null(), "{report}");
 }
@@ -24,9 +24,9 @@ fn jobs_are_posted_and_read_over_http() {
 #[test]
 fn the_floor_of_http_is_measured() {
     let (_process, address) = serve(ONLY_HTTP);
-    let report = measure(address, "put --dialect health -n 600 -c 4 -d 4 --keep");
+    let report = measure(address, "put --protocol health -n 600 -c 4 -d 4 --keep");
     assert_eq!(report["requests"], 600);
-    let report = measure(address, "cycle --dialect health -n 600 -c 4");
+    let report = measure(address, "cycle --protocol health -n 600 -c 4");
     assert_eq!(number(&report["latency_us"]["all"]["count"]), 600);
 }
 
@@ -43,8 +43,8 @@ fn a_wrong_status_is_found_out() {
             }
         }
     });
-    let error = failure(address, "put --dialect health -n 1 -c 1 --keep");
+    let error = failure(address, "put --protocol health -n 1 -c 1 --keep");
     assert!(error.contains("503 Full"), "{error}");
-    let error = failure(address, "put --dialect jobq -n 1 -c 1 --keep");
+    let error = failure(address, "put --protocol jobq -n 1 -c 1 --keep");
     assert!(error.contains("does not make the queue"), "{error}");
 }

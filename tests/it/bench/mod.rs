@@ -29,7 +29,7 @@ fn server() -> (Process, SocketAddr) {
     serve("--listen 127.0.0.1:0 --http off")
 }
 
-/// A server with one door.
+/// A server with one protocol.
 fn serve(arguments: &str) -> (Process, SocketAddr) {
     let mut child = Command::new(PROGRAM)
         .args(["serve", "--log-format", "json"])
@@ -50,7 +50,7 @@ fn serve(arguments: &str) -> (Process, SocketAddr) {
     (process, address)
 }
 
-/// A server with the doors for lines and for HTTP.
+/// A server with the protocols for lines and for HTTP.
 fn serve_both() -> (Process, SocketAddr, SocketAddr) {
     let mut child = Command::new(PROGRAM)
         .args(["serve", "--log-format", "json", "--listen", "127.0.0.1:0"])
@@ -357,9 +357,9 @@ fn an_echo_is_driven_by_the_same_generator() {
             });
         }
     });
-    check_cycles(&measure(address, "cycle --dialect echo -n 3000 -c 4 -d 8 --queues 2"));
-    check_cycles(&measure(address, "mixed --dialect echo --backlog 50 -n 300 -c 4"));
-    measure(address, "drain --dialect echo -n 300 -c 4");
+    check_cycles(&measure(address, "cycle --protocol echo -n 3000 -c 4 -d 8 --queues 2"));
+    check_cycles(&measure(address, "mixed --protocol echo --backlog 50 -n 300 -c 4"));
+    measure(address, "drain --protocol echo -n 300 -c 4");
 }
 
 /// Starts another server on a free port; None if this machine does not have it.
@@ -384,15 +384,15 @@ fn other(program: &str, arguments: impl Fn(u16) -> Vec<String>) -> Option<(Proce
     panic!("{program} does not listen");
 }
 
-fn check_other(address: SocketAddr, dialect: &str) {
+fn check_other(address: SocketAddr, protocol: &str) {
     for load in [
         "put -n 500 -c 2 -d 4 --queues 3",
         "drain -n 600 -c 1 --queues 3",
         "cycle -n 3000 -c 4 -d 8 --queues 3",
         "mixed --backlog 500 -n 600 -c 4",
     ] {
-        let report = measure(address, &format!("{load} --dialect {dialect}"));
-        assert_eq!(report["dialect"], dialect);
+        let report = measure(address, &format!("{load} --protocol {protocol}"));
+        assert_eq!(report["protocol"], protocol);
         assert_eq!(report["jobs"]["put"], report["jobs"]["deleted"], "{load}");
     }
 }
@@ -402,9 +402,9 @@ fn beanstalkd_is_driven_by_the_same_generator() {
     let words = |port: u16| ["-l", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).into();
     let Some((_process, address)) = other("beanstalkd", words) else { return };
     check_other(address, "beanstalkd");
-    let report = measure(address, "wait --waiters 4 -n 200 -c 2 --dialect beanstalkd");
+    let report = measure(address, "wait --waiters 4 -n 200 -c 2 --protocol beanstalkd");
     assert_eq!(report["jobs"]["deleted"], 100);
-    let error = failure(address, "cycle -n 3 -c 1 --dialect redis");
+    let error = failure(address, "cycle -n 3 -c 1 --protocol redis");
     assert!(error.contains("no Redis") || error.contains("set-up"), "{error}");
 }
 
@@ -417,6 +417,6 @@ fn redis_is_driven_by_the_same_generator() {
     };
     let Some((_process, address)) = other("redis-server", words) else { return };
     check_other(address, "redis");
-    let error = failure(address, "wait -n 3 -c 1 --dialect redis");
+    let error = failure(address, "wait -n 3 -c 1 --protocol redis");
     assert!(error.contains("cannot wait"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The generator's dialect of the networked priority queue, against a small server of its own that
+//! The generator's protocol of the networked priority queue, against a small server of its own that
 //! tells the truth or lies.
 
 use super::{failure, measure, number};
@@ -122,7 +122,7 @@ fn honest() -> (Arc<Mutex<Fake>>, SocketAddr) {
 }
 
 fn load(address: SocketAddr, arguments: &str) -> Value {
-    let report = measure(address, &format!("{arguments} --dialect pinpriq"));
+    let report = measure(address, &format!("{arguments} --protocol pinpriq"));
     let (jobs, latency) = (&report["jobs"], &report["latency_us"]);
     assert_eq!(jobs["put"], jobs["delivered"], "{arguments}");
     assert_eq!(jobs["put"], jobs["deleted"], "{arguments}");
@@ -132,7 +132,7 @@ fn load(address: SocketAddr, arguments: &str) -> Value {
 }
 
 fn error(address: SocketAddr, arguments: &str) -> String {
-    failure(address, &format!("{arguments} --dialect pinpriq"))
+    failure(address, &format!("{arguments} --protocol pinpriq"))
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
 }
 
-/// A server with both doors, and a question about how many jobs it has.
+/// A server with both protocols, and a question about how many jobs it has.
 fn both() -> (Process, SocketAddr, impl Fn() -> u64) {
     let (process, lines, http) = super::serve_both();
     let jobs = move || {
@@ -152,8 +152,8 @@ fn a_port_of_another_protocol_is_recognised() {
     let error = failure(http, "put -n 10 -c 1");
     assert!(error.contains("this port speaks HTTP"), "{error}");
     let (_lines, lines) = server();
-    for dialect in ["jobq", "health"] {
-        let error = failure(lines, &format!("put -n 10 -c 1 --dialect {dialect}"));
+    for protocol in ["jobq", "health"] {
+        let error = failure(lines, &format!("put -n 10 -c 1 --protocol {protocol}"));
         assert!(error.contains("this port speaks JSON lines"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Constraints over simulated workers: what they allow, and whether it is kept.
 
 use super::simulation::Simulation;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Mono;
 use jobcentre::model::reply::Reply;
 use jobcentre::model::worker::{Constraint, WorkerCommand};
@@ -25,16 +25,16 @@ fn constraint(name: &str, json: &str) -> Constraint {
 }
 
 impl Laws {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
-        if dice.percent(30) {
+    pub(super) fn draw(rng: &mut TestRng) -> Self {
+        if rng.percent(30) {
             return Self::default();
         }
         Self {
-            all: dice.percent(50).then(|| dice.between(1, 5)),
-            each: dice.percent(60).then(|| dice.between(1, 2)),
-            rate: dice
+            all: rng.percent(50).then(|| rng.between(1, 5)),
+            each: rng.percent(60).then(|| rng.between(1, 2)),
+            rate: rng
                 .percent(40)
-                .then(|| (dice.between(1, 4) as u64, dice.between(200, 1_200) as u64)),
+                .then(|| (rng.between(1, 4) as u64, rng.between(200, 1_200) as u64)),
             since: Mono(0),
         }
     }

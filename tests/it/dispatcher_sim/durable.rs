@@ -1,18 +1,18 @@
-//! The same world over a journal: the server is asked over HTTP, the disk is slow and fails, and
-//! the server dies and comes back.
+//! The same simulation over a journal: the server is asked over HTTP, the disk is slow and fails,
+//! and the server dies and comes back.
 //!
 //! What was told holds for ever. What was carried out and not told has happened or not: after each
-//! restart that is looked up, and the judge goes on from there. A job that had been sent to its
+//! restart that is looked up, and the oracle goes on from there. A job that had been sent to its
 //! worker is still the worker's, under the same lease, and is not sent again.
 
 use super::constraint_model::Laws;
-use super::sim::{finish, judge, pass, populate};
+use super::sim::{finish, oracle, pass, populate};
 use super::simulation::{Event, QUEUES, RETRIES, Simulation, State};
 use crate::journal::disk::{End, SimDisk};
 use crate::seeds::{self, Plan, Seen};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::model::worker::WorkerId;
 use jobcentre::server::{Server, Settings};
@@ -79,53 +79,54 @@ fn every_job_ends_once_whatever_the_disk_does() {
 }
 
 fn run(seed: u64) -> Seen {
-    let mut world = Simulation::new(seed);
-    world.move_to_disk();
-    populate(&mut world);
-    for _ in 0..world.dice.between(1, 4) {
-        let ms = world.dice.below(25_000);
-        world.later(ms, Event::Crash);
+    let mut simulation = Simulation::new(seed);
+    simulation.move_to_disk();
+    populate(&mut simulation);
+    for _ in 0..simulation.rng.between(1, 4) {
+        let ms = simulation.rng.below(25_000);
+        simulation.later(ms, Event::Crash);
     }
-    if world.dice.percent(40) {
-        let (ms, peer) = (world.dice.below(20_000), world.dice.below(world.peers.len()));
-        world.later(ms, Event::Again(peer));
+    if simulation.rng.percent(40) {
+        let (ms, peer) =
+            (simulation.rng.below(20_000), simulation.rng.below(simulation.peers.len()));
+        simulation.later(ms, Event::Again(peer));
     }
-    pass(&mut world, Duration::from_secs(30));
-    world.settle();
-    if let Some(backing) = &mut world.backing {
+    pass(&mut simulation, Duration::from_secs(30));
+    simulation.settle();
+    if let Some(backing) = &mut simulation.backing {
         backing.rough = false;
     }
-    finish(&mut world);
-    world.seen
+    finish(&mut simulation);
+    simulation.seen
 }
 
-fn start(backing: &Backing, world: &Simulation, seed: u64) -> Server {
+fn start(backing: &Backing, simulation: &Simulation, seed: u64) -> Server {
     let mut files = backing.disk.clone();
     let (restored, _) =
-        Engine::restore(&mut files, &backing.options, seed, world.now, &mut |_| {}).unwrap();
-    let engine = Engine::durable(restored, Box::new(backing.disk.clone()), world.now);
+        Engine::restore(&mut files, &backing.options, seed, simulation.now, &mut |_| {}).unwrap();
+    let engine = Engine::durable(restored, Box::new(backing.disk.clone()), simulation.now);
     Server::new(Settings { max_request: 10_000, max_clients: 1_000 }, engine)
 }
 
 impl Simulation {
     fn move_to_disk(&mut self) {
-        let sync = match self.dice.below(5) {
+        let sync = match self.rng.below(5) {
             0 => SyncMode::Every(Duration::from_millis(5)),
             1 => SyncMode::Never,
             _ => SyncMode::Always,
         };
-        let disk = SimDisk::new(self.dice.seed());
+        let disk = SimDisk::new(self.rng.seed());
         {
             let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always;
-            platter.sluggish = self.dice.percent(50);
+            platter.sluggish = self.rng.percent(50);
         }
-        let segment_bytes = [4_096, 8_192, 65_536][self.dice.below(3)];
-        let options = Options { segment_bytes, sync, salt: self.dice.seed() };
+        let segment_bytes = [4_096, 8_192, 65_536][self.rng.below(3)];
+        let options = Options { segment_bytes, sync, salt: self.rng.seed() };
         // Constraints over a journal are the affair of `durable_sim`.
         self.laws = Laws::default();
         let backing = Backing { disk, options, busy: false, rough: true };
-        let seed = self.dice.seed();
+        let seed = self.rng.seed();
         self.server = start(&backing, self, seed);
         self.backing = Some(backing);
     }
@@ -135,7 +136,7 @@ impl Simulation {
         let Some(backing) = &mut self.backing else { return };
         if !backing.busy && !backing.disk.is_idle() {
             backing.busy = true;
-            let ms = *self.dice.pick(&[0, 0, 1, 1, 5, 40, 400]);
+            let ms = *self.rng.pick(&[0, 0, 1, 1, 5, 40, 400]);
             self.later(ms, Event::Disk);
         }
         if self.server.failure().is_some() {
@@ -145,8 +146,8 @@ impl Simulation {
     }
 
     pub(super) fn work_of_disk(&mut self) {
-        let count = self.dice.between(1, 4);
-        let fails = self.dice.below(1_500);
+        let count = self.rng.between(1, 4);
+        let fails = self.rng.below(1_500);
         let Some(backing) = &mut self.backing else { return };
         backing.busy = false;
         if backing.rough {
@@ -176,7 +177,7 @@ impl Simulation {
         if let Some(worker) = worker {
             write!(head, "Worker-Id: {worker}\r\n").unwrap();
         }
-        let client = self.server.handle_open(Door::Http, self.now).unwrap();
+        let client = self.server.handle_open(Protocol::Http, self.now).unwrap();
         seeds::say(|| format!("  {client:?} > {what} {body} {asked:?}"));
         self.clients.insert(client, asked);
         let request = [head.as_bytes(), b"\r\n", &packed].concat();
@@ -184,7 +185,7 @@ impl Simulation {
     }
 
     pub(super) fn push(&mut self) {
-        let (queue, timeout) = (self.dice.word(&QUEUES), if self.hurried { 3 } else { 10_000 });
+        let (queue, timeout) = (self.rng.word(&QUEUES), if self.hurried { 3 } else { 10_000 });
         let job = json!({"name": queue, "argument": [1, 2], "max_retry": RETRIES,
             "timeout": timeout});
         self.ask("POST /job", None, &job, Asked::Put);
@@ -290,7 +291,7 @@ impl Simulation {
                 job.sent = None;
             }
         }
-        let power = backing.options.sync == SyncMode::Always && self.dice.percent(50);
+        let power = backing.options.sync == SyncMode::Always && self.rng.percent(50);
         let none = Server::new(Settings { max_request: 1, max_clients: 1 }, Engine::in_memory(0));
         drop(std::mem::replace(&mut self.server, none));
         backing.disk.end(if power { End::PowerCut } else { End::Kill });
@@ -301,7 +302,7 @@ impl Simulation {
         self.events.retain(|_, event| {
             !matches!(event, Event::Connect(..) | Event::Says(..) | Event::Disk)
         });
-        let seed = self.dice.seed();
+        let seed = self.rng.seed();
         self.server = start(&backing, self, seed);
         self.backing = Some(backing);
         for (id, state) in left {
@@ -311,7 +312,7 @@ impl Simulation {
         }
         self.find_workers();
         self.find_jobs(&asked);
-        judge(self);
+        oracle(self);
     }
 
     /// A worker that was never told its number may have one.

@@ -1,4 +1,5 @@
-//! Workers that the server calls: the real process with workers in threads, and a simulated world.
+//! Workers that the server calls: the real process with workers in threads, and a simulated
+//! simulation.
 
 mod constraint_model;
 mod durable;

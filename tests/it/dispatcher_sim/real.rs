@@ -1,6 +1,6 @@
 //! The real process and workers in threads.
 
-use super::server_client::{ask, door, end_of, enlist, push, report};
+use super::server_client::{ask, end_of, enlist, protocol, push, report};
 use super::worker::{ACCEPTED, Got, HttpWorker};
 use crate::outbound::peers::{Authority, closed_port};
 use crate::support::{Server, TempDir, delete, number, put, until};
@@ -27,7 +27,7 @@ fn success(id: u64, result: &Value) -> Value {
 fn a_job_of_another_door_reaches_the_worker_that_names_its_queue() {
     let worker = willing();
     let server = Server::start(&["--http", ":0"]);
-    enlist(door(&server), &about(&worker, 2, &["mail", "post"]));
+    enlist(protocol(&server), &about(&worker, 2, &["mail", "post"]));
     let mut client = server.connect();
     let argument = r#"{"to":"you","n":[1,2.5,null]}"#;
     client.ask(&put("other", 1, "{}"));
@@ -69,8 +69,8 @@ fn a_job_reaches_a_worker_by_tls() {
     std::fs::write(&pem, authority.pem()).unwrap();
     let server = Server::start(&["--http", ":0", "--worker-ca", pem.to_str().unwrap()]);
     let url = format!("https://{}/base", worker.address);
-    enlist(door(&server), &json!({"name": "test", "url": url, "max_jobs": 1}));
-    let id = push(door(&server), &json!({"name": "mail", "argument": 7, "timeout": 2.5}));
+    enlist(protocol(&server), &json!({"name": "test", "url": url, "max_jobs": 1}));
+    let id = push(protocol(&server), &json!({"name": "mail", "argument": 7, "timeout": 2.5}));
     let got = worker.next();
     assert_eq!((got.id, got.timeout_ms, got.argument.as_str()), (id, Some(2_500), "7"));
 }
@@ -79,31 +79,31 @@ fn a_job_reaches_a_worker_by_tls() {
 fn results_and_failures_come_back_and_a_place_is_free_again() {
     let worker = willing();
     let server = Server::start(&["--http", ":0"]);
-    let door = door(&server);
-    let me = enlist(door, &about(&worker, 1, &[]));
+    let protocol = protocol(&server);
+    let me = enlist(protocol, &about(&worker, 1, &[]));
     let job = json!({"name": "sum", "argument": [1, 2], "keep_result": true, "max_retry": 1});
-    let first = push(door, &job);
-    let second = push(door, &job);
+    let first = push(protocol, &job);
+    let second = push(protocol, &job);
     assert_eq!(worker.next().id, first);
-    assert_eq!(report(door, me, &success(second, &json!(3))), 404, "it does not have it yet");
-    assert_eq!(report(door, me, &success(first, &json!({"sum": 3}))), 204);
-    assert_eq!(report(door, me, &success(first, &json!(4))), 404, "a result counts once");
-    let end = end_of(door, first);
+    assert_eq!(report(protocol, me, &success(second, &json!(3))), 404, "it does not have it yet");
+    assert_eq!(report(protocol, me, &success(first, &json!({"sum": 3}))), 204);
+    assert_eq!(report(protocol, me, &success(first, &json!(4))), 404, "a result counts once");
+    let end = end_of(protocol, first);
     assert_eq!((&end["status"], &end["result"]), (&json!("done"), &json!({"sum": 3})));
     for _ in 0..2 {
         assert_eq!(worker.next().id, second);
         let failure = json!({"job_id": second.to_string(), "type": "failure", "reason": "other",
             "should_retry": true, "error": [1], "message": "no luck"});
-        assert_eq!(report(door, me, &failure), 204);
+        assert_eq!(report(protocol, me, &failure), 204);
     }
-    let end = end_of(door, second);
+    let end = end_of(protocol, second);
     assert_eq!((&end["status"], &end["message"]), (&json!("error"), &json!("no luck")));
     assert_eq!(end["retry_count"], 1);
     // Nothing more comes for a worker that has gone.
-    assert_eq!(ask(door, "DELETE /worker", Some(me), &Value::Null).0, 204);
+    assert_eq!(ask(protocol, "DELETE /worker", Some(me), &Value::Null).0, 204);
     let other = willing();
-    enlist(door, &about(&other, 1, &["sum"]));
-    let third = push(door, &job);
+    enlist(protocol, &about(&other, 1, &["sum"]));
+    let third = push(protocol, &job);
     assert_eq!(other.next().id, third);
 }
 
@@ -114,21 +114,21 @@ fn a_worker_that_refuses_or_cannot_be_reached_is_passed_over() {
         Arc::new(|_| Some("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")),
     );
     let server = Server::start(&["--http", ":0"]);
-    let door = door(&server);
-    enlist(door, &about(&refusing, 1, &[]));
-    let id = push(door, &json!({"name": "sum", "argument": 1, "max_retry": 3}));
+    let protocol = protocol(&server);
+    enlist(protocol, &about(&refusing, 1, &[]));
+    let id = push(protocol, &json!({"name": "sum", "argument": 1, "max_retry": 3}));
     assert_eq!(refusing.next().id, id);
     let (_socket, nobody) = closed_port();
     let url = format!("http://{nobody}");
-    enlist(door, &json!({"name": "dead", "url": url, "max_jobs": 9}));
+    enlist(protocol, &json!({"name": "dead", "url": url, "max_jobs": 9}));
     let worker = willing();
-    let me = enlist(door, &about(&worker, 1, &[]));
+    let me = enlist(protocol, &about(&worker, 1, &[]));
     // Refused once, given back as often as it may be, and done.
     assert_eq!(worker.next().id, id);
-    let (_, state) = ask(door, &format!("GET /job/{id}"), None, &Value::Null);
+    let (_, state) = ask(protocol, &format!("GET /job/{id}"), None, &Value::Null);
     assert_eq!((&state["status"], &state["retry_count"]), (&json!("running"), &json!(1)));
     assert_eq!(state["worker_id"], me.to_string());
-    assert_eq!(report(door, me, &success(id, &Value::Null)), 204);
+    assert_eq!(report(protocol, me, &success(id, &Value::Null)), 204);
 }
 
 #[test]
@@ -137,24 +137,24 @@ fn a_job_that_is_reported_after_the_master_was_killed_is_taken_once() {
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();
     let server = Server::start(&flags);
-    let me = enlist(door(&server), &about(&worker, 2, &[]));
+    let me = enlist(protocol(&server), &about(&worker, 2, &[]));
     let job = json!({"name": "sum", "argument": 1, "keep_result": true, "timeout": 3600});
-    let ids = [(); 3].map(|()| push(door(&server), &job));
+    let ids = [(); 3].map(|()| push(protocol(&server), &job));
     assert_eq!([worker.next().id, worker.next().id], ids[..2]);
     server.signal("KILL");
     drop(server);
     let server = Server::start(&flags);
-    let door = door(&server);
-    let (_, state) = ask(door, &format!("GET /job/{}", ids[0]), None, &Value::Null);
+    let protocol = protocol(&server);
+    let (_, state) = ask(protocol, &format!("GET /job/{}", ids[0]), None, &Value::Null);
     assert_eq!((&state["status"], &state["worker_id"]), (&json!("running"), &json!("1")));
     assert_eq!(state["retry_count"], 0);
-    assert_eq!(report(door, me, &success(ids[0], &json!("late"))), 204);
-    assert_eq!(report(door, me, &success(ids[0], &json!("again"))), 404);
-    assert_eq!(end_of(door, ids[0])["result"], json!("late"));
+    assert_eq!(report(protocol, me, &success(ids[0], &json!("late"))), 204);
+    assert_eq!(report(protocol, me, &success(ids[0], &json!("again"))), 404);
+    assert_eq!(end_of(protocol, ids[0])["result"], json!("late"));
     // Its place is free, and only its place: the second job is not sent again.
     assert_eq!(worker.next().id, ids[2]);
-    assert_eq!(report(door, me, &success(ids[1], &json!("second"))), 204);
-    assert_eq!(end_of(door, ids[1])["result"], json!("second"));
+    assert_eq!(report(protocol, me, &success(ids[1], &json!("second"))), 204);
+    assert_eq!(end_of(protocol, ids[1])["result"], json!("second"));
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn a_stop_leaves_jobs_to_their_workers() {
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();
     let mut server = Server::start(&flags);
-    let me = enlist(door(&server), &about(&worker, 1, &[]));
-    let id = push(door(&server), &json!({"name": "sum", "argument": 1, "timeout": 3600}));
+    let me = enlist(protocol(&server), &about(&worker, 1, &[]));
+    let id = push(protocol(&server), &json!({"name": "sum", "argument": 1, "timeout": 3600}));
     assert_eq!(worker.next().id, id);
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
     let server = Server::start(&flags);
-    assert_eq!(report(door(&server), me, &success(id, &json!(1))), 204);
+    assert_eq!(report(protocol(&server), me, &success(id, &json!(1))), 204);
 }

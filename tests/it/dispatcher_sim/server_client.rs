@@ -9,18 +9,23 @@ use std::io::{self, ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 /// Where it is asked.
-pub(crate) fn door(server: &Server) -> SocketAddr {
+pub(crate) fn protocol(server: &Server) -> SocketAddr {
     server.address_of("http")
 }
 
 /// Asks, as a worker if one is named: the answer's status, and what it says.
-pub(crate) fn ask(door: SocketAddr, what: &str, worker: Option<u64>, body: &Value) -> (u16, Value) {
-    try_ask(door, what, worker, body).unwrap()
+pub(crate) fn ask(
+    protocol: SocketAddr,
+    what: &str,
+    worker: Option<u64>,
+    body: &Value,
+) -> (u16, Value) {
+    try_ask(protocol, what, worker, body).unwrap()
 }
 
 /// The same of a master that may die.
 pub(crate) fn try_ask(
-    door: SocketAddr,
+    protocol: SocketAddr,
     what: &str,
     worker: Option<u64>,
     body: &Value,
@@ -34,7 +39,7 @@ pub(crate) fn try_ask(
     if let Some(worker) = worker {
         write!(head, "Worker-Id: {worker}\r\n").unwrap();
     }
-    let mut stream = TcpStream::connect(door)?;
+    let mut stream = TcpStream::connect(protocol)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(&[head.as_bytes(), b"\r\n", &packed].concat())?;
     let mut answer = Vec::new();
@@ -61,24 +66,24 @@ fn id(answer: &(u16, Value), field: &str) -> u64 {
 }
 
 /// Registers a worker.
-pub(super) fn enlist(door: SocketAddr, worker: &Value) -> u64 {
-    id(&ask(door, "POST /worker", None, worker), "worker_id")
+pub(super) fn enlist(protocol: SocketAddr, worker: &Value) -> u64 {
+    id(&ask(protocol, "POST /worker", None, worker), "worker_id")
 }
 
 /// Puts a job.
-pub(super) fn push(door: SocketAddr, job: &Value) -> u64 {
-    id(&ask(door, "POST /job", None, job), "job_id")
+pub(super) fn push(protocol: SocketAddr, job: &Value) -> u64 {
+    id(&ask(protocol, "POST /job", None, job), "job_id")
 }
 
 /// Tells what came of a job: the answer's status.
-pub(super) fn report(door: SocketAddr, worker: u64, report: &Value) -> u16 {
-    ask(door, "POST /done", Some(worker), report).0
+pub(super) fn report(protocol: SocketAddr, worker: u64, report: &Value) -> u16 {
+    ask(protocol, "POST /done", Some(worker), report).0
 }
 
 /// How a job ends.
-pub(super) fn end_of(door: SocketAddr, id: u64) -> Value {
+pub(super) fn end_of(protocol: SocketAddr, id: u64) -> Value {
     let (status, body) =
-        ask(door, &format!("GET /job/{id}/polling?timeout=50"), None, &Value::Null);
+        ask(protocol, &format!("GET /job/{id}/polling?timeout=50"), None, &Value::Null);
     assert_eq!(status, 200, "{body}");
     body
 }

@@ -41,33 +41,34 @@ fn every_job_ends_once_whatever_workers_do() {
 }
 
 /// Lets time pass.
-pub(super) fn pass(world: &mut Simulation, time: Duration) {
-    let end = world.now.mono.after(time);
+pub(super) fn pass(simulation: &mut Simulation, time: Duration) {
+    let end = simulation.now.mono.after(time);
     for step in 0.. {
-        if !world.step(end) {
+        if !simulation.step(end) {
             break;
         }
         assert!(step < 200_000, "the server goes in circles");
         if step % 16 == 0 {
-            judge(world);
+            oracle(simulation);
         }
     }
-    world.now.wall.0 += (end.0 - world.now.mono.0) / 1_000_000;
-    world.now.mono = end;
-    judge(world);
+    simulation.now.wall.0 += (end.0 - simulation.now.mono.0) / 1_000_000;
+    simulation.now.mono = end;
+    oracle(simulation);
 }
 
 /// Compares all jobs with what is known of them.
-pub(super) fn judge(world: &mut Simulation) {
-    for peer in 0..world.peers.len() {
-        let (worker, most) = (world.peers[peer].id, world.peers[peer].max_jobs);
-        let holds = |&&id: &&u64| world.peek(id).is_some_and(|state| state.worker == Some(worker));
-        let held = world.jobs.keys().filter(holds).count();
+pub(super) fn oracle(simulation: &mut Simulation) {
+    for peer in 0..simulation.peers.len() {
+        let (worker, most) = (simulation.peers[peer].id, simulation.peers[peer].max_jobs);
+        let holds =
+            |&&id: &&u64| simulation.peek(id).is_some_and(|state| state.worker == Some(worker));
+        let held = simulation.jobs.keys().filter(holds).count();
         assert!(worker == 0 || held <= most, "worker {worker} has {held} jobs");
     }
-    for id in world.jobs.keys().copied().collect::<Vec<_>>() {
-        let state = world.state(id);
-        let job = &world.jobs[&id];
+    for id in simulation.jobs.keys().copied().collect::<Vec<_>>() {
+        let state = simulation.state(id);
+        let job = &simulation.jobs[&id];
         assert!(job.successes <= 1, "job {id} has succeeded twice");
         let Some(state) = state else {
             assert_eq!(job.successes, 1, "job {id} is gone and nobody has done it");
@@ -78,86 +79,91 @@ pub(super) fn judge(world: &mut Simulation) {
         assert!(failed || !job.failed, "job {id} has failed and is {state:?}");
         let (costs, retries) = (job.costs.min(RETRIES), state.retries);
         // Time-outs are seen by nobody outside.
-        let right = if world.hurried { costs <= retries } else { costs == retries };
+        let right = if simulation.hurried { costs <= retries } else { costs == retries };
         assert!(right, "job {id}: {retries} retries for {costs} failures");
-        assert!(world.hurried || failed == (job.costs > RETRIES), "job {id}: {job:?}, {state:?}");
-        world.jobs.get_mut(&id).unwrap().failed = failed;
+        assert!(
+            simulation.hurried || failed == (job.costs > RETRIES),
+            "job {id}: {job:?}, {state:?}"
+        );
+        simulation.jobs.get_mut(&id).unwrap().failed = failed;
     }
-    world.judge_laws();
+    simulation.judge_laws();
 }
 
 fn run(seed: u64) -> Seen {
-    let mut world = Simulation::new(seed);
-    world.legislate();
-    populate(&mut world);
-    pass(&mut world, Duration::from_secs(30));
-    finish(&mut world);
-    stop(&mut world);
-    world.seen
+    let mut simulation = Simulation::new(seed);
+    simulation.legislate();
+    populate(&mut simulation);
+    pass(&mut simulation, Duration::from_secs(30));
+    finish(&mut simulation);
+    stop(&mut simulation);
+    simulation.seen
 }
 
 /// Workers come, and jobs are going to.
-pub(super) fn populate(world: &mut Simulation) {
-    for _ in 0..world.dice.between(1, 4) {
-        let mood = *world.dice.pick(&[
+pub(super) fn populate(simulation: &mut Simulation) {
+    for _ in 0..simulation.rng.between(1, 4) {
+        let mood = *simulation.rng.pick(&[
             Behaviour::Moody,
             Behaviour::Moody,
             Behaviour::Good,
             Behaviour::Bad,
             Behaviour::Dead,
         ]);
-        world.enlist(mood);
+        simulation.enlist(mood);
     }
-    for _ in 0..world.dice.between(1, 40) {
-        let ms = world.dice.below(10_000);
-        world.later(ms, Event::Put);
+    for _ in 0..simulation.rng.between(1, 40) {
+        let ms = simulation.rng.below(10_000);
+        simulation.later(ms, Event::Put);
     }
-    if world.dice.percent(40) {
-        let (ms, peer) = (world.dice.below(20_000), world.dice.below(world.peers.len()));
-        world.later(ms, Event::Dismiss(peer));
+    if simulation.rng.percent(40) {
+        let (ms, peer) =
+            (simulation.rng.below(20_000), simulation.rng.below(simulation.peers.len()));
+        simulation.later(ms, Event::Dismiss(peer));
     }
 }
 
 /// Sees to it that every job comes to its end.
-pub(super) fn finish(world: &mut Simulation) {
+pub(super) fn finish(simulation: &mut Simulation) {
     // Everybody who is still there is bad or dies; then somebody comes who does it all.
-    for peer in 0..world.peers.len() {
-        if world.peers[peer].mood != Behaviour::Good {
-            world.peers[peer].mood = *world.dice.pick(&[Behaviour::Dead, Behaviour::Moody]);
+    for peer in 0..simulation.peers.len() {
+        if simulation.peers[peer].mood != Behaviour::Good {
+            simulation.peers[peer].mood =
+                *simulation.rng.pick(&[Behaviour::Dead, Behaviour::Moody]);
         }
     }
-    world.enlist(Behaviour::Good);
-    pass(world, Duration::from_mins(3));
+    simulation.enlist(Behaviour::Good);
+    pass(simulation, Duration::from_mins(3));
     // Those that still hold what they never report are sent away; a good one holds only what it was
     // never sent, because the server had died in between.
-    for peer in 0..world.peers.len() {
-        if world.peers[peer].mood != Behaviour::Good {
-            world.later(0, Event::Dismiss(peer));
-        } else if world.backing.is_some() {
-            world.later(0, Event::Again(peer));
+    for peer in 0..simulation.peers.len() {
+        if simulation.peers[peer].mood != Behaviour::Good {
+            simulation.later(0, Event::Dismiss(peer));
+        } else if simulation.backing.is_some() {
+            simulation.later(0, Event::Again(peer));
         }
     }
-    pass(world, Duration::from_mins(3));
-    for (id, state) in world.jobs.keys().copied().collect::<Vec<_>>().into_iter().zip(0..) {
-        let now = world.state(id);
+    pass(simulation, Duration::from_mins(3));
+    for (id, state) in simulation.jobs.keys().copied().collect::<Vec<_>>().into_iter().zip(0..) {
+        let now = simulation.state(id);
         let ended = now.is_none_or(|state| state.status == "error");
         assert!(ended, "job {id}, number {state}, never ends: {now:?}");
         if now.is_some() {
-            world.note("a job failed for good");
+            simulation.note("a job failed for good");
         }
     }
-    assert_eq!(world.lines(), 0, "a connection that nobody uses is kept");
+    assert_eq!(simulation.lines(), 0, "a connection that nobody uses is kept");
 }
 
 /// The server stops while it calls.
-fn stop(world: &mut Simulation) {
+fn stop(simulation: &mut Simulation) {
     for _ in 0..5 {
-        world.put();
+        simulation.put();
     }
-    let ms = world.dice.below(40);
-    pass(world, Duration::from_millis(ms as u64));
-    world.server.handle_shutdown(world.now);
-    let end = Mono(world.now.mono.0 + 20_000_000_000);
-    while world.step(end) && world.server.connections() > 0 {}
-    assert_eq!(world.server.connections(), 0, "the server does not come to its end");
+    let ms = simulation.rng.below(40);
+    pass(simulation, Duration::from_millis(ms as u64));
+    simulation.server.handle_shutdown(simulation.now);
+    let end = Mono(simulation.now.mono.0 + 20_000_000_000);
+    while simulation.step(end) && simulation.server.connections() > 0 {}
+    assert_eq!(simulation.server.connections(), 0, "the server does not come to its end");
 }

@@ -1,6 +1,6 @@
 //! A simulated worker: what it says to each request, and when.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Mono;
 use jobcentre::protocol::http::lightjq::messages::WorkerJob;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl SimWorker {
         &self,
         (id, lease): (u64, u32),
         name: &str,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         hurried: bool,
     ) -> Script {
         let mut script = Script::default();
@@ -104,48 +104,53 @@ impl SimWorker {
             Behaviour::Moody => 20,
             Behaviour::Bad | Behaviour::Dead => 95,
         };
-        if dice.percent(wrong) {
-            fail(&mut script, (id, lease), name, dice);
+        if rng.percent(wrong) {
+            fail(&mut script, (id, lease), name, rng);
             return script;
         }
-        accept(&mut script, dice);
+        accept(&mut script, rng);
         if self.mood == Behaviour::Good {
-            script.reports.push((dice.below(100), true));
+            script.reports.push((rng.below(100), true));
             return script;
         }
-        if hurried && dice.percent(20) {
+        if hurried && rng.percent(20) {
             script.seen.push("a job was never reported");
             return script;
         }
-        let good = dice.percent(70);
-        let ms = *dice.pick(&[0, 1, 50, 1_000, 5_000]);
+        let good = rng.percent(70);
+        let ms = *rng.pick(&[0, 1, 50, 1_000, 5_000]);
         script.reports.push((ms, good));
-        if dice.percent(20) {
-            script.reports.push((ms + dice.below(3_000), dice.percent(50)));
+        if rng.percent(20) {
+            script.reports.push((ms + rng.below(3_000), rng.percent(50)));
         }
         script
     }
 }
 
 /// An answer in pieces, at its times.
-fn pieces(script: &mut Script, answer: &[u8], refuses: Option<Refusal>, dice: &mut Dice) -> usize {
-    let mut ms = *dice.pick(&[0, 5, 50, 2_000]);
+fn pieces(
+    script: &mut Script,
+    answer: &[u8],
+    refuses: Option<Refusal>,
+    rng: &mut TestRng,
+) -> usize {
+    let mut ms = *rng.pick(&[0, 5, 50, 2_000]);
     let head =
         answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
     let (mut from, mut refuses) = (0, refuses);
     while from < answer.len() {
         let most = answer.len() - from;
-        let count = if dice.percent(60) { most } else { dice.between(1, most) };
+        let count = if rng.percent(60) { most } else { rng.between(1, most) };
         let to = from + count;
         let whole = if to >= head { refuses.take() } else { None };
         script.says.push((ms, Said::Bytes(answer[from..to].to_vec(), whole)));
         from = to;
-        ms += dice.below(30);
+        ms += rng.below(30);
     }
     ms
 }
 
-fn accept(script: &mut Script, dice: &mut Dice) {
+fn accept(script: &mut Script, rng: &mut TestRng) {
     let answers: [&[u8]; 5] = [
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello",
@@ -153,28 +158,28 @@ fn accept(script: &mut Script, dice: &mut Dice) {
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         b"HTTP/1.1 202 Accepted\r\nContent-Length: 50\r\n\r\nnot all",
     ];
-    if dice.percent(4) {
+    if rng.percent(4) {
         script.seen.push("an answer came twice");
         // At once: what comes later may as well be the answer to the next request.
-        script.says.push((dice.below(50), Said::Bytes([answers[0], answers[0]].concat(), None)));
+        script.says.push((rng.below(50), Said::Bytes([answers[0], answers[0]].concat(), None)));
         return;
     }
-    let number = dice.below(answers.len());
-    let ms = pieces(script, answers[number], None, dice);
+    let number = rng.below(answers.len());
+    let ms = pieces(script, answers[number], None, rng);
     if number == 4 {
         script.seen.push("an answer ended in mid-body");
-        script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
-    } else if dice.percent(20) {
+        script.says.push((ms, if rng.percent(50) { Said::End } else { Said::Reset }));
+    } else if rng.percent(20) {
         script.seen.push("a kept connection was closed");
-        script.says.push((ms + dice.below(2_000), Said::End));
+        script.says.push((ms + rng.below(2_000), Said::End));
     }
 }
 
-fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, dice: &mut Dice) {
-    match dice.below(7) {
+fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, rng: &mut TestRng) {
+    match rng.below(7) {
         0 => {
             let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nbad";
-            pieces(script, answer, Some(Refusal { id, lease, unknown: None }), dice);
+            pieces(script, answer, Some(Refusal { id, lease, unknown: None }), rng);
         }
         6 => {
             let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
@@ -182,7 +187,7 @@ fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, dice: &mut Dic
                 script,
                 answer,
                 Some(Refusal { id, lease, unknown: Some(name.to_owned()) }),
-                dice,
+                rng,
             );
         }
         1 => {
@@ -191,25 +196,25 @@ fn fail(script: &mut Script, (id, lease): (u64, u32), name: &str, dice: &mut Dic
                 b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n",
                 b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             ];
-            let number = dice.below(2);
-            pieces(script, answers[number], None, dice);
+            let number = rng.below(2);
+            pieces(script, answers[number], None, rng);
         }
         2 => {
             script.seen.push("no HTTP");
-            pieces(script, b"\x00\x01 what?", None, dice);
+            pieces(script, b"\x00\x01 what?", None, rng);
         }
         3 => {
             script.seen.push("no answer");
         }
         4 => {
             script.seen.push("an answer ended in mid-head");
-            let ms = pieces(script, b"HTTP/1.1 202 Acc", None, dice);
-            script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
+            let ms = pieces(script, b"HTTP/1.1 202 Acc", None, rng);
+            script.says.push((ms, if rng.percent(50) { Said::End } else { Said::Reset }));
         }
         _ => {
             script.seen.push("a connection ended instead of an answer");
-            let ms = dice.below(100);
-            script.says.push((ms, if dice.percent(50) { Said::End } else { Said::Reset }));
+            let ms = rng.below(100);
+            script.says.push((ms, if rng.percent(50) { Said::End } else { Said::Reset }));
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::constraint_model::Laws;
 use super::durable::{Asked, Backing};
 use super::sim_worker::{Behaviour, Refusal, Said, SimWorker, read_request};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{self, Seen};
 use jobcentre::base::limits::CONNECT_TIMEOUT;
 use jobcentre::base::strings::StringList;
@@ -80,7 +80,7 @@ pub(super) struct State {
 }
 
 pub(super) struct Simulation {
-    pub(super) dice: Dice,
+    pub(super) rng: TestRng,
     pub(super) server: Server,
     pub(super) now: Now,
     pub(super) peers: Vec<SimWorker>,
@@ -103,22 +103,22 @@ fn packed(bytes: &[u8]) -> Payload<'_> {
 
 impl Simulation {
     pub(super) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut rng = TestRng::new(seed);
         let settings = Settings { max_request: 10_000, max_clients: 5 };
         Self {
-            server: Server::new(settings, Engine::in_memory(dice.seed())),
+            server: Server::new(settings, Engine::in_memory(rng.seed())),
             now: Now { mono: Mono(1_000), wall: Wall(1_700_000_000_000) },
             peers: Vec::new(),
             jobs: BTreeMap::new(),
             seen: Seen::new(),
-            hurried: dice.percent(40),
-            laws: Laws::draw(&mut dice),
+            hurried: rng.percent(40),
+            laws: Laws::draw(&mut rng),
             backing: None,
             clients: BTreeMap::new(),
             lines: BTreeMap::new(),
             events: BTreeMap::new(),
             number: 0,
-            dice,
+            rng,
         }
     }
 
@@ -151,11 +151,11 @@ impl Simulation {
     /// A worker comes.
     pub(super) fn enlist(&mut self, mood: Behaviour) {
         let url = format!("http://w{}", self.peers.len());
-        let max_jobs = self.dice.between(1, 4);
+        let max_jobs = self.rng.between(1, 4);
         let (mut names, mut asked) = (StringList::default(), Vec::new());
-        if mood != Behaviour::Good && self.dice.percent(50) {
+        if mood != Behaviour::Good && self.rng.percent(50) {
             for name in QUEUES {
-                if self.dice.percent(60) {
+                if self.rng.percent(60) {
                     names.push(name.as_bytes());
                     asked.push(name.to_owned());
                 }
@@ -187,7 +187,7 @@ impl Simulation {
             jitter_percent: 10,
         };
         let lease_ms = if self.hurried { 3_000 } else { 10_000_000 };
-        let terms = JobOptions {
+        let options = JobOptions {
             lease_ms,
             retry: Some(retry),
             dead_retention_ms: 100_000_000,
@@ -195,11 +195,11 @@ impl Simulation {
             result_once: true,
             ..JobOptions::default()
         };
-        let name = *self.dice.pick(&QUEUES);
+        let name = *self.rng.pick(&QUEUES);
         let queue = name.as_bytes();
-        let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
-        let (payload, terms) = (packed(b"\x92\x01\x02"), Some(&terms));
-        let put = Command::Put { queue, priority: urgency, turn, payload, terms };
+        let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
+        let (payload, options) = (packed(b"\x92\x01\x02"), Some(&options));
+        let put = Command::Put { queue, priority, tie_break, payload, options };
         let mut id = None;
         self.server.submit_for_test(&put, self.now, |reply| match reply {
             Reply::Put(JobId(put)) => id = Some(*put),
@@ -420,7 +420,7 @@ impl Simulation {
         // A call that was begun before may come about only now.
         let since = self.peers[peer].unknown.get(&name).map(|at| at.after(CONNECT_TIMEOUT));
         assert!(since.is_none_or(|at| self.now.mono <= at), "{name} is known to be unknown");
-        let script = self.peers[peer].answer((id, lease), &name, &mut self.dice, self.hurried);
+        let script = self.peers[peer].answer((id, lease), &name, &mut self.rng, self.hurried);
         for what in script.seen {
             self.note(what);
         }
@@ -448,12 +448,12 @@ impl Simulation {
                         SimConnection { peer, open: false, received: Vec::new(), requests: 0 };
                     assert!(self.lines.insert(line, state).is_none());
                     let mood = self.peers[peer].mood;
-                    let works = mood == Behaviour::Good || self.dice.percent(mood.reach());
-                    if !works && self.dice.percent(30) {
+                    let works = mood == Behaviour::Good || self.rng.percent(mood.reach());
+                    if !works && self.rng.percent(30) {
                         self.note("a connection took for ever");
                         continue;
                     }
-                    let ms = self.dice.below(20);
+                    let ms = self.rng.below(20);
                     self.later(ms, Event::Connect(line, works));
                 }
                 Action::Close(line) => {

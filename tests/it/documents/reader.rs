@@ -9,7 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
-/// The doors with the ports that the documents use unless they say otherwise; none: it is off then.
+/// The protocols with the ports that the documents use unless they say otherwise; none: it is off
+/// then.
 const DOORS: [(&str, &str, Option<&str>); 3] = [
     ("--listen", "job-centre", Some("11400")),
     ("--http", "http", Some("11480")),
@@ -211,15 +212,15 @@ impl Reader {
                 None => drop(command.arg(flag)),
             }
         }
-        for (flag, door, _) in DOORS {
+        for (flag, protocol, _) in DOORS {
             if let Some(port) = open.remove(flag) {
                 command.args([flag, ":0"]);
-                ports.push((door, port));
+                ports.push((protocol, port));
             }
         }
         let server = Server::spawn(command);
-        let real = |door: &str| server.address_of(door).port().to_string();
-        self.ports = ports.into_iter().map(|(door, shown)| (shown, real(door))).collect();
+        let real = |protocol: &str| server.address_of(protocol).port().to_string();
+        self.ports = ports.into_iter().map(|(protocol, shown)| (shown, real(protocol))).collect();
         self.server = Some(server);
     }
 

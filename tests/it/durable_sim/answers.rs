@@ -11,9 +11,9 @@ use jobcentre::model::worker::{Worker, WorkerCommand};
 const NOTHING: [&str; 0] = [];
 
 fn put<'a>(queue: &'a [u8], encoding: Encoding, bytes: &'a [u8]) -> Command<'a> {
-    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
+    let (priority, tie_break) = (Priority::Small(1), TieBreak::Fifo);
     let payload = Payload { encoding, bytes };
-    Command::Put { queue, priority: urgency, turn, payload, terms: None }
+    Command::Put { queue, priority, tie_break, payload, options: None }
 }
 
 fn names(queue: &[u8]) -> StringList {
@@ -25,19 +25,19 @@ fn names(queue: &[u8]) -> StringList {
 /// A job is put in the same batch as something else, which came first, and taken at once.
 #[track_caller]
 fn assert_taken_once_durable(first: &Command<'_>) {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let names = names(b"a");
     let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
     let put = put(b"a", Encoding::Json, b"[1]");
     for command in [first, &put, &take] {
-        assert_eq!(shop.begin(command), NOTHING, "told before it is durable");
+        assert_eq!(harness.begin(command), NOTHING, "told before it is durable");
     }
     // The power fails before anything was written: the id is free, because nobody was told of it.
-    shop.restart();
+    harness.restart();
     for command in [first, &put, &take] {
-        assert_eq!(shop.begin(command), NOTHING, "told before it is durable");
+        assert_eq!(harness.begin(command), NOTHING, "told before it is durable");
     }
-    let told = shop.pass(0);
+    let told = harness.pass(0);
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[1].starts_with("Put") && told[2].starts_with("job"), "{told:?}");
 }
@@ -67,40 +67,40 @@ fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
 #[test]
 fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
     for filled in 300..520 {
-        let mut shop = Harness::new();
+        let mut harness = Harness::new();
         let names = names(b"p");
         let pop = Command::Pop { queues: names.from(0), wait: Wait::Forever };
-        assert_eq!(shop.begin(&pop), NOTHING);
-        assert_eq!(shop.pass(0), NOTHING);
+        assert_eq!(harness.begin(&pop), NOTHING);
+        assert_eq!(harness.pass(0), NOTHING);
         let long = vec![b'1'; filled];
-        shop.begin(&put(b"a", Encoding::Json, &long));
-        shop.begin(&put(b"p", Encoding::Packet { key_len: 0 }, b"x"));
-        let told = shop.pass(0);
+        harness.begin(&put(b"a", Encoding::Json, &long));
+        harness.begin(&put(b"p", Encoding::Packet { key_len: 0 }, b"x"));
+        let told = harness.pass(0);
         assert_eq!(told.iter().filter(|told| told.starts_with("Put")).count(), 2, "{told:?}");
-        shop.restart();
-        shop.begin(&put(b"a", Encoding::Json, b"1"));
-        assert_eq!(shop.pass(0), ["Put(JobId(3))"], "behind {filled} bytes");
+        harness.restart();
+        harness.begin(&put(b"a", Encoding::Json, b"1"));
+        assert_eq!(harness.pass(0), ["Put(JobId(3))"], "behind {filled} bytes");
     }
 }
 
 /// Everything is being written and synced for an orderly end, and then a last batch says so.
 #[test]
 fn a_put_that_comes_after_the_end_has_begun_is_not_answered() {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let put = put(b"a", Encoding::Json, b"1");
-    assert_eq!(shop.begin(&put), NOTHING);
-    let now = shop.world.now;
-    shop.engine().close(now);
-    assert_eq!(shop.begin(&put), NOTHING);
+    assert_eq!(harness.begin(&put), NOTHING);
+    let now = harness.simulation.now;
+    harness.engine().close(now);
+    assert_eq!(harness.begin(&put), NOTHING);
     let mut told = Vec::new();
     for _ in 0..20 {
-        shop.engine().commit(now);
-        shop.drain(&mut told);
-        shop.world.disk.work(10);
+        harness.engine().commit(now);
+        harness.drain(&mut told);
+        harness.simulation.disk.work(10);
     }
-    assert!(shop.engine().is_closed());
+    assert!(harness.engine().is_closed());
     assert_eq!(told, ["Put(JobId(1))"], "the other one was never written");
-    shop.restart();
-    assert_eq!(shop.begin(&put), NOTHING);
-    assert!(shop.pass(0)[0].starts_with("Put"));
+    harness.restart();
+    assert_eq!(harness.begin(&put), NOTHING);
+    assert!(harness.pass(0)[0].starts_with("Put"));
 }

@@ -47,10 +47,10 @@ impl Laws {
 
 impl Simulation {
     pub(super) fn legislate(&mut self, engine: &mut Engine, ticket: Ticket) {
-        let name = *self.dice.pick(&NAMES);
-        self.judge.ask(ticket, Asked::Law(name));
-        if self.dice.percent(30) {
-            self.judge.laws.of(name).push((Some(ticket), None));
+        let name = *self.rng.pick(&NAMES);
+        self.oracle.ask(ticket, Asked::Law(name));
+        if self.rng.percent(30) {
+            self.oracle.laws.of(name).push((Some(ticket), None));
             engine.submit(
                 ticket,
                 &Command::Work(&WorkerCommand::RemoveConstraint { name }),
@@ -58,8 +58,8 @@ impl Simulation {
             );
         } else {
             // Some are asked for once more.
-            let most = *self.dice.pick(&[0, 1, 2, 3, 20, 50]);
-            self.judge.laws.of(name).push((Some(ticket), Some(most)));
+            let most = *self.rng.pick(&[0, 1, 2, 3, 20, 50]);
+            self.oracle.laws.of(name).push((Some(ticket), Some(most)));
             let constraint = constraint(name, most);
             engine.submit(
                 ticket,

@@ -112,7 +112,7 @@ fn extends(old: &Row, new: &Row) {
     assert!(new.version >= old.version, "job {} has lost events", old.id.0);
     let (before, now) = (old.events.oldest_first(), new.events.oldest_first());
     assert_eq!(before, now[..before.len()], "the past of job {} has changed", old.id.0);
-    let constant = |row: &Row| (row.id, row.encoding, row.urgency.clone());
+    let constant = |row: &Row| (row.id, row.encoding, row.priority.clone());
     assert_eq!(constant(old), constant(new), "job {} is another one", old.id.0);
     assert!(old.payload == new.payload && old.queue == new.queue, "job {}", old.id.0);
     assert!(new.version > old.version || new == old, "job {} has changed silently", old.id.0);

@@ -1,4 +1,4 @@
-//! Questions about watched queues among the commands of the other doors.
+//! Questions about watched queues among the commands of the other protocols.
 
 use super::Simulation;
 use super::histories::DECLARED;
@@ -20,14 +20,14 @@ impl Simulation {
         queue: &'static [u8],
         id: JobId,
     ) {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let all = Arc::new(Query::default());
-        let [old, new] = [*dice.pick(&STATES), *dice.pick(&STATES)];
-        let declared = *dice.pick(&DECLARED);
+        let [old, new] = [*rng.pick(&STATES), *rng.pick(&STATES)];
+        let declared = *rng.pick(&DECLARED);
         // Of a job that nobody knows nobody knows the queue.
-        let known = self.judge.queue_of(id).map(|of| (of, id));
+        let known = self.oracle.queue_of(id).map(|of| (of, id));
         let (of, id) = known.unwrap_or((queue, JobId::NEVER));
-        let (watch, asked) = match dice.below(20) {
+        let (watch, asked) = match rng.below(20) {
             0 => (IndexedCommand::CreateQueue { queue: Some(declared) }, Asked::Queue(declared)),
             1 => (IndexedCommand::DropQueue { queue: declared }, Asked::Queue(declared)),
             2..6 => return self.put_row(engine, ticket, queue),
@@ -43,7 +43,7 @@ impl Simulation {
             ),
             _ => (IndexedCommand::Delete { queue: of, id }, Asked::End(id)),
         };
-        self.judge.ask(ticket, asked);
+        self.oracle.ask(ticket, asked);
         engine.submit(ticket, &Command::Indexed(&watch), self.now);
         self.take_completions(engine);
     }
@@ -51,8 +51,8 @@ impl Simulation {
     fn put_row(&mut self, engine: &mut Engine, ticket: Ticket, queue: &'static [u8]) {
         self.jobs_put += 1;
         let payload = format!("[{},\"row\"]", self.jobs_put).into_bytes();
-        self.judge.ask_put_row(ticket, queue, &payload);
-        let state = *self.dice.pick(&STATES);
+        self.oracle.ask_put_row(ticket, queue, &payload);
+        let state = *self.rng.pick(&STATES);
         let watch = IndexedCommand::Put { queue, payload: &payload, state };
         engine.submit(ticket, &Command::Indexed(&watch), self.now);
         self.take_completions(engine);

@@ -1,7 +1,7 @@
 //! The engine with its journal on a disk in memory: random commands, faults and ends of the
 //! program, and after each end everything is compared with what clients were told.
 //!
-//! The judge keeps for each job what is certain and what is possible: a put that was answered is
+//! The oracle keeps for each job what is certain and what is possible: a put that was answered is
 //! there, byte for byte, unless an end of it was asked for; an end that was answered is an end;
 //! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
 
@@ -15,8 +15,8 @@ mod restart;
 mod waits;
 mod workers;
 
-use crate::dice::Dice;
 use crate::journal::disk::{End, SimDisk};
+use crate::rng::TestRng;
 use crate::seeds::{self, Plan};
 use coverage::Seen;
 use jobcentre::base::strings::StringList;
@@ -34,10 +34,10 @@ const CLIENTS: u32 = 4;
 
 /// One program after another over one disk.
 struct Simulation {
-    dice: Dice,
+    rng: TestRng,
     disk: SimDisk,
     options: Options,
-    judge: Oracle,
+    oracle: Oracle,
     now: Now,
     serial: u32,
     /// Clients get new keys in each life.
@@ -50,58 +50,59 @@ struct Simulation {
     /// Whether there are constraints.
     constrained: bool,
     /// The choices of clients that wait, if there are any.
-    patience: Option<Dice>,
+    patience: Option<TestRng>,
 }
 
-fn recover(world: &Simulation) -> Engine {
-    let mut files = world.disk.clone();
+fn recover(simulation: &Simulation) -> Engine {
+    let mut files = simulation.disk.clone();
     let seed = 3;
     let (restored, report) =
-        Engine::restore(&mut files, &world.options, seed, world.now, &mut |_| {}).unwrap();
+        Engine::restore(&mut files, &simulation.options, seed, simulation.now, &mut |_| {})
+            .unwrap();
     seeds::say(|| format!("recovered: {report:?}"));
-    Engine::durable(restored, Box::new(world.disk.clone()), world.now)
+    Engine::durable(restored, Box::new(simulation.disk.clone()), simulation.now)
 }
 
 impl Simulation {
     fn new(seed: u64) -> Self {
-        let (mut dice, mut patience) = (Dice::new(seed), Dice::new(!seed));
+        let (mut rng, mut patience) = (TestRng::new(seed), TestRng::new(!seed));
         let patient = patience.percent(50);
-        let sync = match dice.below(4) {
+        let sync = match rng.below(4) {
             0 => SyncMode::Every(Duration::from_millis(5)),
             1 => SyncMode::Never,
             _ => SyncMode::Always,
         };
-        let segment_bytes = [4_096, 8_192, 65_536][dice.below(3)];
-        let disk = SimDisk::new(dice.seed());
+        let segment_bytes = [4_096, 8_192, 65_536][rng.below(3)];
+        let disk = SimDisk::new(rng.seed());
         {
             let mut platter = disk.platter.lock().unwrap();
             platter.inline = sync != SyncMode::Always;
-            platter.sluggish = dice.percent(50);
+            platter.sluggish = rng.percent(50);
         }
         Self {
             disk,
-            options: Options { segment_bytes, sync, salt: dice.seed() },
-            judge: Oracle::default(),
+            options: Options { segment_bytes, sync, salt: rng.seed() },
+            oracle: Oracle::default(),
             now: Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) },
             serial: 0,
             generation: 0,
             jobs_put: 0,
-            watching: dice.percent(60),
-            working: dice.percent(60),
-            constrained: dice.percent(25),
-            dice,
+            watching: rng.percent(60),
+            working: rng.percent(60),
+            constrained: rng.percent(25),
+            rng,
             patience: patient.then_some(patience),
         }
     }
 
     fn ticket(&mut self) -> Ticket {
         self.serial += 1;
-        let index = u32::try_from(self.dice.below(CLIENTS as usize)).unwrap();
+        let index = u32::try_from(self.rng.below(CLIENTS as usize)).unwrap();
         Ticket { client: ClientId { index, generation: self.generation }, serial: self.serial }
     }
 
     fn pass_time(&mut self) {
-        let ms = [0, 0, 1, 7, 300][self.dice.below(5)];
+        let ms = [0, 0, 1, 7, 300][self.rng.below(5)];
         self.now.mono = self.now.mono.after(Duration::from_millis(ms));
         self.now.wall.0 += ms;
     }
@@ -111,12 +112,12 @@ impl Simulation {
         self.generation += 1;
         let mut engine = recover(self);
         engine.check_invariants();
-        if self.dice.percent(70) && self.settle(&mut engine) {
-            self.judge.examine(&mut engine, self.generation, self.now);
+        if self.rng.percent(70) && self.settle(&mut engine) {
+            self.oracle.examine(&mut engine, self.generation, self.now);
         }
-        let passes = self.dice.between(1, 60);
+        let passes = self.rng.between(1, 60);
         for _ in 0..passes {
-            for _ in 0..self.dice.below(6) {
+            for _ in 0..self.rng.below(6) {
                 self.submit(&mut engine);
             }
             engine.expire(self.now);
@@ -128,23 +129,23 @@ impl Simulation {
                 break;
             }
             engine.check_invariants();
-            let work = self.dice.below(5);
+            let work = self.rng.below(5);
             self.disk.work(work);
             self.pass_time();
             self.make_trouble();
         }
-        let end = if self.options.sync == SyncMode::Always && self.dice.percent(50) {
+        let end = if self.options.sync == SyncMode::Always && self.rng.percent(50) {
             End::PowerCut
         } else {
             End::Kill
         };
-        if self.dice.percent(20) && engine.fatal_error().is_none() {
+        if self.rng.percent(20) && engine.fatal_error().is_none() {
             self.close(&mut engine);
         }
         drop(engine);
         seeds::say(|| format!("the end: {end:?}"));
         self.disk.end(end);
-        self.judge.end_of_life();
+        self.oracle.end_of_life();
     }
 
     /// Lets the disk make durable what the last life wrote; false if it cannot.
@@ -166,7 +167,7 @@ impl Simulation {
 
     fn make_trouble(&mut self) {
         let mut platter = self.disk.platter.lock().unwrap();
-        let trouble = self.dice.below(120);
+        let trouble = self.rng.below(120);
         match trouble {
             0 => platter.fail_write = true,
             1 => platter.fail_sync = true,
@@ -200,16 +201,16 @@ impl Simulation {
 
     fn take_completions(&mut self, engine: &mut Engine) {
         while let Some(completion) = engine.poll_completion() {
-            self.judge.told(completion.ticket, &completion.reply);
+            self.oracle.told(completion.ticket, &completion.reply);
         }
     }
 
     fn submit(&mut self, engine: &mut Engine) {
         let ticket = self.ticket();
-        let queue = *self.dice.pick(&QUEUES);
-        let id = self.judge.some_id(ticket.client, &mut self.dice);
+        let queue = *self.rng.pick(&QUEUES);
+        let id = self.oracle.some_id(ticket.client, &mut self.rng);
         let long = [b'7'; 400];
-        let bytes = if self.dice.percent(30) { &long[..] } else { b"[\"note\"]" };
+        let bytes = if self.rng.percent(30) { &long[..] } else { b"[\"note\"]" };
         let note = Payload { encoding: Encoding::Json, bytes };
         let mut names = StringList::default();
         names.push(queue);
@@ -217,67 +218,67 @@ impl Simulation {
         if self.patience.as_mut().is_some_and(|patience| patience.percent(30)) {
             return self.wait(engine, ticket, queue, id);
         }
-        if self.watching && self.dice.percent(40) {
+        if self.watching && self.rng.percent(40) {
             return self.watch(engine, ticket, queue, id);
         }
-        if self.working && self.dice.percent(40) {
+        if self.working && self.rng.percent(40) {
             return self.labour(engine, ticket, id);
         }
-        if self.constrained && self.dice.percent(10) {
+        if self.constrained && self.rng.percent(10) {
             return self.legislate(engine, ticket);
         }
-        let (command, asked) = match self.dice.below(20) {
+        let (command, asked) = match self.rng.below(20) {
             0..=6 => return self.put(engine, ticket, queue),
             7..=9 => {
-                let service = self.judge.service_of(ticket.client);
+                let service = self.oracle.service_of(ticket.client);
                 (Command::Reserve { queues, wait: Wait::No }, Asked::Take(service))
             }
             10 => (Command::Pop { queues, wait: Wait::No }, Asked::Pop(queue)),
             11..=13 => (Command::Delete { id }, Asked::End(id)),
             14 | 15 => (Command::Finish { id, lease: None, result: note }, Asked::Finish(id)),
             16 => {
-                let retry = self.dice.percent(80);
+                let retry = self.rng.percent(80);
                 let asked = Asked::Change(id, None);
                 (Command::Fail { id, lease: None, retry, error: note }, asked)
             }
             17 => (Command::Bury { id, lease: None }, Asked::Change(id, Some(Status::Buried))),
             18 => (Command::Kick { id }, Asked::Change(id, None)),
             _ => {
-                self.judge.forget(ticket.client);
-                engine.forget(ticket.client, self.now);
+                self.oracle.forget(ticket.client);
+                engine.disconnect_client(ticket.client, self.now);
                 return self.take_completions(engine);
             }
         };
-        self.judge.ask(ticket, asked);
+        self.oracle.ask(ticket, asked);
         engine.submit(ticket, &command, self.now);
         self.take_completions(engine);
     }
 
     fn put(&mut self, engine: &mut Engine, ticket: Ticket, queue: &'static [u8]) {
         self.jobs_put += 1;
-        let filler = "x".repeat([0, 10, 200, 1_500][self.dice.below(4)]);
+        let filler = "x".repeat([0, 10, 200, 1_500][self.rng.below(4)]);
         let text = format!("{{\"n\":{},\"x\":\"{filler}\"}}", self.jobs_put);
-        let packet = self.dice.percent(20);
+        let packet = self.rng.percent(20);
         let encoding = if packet { Encoding::Packet { key_len: 5 } } else { Encoding::JsonLine };
         let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 100, jitter_percent: 10 };
-        let terms = JobOptions {
-            delay_ms: [0, 0, 20][self.dice.below(3)],
-            retry: self.dice.percent(70).then_some(retry),
-            result_retention_ms: [0, 100_000_000][self.dice.below(2)],
-            tracked: self.working && self.dice.percent(70),
-            result_once: self.working && self.dice.percent(50),
+        let options = JobOptions {
+            delay_ms: [0, 0, 20][self.rng.below(3)],
+            retry: self.rng.percent(70).then_some(retry),
+            result_retention_ms: [0, 100_000_000][self.rng.below(2)],
+            tracked: self.working && self.rng.percent(70),
+            result_once: self.working && self.rng.percent(50),
             ..JobOptions::default()
         };
-        let terms = self.dice.percent(50).then_some(terms);
-        let urgency = match self.dice.below(8) {
+        let options = self.rng.percent(50).then_some(options);
+        let priority = match self.rng.below(8) {
             0 => Priority::Big("340282366920938463463374607431768211456"),
             level => Priority::Small(i64::try_from(level).unwrap() - 4),
         };
-        let turn = if packet { TieBreak::Lifo } else { TieBreak::Fifo };
+        let tie_break = if packet { TieBreak::Lifo } else { TieBreak::Fifo };
         let payload = Payload { encoding, bytes: text.as_bytes() };
-        self.judge.ask_put(ticket, queue, payload, terms);
+        self.oracle.ask_put(ticket, queue, payload, options);
         let command =
-            Command::Put { queue, priority: urgency, turn, payload, terms: terms.as_ref() };
+            Command::Put { queue, priority, tie_break, payload, options: options.as_ref() };
         engine.submit(ticket, &command, self.now);
         self.take_completions(engine);
     }
@@ -301,24 +302,24 @@ const FAILED_ONCE: &[u64] = &[
 const PLAN: Plan = Plan::new(150, FAILED_ONCE);
 
 fn run(seed: u64) -> Seen {
-    let mut world = Simulation::new(seed);
+    let mut simulation = Simulation::new(seed);
     for _ in 0..6 {
-        world.live();
+        simulation.live();
     }
-    world.generation += 1;
-    let mut engine = recover(&world);
-    world.disk.platter.lock().unwrap().capacity = u64::MAX;
-    assert!(world.settle(&mut engine), "the disk is in order");
-    world.judge.examine(&mut engine, world.generation, world.now);
-    let (disk, now) = (world.disk.clone(), world.now);
-    world.judge.drain(&mut engine, world.generation, now, |engine| {
+    simulation.generation += 1;
+    let mut engine = recover(&simulation);
+    simulation.disk.platter.lock().unwrap().capacity = u64::MAX;
+    assert!(simulation.settle(&mut engine), "the disk is in order");
+    simulation.oracle.examine(&mut engine, simulation.generation, simulation.now);
+    let (disk, now) = (simulation.disk.clone(), simulation.now);
+    simulation.oracle.drain(&mut engine, simulation.generation, now, |engine| {
         for _ in 0..20 {
             engine.commit(now);
             disk.work(10);
         }
         engine.commit(now);
     });
-    world.judge.seen
+    simulation.oracle.seen
 }
 
 #[test]
@@ -334,29 +335,29 @@ fn what_clients_were_told_survives_every_end() {
 /// The record of the job with the highest id is long gone, with the segment that it lay in.
 #[test]
 fn the_highest_id_outlives_the_job_that_had_it() {
-    let mut world = Simulation::new(1);
-    world.options.sync = SyncMode::Always;
-    world.options.segment_bytes = 4_096;
-    world.disk.platter.lock().unwrap().inline = false;
+    let mut simulation = Simulation::new(1);
+    simulation.options.sync = SyncMode::Always;
+    simulation.options.segment_bytes = 4_096;
+    simulation.disk.platter.lock().unwrap().inline = false;
     let client = ClientId { index: 0, generation: 1 };
-    let mut engine = recover(&world);
+    let mut engine = recover(&simulation);
     let mut serial = 0;
     let mut step = |engine: &mut Engine, command: &Command<'_>| {
         serial += 1;
-        engine.submit(Ticket { client, serial }, command, world.now);
+        engine.submit(Ticket { client, serial }, command, simulation.now);
         let mut last = None;
         for _ in 0..20 {
             while let Some(completion) = engine.poll_completion() {
                 last = Some(format!("{:?}", completion.reply));
             }
-            engine.commit(world.now);
-            world.disk.work(10);
+            engine.commit(simulation.now);
+            simulation.disk.work(10);
         }
         last.expect("it is answered")
     };
     let payload = Payload { encoding: Encoding::Json, bytes: b"{\"marked\":1}" };
-    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
-    let put = Command::Put { queue: b"a", priority: urgency, turn, payload, terms: None };
+    let (priority, tie_break) = (Priority::Small(1), TieBreak::Fifo);
+    let put = Command::Put { queue: b"a", priority, tie_break, payload, options: None };
     let mut names = StringList::default();
     names.push(b"a");
     for id in 1..=50 {
@@ -371,10 +372,10 @@ fn the_highest_id_outlives_the_job_that_had_it() {
         assert_eq!(step(&mut engine, &Command::Bury { id: JobId(1), lease: None }), "Done");
         assert_eq!(step(&mut engine, &Command::Kick { id: JobId(1) }), "Done");
     }
-    let freed = !world.disk.image().contains_key(&crate::journal::disk::segment_name(1));
-    assert!(freed, "the first segment is needed no more: {:?}", world.disk.image().keys());
+    let freed = !simulation.disk.image().contains_key(&crate::journal::disk::segment_name(1));
+    assert!(freed, "the first segment is needed no more: {:?}", simulation.disk.image().keys());
     drop(engine);
-    world.disk.end(End::PowerCut);
-    let mut engine = recover(&world);
+    simulation.disk.end(End::PowerCut);
+    let mut engine = recover(&simulation);
     assert_eq!(step(&mut engine, &put), "Put(JobId(51))");
 }

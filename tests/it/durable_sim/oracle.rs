@@ -4,7 +4,7 @@ use super::constraint_model::{self, Laws};
 use super::coverage::Seen;
 use super::histories::Records;
 use super::workers::Service;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::Now;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Put(Vec<u8>),
-    /// By the door whose answer is the job's row.
+    /// By the protocol whose answer is the job's row.
     PutRow(Vec<u8>),
     /// Something whose answer is the job's row.
     Row(JobId),
@@ -84,7 +84,7 @@ fn cut(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
-/// The judge. Jobs are known by what they carry, which is different for each.
+/// The oracle. Jobs are known by what they carry, which is different for each.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
     pub(super) jobs: BTreeMap<Vec<u8>, Known>,
@@ -101,14 +101,14 @@ pub(super) struct Oracle {
 
 impl Oracle {
     /// An id that a client may name: mostly one that it holds.
-    pub(super) fn some_id(&self, client: ClientId, dice: &mut Dice) -> JobId {
+    pub(super) fn some_id(&self, client: ClientId, rng: &mut TestRng) -> JobId {
         let own: Vec<JobId> =
             self.held.iter().filter(|(holder, _)| *holder == client).map(|&(_, id)| id).collect();
-        if !own.is_empty() && dice.percent(70) {
-            return *dice.pick(&own);
+        if !own.is_empty() && rng.percent(70) {
+            return *rng.pick(&own);
         }
         let known: Vec<u64> = self.ids.keys().copied().collect();
-        if known.is_empty() { JobId(1) } else { JobId(*dice.pick(&known)) }
+        if known.is_empty() { JobId(1) } else { JobId(*rng.pick(&known)) }
     }
 
     pub(super) fn ask_put(
@@ -116,13 +116,13 @@ impl Oracle {
         ticket: Ticket,
         queue: &'static [u8],
         payload: Payload<'_>,
-        terms: Option<JobOptions>,
+        options: Option<JobOptions>,
     ) {
         let known = Known {
             queue,
             packet: matches!(payload.encoding, Encoding::Packet { .. }),
-            kept: terms.is_some_and(|terms| terms.result_retention_ms > 0),
-            fetch_once: terms.is_some_and(|terms| terms.result_once),
+            kept: options.is_some_and(|options| options.result_retention_ms > 0),
+            fetch_once: options.is_some_and(|options| options.result_once),
             got: 0,
             put: Fate::Possible,
             ended: Fate::No,
@@ -131,7 +131,7 @@ impl Oracle {
         };
         assert!(self.jobs.insert(payload.bytes.to_vec(), known).is_none());
         let text = String::from_utf8_lossy(payload.bytes);
-        seeds::say(|| format!("{} > put {} {terms:?}", ticket.serial, cut(&text)));
+        seeds::say(|| format!("{} > put {} {options:?}", ticket.serial, cut(&text)));
         self.asked.insert(ticket, Asked::Put(payload.bytes.to_vec()));
     }
 

@@ -13,17 +13,17 @@ use std::time::Duration;
 
 /// One engine after another over one disk.
 pub(super) struct Harness {
-    pub(super) world: Simulation,
+    pub(super) simulation: Simulation,
     engine: Option<Engine>,
 }
 
 impl Harness {
     pub(super) fn new() -> Self {
-        let mut world = Simulation::new(1);
-        world.options.sync = SyncMode::Always;
-        world.options.segment_bytes = 4_096;
-        world.disk.platter.lock().unwrap().inline = false;
-        Self { engine: Some(recover(&world)), world }
+        let mut simulation = Simulation::new(1);
+        simulation.options.sync = SyncMode::Always;
+        simulation.options.segment_bytes = 4_096;
+        simulation.disk.platter.lock().unwrap().inline = false;
+        Self { engine: Some(recover(&simulation)), simulation }
     }
 
     pub(super) fn engine(&mut self) -> &mut Engine {
@@ -32,9 +32,9 @@ impl Harness {
 
     pub(super) fn restart(&mut self) {
         drop(self.engine.take());
-        self.world.disk.end(End::PowerCut);
-        self.world.generation += 1;
-        self.engine = Some(recover(&self.world));
+        self.simulation.disk.end(End::PowerCut);
+        self.simulation.generation += 1;
+        self.engine = Some(recover(&self.simulation));
         self.engine().check_invariants();
         // What came back is told once it is durable.
         assert_eq!(self.pass(0), Vec::<String>::new());
@@ -42,16 +42,16 @@ impl Harness {
 
     /// What is told when time has passed and the disk has done its work.
     pub(super) fn pass(&mut self, ms: u64) -> Vec<String> {
-        self.world.now.mono = self.world.now.mono.after(Duration::from_millis(ms));
-        self.world.now.wall.0 += ms;
-        let now = self.world.now;
+        self.simulation.now.mono = self.simulation.now.mono.after(Duration::from_millis(ms));
+        self.simulation.now.wall.0 += ms;
+        let now = self.simulation.now;
         let mut told = Vec::new();
         for _ in 0..20 {
             self.engine().expire(now);
             self.drain(&mut told);
             self.engine().commit(now);
             self.drain(&mut told);
-            self.world.disk.work(10);
+            self.simulation.disk.work(10);
         }
         self.engine().check_invariants();
         told
@@ -73,9 +73,10 @@ impl Harness {
 
     /// What is told before the disk has done anything.
     pub(super) fn begin(&mut self, command: &Command<'_>) -> Vec<String> {
-        self.world.serial += 1;
-        let client = ClientId { index: 1, generation: self.world.generation };
-        let (ticket, now) = (Ticket { client, serial: self.world.serial }, self.world.now);
+        self.simulation.serial += 1;
+        let client = ClientId { index: 1, generation: self.simulation.generation };
+        let (ticket, now) =
+            (Ticket { client, serial: self.simulation.serial }, self.simulation.now);
         self.engine().submit(ticket, command, now);
         let mut told = Vec::new();
         self.drain(&mut told);
@@ -103,7 +104,7 @@ impl Harness {
 
     fn put(&mut self) -> String {
         let retry = Retry { limit: 3, first_ms: 0, factor: 2, max_ms: 1, jitter_percent: 0 };
-        let terms = JobOptions {
+        let options = JobOptions {
             lease_ms: 30_000,
             retry: Some(retry),
             result_retention_ms: 60_000,
@@ -112,9 +113,9 @@ impl Harness {
             ..JobOptions::default()
         };
         let payload = Payload { encoding: Encoding::MsgPack, bytes: b"\x81\xa1n\x01" };
-        let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
+        let (priority, tie_break) = (Priority::Small(1), TieBreak::Fifo);
         let put =
-            Command::Put { queue: b"a", priority: urgency, turn, payload, terms: Some(&terms) };
+            Command::Put { queue: b"a", priority, tie_break, payload, options: Some(&options) };
         self.ask(&put).concat().concat()
     }
 }
@@ -123,101 +124,109 @@ const W: WorkerId = WorkerId(1);
 
 /// A worker holds jobs 2 and 3 since ten seconds, and is there after restarts.
 fn shop_with_a_worker() -> Harness {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
-    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
-    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
-    assert_eq!([shop.put(), shop.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
-    assert_eq!(shop.work(WorkerCommand::ReserveAny), ["job 2 lease 1"]);
-    assert_eq!(shop.work(WorkerCommand::ReserveAny), ["job 3 lease 1"]);
-    shop.pass(10_000);
-    shop.restart();
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
+    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
+    assert_eq!([harness.put(), harness.put()], ["Put(JobId(2))", "Put(JobId(3))"]);
+    assert_eq!(harness.work(WorkerCommand::ReserveAny), ["job 2 lease 1"]);
+    assert_eq!(harness.work(WorkerCommand::ReserveAny), ["job 3 lease 1"]);
+    harness.pass(10_000);
+    harness.restart();
     // What was brought back is as good as what was written.
-    shop.restart();
-    shop
+    harness.restart();
+    harness
 }
 
 #[test]
 fn a_running_job_survives_with_its_worker_and_is_reported_once() {
-    let mut shop = shop_with_a_worker();
-    let worker = format!("{:?}", shop.engine().workers(WorkerId(0)).next().unwrap());
+    let mut harness = shop_with_a_worker();
+    let worker = format!("{:?}", harness.engine().workers(WorkerId(0)).next().unwrap());
     assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
-    let mut held = shop.engine().reserved_by(W);
+    let mut held = harness.engine().reserved_by(W);
     held.sort_unstable();
     assert_eq!(held, [(JobId(2), LeaseEpoch(1)), (JobId(3), LeaseEpoch(1))]);
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
     let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
     let report = |id| {
         let report = RunOutcome::Success { result };
         WorkerCommand::Report { worker: W, id: JobId(id), report }
     };
-    assert_eq!(shop.work(report(2)), ["Done"], "though nobody serves the worker yet");
-    assert_eq!(shop.tell(report(2)), ["NoJob"]);
-    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
+    assert_eq!(harness.work(report(2)), ["Done"], "though nobody serves the worker yet");
+    assert_eq!(harness.tell(report(2)), ["NoJob"]);
+    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
     assert_eq!(
-        shop.tell(WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) }),
+        harness.tell(WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) }),
         Vec::<String>::new()
     );
-    assert_eq!(shop.work(report(3)), ["Done", "Done"]);
-    assert_eq!(shop.tell(WorkerCommand::ReserveAny), Vec::<String>::new());
-    shop.restart();
-    assert_eq!(shop.tell(report(3)), ["NoJob"], "not after another restart either");
+    assert_eq!(harness.work(report(3)), ["Done", "Done"]);
+    assert_eq!(harness.tell(WorkerCommand::ReserveAny), Vec::<String>::new());
+    harness.restart();
+    assert_eq!(harness.tell(report(3)), ["NoJob"], "not after another restart either");
     let fetch = WorkerCommand::GetStatus { id: JobId(2) };
-    assert_eq!(shop.work(fetch), ["done 0 Some([7]) None"], "it is told when it is gone for good");
-    shop.restart();
-    assert_eq!(shop.tell(fetch), ["Gone"]);
+    assert_eq!(
+        harness.work(fetch),
+        ["done 0 Some([7]) None"],
+        "it is told when it is gone for good"
+    );
+    harness.restart();
+    assert_eq!(harness.tell(fetch), ["Deleted"]);
     let other = WorkerCommand::GetStatus { id: JobId(3) };
-    assert_eq!(shop.work(other), ["done 0 Some([7]) None"]);
+    assert_eq!(harness.work(other), ["done 0 Some([7]) None"]);
 }
 
 #[test]
 fn a_lease_goes_on_while_nobody_is_there() {
-    let mut shop = shop_with_a_worker();
-    assert_eq!(shop.pass(19_999), Vec::<String>::new());
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
-    shop.pass(1);
+    let mut harness = shop_with_a_worker();
+    assert_eq!(harness.pass(19_999), Vec::<String>::new());
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
+    harness.pass(1);
     let progress = ["retrying 1 None Some(\"timeout\")"];
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
-    shop.restart();
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
-    assert_eq!(shop.engine().reserved_by(W), []);
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
+    harness.restart();
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), progress);
+    assert_eq!(harness.engine().reserved_by(W), []);
 }
 
 #[test]
 fn what_a_dismissed_worker_held_is_free_for_ever() {
-    let mut shop = shop_with_a_worker();
-    assert_eq!(shop.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
-    shop.restart();
-    assert_eq!(shop.engine().workers(WorkerId(0)).count(), 0);
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
-    assert_eq!(shop.tell(WorkerCommand::Attach { worker: W }), ["NoWorker"]);
+    let mut harness = shop_with_a_worker();
+    assert_eq!(harness.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
+    harness.restart();
+    assert_eq!(harness.engine().workers(WorkerId(0)).count(), 0);
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["NoWorker"]);
     let worker = Worker { name: "v", url: "http://v/", max_jobs: 1, queues: None };
-    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"], "a new number");
+    assert_eq!(
+        harness.work(WorkerCommand::Register(worker)),
+        ["Worker(WorkerId(4))"],
+        "a new number"
+    );
 }
 
 #[test]
 fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
-    let mut shop = shop_with_a_worker();
+    let mut harness = shop_with_a_worker();
     {
-        let mut platter = shop.world.disk.platter.lock().unwrap();
+        let mut platter = harness.simulation.disk.platter.lock().unwrap();
         platter.capacity = platter.total();
     }
-    let full = "Refused(DiskFull)";
-    assert!((0..2_000).any(|_| shop.put() == full), "the disk is never full");
+    let full = "Rejected(DiskFull)";
+    assert!((0..2_000).any(|_| harness.put() == full), "the disk is never full");
     let result = Payload { encoding: Encoding::Json, bytes: &[b'7'; 400] };
     let finish = Command::Finish { id: JobId(W.0), lease: None, result };
-    assert_eq!(shop.ask(&finish).concat(), ["NoJob"]);
+    assert_eq!(harness.ask(&finish).concat(), ["NoJob"]);
 }
 
 #[test]
 fn who_takes_the_place_of_another_worker_does_so_for_ever() {
-    let mut shop = shop_with_a_worker();
+    let mut harness = shop_with_a_worker();
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
-    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
-    shop.restart();
-    let workers: Vec<_> = shop.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
+    harness.restart();
+    let workers: Vec<_> = harness.engine().workers(WorkerId(0)).map(|(id, _)| id.0).collect();
     assert_eq!(workers, [4]);
-    assert_eq!(shop.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
-    assert_eq!(shop.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(5))"]);
-    assert_eq!(shop.engine().counts().workers, 1);
+    assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["queued 0 None None"]);
+    assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(5))"]);
+    assert_eq!(harness.engine().counts().workers, 1);
 }

@@ -35,26 +35,26 @@ impl Service {
 impl Simulation {
     pub(super) fn labour(&mut self, engine: &mut Engine, ticket: Ticket, id: JobId) {
         let result = Payload { encoding: Encoding::MsgPack, bytes: b"\x07" };
-        let Some(worker) = self.judge.service.worker else {
+        let Some(worker) = self.oracle.service.worker else {
             // One that comes to the same address would send the other one away.
             let (name, url, max_jobs, queues) =
                 ("w", &*format!("http://w:{}", self.serial), 1, None);
-            self.judge.ask(ticket, Asked::Enlist);
+            self.oracle.ask(ticket, Asked::Enlist);
             let enlist = WorkerCommand::Register(Worker { name, url, max_jobs, queues });
             engine.submit(ticket, &Command::Work(&enlist), self.now);
             return self.take_completions(engine);
         };
-        let held = self.judge.held_by_worker();
-        let id = if held.is_empty() || self.dice.percent(20) { id } else { *self.dice.pick(&held) };
-        let (work, asked) = match self.dice.below(12) {
-            0 if self.judge.service.client.is_none() => {
-                self.judge.service.client = Some(ticket.client);
+        let held = self.oracle.held_by_worker();
+        let id = if held.is_empty() || self.rng.percent(20) { id } else { *self.rng.pick(&held) };
+        let (work, asked) = match self.rng.below(12) {
+            0 if self.oracle.service.client.is_none() => {
+                self.oracle.service.client = Some(ticket.client);
                 (WorkerCommand::Attach { worker }, Asked::Nothing)
             }
             0..6 => return self.take_for_worker(engine),
             number @ 6..10 => {
                 let report = RunOutcome::Success { result };
-                let surely = number < 9 && self.judge.surely_holds(id);
+                let surely = number < 9 && self.oracle.surely_holds(id);
                 let stranger = WorkerId(worker.0 + 1_000_000);
                 let worker = if number < 9 { worker } else { stranger };
                 (WorkerCommand::Report { worker, id, report }, Asked::Report(id, surely))
@@ -62,17 +62,17 @@ impl Simulation {
             10 => (WorkerCommand::Cancel { id }, Asked::End(id)),
             _ => (WorkerCommand::GetStatus { id }, Asked::Follow(id)),
         };
-        self.judge.ask(ticket, asked);
+        self.oracle.ask(ticket, asked);
         engine.submit(ticket, &Command::Work(&work), self.now);
         self.take_completions(engine);
     }
 
     /// Takes what there is, and does not wait for more.
     fn take_for_worker(&mut self, engine: &mut Engine) {
-        let Some(client) = self.judge.service.client else { return };
+        let Some(client) = self.oracle.service.client else { return };
         self.serial += 1;
         let ticket = Ticket { client, serial: self.serial };
-        self.judge.ask(ticket, Asked::Take(self.judge.service_of(client)));
+        self.oracle.ask(ticket, Asked::Take(self.oracle.service_of(client)));
         engine.submit(ticket, &Command::Work(&WorkerCommand::ReserveAny), self.now);
         self.take_completions(engine);
         engine.cancel(ticket, self.now);

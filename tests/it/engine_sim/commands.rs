@@ -1,4 +1,4 @@
-//! The judge's store, second half: what clients may ask for.
+//! The oracle's store, second half: what clients may ask for.
 
 use super::order::leaves_before;
 use super::store_model::{Job, Model, Waiter};
@@ -21,8 +21,8 @@ impl Model {
 
     fn carry_out(&mut self, ticket: Ticket, ask: &Request) {
         match *ask {
-            Request::Put { queue, urgency, turn, ref load, terms } => {
-                self.put(ticket, queue, urgency, turn, load.clone(), terms);
+            Request::Put { queue, priority, tie_break, ref load, options } => {
+                self.put(ticket, queue, priority, tie_break, load.clone(), options);
             }
             Request::Take { ref queues, wait } => self.take(ticket, queues, wait),
             Request::Pop { ref queues, wait } => self.pop(ticket, queues, wait),
@@ -57,14 +57,14 @@ impl Model {
         &mut self,
         ticket: Ticket,
         queue: Queue,
-        urgency: Priority<'static>,
-        turn: TieBreak,
+        priority: Priority<'static>,
+        tie_break: TieBreak,
         load: Load,
-        terms: Option<JobOptions>,
+        options: Option<JobOptions>,
     ) {
-        let id = self.add(queue, urgency, turn, load, terms);
+        let id = self.add(queue, priority, tie_break, load, options);
         self.say(ticket, Answer::Put(id));
-        if terms.is_none_or(|terms| terms.delay_ms == 0) {
+        if options.is_none_or(|options| options.delay_ms == 0) {
             self.go_back(id);
             self.serve(&[queue]);
         }
@@ -74,14 +74,14 @@ impl Model {
     pub(super) fn add(
         &mut self,
         queue: Queue,
-        urgency: Priority<'static>,
-        turn: TieBreak,
+        priority: Priority<'static>,
+        tie_break: TieBreak,
         load: Load,
-        terms: Option<JobOptions>,
+        options: Option<JobOptions>,
     ) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        let JobOptions { delay_ms, ttl_ms, .. } = terms.unwrap_or_default();
+        let JobOptions { delay_ms, ttl_ms, .. } = options.unwrap_or_default();
         // A life that would last until the end of time is one without limit.
         let ttl_end = self.end_of(ttl_ms).filter(|end| end.0 < u64::MAX);
         let delay_end = self.end_of(delay_ms);
@@ -89,10 +89,10 @@ impl Model {
         self.jobs.push(Job {
             id,
             queue,
-            urgency,
-            turn,
+            priority,
+            tie_break,
             load,
-            terms,
+            options,
             status: Status::Delayed,
             holder: None,
             lease: 0,
@@ -243,18 +243,18 @@ impl Model {
     /// What the holder of a job has asked for, after it was told that it is done.
     pub(super) fn end_of_work(&mut self, id: u64, ask: &Request, message: Option<Text>) {
         let job = self.job(id);
-        let (queue, terms) = (job.queue, job.terms());
+        let (queue, options) = (job.queue, job.options());
         match *ask {
             Request::Release(..) => {
                 self.happen(id, EventKind::Aborted);
                 self.go_back(id);
             }
             Request::Touch(..) => {
-                if let Some(end) = self.end_of(terms.lease_ms) {
+                if let Some(end) = self.end_of(options.lease_ms) {
                     self.job(id).due = self.arm(Some(end));
                 }
             }
-            Request::Finish(_, _, ref result) => match self.end_of(terms.result_retention_ms) {
+            Request::Finish(_, _, ref result) => match self.end_of(options.result_retention_ms) {
                 None => self.gone(id),
                 Some(end) => {
                     self.let_go(id);

@@ -1,4 +1,4 @@
-//! The judge's constraints: which jobs they hold back.
+//! The oracle's constraints: which jobs they hold back.
 
 use super::store_model::{Job, Model};
 use super::types::{Answer, QUEUES, Queue};
@@ -45,7 +45,7 @@ impl ConstraintSpec {
             1 => name.starts_with(b"a"),
             _ => name == b"default",
         };
-        meant && job.load.key().is_none() && job.urgency != Priority::Unselected
+        meant && job.load.key().is_none() && job.priority != Priority::Unselected
     }
 
     /// Whether two jobs count together.

@@ -4,7 +4,7 @@ use super::indexed_queues::{IndexedAsk, STATES};
 use super::store_model::{Job, Model};
 use super::types::{Load, QUEUES, Queue, Request, Text, URGENCIES};
 use super::worker_commands::{labour, law};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Priority, Retry, Status, TieBreak};
@@ -23,13 +23,13 @@ pub(super) struct Profile {
     /// Of a hundred steps, how many end a client.
     pub(super) leaving: usize,
     queues: usize,
-    urgencies: Vec<Priority<'static>>,
+    priorities: Vec<Priority<'static>>,
     keys: usize,
     /// How many jobs are enough.
     crowd: usize,
-    /// Milliseconds that terms and waits may ask for.
+    /// Milliseconds that options and waits may ask for.
     durations: Vec<u64>,
-    /// In percent: how many commands put a job, how many jobs have terms, are packets, are large,
+    /// In percent: how many commands put a job, how many jobs have options, are packets, are large,
     /// how many takes wait, and how many are pops.
     putting: usize,
     with_terms: usize,
@@ -48,118 +48,114 @@ pub(super) struct Profile {
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
 
 impl Profile {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
-        let big = dice.percent(3);
-        let mut urgencies = Vec::new();
-        for _ in 0..dice.between(1, 5) {
-            urgencies.push(*dice.pick(&URGENCIES));
+    pub(super) fn draw(rng: &mut TestRng) -> Self {
+        let big = rng.percent(3);
+        let mut priorities = Vec::new();
+        for _ in 0..rng.between(1, 5) {
+            priorities.push(*rng.pick(&URGENCIES));
         }
-        if dice.percent(50) {
-            urgencies.push(Priority::Unselected);
+        if rng.percent(50) {
+            priorities.push(Priority::Unselected);
         }
         let mut durations = vec![1, 2, 3];
-        for _ in 0..dice.below(4) {
-            durations.push(*dice.pick(&[1, 5, 10, 100, 10_000, 86_400_000, u64::MAX]));
+        for _ in 0..rng.below(4) {
+            durations.push(*rng.pick(&[1, 5, 10, 100, 10_000, 86_400_000, u64::MAX]));
         }
         let mut profile = Self {
-            steps: if big { 1_200 } else { dice.between(40, 500) },
-            clients: dice.between(1, 6),
+            steps: if big { 1_200 } else { rng.between(40, 500) },
+            clients: rng.between(1, 6),
             check: if big { 8 } else { 1 },
-            moving: *dice.pick(&[5, 20, 50]),
-            lazy: *dice.pick(&[0, 20, 50, 95]),
-            leaving: *dice.pick(&[0, 1, 4]),
-            queues: dice.between(1, QUEUES.len()),
-            urgencies,
-            keys: dice.between(1, KEYS.len()),
-            crowd: if big { 200 } else { *dice.pick(&[3, 10, 40]) },
+            moving: *rng.pick(&[5, 20, 50]),
+            lazy: *rng.pick(&[0, 20, 50, 95]),
+            leaving: *rng.pick(&[0, 1, 4]),
+            queues: rng.between(1, QUEUES.len()),
+            priorities,
+            keys: rng.between(1, KEYS.len()),
+            crowd: if big { 200 } else { *rng.pick(&[3, 10, 40]) },
             durations,
-            putting: *dice.pick(&[20, 35, 50]),
-            with_terms: *dice.pick(&[0, 30, 70, 100]),
-            packets: *dice.pick(&[0, 30, 60, 100]),
-            large: *dice.pick(&[0, 0, 5, 30, 60]),
-            waiting: *dice.pick(&[10, 50, 90]),
-            popping: *dice.pick(&[10, 40, 90]),
-            watching: *dice.pick(&[0, 0, 3, 10, 40]),
-            working: *dice.pick(&[0, 0, 10, 40, 60]),
-            lawful: dice.percent(50),
+            putting: *rng.pick(&[20, 35, 50]),
+            with_terms: *rng.pick(&[0, 30, 70, 100]),
+            packets: *rng.pick(&[0, 30, 60, 100]),
+            large: *rng.pick(&[0, 0, 5, 30, 60]),
+            waiting: *rng.pick(&[10, 50, 90]),
+            popping: *rng.pick(&[10, 40, 90]),
+            watching: *rng.pick(&[0, 0, 3, 10, 40]),
+            working: *rng.pick(&[0, 0, 10, 40, 60]),
+            lawful: rng.percent(50),
         };
         if profile.working > 0 {
             profile.lazy = 0;
         }
-        if dice.percent(20) {
+        if rng.percent(20) {
             // Pops wait behind large jobs that come to their end, noticed at once or later.
-            profile.queues = dice.between(1, 2);
+            profile.queues = rng.between(1, 2);
             profile.durations = vec![1, 2, 5, 20];
             (profile.with_terms, profile.large, profile.packets) = (50, 40, 0);
             (profile.waiting, profile.popping) = (90, 95);
             (profile.moving, profile.crowd) = (10, 40);
-            profile.lazy = *dice.pick(&[0, 90]);
+            profile.lazy = *rng.pick(&[0, 90]);
             (profile.watching, profile.working) = (0, 0);
         }
         profile
     }
 
     /// What a client asks for.
-    pub(super) fn ask(&self, dice: &mut Dice, client: ClientId, model: &Model) -> Request {
-        if self.lawful && self.working > 0 && dice.percent(5) {
-            return Request::Work(law(dice));
+    pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, model: &Model) -> Request {
+        if self.lawful && self.working > 0 && rng.percent(5) {
+            return Request::Work(law(rng));
         }
         let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
-        if dice.percent(self.watching) {
-            return Request::Watch(self.question(dice, client, model));
+        if rng.percent(self.watching) {
+            return Request::Watch(self.question(rng, client, model));
         }
-        if dice.percent(self.working) {
-            return Request::Work(labour(dice, client, model, &self.durations));
+        if rng.percent(self.working) {
+            return Request::Work(labour(rng, client, model, &self.durations));
         }
-        if dice.percent(self.putting) {
-            return match dice.below(3) {
-                _ if !crowded => self.put(dice, model),
-                0 => Request::Delete(an_id(dice, client, model)),
-                1 => Request::Take { queues: self.some_queues(dice), wait: Wait::No },
-                _ => Request::Pop { queues: self.some_queues(dice), wait: Wait::No },
+        if rng.percent(self.putting) {
+            return match rng.below(3) {
+                _ if !crowded => self.put(rng, model),
+                0 => Request::Delete(an_id(rng, client, model)),
+                1 => Request::Take { queues: self.some_queues(rng), wait: Wait::No },
+                _ => Request::Pop { queues: self.some_queues(rng), wait: Wait::No },
             };
         }
-        match dice.below(100) {
-            0..32 if dice.percent(self.popping) => {
-                Request::Pop { queues: self.some_queues(dice), wait: self.wait(dice) }
+        match rng.below(100) {
+            0..32 if rng.percent(self.popping) => {
+                Request::Pop { queues: self.some_queues(rng), wait: self.wait(rng) }
             }
-            0..32 => Request::Take { queues: self.some_queues(dice), wait: self.wait(dice) },
-            32..40 => {
-                Request::Join { take: a_take(dice, client, model), queue: self.a_queue(dice) }
-            }
-            40..43 => {
-                Request::Leave { take: a_take(dice, client, model), queue: self.a_queue(dice) }
-            }
-            43..47 => Request::Delete(an_id(dice, client, model)),
+            0..32 => Request::Take { queues: self.some_queues(rng), wait: self.wait(rng) },
+            32..40 => Request::Join { take: a_take(rng, client, model), queue: self.a_queue(rng) },
+            40..43 => Request::Leave { take: a_take(rng, client, model), queue: self.a_queue(rng) },
+            43..47 => Request::Delete(an_id(rng, client, model)),
             47..51 => {
-                let limit = *dice.pick(&[0, 1, 2, 5, u32::MAX]);
-                Request::KickQueue { queue: self.a_queue(dice), limit }
+                let limit = *rng.pick(&[0, 1, 2, 5, u32::MAX]);
+                Request::KickQueue { queue: self.a_queue(rng), limit }
             }
-            51..57 => Request::Kick(one_in(dice, client, model, Status::Buried)),
-            57..67 => Request::Look(an_id(dice, client, model)),
-            _ => work(dice, client, model),
+            51..57 => Request::Kick(one_in(rng, client, model, Status::Buried)),
+            57..67 => Request::Look(an_id(rng, client, model)),
+            _ => work(rng, client, model),
         }
     }
 
-    fn question(&self, dice: &mut Dice, client: ClientId, model: &Model) -> IndexedAsk {
-        let queue = self.a_queue(dice);
-        let id = an_id(dice, client, model);
+    fn question(&self, rng: &mut TestRng, client: ClientId, model: &Model) -> IndexedAsk {
+        let queue = self.a_queue(rng);
+        let id = an_id(rng, client, model);
         // Mostly of the right queue.
         let queue = match model.find(id.0) {
-            Some(job) if dice.percent(90) => job.queue,
+            Some(job) if rng.percent(90) => job.queue,
             _ => queue,
         };
-        let [old, new] = [dice.below(STATES.len()), dice.below(STATES.len())];
-        let state = dice.percent(70).then_some(old);
-        let event = Text::new(format!("[{}]", dice.below(1_000)).as_bytes());
-        match dice.below(40) {
+        let [old, new] = [rng.below(STATES.len()), rng.below(STATES.len())];
+        let state = rng.percent(70).then_some(old);
+        let event = Text::new(format!("[{}]", rng.below(1_000)).as_bytes());
+        match rng.below(40) {
             0..2 => IndexedAsk::Queues,
-            2..5 => IndexedAsk::Declare(self.a_queue(dice)),
+            2..5 => IndexedAsk::Declare(self.a_queue(rng)),
             5 => IndexedAsk::Drop(queue),
             6..10 => IndexedAsk::List(queue),
             10..14 => {
-                let limit = *dice.pick(&[None, None, Some(0), Some(1), Some(3), Some(u64::MAX)]);
+                let limit = *rng.pick(&[None, None, Some(0), Some(1), Some(3), Some(u64::MAX)]);
                 IndexedAsk::Find { queue, state, limit }
             }
             14..20 => IndexedAsk::Poll { queue, state, new },
@@ -171,48 +167,47 @@ impl Profile {
         }
     }
 
-    fn put(&self, dice: &mut Dice, model: &Model) -> Request {
-        let queue = self.a_queue(dice);
-        let urgency = *dice.pick(&self.urgencies);
-        let turn = if dice.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
+    fn put(&self, rng: &mut TestRng, model: &Model) -> Request {
+        let queue = self.a_queue(rng);
+        let priority = *rng.pick(&self.priorities);
+        let tie_break = if rng.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
         // Where there are constraints a change must come to all jobs in one pass.
         let many = self.lawful && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
         let large_percent = if many { 0 } else { self.large };
-        let load = if dice.percent(self.packets) {
-            let key = *dice.pick(&KEYS[..self.keys]);
-            let filler = if dice.percent(large_percent) { 66_000 } else { dice.below(20) };
+        let load = if rng.percent(self.packets) {
+            let key = *rng.pick(&KEYS[..self.keys]);
+            let filler = if rng.percent(large_percent) { 66_000 } else { rng.below(20) };
             let key_len = u16::try_from(key.len()).unwrap();
-            load(dice, Encoding::Packet { key_len }, key, filler)
+            load(rng, Encoding::Packet { key_len }, key, filler)
         } else {
             let large = [65_514, 65_515, 65_516, 65_517, 70_000];
-            let filler =
-                if dice.percent(large_percent) { *dice.pick(&large) } else { dice.below(20) };
-            let json = *dice.pick(&[Encoding::Json, Encoding::JsonLine]);
-            load(dice, json, b"", filler)
+            let filler = if rng.percent(large_percent) { *rng.pick(&large) } else { rng.below(20) };
+            let json = *rng.pick(&[Encoding::Json, Encoding::JsonLine]);
+            load(rng, json, b"", filler)
         };
-        let terms = dice.percent(self.with_terms).then(|| self.terms(dice));
-        Request::Put { queue, urgency, turn, load, terms }
+        let options = rng.percent(self.with_terms).then(|| self.options(rng));
+        Request::Put { queue, priority, tie_break, load, options }
     }
 
-    fn terms(&self, dice: &mut Dice) -> JobOptions {
+    fn options(&self, rng: &mut TestRng) -> JobOptions {
         let mut duration = |percent| {
-            let some = dice.percent(percent);
-            if some { *dice.pick(&self.durations) } else { 0 }
+            let some = rng.percent(percent);
+            if some { *rng.pick(&self.durations) } else { 0 }
         };
         let [delay_ms, ttl_ms, lease_ms] = [duration(30), duration(40), duration(60)];
         let [keep_ms, bury_ms, first_ms, max_ms] =
             [duration(50), duration(40), duration(90), duration(90)];
         let most_jitter = if self.working > 0 { 50 } else { 100 };
-        let retry = dice.percent(60).then(|| Retry {
-            limit: *dice.pick(&[0, 1, 2, 5, u32::MAX]),
+        let retry = rng.percent(60).then(|| Retry {
+            limit: *rng.pick(&[0, 1, 2, 5, u32::MAX]),
             first_ms,
-            factor: *dice.pick(&[0, 1, 2, 3, u32::MAX]),
+            factor: *rng.pick(&[0, 1, 2, 3, u32::MAX]),
             max_ms,
             // Chance may not decide whether a job waits at all where its end is waited for.
-            jitter_percent: (*dice.pick(&[0, 0, 1, 25, 50, 100])).min(most_jitter),
+            jitter_percent: (*rng.pick(&[0, 0, 1, 25, 50, 100])).min(most_jitter),
         });
-        let followed = self.working > 0 && dice.percent(70);
-        let fetch_once = self.working > 0 && dice.percent(50);
+        let followed = self.working > 0 && rng.percent(70);
+        let fetch_once = self.working > 0 && rng.percent(50);
         JobOptions {
             delay_ms,
             ttl_ms,
@@ -225,64 +220,64 @@ impl Profile {
         }
     }
 
-    fn wait(&self, dice: &mut Dice) -> Wait {
-        if !dice.percent(self.waiting) {
+    fn wait(&self, rng: &mut TestRng) -> Wait {
+        if !rng.percent(self.waiting) {
             return Wait::No;
         }
-        match dice.below(5) {
+        match rng.below(5) {
             0..3 => Wait::Forever,
-            3 => Wait::Milliseconds(*dice.pick(&self.durations)),
+            3 => Wait::Milliseconds(*rng.pick(&self.durations)),
             _ => Wait::Milliseconds(0),
         }
     }
 
-    fn a_queue(&self, dice: &mut Dice) -> Queue {
-        dice.below(self.queues)
+    fn a_queue(&self, rng: &mut TestRng) -> Queue {
+        rng.below(self.queues)
     }
 
     /// None, one or several queues, some perhaps more than once.
-    fn some_queues(&self, dice: &mut Dice) -> Vec<Queue> {
-        let count = if dice.percent(5) { 0 } else { dice.between(1, self.queues + 1) };
-        (0..count).map(|_| self.a_queue(dice)).collect()
+    fn some_queues(&self, rng: &mut TestRng) -> Vec<Queue> {
+        let count = if rng.percent(5) { 0 } else { rng.between(1, self.queues + 1) };
+        (0..count).map(|_| self.a_queue(rng)).collect()
     }
 }
 
 /// Something about a job that the client holds, or believes to hold.
-fn work(dice: &mut Dice, client: ClientId, model: &Model) -> Request {
-    let id = one_in(dice, client, model, Status::Reserved);
+fn work(rng: &mut TestRng, client: ClientId, model: &Model) -> Request {
+    let id = one_in(rng, client, model, Status::Reserved);
     let current = model.find(id.0).map_or(0, |job| job.lease);
-    let lease = match dice.below(10) {
+    let lease = match rng.below(10) {
         0..5 => None,
         5..8 => Some(current),
         8 => Some(current.wrapping_sub(1)),
-        _ => Some(*dice.pick(&[0, 1, current + 1])),
+        _ => Some(*rng.pick(&[0, 1, current + 1])),
     };
     let lease = lease.map(LeaseEpoch);
-    match dice.below(23) {
+    match rng.below(23) {
         0..4 => Request::Release(id, lease),
         4..7 => Request::Touch(id, lease),
-        7..12 => Request::Finish(id, lease, a_load(dice)),
+        7..12 => Request::Finish(id, lease, a_load(rng)),
         12..19 => {
-            let retry = dice.percent(80);
-            Request::Fail { id, lease, retry, error: a_load(dice) }
+            let retry = rng.percent(80);
+            Request::Fail { id, lease, retry, error: a_load(rng) }
         }
         _ => Request::Bury(id, lease),
     }
 }
 
 /// A result or an error.
-pub(super) fn a_load(dice: &mut Dice) -> Load {
+pub(super) fn a_load(rng: &mut TestRng) -> Load {
     let encoding =
-        *dice.pick(&[Encoding::Json, Encoding::JsonLine, Encoding::Packet { key_len: 3 }]);
-    let filler = if dice.percent(2) { 70_000 } else { dice.below(60) };
-    load(dice, encoding, b"", filler)
+        *rng.pick(&[Encoding::Json, Encoding::JsonLine, Encoding::Packet { key_len: 3 }]);
+    let filler = if rng.percent(2) { 70_000 } else { rng.below(60) };
+    load(rng, encoding, b"", filler)
 }
 
 /// A payload like no other, except that sometimes it is nothing but its key.
-fn load(dice: &mut Dice, encoding: Encoding, key: &[u8], filler: usize) -> Load {
+fn load(rng: &mut TestRng, encoding: Encoding, key: &[u8], filler: usize) -> Load {
     let mut bytes = key.to_vec();
     if filler > 0 {
-        bytes.extend_from_slice(format!("{:020}", dice.seed()).as_bytes());
+        bytes.extend_from_slice(format!("{:020}", rng.seed()).as_bytes());
         bytes.resize(bytes.len() + filler, b'.');
     }
     let encoding = match encoding {
@@ -293,35 +288,35 @@ fn load(dice: &mut Dice, encoding: Encoding, key: &[u8], filler: usize) -> Load 
 }
 
 /// The serial of a take that waits, or of any other request.
-fn a_take(dice: &mut Dice, client: ClientId, model: &Model) -> u32 {
+fn a_take(rng: &mut TestRng, client: ClientId, model: &Model) -> u32 {
     let mine = model.waiters.iter().filter(|waiter| waiter.ticket.client == client);
     let mine: Vec<u32> = mine.map(|waiter| waiter.ticket.serial).collect();
     let other = model.waiters.first().map_or(0, |waiter| waiter.ticket.serial);
-    if mine.is_empty() || dice.percent(10) { other } else { *dice.pick(&mine) }
+    if mine.is_empty() || rng.percent(10) { other } else { *rng.pick(&mine) }
 }
 
 /// A job in this status, if it is held mostly by this client.
-pub(super) fn one_in(dice: &mut Dice, client: ClientId, model: &Model, status: Status) -> JobId {
+pub(super) fn one_in(rng: &mut TestRng, client: ClientId, model: &Model, status: Status) -> JobId {
     let mine = |job: &&Job| job.status == status && job.holder.is_none_or(|it| it == client);
     let mine: Vec<u64> = model.jobs.iter().filter(mine).map(|job| job.id).collect();
-    if mine.is_empty() || dice.percent(15) {
-        return an_id(dice, client, model);
+    if mine.is_empty() || rng.percent(15) {
+        return an_id(rng, client, model);
     }
-    JobId(*dice.pick(&mine))
+    JobId(*rng.pick(&mine))
 }
 
 /// Any job, or one that is gone, or one that never was.
-pub(super) fn an_id(dice: &mut Dice, client: ClientId, model: &Model) -> JobId {
+pub(super) fn an_id(rng: &mut TestRng, client: ClientId, model: &Model) -> JobId {
     let last = usize::try_from(model.last_id).unwrap();
-    match dice.below(10) {
-        0..7 if !model.jobs.is_empty() => JobId(dice.pick(&model.jobs).id),
-        7 => *dice.pick(&[JobId::NEVER, JobId(1 << 53), JobId(u64::MAX)]),
-        8 => one_of(dice, model, |job| job.holder.is_some_and(|holder| holder != client)),
-        _ => JobId(dice.between(0, last + 2) as u64),
+    match rng.below(10) {
+        0..7 if !model.jobs.is_empty() => JobId(rng.pick(&model.jobs).id),
+        7 => *rng.pick(&[JobId::NEVER, JobId(1 << 53), JobId(u64::MAX)]),
+        8 => one_of(rng, model, |job| job.holder.is_some_and(|holder| holder != client)),
+        _ => JobId(rng.between(0, last + 2) as u64),
     }
 }
 
-fn one_of(dice: &mut Dice, model: &Model, such: impl Fn(&Job) -> bool) -> JobId {
+fn one_of(rng: &mut TestRng, model: &Model, such: impl Fn(&Job) -> bool) -> JobId {
     let found: Vec<u64> = model.jobs.iter().filter(|job| such(job)).map(|job| job.id).collect();
-    if found.is_empty() { JobId::NEVER } else { JobId(*dice.pick(&found)) }
+    if found.is_empty() { JobId::NEVER } else { JobId(*rng.pick(&found)) }
 }

@@ -1,4 +1,4 @@
-//! The judge's watched queues: what is asked about them, and the records of their jobs.
+//! The oracle's watched queues: what is asked about them, and the records of their jobs.
 //!
 //! While queues are watched, everything that is due ends before anything else happens: whether a
 //! queue exists must not hang on jobs that are over, which an engine may or may not have forgotten.
@@ -41,11 +41,11 @@ pub(super) enum IndexedAsk {
 
 fn query(state: Option<State>) -> Arc<Query> {
     let left = Expr::Text("j.state".into());
-    let terms = state.map(|state| match STATES[state].1 {
+    let options = state.map(|state| match STATES[state].1 {
         "" => Term { op: Op::Is, left, right: Expr::Null },
         literal => Term { op: Op::Is, left: Expr::Text(literal.into()), right: left },
     });
-    Arc::new(Query { terms: terms.into_iter().collect() })
+    Arc::new(Query { terms: options.into_iter().collect() })
 }
 
 impl IndexedAsk {
@@ -53,11 +53,11 @@ impl IndexedAsk {
     pub(super) fn with_watch(&self, ask: impl FnOnce(&IndexedCommand<'_>)) {
         let queue = |queue: Queue| QUEUES[queue];
         let state = |state: State| STATES[state].0;
-        let terms = match *self {
+        let options = match *self {
             Self::Find { state, .. } | Self::Poll { state, .. } => query(state),
             _ => query(None),
         };
-        let query = &terms;
+        let query = &options;
         let watch = match *self {
             Self::Queues => IndexedCommand::Queues { from: 0 },
             Self::Declare(named) => IndexedCommand::CreateQueue { queue: Some(queue(named)) },
@@ -144,7 +144,7 @@ impl Job {
             id: JobId(self.id),
             version: record.version,
             queue: QUEUES[self.queue].into(),
-            urgency: match self.urgency {
+            priority: match self.priority {
                 Priority::Unselected => None,
                 Priority::Small(number) => Some(number.to_string().into()),
                 Priority::Big(digits) => Some(digits.into()),
@@ -313,8 +313,8 @@ impl Model {
             },
             IndexedAsk::Put { ref text, state, .. } => {
                 let load = Load { encoding: Encoding::Json, text: text.clone() };
-                let (urgency, turn) = (Priority::Small(0), TieBreak::Fifo);
-                let id = self.add(queue, urgency, turn, load, None);
+                let (priority, tie_break) = (Priority::Small(0), TieBreak::Fifo);
+                let id = self.add(queue, priority, tie_break, load, None);
                 self.job(id).record.as_mut().unwrap().state = STATES[state].0.to_vec();
                 self.show(ticket, id);
                 self.go_back(id);

@@ -17,11 +17,11 @@ const PACKETS: u32 = 65_540;
 const CLIENT: SlabKey = SlabKey { index: 0, generation: 1 };
 
 /// Puts a packet with the key `k` and its number as payload.
-fn put(engine: &mut Engine, number: u32, urgency: Priority<'_>) {
+fn put(engine: &mut Engine, number: u32, priority: Priority<'_>) {
     let bytes = [&b"k"[..], &number.to_be_bytes()].concat();
     let payload = Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: &bytes };
-    let turn = TieBreak::Lifo;
-    let command = Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None };
+    let tie_break = TieBreak::Lifo;
+    let command = Command::Put { queue: b"q", priority, tie_break, payload, options: None };
     engine.submit(Ticket { client: CLIENT, serial: number }, &command, Now::default());
     while engine.poll_completion().is_some() {}
 }
@@ -53,8 +53,8 @@ fn of_a_group_that_does_not_fit_the_oldest_stay() {
     put(&mut engine, 0, Priority::Small(-1));
     for number in 1..PACKETS {
         // Most are selectable, but less urgent than the first; some are not.
-        let urgency = if number % 3 == 0 { Priority::Unselected } else { Priority::Small(-2) };
-        put(&mut engine, number, urgency);
+        let priority = if number % 3 == 0 { Priority::Unselected } else { Priority::Small(-2) };
+        put(&mut engine, number, priority);
     }
     let first: Vec<u32> = std::iter::once(0).chain((6..PACKETS).rev()).collect();
     assert_eq!(first.len(), 65_535);
@@ -82,11 +82,8 @@ fn many_pops_are_served_at_once() {
     for serial in 0..=POPS {
         let bytes = if serial == 0 { &large[..] } else { b"{}" };
         let payload = Payload { encoding: Encoding::Json, bytes };
-        let (urgency, turn) = (Priority::Small(-i64::from(serial)), TieBreak::Fifo);
-        submit(
-            serial,
-            &Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None },
-        );
+        let (priority, tie_break) = (Priority::Small(-i64::from(serial)), TieBreak::Fifo);
+        submit(serial, &Command::Put { queue: b"q", priority, tie_break, payload, options: None });
     }
     for serial in 0..POPS {
         let answers = submit(POPS + 1 + serial, &Command::Pop { queues, wait: Wait::Forever });
@@ -119,9 +116,9 @@ fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
         let command = Command::Put {
             queue: if number % 2 == 0 { b"q0" } else { b"q1" },
             priority: Priority::Small(number),
-            turn: TieBreak::Fifo,
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
-            terms: None,
+            options: None,
         };
         submit(&mut engine, &command);
     }
@@ -143,14 +140,14 @@ fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
 fn what_is_due_ends_batch_by_batch() {
     const JOBS: u32 = 20_000;
     let mut engine = Engine::in_memory(7);
-    let terms = JobOptions { ttl_ms: 1, ..JobOptions::default() };
+    let options = JobOptions { ttl_ms: 1, ..JobOptions::default() };
     for serial in 0..JOBS {
         let command = Command::Put {
             queue: b"q",
             priority: Priority::Small(0),
-            turn: TieBreak::Fifo,
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
-            terms: Some(&terms),
+            options: Some(&options),
         };
         engine.submit(Ticket { client: CLIENT, serial }, &command, Now::default());
         assert!(engine.poll_completion().is_some());

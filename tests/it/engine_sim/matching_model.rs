@@ -1,4 +1,4 @@
-//! The judge's store: who waits for what, and who is served.
+//! The oracle's store: who waits for what, and who is served.
 
 use super::order::{compare, leaves_before};
 use super::store_model::{Job, Model, Waiter};
@@ -15,7 +15,7 @@ impl Model {
     pub(super) fn tops(&self, queue: Queue) -> Vec<&Job> {
         let mut tops: Vec<&Job> = Vec::new();
         for job in &self.jobs {
-            let there = job.queue == queue || queue == ANYWHERE && job.terms().tracked;
+            let there = job.queue == queue || queue == ANYWHERE && job.options().tracked;
             let waits = there && job.status == Status::Ready && !self.is_over(job);
             if !waits || self.is_held_back(job) {
                 continue;
@@ -58,7 +58,7 @@ impl Model {
             for top in self.tops_for(&[queue], client) {
                 let seen = !(waits && top.load.is_too_large());
                 let goes_first = |best: &Job| {
-                    let more_urgent = compare(top.urgency, best.urgency).is_gt();
+                    let more_urgent = compare(top.priority, best.priority).is_gt();
                     more_urgent || best.queue == queue && leaves_before(top, best)
                 };
                 if seen && best.is_none_or(goes_first) {
@@ -77,7 +77,7 @@ impl Model {
                 let fits = !(waiter.pops && top.load.is_too_large());
                 let can = fits && self.is_for(waiter.ticket.client, top);
                 let named = |line: &&(Queue, u64)| {
-                    line.0 == queue || line.0 == ANYWHERE && top.terms().tracked
+                    line.0 == queue || line.0 == ANYWHERE && top.options().tracked
                 };
                 let places = waiter.lines.iter().filter(named).map(|&(_, place)| place);
                 places.filter(|_| can).min().map(|place| (place, waiter.ticket))

@@ -1,7 +1,7 @@
-//! The engine under the commands of random clients in random time, against a judge.
+//! The engine under the commands of random clients in random time, against a oracle.
 //!
 //! `tests/it/sim` drives the server by one of its protocols; here are all commands with all that
-//! they may ask for, also what no protocol asks today. Every reply must be the judge's, byte for
+//! they may ask for, also what no protocol asks today. Every reply must be the oracle's, byte for
 //! byte and in the same order. Everything that happens in a run follows from its seed:
 //! `SIM_SEED=n` replays one, tells what happens, and if it fails looks for a shorter sequence of
 //! steps that fails too.
@@ -22,7 +22,7 @@ mod simulation;
 mod types;
 mod worker_model;
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{self, Plan};
 use generator::Profile;
 use jobcentre::base::slab::SlabKey;
@@ -207,9 +207,9 @@ const WANTED: [&str; 145] = [
 
 /// One run.
 struct Run {
-    dice: Dice,
+    rng: TestRng,
     profile: Profile,
-    world: Simulation,
+    simulation: Simulation,
     clients: Vec<Ticket>,
     /// What has happened so far.
     steps: Vec<Step>,
@@ -217,35 +217,35 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let profile = Profile::draw(&mut dice);
+        let mut rng = TestRng::new(seed);
+        let profile = Profile::draw(&mut rng);
         let client = |index| SlabKey { index, generation: 1 };
         // The serials of some wrap.
         let serials = [0, u32::MAX - 5];
         let clients = (0..u32::try_from(profile.clients).unwrap())
-            .map(|index| Ticket { client: client(index), serial: *dice.pick(&serials) })
+            .map(|index| Ticket { client: client(index), serial: *rng.pick(&serials) })
             .collect();
-        let world = Simulation::new(seed);
-        Self { dice, profile, world, clients, steps: Vec::new() }
+        let simulation = Simulation::new(seed);
+        Self { rng, profile, simulation, clients, steps: Vec::new() }
     }
 
     fn go(&mut self) {
         for number in 0..self.profile.steps {
-            if self.dice.percent(self.profile.moving) {
+            if self.rng.percent(self.profile.moving) {
                 self.pass_time();
-                if !self.dice.percent(self.profile.lazy) {
+                if !self.rng.percent(self.profile.lazy) {
                     self.step(Step::Expire);
                 }
             }
             let step = self.something();
             self.step(step);
-            let is_due = |at: Mono| at <= self.world.now.mono;
-            if self.profile.lazy == 0 && self.world.model.timeout().0.is_some_and(is_due) {
+            let is_due = |at: Mono| at <= self.simulation.now.mono;
+            if self.profile.lazy == 0 && self.simulation.model.timeout().0.is_some_and(is_due) {
                 // A job that went back too late is due at once.
                 self.step(Step::Expire);
             }
             if number % self.profile.check == 0 {
-                self.world.engine.check_invariants();
+                self.simulation.engine.check_invariants();
             }
         }
         self.finish();
@@ -253,26 +253,26 @@ impl Run {
 
     fn step(&mut self, step: Step) {
         self.steps.push(step);
-        self.world.step(self.steps.last().unwrap());
+        self.simulation.step(self.steps.last().unwrap());
     }
 
     fn pass_time(&mut self) {
         const MILLISECOND: u64 = 1_000_000;
-        let Now { mono, wall } = self.world.now;
-        let next = self.world.model.timeout().1.filter(|next| next.0 < u64::MAX);
+        let Now { mono, wall } = self.simulation.now;
+        let next = self.simulation.model.timeout().1.filter(|next| next.0 < u64::MAX);
         let next = next.map_or(mono, |next| next.max(mono));
-        let to = match self.dice.below(10) {
-            0..5 => Mono(mono.0 + self.dice.between(1, 4) as u64 * MILLISECOND),
+        let to = match self.rng.below(10) {
+            0..5 => Mono(mono.0 + self.rng.between(1, 4) as u64 * MILLISECOND),
             5..7 => {
-                self.world.model.see("time: exactly a deadline");
+                self.simulation.model.see("time: exactly a deadline");
                 next
             }
             7 => Mono(next.0 - u64::from(next > mono)),
-            8 => Mono(mono.0 + self.dice.below(3_000_000) as u64),
-            _ => Mono(mono.0 + self.dice.below(20_000) as u64 * MILLISECOND),
+            8 => Mono(mono.0 + self.rng.below(3_000_000) as u64),
+            _ => Mono(mono.0 + self.rng.below(20_000) as u64 * MILLISECOND),
         };
-        let wall = match self.dice.below(10) {
-            0 => Wall(self.dice.seed()),
+        let wall = match self.rng.below(10) {
+            0 => Wall(self.rng.seed()),
             1 => Wall(0),
             _ => Wall(wall.0.saturating_add((to.0 - mono.0) / MILLISECOND)),
         };
@@ -281,25 +281,25 @@ impl Run {
 
     /// What a client does.
     fn something(&mut self) -> Step {
-        let index = self.dice.below(self.clients.len());
+        let index = self.rng.below(self.clients.len());
         let last = &mut self.clients[index];
-        if self.dice.percent(self.profile.leaving) {
+        if self.rng.percent(self.profile.leaving) {
             let client = last.client;
             *last = Ticket { client: successor(client), serial: 0 };
             return Step::Forget(client);
         }
-        if self.dice.percent(1) {
-            let waiters = &self.world.model.waiters;
-            let vigils = &self.world.model.vigils;
-            let waits = if !vigils.is_empty() && self.dice.percent(50) {
-                Some(self.dice.pick(vigils).ticket)
+        if self.rng.percent(1) {
+            let waiters = &self.simulation.model.waiters;
+            let vigils = &self.simulation.model.vigils;
+            let waits = if !vigils.is_empty() && self.rng.percent(50) {
+                Some(self.rng.pick(vigils).ticket)
             } else {
-                (!waiters.is_empty()).then(|| self.dice.pick(waiters).ticket)
+                (!waiters.is_empty()).then(|| self.rng.pick(waiters).ticket)
             };
             return Step::Cancel(waits.unwrap_or(*last));
         }
         last.serial = last.serial.wrapping_add(1);
-        let ask = self.profile.ask(&mut self.dice, last.client, &self.world.model);
+        let ask = self.profile.ask(&mut self.rng, last.client, &self.simulation.model);
         Step::Submit(*last, ask)
     }
 
@@ -308,20 +308,20 @@ impl Run {
         for client in self.clients.clone() {
             self.step(Step::Forget(client.client));
         }
-        self.world.engine.check_invariants();
-        assert_eq!(self.world.engine.counts().waiters, 0, "somebody still waits");
-        let mut now = self.world.now;
+        self.simulation.engine.check_invariants();
+        assert_eq!(self.simulation.engine.counts().waiters, 0, "somebody still waits");
+        let mut now = self.simulation.now;
         now.mono.0 += 100_000_000 * 1_000_000;
         self.step(Step::Time(now));
         self.step(Step::Expire);
         let mut last = Ticket { client: successor(self.clients[0].client), serial: 0 };
-        for id in self.world.model.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
+        for id in self.simulation.model.jobs.iter().map(|job| job.id).collect::<Vec<_>>() {
             last.serial += 1;
             self.step(Step::Submit(last, Request::Delete(JobId(id))));
         }
-        self.world.engine.check_invariants();
-        assert_eq!(self.world.engine.counts().jobs, 0, "a job is left over");
-        assert_eq!(self.world.engine.poll_timeout(), None, "a deadline is left over");
+        self.simulation.engine.check_invariants();
+        assert_eq!(self.simulation.engine.counts().jobs, 0, "a job is left over");
+        assert_eq!(self.simulation.engine.poll_timeout(), None, "a deadline is left over");
     }
 }
 
@@ -340,7 +340,7 @@ fn run(seed: u64) -> Run {
 fn replay(seed: u64) {
     let mut run = Run::new(seed);
     println!("seed {seed}: {:?}", run.profile);
-    run.world.loud = true;
+    run.simulation.loud = true;
     let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.go())) else { return };
     let steps = shrink::shrink(seed, run.steps);
     println!("\nseed {seed}, {} steps are enough:", steps.len());
@@ -353,10 +353,10 @@ fn the_engine_does_what_the_judge_says_whatever_happens() {
     if let Some(seed) = seeds::replayed() {
         return replay(seed);
     }
-    PLAN.run(&WANTED, 0, |seed| run(seed).world.model.seen);
+    PLAN.run(&WANTED, 0, |seed| run(seed).simulation.model.seen);
 }
 
 #[test]
 fn one_seed_is_one_run_of_the_engine() {
-    seeds::assert_one_seed_is_one_run(|seed| run(seed).world.said.finish());
+    seeds::assert_one_seed_is_one_run(|seed| run(seed).simulation.said.finish());
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// Bigger is more urgent.
 pub(super) fn compare(one: Priority<'_>, other: Priority<'_>) -> Ordering {
-    let rank = |urgency| match urgency {
+    let rank = |priority| match priority {
         Priority::Unselected => (0, 0, 0, ""),
         Priority::Small(number) => (1, number, 0, ""),
         Priority::Big(digits) => (2, 0, digits.len(), digits),
@@ -16,8 +16,8 @@ pub(super) fn compare(one: Priority<'_>, other: Priority<'_>) -> Ordering {
 
 /// Whether a take selects `one` rather than `other`.
 pub(super) fn leaves_before(one: &Job, other: &Job) -> bool {
-    let newest = |job: &Job| job.turn == TieBreak::Lifo;
-    compare(one.urgency, other.urgency)
+    let newest = |job: &Job| job.tie_break == TieBreak::Lifo;
+    compare(one.priority, other.priority)
         .then(newest(other).cmp(&newest(one)))
         .then(if newest(one) { one.id.cmp(&other.id) } else { other.id.cmp(&one.id) })
         .is_gt()
@@ -61,10 +61,16 @@ mod tests {
         let mut model = Model::default();
         let client = SlabKey { index: 0, generation: 0 };
         let turns = [TieBreak::Lifo, TieBreak::Fifo, TieBreak::Lifo, TieBreak::Fifo];
-        for (serial, turn) in (0..).zip(turns) {
+        for (serial, tie_break) in (0..).zip(turns) {
             let load = Load { encoding: Encoding::Json, text: Text::new(b"{}") };
-            let urgency = Priority::Small(1);
-            let ask = Request::Put { queue: serial as usize % 2, urgency, turn, load, terms: None };
+            let priority = Priority::Small(1);
+            let ask = Request::Put {
+                queue: serial as usize % 2,
+                priority,
+                tie_break,
+                load,
+                options: None,
+            };
             model.submit(Ticket { client, serial }, &ask);
         }
         model.said.clear();

@@ -1,4 +1,4 @@
-//! What random runs have found, or would hardly find: short sequences, judged like the runs.
+//! What random runs have found, or would hardly find: short sequences, checked like the runs.
 
 use super::simulation::{Simulation, Step};
 use super::types::{Answer, Load, Queue, Request, Text};
@@ -8,35 +8,35 @@ use jobcentre::model::command::Wait;
 use jobcentre::model::id::Ticket;
 use jobcentre::model::job::{Encoding, JobOptions, Priority, TieBreak};
 
-/// A world with requests that are numbered by themselves.
+/// A simulation with requests that are numbered by themselves.
 struct Sequence {
-    world: Simulation,
+    simulation: Simulation,
     serial: u32,
 }
 
 impl Sequence {
     fn new() -> Self {
-        Self { world: Simulation::new(1), serial: 0 }
+        Self { simulation: Simulation::new(1), serial: 0 }
     }
 
     /// Client `index` asks for something; returns the last that is said.
     fn ask(&mut self, index: u32, ask: Request) -> Option<Answer> {
         self.serial += 1;
         let ticket = Ticket { client: SlabKey { index, generation: 1 }, serial: self.serial };
-        self.world.step(&Step::Submit(ticket, ask));
-        self.world.last.take()
+        self.simulation.step(&Step::Submit(ticket, ask));
+        self.simulation.last.take()
     }
 
-    fn put(&mut self, queue: Queue, urgency: i64, bytes: usize, ttl_ms: u64) {
+    fn put(&mut self, queue: Queue, priority: i64, bytes: usize, ttl_ms: u64) {
         let text = vec![b'.'; bytes];
         self.ask(
             0,
             Request::Put {
                 queue,
-                urgency: Priority::Small(urgency),
-                turn: TieBreak::Fifo,
+                priority: Priority::Small(priority),
+                tie_break: TieBreak::Fifo,
                 load: Load { encoding: Encoding::Json, text: Text::new(&text) },
-                terms: (ttl_ms > 0).then(|| JobOptions { ttl_ms, ..JobOptions::default() }),
+                options: (ttl_ms > 0).then(|| JobOptions { ttl_ms, ..JobOptions::default() }),
             },
         );
     }
@@ -50,8 +50,8 @@ impl Sequence {
     }
 
     fn forget(&mut self, index: u32) {
-        self.world.step(&Step::Forget(SlabKey { index, generation: 1 }));
-        self.world.engine.check_invariants();
+        self.simulation.step(&Step::Forget(SlabKey { index, generation: 1 }));
+        self.simulation.engine.check_invariants();
     }
 }
 
@@ -60,8 +60,8 @@ impl Sequence {
 #[test]
 fn jobs_go_back_and_out_by_urgency_over_all_queues() {
     let mut story = Sequence::new();
-    for (queue, urgency) in [(0, 1), (0, 0), (1, 1), (3, 1)] {
-        story.put(queue, urgency, 2, 0);
+    for (queue, priority) in [(0, 1), (0, 0), (1, 1), (3, 1)] {
+        story.put(queue, priority, 2, 0);
     }
     for queue in [0, 0, 1] {
         story.take(1, &[queue]);
@@ -87,10 +87,10 @@ fn jobs_that_go_back_behind_one_that_is_over_find_all_who_wait() {
         for _ in 0..4 {
             story.pop(2, &[0]);
         }
-        story.world.step(&Step::Time(Now { mono: Mono(5_000_000), ..Now::default() }));
+        story.simulation.step(&Step::Time(Now { mono: Mono(5_000_000), ..Now::default() }));
         story.forget(1);
-        story.world.step(&Step::Expire);
-        assert_eq!(story.world.engine.counts().waiters, 3 - others);
+        story.simulation.step(&Step::Expire);
+        assert_eq!(story.simulation.engine.counts().waiters, 3 - others);
     }
 }
 
@@ -103,8 +103,11 @@ fn pops_get_what_is_behind_a_large_job_that_is_over() {
     story.put(0, -1, 2, 0);
     story.pop(2, &[1, 0]);
     story.pop(1, &[0, 1]);
-    story.world.step(&Step::Time(Now { mono: Mono(1_000_000), ..Now::default() }));
-    story.world.step(&Step::Expire);
-    story.world.engine.check_invariants();
-    assert_eq!((story.world.engine.counts().jobs, story.world.engine.counts().waiters), (0, 0));
+    story.simulation.step(&Step::Time(Now { mono: Mono(1_000_000), ..Now::default() }));
+    story.simulation.step(&Step::Expire);
+    story.simulation.engine.check_invariants();
+    assert_eq!(
+        (story.simulation.engine.counts().jobs, story.simulation.engine.counts().waiters),
+        (0, 0)
+    );
 }

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-/// Takes the steps in a new world; tells whether they fail.
+/// Takes the steps in a new simulation; tells whether they fail.
 pub(super) fn take(seed: u64, steps: &[Step], loud: bool) -> bool {
     let go = || {
-        let mut world = Simulation::new(seed);
-        world.loud = loud;
+        let mut simulation = Simulation::new(seed);
+        simulation.loud = loud;
         for step in steps {
-            world.step(step);
-            world.engine.check_invariants();
+            simulation.step(step);
+            simulation.engine.check_invariants();
         }
     };
     catch_unwind(AssertUnwindSafe(go)).is_err()

@@ -1,4 +1,4 @@
-//! The engine beside its judge: every step is taken by both, and both must say the same.
+//! The engine beside its oracle: every step is taken by both, and both must say the same.
 
 use super::indexed_queues::IndexedAsk;
 use super::store_model::Model;
@@ -29,7 +29,7 @@ impl Step {
     }
 }
 
-/// Whom the replies go to that only the judge wants.
+/// Whom the replies go to that only the oracle wants.
 const JUDGE: ClientId = SlabKey { index: 100, generation: 0 };
 
 /// Replies, one a line.
@@ -72,7 +72,7 @@ impl Simulation {
     /// Takes a step.
     ///
     /// # Panics
-    /// If the engine does not do what the judge says.
+    /// If the engine does not do what the oracle says.
     pub(super) fn step(&mut self, step: &Step) {
         if let Step::Time(now) = *step {
             assert!(self.now.mono <= now.mono, "time runs back");
@@ -111,7 +111,7 @@ impl Simulation {
             said.append(&mut self.learn(id));
         }
         let more = said.len() > before;
-        let mut expected = self.judge(step, &said);
+        let mut expected = self.oracle(step, &said);
         let constrained = !self.model.laws.is_empty() || step.changes_constraints();
         if constrained {
             self.model.note_held_back();
@@ -157,7 +157,7 @@ impl Simulation {
 
     /// What should be said. Where the engine may choose, any choice will do; if none explains what
     /// it said, here is what follows from noticing nothing.
-    fn judge(&mut self, step: &Step, said: &Replies) -> Replies {
+    fn oracle(&mut self, step: &Step, said: &Replies) -> Replies {
         let before = self.model.may_choose().then(|| self.model.clone());
         self.ask_judge(step);
         let first = std::mem::take(&mut self.model.said);
@@ -200,7 +200,7 @@ impl Simulation {
                 ask.with_command(|command| self.engine.submit(*ticket, command, now));
             }
             Step::Cancel(ticket) => self.engine.cancel(*ticket, now),
-            Step::Forget(client) => self.engine.forget(*client, now),
+            Step::Forget(client) => self.engine.disconnect_client(*client, now),
             Step::Expire => return self.expire(),
         }
         self.completions()

@@ -1,4 +1,4 @@
-//! The judge's store: a list of jobs and a list of waiters, searched from end to end.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
 //!
 //! Deliberately naive: whoever reads it next to `src/model` should find nothing to think about.
 //! This file has what there is, who comes first, and what happens when; `commands.rs` has what
@@ -6,7 +6,7 @@
 //!
 //! A job whose time to live has passed is left in the list until somebody expires it, and is never
 //! seen there. An engine may forget it earlier; the only one who could tell is a pop that waits for
-//! the job behind it. When it gets that job is the one thing that the judge leaves open: it lets
+//! the job behind it. When it gets that job is the one thing that the oracle leaves open: it lets
 //! the engine choose.
 
 use super::constraint_model::ConstraintSpec;
@@ -32,10 +32,10 @@ pub(super) struct Due {
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) queue: Queue,
-    pub(super) urgency: Priority<'static>,
-    pub(super) turn: TieBreak,
+    pub(super) priority: Priority<'static>,
+    pub(super) tie_break: TieBreak,
     pub(super) load: Load,
-    pub(super) terms: Option<JobOptions>,
+    pub(super) options: Option<JobOptions>,
     pub(super) status: Status,
     pub(super) holder: Option<ClientId>,
     pub(super) lease: u32,
@@ -64,15 +64,15 @@ impl Job {
         View {
             id: self.id,
             queue: self.queue,
-            urgency: self.urgency,
+            priority: self.priority,
             load: self.load.clone(),
             lease: self.lease,
         }
     }
 
-    /// The terms of a job that has none: 0 is none.
-    pub(super) fn terms(&self) -> JobOptions {
-        self.terms.unwrap_or_default()
+    /// The options of a job that has none: 0 is none.
+    pub(super) fn options(&self) -> JobOptions {
+        self.options.unwrap_or_default()
     }
 }
 
@@ -178,11 +178,11 @@ impl Model {
 
     /// A client holds this job from now on.
     pub(super) fn hand_out(&mut self, id: u64, ticket: Ticket) {
-        let end = self.end_of(self.find(id).unwrap().terms().lease_ms);
+        let end = self.end_of(self.find(id).unwrap().options().lease_ms);
         let due = self.arm(end);
         let job = self.job(id);
-        assert!(job.status == Status::Ready && job.holder.is_none(), "the judge gave it away");
-        job.lease += u32::from(job.terms.is_some());
+        assert!(job.status == Status::Ready && job.holder.is_none(), "the oracle gave it away");
+        job.lease += u32::from(job.options.is_some());
         (job.status, job.holder, job.due) = (Status::Reserved, Some(ticket.client), due);
         let worker = self.worker_of(ticket.client);
         let job = self.job(id);
@@ -236,13 +236,13 @@ impl Model {
         self.let_go(id);
         let due = self.arm(end);
         let job = self.job(id);
-        let never = job.urgency == Priority::Unselected;
+        let never = job.priority == Priority::Unselected;
         job.status = if never { Status::GroupOnly } else { Status::Ready };
         job.due = due;
     }
 
     pub(super) fn bury(&mut self, id: u64) {
-        let end = self.end_of(self.find(id).unwrap().terms().dead_retention_ms);
+        let end = self.end_of(self.find(id).unwrap().options().dead_retention_ms);
         self.let_go(id);
         let (due, buried) = (self.arm(end), self.tick());
         let job = self.job(id);
@@ -255,7 +255,7 @@ impl Model {
     pub(super) fn fail(&mut self, id: u64, retry: bool) {
         self.let_go(id);
         let job = self.job(id);
-        let Some(policy) = job.terms().retry.filter(|policy| retry && job.retries < policy.limit)
+        let Some(policy) = job.options().retry.filter(|policy| retry && job.retries < policy.limit)
         else {
             return self.bury(id);
         };
@@ -303,7 +303,7 @@ impl Model {
             None => job.status == Status::Reserved && job.due.is_some_and(|due| due.at <= self.now),
         };
         let by_chance =
-            |job: &&Job| job.terms().retry.is_some_and(|policy| policy.jitter_percent > 0);
+            |job: &&Job| job.options().retry.is_some_and(|policy| policy.jitter_percent > 0);
         self.jobs.iter().filter(fails).filter(by_chance).map(|job| job.id).collect()
     }
 
@@ -344,8 +344,8 @@ impl Model {
     fn end_of_status(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         let queue = job.queue;
-        let followed = job.terms().tracked;
-        let fails = followed || job.terms().retry.is_some();
+        let followed = job.options().tracked;
+        let fails = followed || job.options().retry.is_some();
         let (retries, over) = (job.retries, self.is_over(job));
         let was_in_front = self.is_in_front(job) && !job.doubtful;
         match job.status {

@@ -28,7 +28,7 @@ pub(super) const QUEUES: [&[u8]; 6] = [
     b"default",
 ];
 
-/// All urgencies there are.
+/// All priorities there are.
 pub(super) const URGENCIES: [Priority<'static>; 12] = [
     Priority::Unselected,
     Priority::Small(i64::MIN + 1),
@@ -109,10 +109,10 @@ impl Load {
 pub(super) enum Request {
     Put {
         queue: Queue,
-        urgency: Priority<'static>,
-        turn: TieBreak,
+        priority: Priority<'static>,
+        tie_break: TieBreak,
         load: Load,
-        terms: Option<JobOptions>,
+        options: Option<JobOptions>,
     },
     Take {
         queues: Vec<Queue>,
@@ -168,12 +168,12 @@ impl Request {
             return labour.with_work(|work| submit(&Command::Work(work)));
         }
         let command = match *self {
-            Self::Put { queue, urgency, turn, ref load, ref terms } => Command::Put {
+            Self::Put { queue, priority, tie_break, ref load, ref options } => Command::Put {
                 queue: QUEUES[queue],
-                priority: urgency,
-                turn,
+                priority,
+                tie_break,
                 payload: load.payload(),
-                terms: terms.as_ref(),
+                options: options.as_ref(),
             },
             Self::Take { wait, .. } => Command::Reserve { queues, wait },
             Self::Pop { wait, .. } => Command::Pop { queues, wait },
@@ -254,19 +254,19 @@ fn number_of(name: &[u8]) -> Queue {
 pub(super) struct View {
     pub(super) id: u64,
     pub(super) queue: Queue,
-    pub(super) urgency: Priority<'static>,
+    pub(super) priority: Priority<'static>,
     pub(super) load: Load,
     pub(super) lease: u32,
 }
 
 impl View {
     /// # Panics
-    /// If the queue or the urgency is none that was ever put.
+    /// If the queue or the priority is none that was ever put.
     fn of(view: &JobView<'_>) -> Self {
         Self {
             id: view.id.0,
             queue: number_of(view.queue),
-            urgency: *URGENCIES.iter().find(|known| **known == view.priority).unwrap(),
+            priority: *URGENCIES.iter().find(|known| **known == view.priority).unwrap(),
             load: Load::of(view.payload),
             lease: view.lease.0,
         }

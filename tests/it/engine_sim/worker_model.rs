@@ -1,4 +1,4 @@
-//! The judge's workers, and those who wait for news of a job: what is asked about work that is
+//! The oracle's workers, and those who wait for news of a job: what is asked about work that is
 //! followed to a result.
 //!
 //! As with watched queues, everything that is due ends before anything else happens.
@@ -390,7 +390,7 @@ impl Model {
     /// Shows a job; a result that is fetched once goes.
     fn show_progress(&mut self, ticket: Ticket, id: u64) {
         let job = self.find(id).unwrap();
-        let fetched = job.status == Status::Completed && job.terms().result_once;
+        let fetched = job.status == Status::Completed && job.options().result_once;
         let retried = job.retries > 0;
         let word = match job.status {
             Status::Reserved => "running",

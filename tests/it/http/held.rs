@@ -4,7 +4,7 @@ use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 
@@ -23,9 +23,9 @@ impl Harness {
             Engine::restore(&mut disk.clone(), &options, 1, NOW, &mut |_| {}).unwrap();
         let engine = Engine::durable(restored, Box::new(disk.clone()), NOW);
         let settings = Settings { max_request: 10_000, max_clients: 5 };
-        let mut shop = Self { server: Server::new(settings, engine), disk };
-        shop.pass();
-        shop
+        let mut harness = Self { server: Server::new(settings, engine), disk };
+        harness.pass();
+        harness
     }
 
     /// The disk does all that it was asked.
@@ -37,8 +37,8 @@ impl Harness {
         }
     }
 
-    fn say(&mut self, door: Door, text: &str) -> ClientId {
-        let client = self.server.handle_open(door, NOW).unwrap();
+    fn say(&mut self, protocol: Protocol, text: &str) -> ClientId {
+        let client = self.server.handle_open(protocol, NOW).unwrap();
         self.server.handle_input(client, text.as_bytes(), NOW);
         self.server.finish_pass(NOW);
         self.server.check_invariants();
@@ -73,33 +73,33 @@ impl Harness {
 
 #[test]
 fn a_poll_is_answered_though_its_client_has_stopped_sending() {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let job = "\u{82}\u{a4}name\u{a1}a\u{a8}argument\u{1}";
     let bytes: Vec<u8> = job.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
-    let pusher = shop.server.handle_open(Door::Http, NOW).unwrap();
+    let pusher = harness.server.handle_open(Protocol::Http, NOW).unwrap();
     let head =
         format!("POST /job HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", bytes.len());
-    shop.server.handle_input(pusher, &[head.as_bytes(), &bytes].concat(), NOW);
-    shop.pass();
-    assert!(shop.heard(pusher).starts_with("HTTP/1.1 201 "), "{}", shop.heard(pusher));
+    harness.server.handle_input(pusher, &[head.as_bytes(), &bytes].concat(), NOW);
+    harness.pass();
+    assert!(harness.heard(pusher).starts_with("HTTP/1.1 201 "), "{}", harness.heard(pusher));
     let poll = "GET /job/1/polling?timeout=5 HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let poller = shop.say(Door::Http, poll);
-    shop.say(Door::Http, "DELETE /job/1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    shop.end_of_input(poller);
-    let answer = shop.take(poller);
+    let poller = harness.say(Protocol::Http, poll);
+    harness.say(Protocol::Http, "DELETE /job/1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    harness.end_of_input(poller);
+    let answer = harness.take(poller);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\u{fffd}"), "{answer}");
 }
 
 #[test]
 fn a_get_is_answered_though_its_client_has_stopped_sending() {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let get = r#"{"request":"get","queues":["q"],"wait":true}"#;
-    let getter = shop.say(Door::JobCentre, &format!("{get}\n"));
+    let getter = harness.say(Protocol::JobCentre, &format!("{get}\n"));
     let put = r#"{"request":"put","queue":"q","job":{},"pri":1}"#;
-    shop.say(Door::JobCentre, &format!("{put}\n"));
-    shop.end_of_input(getter);
+    harness.say(Protocol::JobCentre, &format!("{put}\n"));
+    harness.end_of_input(getter);
     assert_eq!(
-        shop.take(getter),
+        harness.take(getter),
         "{\"status\":\"ok\",\"id\":1,\"job\":{},\"pri\":1,\"queue\":\"q\"}\n"
     );
 }

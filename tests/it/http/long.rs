@@ -7,7 +7,7 @@ use jobcentre::base::limits::{
 };
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobcentre::wire::http::{Body, Framing, Piece, next_response};
@@ -31,23 +31,23 @@ impl Harness {
     /// A server with so many jobs whose payloads have so many bytes and a few.
     fn with(jobs: usize, payload: usize) -> Self {
         let settings = Settings { max_request: 10_000, max_clients: 10 };
-        let mut world =
+        let mut simulation =
             Self { server: Server::new(settings, Engine::in_memory(1)), now: Now::default() };
-        let putter = world.open(Door::JobCentre);
+        let putter = simulation.open(Protocol::JobCentre);
         let payload = "x".repeat(payload);
         let put = format!(
             "{{\"request\":\"put\",\"queue\":\"q\",\"pri\":1,\"job\":{{\"a\":\"{payload}\"}}}}\n"
         );
         for bytes in put.repeat(jobs).as_bytes().chunks(READ_BUDGET_BYTES) {
-            world.server.handle_input(putter, bytes, world.now);
-            world.pass(putter, usize::MAX);
+            simulation.server.handle_input(putter, bytes, simulation.now);
+            simulation.pass(putter, usize::MAX);
         }
-        world.server.handle_reset(putter, world.now);
-        world
+        simulation.server.handle_reset(putter, simulation.now);
+        simulation
     }
 
-    fn open(&mut self, door: Door) -> ClientId {
-        self.server.handle_open(door, self.now).unwrap()
+    fn open(&mut self, protocol: Protocol) -> ClientId {
+        self.server.handle_open(protocol, self.now).unwrap()
     }
 
     fn ask(&mut self, client: ClientId, request: &str) {
@@ -90,26 +90,26 @@ fn ids(body: &[u8]) -> Vec<u64> {
 
 #[test]
 fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
-    let mut world = Harness::full();
-    let reader = world.open(Door::Http);
+    let mut simulation = Harness::full();
+    let reader = simulation.open(Protocol::Http);
     let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    world.ask(reader, list);
+    simulation.ask(reader, list);
     // Behind it another request, which waits.
-    world.ask(reader, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    simulation.ask(reader, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut answer = Vec::new();
     while answer.is_empty() {
-        answer.extend(world.pass(reader, 10_000));
+        answer.extend(simulation.pass(reader, 10_000));
     }
     // What happens from now on is not in it.
-    let other = world.open(Door::JobCentre);
+    let other = simulation.open(Protocol::JobCentre);
     for id in (1..=JOBS).step_by(2) {
-        world.ask(other, &format!("{{\"request\":\"delete\",\"id\":{id}}}\n"));
-        world.pass(other, usize::MAX);
+        simulation.ask(other, &format!("{{\"request\":\"delete\",\"id\":{id}}}\n"));
+        simulation.pass(other, usize::MAX);
     }
     let mut passes = 0;
     loop {
-        let got = world.pass(reader, 10_000);
-        if got.is_empty() && !world.is_busy() {
+        let got = simulation.pass(reader, 10_000);
+        if got.is_empty() && !simulation.is_busy() {
             break;
         }
         answer.extend(got);
@@ -119,20 +119,20 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
     let health = memchr::memmem::rfind(&answer, b"HTTP/1.1 200 OK").unwrap();
     assert!(answer.ends_with(b"{\"status\":\"ok\",\"version\":\"0.1.0\"}\n"));
     assert_eq!(ids(&body_of(&answer[..health])), (1..=JOBS as u64).collect::<Vec<_>>());
-    world.server.check_invariants();
+    simulation.server.check_invariants();
 }
 
 #[test]
 fn all_about_many_jobs_comes_in_pieces_too() {
-    let mut world = Harness::with(ROWS_PER_CHUNK, 1000);
-    let reader = world.open(Door::Http);
+    let mut simulation = Harness::with(ROWS_PER_CHUNK, 1000);
+    let reader = simulation.open(Protocol::Http);
     let query =
         "POST /api/v0/queue/q/query_jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
-    world.ask(reader, &format!("{query}{{}}"));
+    simulation.ask(reader, &format!("{query}{{}}"));
     let mut answer = Vec::new();
     loop {
-        answer.extend(world.pass(reader, usize::MAX));
-        if !world.is_busy() {
+        answer.extend(simulation.pass(reader, usize::MAX));
+        if !simulation.is_busy() {
             break;
         }
     }
@@ -145,31 +145,31 @@ fn all_about_many_jobs_comes_in_pieces_too() {
 
 #[test]
 fn who_reads_nothing_of_a_long_answer_is_cut_off() {
-    let mut world = Harness::full();
-    let reader = world.open(Door::Http);
-    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut simulation = Harness::full();
+    let reader = simulation.open(Protocol::Http);
+    simulation.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for _ in 0..1000 {
-        world.pass(reader, 0);
+        simulation.pass(reader, 0);
     }
-    assert!(!world.is_busy(), "nothing can be done before it reads");
-    assert!(world.server.output(reader).len() > OUTPUT_HIGH_WATER_BYTES);
-    world.now.mono = world.now.mono.after(HTTP_READER_TIMEOUT);
-    world.server.finish_pass(world.now);
-    assert_eq!(world.server.poll_action(), Some(Action::Close(reader)));
-    assert_eq!(world.server.connections(), 0);
-    world.server.check_invariants();
+    assert!(!simulation.is_busy(), "nothing can be done before it reads");
+    assert!(simulation.server.output(reader).len() > OUTPUT_HIGH_WATER_BYTES);
+    simulation.now.mono = simulation.now.mono.after(HTTP_READER_TIMEOUT);
+    simulation.server.finish_pass(simulation.now);
+    assert_eq!(simulation.server.poll_action(), Some(Action::Close(reader)));
+    assert_eq!(simulation.server.connections(), 0);
+    simulation.server.check_invariants();
 }
 
 #[test]
 fn an_old_client_gets_a_long_answer_to_the_end_of_its_connection() {
-    let mut world = Harness::full();
-    let reader = world.open(Door::Http);
-    world.ask(reader, "GET /api/v0/queue/q/job HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let mut simulation = Harness::full();
+    let reader = simulation.open(Protocol::Http);
+    simulation.ask(reader, "GET /api/v0/queue/q/job HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     let mut answer = Vec::new();
     let mut ended = false;
     while !ended {
-        answer.extend(world.pass(reader, usize::MAX));
-        ended = world.server.poll_action() == Some(Action::ShutdownWrite(reader));
+        answer.extend(simulation.pass(reader, usize::MAX));
+        ended = simulation.server.poll_action() == Some(Action::ShutdownWrite(reader));
     }
     let mut input = Input::new(&answer);
     let head = next_response(&mut input, false).unwrap().unwrap();

@@ -138,9 +138,9 @@ impl Harness {
         self.put_job(queue, Payload { encoding: Encoding::Json, bytes }, Priority::Small(7), None)
     }
 
-    pub(super) fn put_with(&mut self, queue: &[u8], bytes: &[u8], terms: &JobOptions) -> JobId {
+    pub(super) fn put_with(&mut self, queue: &[u8], bytes: &[u8], options: &JobOptions) -> JobId {
         let payload = Payload { encoding: Encoding::Json, bytes };
-        self.put_job(queue, payload, Priority::Small(7), Some(terms))
+        self.put_job(queue, payload, Priority::Small(7), Some(options))
     }
 
     /// A packet that no take selects.
@@ -155,11 +155,11 @@ impl Harness {
         &mut self,
         queue: &[u8],
         payload: Payload<'_>,
-        urgency: Priority<'_>,
-        terms: Option<&JobOptions>,
+        priority: Priority<'_>,
+        options: Option<&JobOptions>,
     ) -> JobId {
-        let turn = TieBreak::Fifo;
-        self.ask(A, &Command::Put { queue, priority: urgency, turn, payload, terms }, |reply| {
+        let tie_break = TieBreak::Fifo;
+        self.ask(A, &Command::Put { queue, priority, tie_break, payload, options }, |reply| {
             match reply {
                 Reply::Put(id) => *id,
                 other => panic!("{other:?}"),
@@ -280,7 +280,7 @@ impl Harness {
     }
 
     pub(super) fn forget(&mut self, client: ClientId) {
-        self.engine.forget(client, self.now);
+        self.engine.disconnect_client(client, self.now);
         while self.engine.poll_completion().is_some() {}
     }
 

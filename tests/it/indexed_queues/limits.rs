@@ -10,23 +10,23 @@ use jobcentre::model::reply::{Rejection, Reply};
 
 #[test]
 fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
-    let mut shop = Harness::new();
-    let ids: Vec<_> = (0..4 * BACKFILL_JOBS_PER_STEP).map(|_| shop.put(b"q", b"1")).collect();
+    let mut harness = Harness::new();
+    let ids: Vec<_> = (0..4 * BACKFILL_JOBS_PER_STEP).map(|_| harness.put(b"q", b"1")).collect();
     let kept: Vec<_> = ids[1..].iter().copied().filter(|id| id.0 % 2 == 0).collect();
     let mut answers = 0;
     for (number, &id) in ids.iter().enumerate() {
         if id.0 % 2 == 1 {
-            assert_eq!(shop.delete(b"q", id), Reply::Done);
+            assert_eq!(harness.delete(b"q", id), Reply::Done);
         }
         if number % 400 == 0 {
-            assert_eq!(shop.owned(IndexedCommand::List { queue: b"q" }), Reply::NotYet);
+            assert_eq!(harness.owned(IndexedCommand::List { queue: b"q" }), Reply::NotYet);
             answers += 1;
         }
     }
-    let new = shop.put(b"q", b"2");
+    let new = harness.put(b"q", b"2");
     let mut asked = 0;
     let rows = loop {
-        match shop.owned(IndexedCommand::List { queue: b"q" }) {
+        match harness.owned(IndexedCommand::List { queue: b"q" }) {
             Reply::NotYet => asked += 1,
             Reply::Rows(rows) => break rows,
             other => panic!("{other:?}"),
@@ -40,19 +40,19 @@ fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
 #[test]
 fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
     for watched in [false, true] {
-        let mut shop = Harness::new();
+        let mut harness = Harness::new();
         if watched {
-            shop.declare(b"q");
+            harness.declare(b"q");
         }
         let count = 3 * DROPPED_JOBS_PER_CHUNK + 7;
         for _ in 0..count {
-            shop.put(b"q", b"1");
-            shop.put(b"r", b"1");
+            harness.put(b"q", b"1");
+            harness.put(b"r", b"1");
         }
         let (mut dropped, mut answers) = (0, 0);
         loop {
             answers += 1;
-            match shop.drop_queue(b"q") {
+            match harness.drop_queue(b"q") {
                 Reply::QueueDropped { jobs, more } => {
                     assert!(jobs <= DROPPED_JOBS_PER_CHUNK);
                     dropped += jobs;
@@ -65,43 +65,43 @@ fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
             assert!(answers < 10);
         }
         assert_eq!((dropped, answers), (count, 4));
-        assert_eq!(shop.drop_queue(b"q"), Reply::NoQueue);
-        assert_eq!(shop.counts(), (count as usize, 0));
+        assert_eq!(harness.drop_queue(b"q"), Reply::NoQueue);
+        assert_eq!(harness.counts(), (count as usize, 0));
     }
 }
 
 #[test]
 fn a_full_log_takes_no_user_events_but_the_state_goes_on() {
-    let mut shop = Harness::new();
-    shop.declare(b"q");
-    let id = shop.put_watched(b"q", b"1", b"0").id;
+    let mut harness = Harness::new();
+    harness.declare(b"q");
+    let id = harness.put_watched(b"q", b"1", b"0").id;
     let event = vec![b'1'; EVENT_LOG_MAX_BYTES / 2];
     let mut noted = 0;
-    while let Reply::Row(_) = shop.note(b"q", id, &event) {
+    while let Reply::Row(_) = harness.note(b"q", id, &event) {
         noted += 1;
     }
     assert_eq!(noted, 2);
-    assert_eq!(shop.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
+    assert_eq!(harness.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
     let state = vec![b'2'; EVENT_LOG_MAX_BYTES];
-    let Reply::Row(first) = shop.advance(b"q", id, b"0", &state) else { panic!() };
+    let Reply::Row(first) = harness.advance(b"q", id, b"0", &state) else { panic!() };
     assert!(matches!(first.events.newest().unwrap().kind, EventKind::Advanced { .. }));
-    let Reply::Row(second) = shop.advance(b"q", id, &state, b"0") else { panic!() };
+    let Reply::Row(second) = harness.advance(b"q", id, &state, b"0") else { panic!() };
     assert_eq!((&*second.state, second.version), (&b"0"[..], first.version + 1));
     assert_eq!(second.events, first.events, "what would be too much is not kept");
 }
 
 #[test]
 fn a_log_has_a_longest_length() {
-    let mut shop = Harness::new();
-    shop.declare(b"q");
-    let id = shop.put_watched(b"q", b"1", b"0").id;
+    let mut harness = Harness::new();
+    harness.declare(b"q");
+    let id = harness.put_watched(b"q", b"1", b"0").id;
     for _ in 1..EVENT_LOG_EVENTS_MAX {
-        assert!(matches!(shop.note(b"q", id, b"1"), Reply::Row(_)));
+        assert!(matches!(harness.note(b"q", id, b"1"), Reply::Row(_)));
     }
-    assert_eq!(shop.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
+    assert_eq!(harness.note(b"q", id, b"1"), Reply::Rejected(Rejection::LogFull));
     let mut last = 0;
     for _ in 0..EVENT_LOG_EVENTS_MAX + 9 {
-        let Reply::Row(row) = shop.advance(b"q", id, b"0", b"0") else { panic!() };
+        let Reply::Row(row) = harness.advance(b"q", id, b"0", b"0") else { panic!() };
         last = row.events.len();
     }
     assert_eq!(last, 2 * EVENT_LOG_EVENTS_MAX);
@@ -109,16 +109,16 @@ fn a_log_has_a_longest_length() {
 
 #[test]
 fn all_queues_are_listed_over_several_answers() {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let name = |number: u32| format!("queue {number}").into_bytes();
     for number in 0..1_500 {
         if number % 2 == 0 {
-            shop.put(&name(number), b"1");
+            harness.put(&name(number), b"1");
         } else {
-            shop.declare(&name(number));
+            harness.declare(&name(number));
         }
     }
-    let queues = shop.queues();
+    let queues = harness.queues();
     assert_eq!(queues.len(), 1_501);
     assert_eq!(queues.iter().filter(|(_, jobs)| *jobs == 1).count(), 750);
     let mut names: Vec<_> = queues.into_iter().map(|(name, _)| name).collect();

@@ -124,8 +124,8 @@ fn how_long_a_job_was_ready_is_known_when_it_is_handed_out() {
     // Just before the milliseconds wrap.
     let at = |ms: u64| Now { mono: Mono((u64::from(u32::MAX) + ms) * 1_000_000), ..NOW };
     let payload = Payload { encoding: Encoding::Json, bytes: b"1" };
-    let (urgency, turn) = (Priority::Small(1), TieBreak::Fifo);
-    let put = Command::Put { queue: b"q", priority: urgency, turn, payload, terms: None };
+    let (priority, tie_break) = (Priority::Small(1), TieBreak::Fifo);
+    let put = Command::Put { queue: b"q", priority, tie_break, payload, options: None };
     let mut names = StringList::default();
     names.push(b"q");
     let take = Command::Reserve { queues: names.from(0), wait: Wait::Forever };

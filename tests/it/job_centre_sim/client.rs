@@ -1,9 +1,9 @@
-//! What the judge knows of one client: what it has written, what it waits for, how far its end has
+//! What the oracle knows of one client: what it has written, what it waits for, how far its end has
 //! come.
 
 use super::jobs::Request;
 use jobcentre::base::time::Mono;
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +58,10 @@ fn without_cr(line: &[u8]) -> &[u8] {
 }
 
 impl Client {
-    pub(super) fn new(state: State, door: Door, output: Vec<u8>) -> Self {
+    pub(super) fn new(state: State, protocol: Protocol, output: Vec<u8>) -> Self {
         Self {
             state,
-            wishes: (door == Door::Pinpriq).then(Wishes::default),
+            wishes: (protocol == Protocol::Pinpriq).then(Wishes::default),
             lines: VecDeque::new(),
             passed: 0,
             skipping: false,

@@ -5,11 +5,11 @@
 //! decides how much a read gives and a write takes.
 
 use super::server_model::Model;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::Now;
-use jobcentre::model::driver::{Action, Core, Door, Incident};
+use jobcentre::model::driver::{Action, Core, Incident, Protocol};
 use jobcentre::model::id::{ClientId, JobId};
 use jobcentre::server::Server;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl Socket {
     }
 }
 
-/// The shell with the server and its judge.
+/// The shell with the server and its oracle.
 pub(super) struct Shell {
     pub(super) server: Server,
     pub(super) model: Model,
@@ -77,12 +77,12 @@ impl Shell {
     /// A peer connects. `refused` is what it must be told if it has to go.
     pub(super) fn open(
         &mut self,
-        door: Door,
+        protocol: Protocol,
         refused: Option<Vec<u8>>,
         room: usize,
     ) -> Option<ClientId> {
-        let id = self.server.handle_open(door, self.now)?;
-        self.model.open(id, door, refused, self.now);
+        let id = self.server.handle_open(protocol, self.now)?;
+        self.model.open(id, protocol, refused, self.now);
         self.opened += 1;
         let edges = Edges { news: false, readable: false, writable: true, queued: false };
         let socket = Socket::new(self.opened, room, edges);
@@ -113,8 +113,8 @@ impl Shell {
     }
 
     /// The rest of a pass, after the events have been noted.
-    pub(super) fn pass(&mut self, dice: &mut Dice) {
-        self.read(dice);
+    pub(super) fn pass(&mut self, rng: &mut TestRng) {
+        self.read(rng);
         self.server.finish_pass(self.now);
         self.model.finish_pass(self.now);
         self.write();
@@ -135,7 +135,7 @@ impl Shell {
         }
     }
 
-    /// Asserts that what the server would do to this client is what the judge says.
+    /// Asserts that what the server would do to this client is what the oracle says.
     pub(super) fn compare(&self, id: ClientId) {
         let expected = self.model.clients.get(&id).map_or(&[][..], |client| &client.output);
         let output = self.server.output(id);
@@ -188,23 +188,23 @@ impl Shell {
         }
     }
 
-    fn read(&mut self, dice: &mut Dice) {
+    fn read(&mut self, rng: &mut TestRng) {
         let mut batch = std::mem::take(&mut self.runnable);
-        dice.shuffle(&mut batch);
+        rng.shuffle(&mut batch);
         for id in batch {
             let Some(socket) = self.sockets.get_mut(&id) else { continue };
             socket.shell.queued = false;
             if !socket.shell.readable || !self.server.wants_input(id) {
                 continue;
             }
-            if socket.closed == Closed::Reset && dice.percent(70) {
+            if socket.closed == Closed::Reset && rng.percent(70) {
                 self.sockets.remove(&id);
                 self.server.handle_reset(id, self.now);
                 self.model.reset(id, self.now);
                 continue;
             }
-            let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
-            let budget = dice.between(1, most);
+            let most = *rng.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
+            let budget = rng.between(1, most);
             let count = socket.inbox.len().min(budget);
             let full = count == budget || socket.hung_up;
             socket.shell.readable = full && count > 0;
@@ -222,7 +222,7 @@ impl Shell {
                 }
             }
             self.compare(id);
-            if dice.percent(10) {
+            if rng.percent(10) {
                 self.server.check_invariants();
             }
         }

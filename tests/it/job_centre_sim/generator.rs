@@ -1,10 +1,10 @@
 //! What simulated clients write: lines with their meaning, and how wild a run is.
 
 use super::jobs::{Jobs, QUEUES, Request};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use std::fmt::Write;
@@ -38,27 +38,27 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
-        let crowded = dice.percent(10);
-        let heavy = dice.percent(12);
-        let max_request = if heavy { 100_000 } else { *dice.pick(&[64, 120, 300, 2_000]) };
+    pub(super) fn draw(rng: &mut TestRng) -> Self {
+        let crowded = rng.percent(10);
+        let heavy = rng.percent(12);
+        let max_request = if heavy { 100_000 } else { *rng.pick(&[64, 120, 300, 2_000]) };
         Self {
             settings: Settings {
                 max_request,
-                max_clients: if crowded { dice.between(1, 3) } else { 100 },
+                max_clients: if crowded { rng.between(1, 3) } else { 100 },
             },
-            peers: if crowded { *dice.pick(&[5, 10, 30, 160]) } else { dice.between(1, 12) },
-            passes: dice.between(20, 120),
-            burst: *dice.pick(&[1, 2, 8, 40]),
-            slow: *dice.pick(&[0, 20, 60]),
-            leaving: *dice.pick(&[2, 10, 30]),
-            hungry: dice.percent(40),
-            rant: usize::from(dice.percent(8)),
-            padding: if heavy { 30_000 } else { *dice.pick(&[0, 20, 200]) },
-            queues: dice.between(1, QUEUES.len()),
-            priorities: *dice.pick(&[1, 3, 1_000]),
-            glut: *dice.pick(&[0, 0, 0, 5]),
-            packets: *dice.pick(&[0, 30, 60, 90]),
+            peers: if crowded { *rng.pick(&[5, 10, 30, 160]) } else { rng.between(1, 12) },
+            passes: rng.between(20, 120),
+            burst: *rng.pick(&[1, 2, 8, 40]),
+            slow: *rng.pick(&[0, 20, 60]),
+            leaving: *rng.pick(&[2, 10, 30]),
+            hungry: rng.percent(40),
+            rant: usize::from(rng.percent(8)),
+            padding: if heavy { 30_000 } else { *rng.pick(&[0, 20, 200]) },
+            queues: rng.between(1, QUEUES.len()),
+            priorities: *rng.pick(&[1, 3, 1_000]),
+            glut: *rng.pick(&[0, 0, 0, 5]),
+            packets: *rng.pick(&[0, 30, 60, 90]),
         }
     }
 }
@@ -128,7 +128,7 @@ const SHAPES: [&str; 10] = [
 /// What a fresh server says to a line that it does not like: the wording is not what is simulated.
 pub(super) fn error_of(line: &[u8], settings: Settings) -> Vec<u8> {
     let mut server = Server::new(settings, Engine::in_memory(0));
-    let client = server.handle_open(Door::JobCentre, Now::default()).unwrap();
+    let client = server.handle_open(Protocol::JobCentre, Now::default()).unwrap();
     server.handle_input(client, &[line, b"\n"].concat(), Now::default());
     let reply = server.output(client).to_vec();
     let text = String::from_utf8(reply.clone()).unwrap();
@@ -157,37 +157,37 @@ impl Generator {
     /// A line, its end included, and what it means. `client` knows what happened so far.
     pub(super) fn line(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         profile: &Profile,
         client: ClientId,
         known: &Jobs,
     ) -> (Vec<u8>, Request) {
-        let (mut line, request) = match dice.below(100) {
-            0..16 => self.put(dice, profile),
-            16..38 if !profile.hungry => self.put(dice, profile),
-            16..66 => get(dice, profile),
+        let (mut line, request) = match rng.below(100) {
+            0..16 => self.put(rng, profile),
+            16..38 if !profile.hungry => self.put(rng, profile),
+            16..66 => get(rng, profile),
             66..80 => {
-                let (id, text) = an_id(dice, client, known);
-                (write(dice, "delete", vec![("id", text)]), Request::Delete(id))
+                let (id, text) = an_id(rng, client, known);
+                (write(rng, "delete", vec![("id", text)]), Request::Delete(id))
             }
             80..90 => {
-                let (id, text) = an_id(dice, client, known);
-                (write(dice, "abort", vec![("id", text)]), Request::Abort(id))
+                let (id, text) = an_id(rng, client, known);
+                (write(rng, "abort", vec![("id", text)]), Request::Abort(id))
             }
             90..95 => {
-                let bad = dice.below(BAD.len());
+                let bad = rng.below(BAD.len());
                 (BAD[bad].0.to_vec(), Request::Bad(self.bad[bad].clone()))
             }
             _ => {
                 // Around the limit; a line that is not too long is then still not JSON, and not the
                 // beginning of another protocol either.
                 let max = profile.settings.max_request;
-                let length = dice.between(max - 2, max + 3).max(1);
-                let line = vec![b']'; if dice.percent(10) { 70_000 } else { length }];
+                let length = rng.between(max - 2, max + 3).max(1);
+                let line = vec![b']'; if rng.percent(10) { 70_000 } else { length }];
                 (line, Request::Bad(error_of(b"]", profile.settings)))
             }
         };
-        let crlf = dice.percent(if line.starts_with(b"]") { 60 } else { 10 });
+        let crlf = rng.percent(if line.starts_with(b"]") { 60 } else { 10 });
         line.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
         (line, request)
     }
@@ -197,52 +197,52 @@ impl Generator {
         (b"\n".to_vec(), Request::Bad(self.bad[0].clone()))
     }
 
-    fn put(&mut self, dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
-        let (queue, name) = a_queue(dice, profile);
-        let pri = match dice.below(100) {
-            0..80 => dice.below(profile.priorities).to_string(),
-            80..90 => (u64::MAX / 2 - 2 + dice.below(4) as u64).to_string(),
-            90..95 => (u64::MAX - dice.below(3) as u64).to_string(),
-            _ => format!("1{:0width$}", dice.below(3), width = dice.between(19, 29)),
+    fn put(&mut self, rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
+        let (queue, name) = a_queue(rng, profile);
+        let pri = match rng.below(100) {
+            0..80 => rng.below(profile.priorities).to_string(),
+            80..90 => (u64::MAX / 2 - 2 + rng.below(4) as u64).to_string(),
+            90..95 => (u64::MAX - rng.below(3) as u64).to_string(),
+            _ => format!("1{:0width$}", rng.below(3), width = rng.between(19, 29)),
         };
         self.serial += 1;
-        let mut padding = dice.below(profile.padding + 1);
-        if profile.settings.max_request > 70_000 && dice.percent(10) {
-            padding = 65_400 + dice.below(200);
+        let mut padding = rng.below(profile.padding + 1);
+        if profile.settings.max_request > 70_000 && rng.percent(10) {
+            padding = 65_400 + rng.below(200);
         }
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
-        let job = dice.pick(&SHAPES).replace('#', &unique);
+        let job = rng.pick(&SHAPES).replace('#', &unique);
         let fields = vec![("queue", name), ("job", job.clone()), ("pri", pri.clone())];
-        (write(dice, "put", fields), Request::Put { queue, pri, job })
+        (write(rng, "put", fields), Request::Put { queue, pri, job })
     }
 }
 
 /// A request of packets, as bytes and what it means.
-pub(super) fn packets(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
-    let queue = dice.below(profile.queues);
+pub(super) fn packets(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
+    let queue = rng.below(profile.queues);
     let name = QUEUES[queue].bytes.as_bytes();
     let named = |kind: u8| {
         let len = u16::try_from(name.len()).unwrap().to_be_bytes();
         [&[kind][..], &len, name].concat()
     };
-    if dice.percent(if profile.hungry { 25 } else { 45 }) {
-        return push(dice, profile, queue, name);
+    if rng.percent(if profile.hungry { 25 } else { 45 }) {
+        return push(rng, profile, queue, name);
     }
-    match dice.below(200) {
+    match rng.below(200) {
         0..60 => (named(b'P'), Request::Pop(queue)),
         60..75 => (named(b'u'), Request::Unsubscribe(queue)),
         75..110 => (named(b's'), Request::Subscribe(queue)),
         110..199 => (b"A".to_vec(), Request::Ready),
         _ => {
-            let junk = *dice.pick(&[0, b'G', b'p' + 1, 0xff]);
-            ([junk].repeat(dice.between(1, 300)), Request::Junk)
+            let junk = *rng.pick(&[0, b'G', b'p' + 1, 0xff]);
+            ([junk].repeat(rng.between(1, 300)), Request::Junk)
         }
     }
 }
 
 /// Asks for more than can be unsent at a time: by credits that come first, or by pops while a
 /// credit waits for something else.
-pub(super) fn glut(dice: &mut Dice) -> Vec<(Vec<u8>, Request)> {
+pub(super) fn glut(rng: &mut TestRng) -> Vec<(Vec<u8>, Request)> {
     const COUNT: u8 = 12;
     let ready = || (b"A".to_vec(), Request::Ready);
     let subscribe = |queue: usize| {
@@ -250,7 +250,7 @@ pub(super) fn glut(dice: &mut Dice) -> Vec<(Vec<u8>, Request)> {
         ([b"s\0\x01", name].concat(), Request::Subscribe(queue))
     };
     let mut glut = Vec::new();
-    let pops = dice.percent(50);
+    let pops = rng.percent(50);
     if !pops {
         glut.push(subscribe(0));
         glut.extend((0..COUNT).map(|_| ready()));
@@ -268,12 +268,12 @@ pub(super) fn glut(dice: &mut Dice) -> Vec<(Vec<u8>, Request)> {
     glut
 }
 
-fn push(dice: &mut Dice, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u8>, Request) {
-    let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000, u16::MAX]);
-    let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);
-    let key = dice.word(&["", "k", "kk", "l"]).as_bytes().to_vec();
-    let mut payload = dice.seed().to_be_bytes().to_vec();
-    payload.resize(dice.below(profile.padding + 8), b'x');
+fn push(rng: &mut TestRng, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u8>, Request) {
+    let ttl_ms = *rng.pick(&[0, 0, 1, 100, 5_000, u16::MAX]);
+    let priority = *rng.pick(&[0, 1, 1, 2, u8::MAX]);
+    let key = rng.word(&["", "k", "kk", "l"]).as_bytes().to_vec();
+    let mut payload = rng.seed().to_be_bytes().to_vec();
+    payload.resize(rng.below(profile.padding + 8), b'x');
     let mut bytes = vec![b'p'];
     for number in [name.len(), usize::from(ttl_ms)] {
         bytes.extend_from_slice(&u16::try_from(number).unwrap().to_be_bytes());
@@ -286,61 +286,61 @@ fn push(dice: &mut Dice, profile: &Profile, queue: usize, name: &[u8]) -> (Vec<u
     (bytes, Request::Push { queue, ttl_ms, priority, key, payload })
 }
 
-fn get(dice: &mut Dice, profile: &Profile) -> (Vec<u8>, Request) {
-    let count = *dice.pick(&[0, 1, 1, 1, 2, 3, 6]);
+fn get(rng: &mut TestRng, profile: &Profile) -> (Vec<u8>, Request) {
+    let count = *rng.pick(&[0, 1, 1, 1, 2, 3, 6]);
     let (queues, names): (Vec<usize>, Vec<String>) =
-        (0..count).map(|_| a_queue(dice, profile)).unzip();
-    let comma = dice.word(&[",", " , "]);
+        (0..count).map(|_| a_queue(rng, profile)).unzip();
+    let comma = rng.word(&[",", " , "]);
     let mut fields = vec![("queues", format!("[{}]", names.join(comma)))];
-    let wait = dice.percent(if profile.hungry { 80 } else { 30 });
-    if wait || dice.percent(20) {
+    let wait = rng.percent(if profile.hungry { 80 } else { 30 });
+    if wait || rng.percent(20) {
         fields.push(("wait", wait.to_string()));
     }
-    (write(dice, "get", fields), Request::Get { queues, wait })
+    (write(rng, "get", fields), Request::Get { queues, wait })
 }
 
-fn a_queue(dice: &mut Dice, profile: &Profile) -> (usize, String) {
-    let queue = dice.below(profile.queues);
-    (queue, dice.word(QUEUES[queue].written).to_owned())
+fn a_queue(rng: &mut TestRng, profile: &Profile) -> (usize, String) {
+    let queue = rng.below(profile.queues);
+    (queue, rng.word(QUEUES[queue].written).to_owned())
 }
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon, or
 /// one that never will be.
-fn an_id(dice: &mut Dice, client: ClientId, known: &Jobs) -> (Option<u64>, String) {
+fn an_id(rng: &mut TestRng, client: ClientId, known: &Jobs) -> (Option<u64>, String) {
     let mine: Vec<u64> =
         known.all.iter().filter(|job| job.holder == Some(client)).map(|job| job.id).collect();
-    let id = match dice.below(10) {
-        0..5 if !mine.is_empty() => *dice.pick(&mine),
-        5..8 if !known.all.is_empty() => dice.pick(&known.all).id,
-        8 => dice.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
+    let id = match rng.below(10) {
+        0..5 if !mine.is_empty() => *rng.pick(&mine),
+        5..8 if !known.all.is_empty() => rng.pick(&known.all).id,
+        8 => rng.below(usize::try_from(known.next_id).unwrap() + 5) as u64,
         9 => {
             let never = ["0", "-1", "-0", "9007199254740992", "9223372036854775807"];
-            let text = dice.word(&never);
+            let text = rng.word(&never);
             return (
                 None,
-                format!("{text}{}", if text.len() > 3 && dice.percent(50) { "0" } else { "" }),
+                format!("{text}{}", if text.len() > 3 && rng.percent(50) { "0" } else { "" }),
             );
         }
-        _ => known.next_id.saturating_sub(1 + dice.below(3) as u64),
+        _ => known.next_id.saturating_sub(1 + rng.below(3) as u64),
     };
     (Some(id), id.to_string())
 }
 
 /// A request as a client may write it: fields in any order, blanks, fields that do not matter.
-fn write(dice: &mut Dice, request: &str, mut fields: Vec<(&str, String)>) -> Vec<u8> {
+fn write(rng: &mut TestRng, request: &str, mut fields: Vec<(&str, String)>) -> Vec<u8> {
     fields.push(("request", format!("\"{request}\"")));
-    if dice.percent(10) {
+    if rng.percent(10) {
         fields.push(("x", r#"[{"id":"no"},"]}",{}]"#.to_owned()));
     }
-    dice.shuffle(&mut fields);
-    if dice.percent(5) {
+    rng.shuffle(&mut fields);
+    if rng.percent(5) {
         // The last of a name counts.
-        let (name, _) = *dice.pick(&fields);
-        let other = dice.word(&["null", r#"{"a":1}"#, "\"\\ud800\"", "[1]", "1.5", "-7"]);
+        let (name, _) = *rng.pick(&fields);
+        let other = rng.word(&["null", r#"{"a":1}"#, "\"\\ud800\"", "[1]", "1.5", "-7"]);
         fields.insert(0, (name, other.to_owned()));
     }
-    let blank = dice.word(&["", "", "", " ", "\t", " \r"]);
-    let escaped = dice.percent(5);
+    let blank = rng.word(&["", "", "", " ", "\t", " \r"]);
+    let escaped = rng.percent(5);
     let mut line = String::from("{");
     for (number, (name, value)) in fields.iter().enumerate() {
         let comma = if number > 0 { "," } else { "" };

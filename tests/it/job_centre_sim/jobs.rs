@@ -1,4 +1,4 @@
-//! The judge's store: a list of jobs and a list of waiters, searched from end to end.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
 //!
 //! It says what every request must be answered, as bytes, in its own words. Deliberately naive:
 //! whoever reads it next to `docs/protocols/job-centre.md` and `docs/protocols/pinpriq.md` should
@@ -22,7 +22,7 @@ const fn name(written: &'static [&'static str], shown: &'static str, bytes: &'st
     Name { written, shown, bytes }
 }
 
-/// All queues of the simulated world. Elsewhere a queue is its number in this list.
+/// All queues of the simulated simulation. Elsewhere a queue is its number in this list.
 pub(super) const QUEUES: [Name; 7] = [
     name(&[r#""a""#, r#""\u0061""#], r#""a""#, "a"),
     name(&[r#""b""#], r#""b""#, "b"),
@@ -80,7 +80,7 @@ pub(super) struct Job {
     pub(super) id: u64,
     queue: usize,
     /// Of priority 0 there is none.
-    urgency: Option<i128>,
+    priority: Option<i128>,
     content: Content,
     pub(super) holder: Option<ClientId>,
     /// When it goes, unless somebody holds it.
@@ -95,7 +95,7 @@ impl Job {
             Content::Json(_) => (false, i128::from(self.id)),
             Content::Packet { .. } => (true, -i128::from(self.id)),
         };
-        (Reverse(self.urgency.unwrap()), packet, age)
+        (Reverse(self.priority.unwrap()), packet, age)
     }
 
     fn is_too_large(&self) -> bool {
@@ -149,7 +149,7 @@ fn refusal(id: u64, why: &str) -> Vec<u8> {
 
 /// The one of these jobs that leaves first.
 fn first<'a>(jobs: impl Iterator<Item = &'a Job>) -> Option<u64> {
-    let ready = jobs.filter(|job| job.holder.is_none() && job.urgency.is_some());
+    let ready = jobs.filter(|job| job.holder.is_none() && job.priority.is_some());
     ready.min_by_key(|job| job.order()).map(|job| job.id)
 }
 
@@ -179,17 +179,17 @@ impl Jobs {
         let answer = |bytes: Vec<u8>| vec![Reply { to: client, bytes, waited: false }];
         match request {
             Request::Put { queue, pri, job } => {
-                let urgency = Some(pri.parse().unwrap());
-                let id = self.add(queue, urgency, Content::Json(job), None);
+                let priority = Some(pri.parse().unwrap());
+                let id = self.add(queue, priority, Content::Json(job), None);
                 let mut replies = answer(format!("{{\"status\":\"ok\",\"id\":{id}}}\n").into());
                 self.serve(&mut replies);
                 replies
             }
             Request::Push { queue, ttl_ms, priority, key, payload } => {
-                let urgency = (priority > 0).then_some(-i128::from(priority));
+                let priority = (priority > 0).then_some(-i128::from(priority));
                 let life = Duration::from_millis(u64::from(ttl_ms));
                 let ends = (ttl_ms > 0).then(|| now.mono.after(life));
-                self.add(queue, urgency, Content::Packet { key, payload }, ends);
+                self.add(queue, priority, Content::Packet { key, payload }, ends);
                 let mut replies = Vec::new();
                 self.serve(&mut replies);
                 replies
@@ -265,7 +265,7 @@ impl Jobs {
             let ready = self.all.iter().filter(|job| job.queue == queue);
             let Some(id) = first(ready) else { continue };
             let job = self.job(id);
-            if !job.is_too_large() && best.is_none_or(|best| job.urgency > best.urgency) {
+            if !job.is_too_large() && best.is_none_or(|best| job.priority > best.priority) {
                 best = Some(job);
             }
         }
@@ -325,13 +325,13 @@ impl Jobs {
     fn add(
         &mut self,
         queue: usize,
-        urgency: Option<i128>,
+        priority: Option<i128>,
         content: Content,
         ends: Option<Mono>,
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.all.push(Job { id, queue, urgency, content, holder: None, ends });
+        self.all.push(Job { id, queue, priority, content, holder: None, ends });
         id
     }
 
@@ -379,7 +379,7 @@ impl Jobs {
 
     fn hand_out(&mut self, id: u64, client: ClientId) -> Vec<u8> {
         let job = self.all.iter_mut().find(|job| job.id == id).unwrap();
-        assert!(job.holder.replace(client).is_none(), "the judge gave a job away twice");
+        assert!(job.holder.replace(client).is_none(), "the oracle gave a job away twice");
         let text = match &job.content {
             Content::Json(text) => text.clone(),
             Content::Packet { key, payload } => {
@@ -387,7 +387,7 @@ impl Jobs {
                 format!("{{\"key\":\"{key}\",\"payload\":\"{payload}\"}}")
             }
         };
-        let (queue, pri) = (QUEUES[job.queue].shown, job.urgency.unwrap());
+        let (queue, pri) = (QUEUES[job.queue].shown, job.priority.unwrap());
         format!(
             "{{\"status\":\"ok\",\"id\":{id},\"job\":{text},\"pri\":{pri},\"queue\":{queue}}}\n"
         )

@@ -1,4 +1,4 @@
-//! The simulator: the pure server under simulated clients, in simulated time, against a judge.
+//! The simulator: the pure server under simulated clients, in simulated time, against a oracle.
 //!
 //! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
 //! has its ups and downs: first chaos, then everybody reads what there is to read and nothing may
@@ -11,7 +11,7 @@ mod generator;
 mod jobs;
 mod server_model;
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use driver::Shell;
@@ -19,7 +19,7 @@ use generator::{Generator, Profile, error_of};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, READ_BUDGET_BYTES, REJECTED_CONNECTIONS_MAX};
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use jobs::{QUEUES, Request};
@@ -61,7 +61,7 @@ const WANTED: [&str; 27] = [
 
 /// One run.
 struct Run {
-    dice: Dice,
+    rng: TestRng,
     profile: Profile,
     author: Generator,
     shell: Shell,
@@ -69,31 +69,31 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let profile = Profile::draw(&mut dice);
-        Self::with(profile, dice)
+        let mut rng = TestRng::new(seed);
+        let profile = Profile::draw(&mut rng);
+        Self::with(profile, rng)
     }
 
-    fn with(profile: Profile, mut dice: Dice) -> Self {
+    fn with(profile: Profile, mut rng: TestRng) -> Self {
         let settings = profile.settings;
         let too_long = error_of(&vec![b']'; settings.max_request + 1], settings);
-        let server = Server::new(settings, Engine::in_memory(dice.seed()));
+        let server = Server::new(settings, Engine::in_memory(rng.seed()));
         let shell = Shell::new(server, Model::new(settings.max_request, too_long));
-        Self { dice, author: Generator::new(settings), profile, shell }
+        Self { rng, author: Generator::new(settings), profile, shell }
     }
 
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
             self.pass_time();
             self.happen();
-            self.shell.pass(&mut self.dice);
+            self.shell.pass(&mut self.rng);
             self.shell.server.check_invariants();
         }
-        if self.dice.percent(70) {
+        if self.rng.percent(70) {
             self.calm_down();
             self.shell.assert_nothing_is_forgotten();
         }
-        if self.dice.percent(30) {
+        if self.rng.percent(30) {
             self.shell.stop();
             assert!(self.connect().is_none(), "a stopping server takes new clients");
         }
@@ -105,9 +105,9 @@ impl Run {
     }
 
     fn pass_time(&mut self) {
-        let step = match self.dice.below(20) {
+        let step = match self.rng.below(20) {
             0..12 => 0,
-            12..18 => self.dice.below(1_000_000_000),
+            12..18 => self.rng.below(1_000_000_000),
             18 => 31_000_000_000,
             _ => {
                 let next = self.shell.server.poll_timeout(self.shell.now);
@@ -120,24 +120,24 @@ impl Run {
 
     /// What peers do before a pass.
     fn happen(&mut self) {
-        let tries = if self.dice.percent(10) { self.profile.peers } else { 1 };
+        let tries = if self.rng.percent(10) { self.profile.peers } else { 1 };
         for _ in 0..tries {
-            if self.shell.sockets.len() < self.profile.peers && self.dice.percent(60) {
+            if self.shell.sockets.len() < self.profile.peers && self.rng.percent(60) {
                 self.connect();
             }
         }
         let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
-        self.dice.shuffle(&mut ids);
+        self.rng.shuffle(&mut ids);
         for id in ids {
             let leaving = self.shell.sockets[&id].closed != Closed::Not;
-            if !leaving && self.dice.percent(40) {
+            if !leaving && self.rng.percent(40) {
                 self.compose(id);
             }
-            if !leaving && self.dice.percent(self.profile.leaving) && self.dice.percent(30) {
+            if !leaving && self.rng.percent(self.profile.leaving) && self.rng.percent(30) {
                 self.leave(id);
             }
             self.move_bytes(id);
-            if self.dice.percent(80) {
+            if self.rng.percent(80) {
                 self.shell.note(id);
             }
         }
@@ -150,8 +150,8 @@ impl Run {
             self.shell.model.refusals.note();
         }
         let turned_away = full && self.shell.model.refused() >= REJECTED_CONNECTIONS_MAX;
-        let packets = self.dice.percent(self.profile.packets);
-        let door = if packets { Door::Pinpriq } else { Door::JobCentre };
+        let packets = self.rng.percent(self.profile.packets);
+        let protocol = if packets { Protocol::Pinpriq } else { Protocol::JobCentre };
         let farewell = full.then(|| {
             if packets {
                 return Vec::new();
@@ -159,15 +159,15 @@ impl Run {
             let why = format!("the server already serves {max} clients (--max-clients)");
             format!("{{\"status\":\"error\",\"error\":\"{why}: try again later\"}}\n").into_bytes()
         });
-        let room = self.dice.below(3_000);
-        let id = self.shell.open(door, farewell, room);
+        let room = self.rng.below(3_000);
+        let id = self.shell.open(protocol, farewell, room);
         assert_eq!(id.is_none(), turned_away || self.shell.stopping);
         if turned_away {
             self.shell.model.see("there was no room to refuse");
         }
         if let Some(id) = id {
             self.shell.compare(id);
-            self.shell.sockets.get_mut(&id).unwrap().slow = self.dice.percent(self.profile.slow);
+            self.shell.sockets.get_mut(&id).unwrap().slow = self.rng.percent(self.profile.slow);
         }
         id
     }
@@ -175,26 +175,26 @@ impl Run {
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
         if self.shell.model.speaks_packets(id) {
-            if self.dice.percent(self.profile.glut) {
-                for (bytes, request) in generator::glut(&mut self.dice) {
+            if self.rng.percent(self.profile.glut) {
+                for (bytes, request) in generator::glut(&mut self.rng) {
                     self.write(id, bytes, request);
                 }
             }
-            for _ in 0..self.dice.between(1, self.profile.burst) {
-                let (bytes, request) = generator::packets(&mut self.dice, &self.profile);
+            for _ in 0..self.rng.between(1, self.profile.burst) {
+                let (bytes, request) = generator::packets(&mut self.rng, &self.profile);
                 self.write(id, bytes, request);
             }
             return;
         }
-        if self.dice.percent(self.profile.rant) {
+        if self.rng.percent(self.profile.rant) {
             let (line, request) = self.author.nonsense();
             for _ in 0..6_000 {
                 self.write(id, line.clone(), request.clone());
             }
         }
-        for _ in 0..self.dice.between(1, self.profile.burst) {
+        for _ in 0..self.rng.between(1, self.profile.burst) {
             let known = &self.shell.model.jobs;
-            let (line, request) = self.author.line(&mut self.dice, &self.profile, id, known);
+            let (line, request) = self.author.line(&mut self.rng, &self.profile, id, known);
             self.write(id, line, request);
         }
     }
@@ -207,18 +207,18 @@ impl Run {
     /// A peer begins to leave in one of the many ways.
     fn leave(&mut self, id: ClientId) {
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        socket.cut_short(&mut self.dice);
+        socket.cut_short(&mut self.rng);
         socket.shell.news = true;
-        socket.leave(&mut self.dice);
+        socket.leave(&mut self.rng);
     }
 
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        let count = socket.draw_arriving(dice);
+        let count = socket.draw_arriving(rng);
         socket.arrive(count);
-        let more = socket.draw_reading(dice);
+        let more = socket.draw_reading(rng);
         socket.widen(more);
     }
 
@@ -235,7 +235,7 @@ impl Run {
                 }
                 self.shell.note(id);
             }
-            self.shell.pass(&mut self.dice);
+            self.shell.pass(&mut self.rng);
             let after = (self.shell.sent.finish(), self.unread(), self.shell.sockets.len());
             let moved = before != after || self.shell.is_busy();
             quiet = if moved { 0 } else { quiet + 1 };
@@ -258,7 +258,7 @@ impl Run {
             self.calm_down();
             self.shell.now.mono = self.shell.now.mono.after(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.shell.model.clients.len(), 0, "the judge still sees a client");
+        assert_eq!(self.shell.model.clients.len(), 0, "the oracle still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
         assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
     }
@@ -271,7 +271,7 @@ impl Run {
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
         let mut ids: Vec<u64> = self.shell.model.jobs.all.iter().map(|job| job.id).collect();
-        self.dice.shuffle(&mut ids);
+        self.rng.shuffle(&mut ids);
         if line.len() > self.profile.settings.max_request {
             ids.clear();
         }
@@ -306,12 +306,12 @@ fn one_seed_is_one_run() {
 /// much is unsent for more to be read, and the peer's reading is all that happens then.
 #[test]
 fn what_a_slow_reader_has_written_is_not_forgotten() {
-    let mut dice = Dice::new(1);
+    let mut rng = TestRng::new(1);
     let settings = Settings { max_request: 100_000, max_clients: 10 };
-    let mut profile = Profile::draw(&mut dice);
+    let mut profile = Profile::draw(&mut rng);
     profile.settings = settings;
     profile.packets = 0;
-    let mut run = Run::with(profile, dice);
+    let mut run = Run::with(profile, rng);
     let id = run.connect().unwrap();
     let socket = run.shell.sockets.get_mut(&id).unwrap();
     (socket.room, socket.slow) = (0, true);
@@ -321,7 +321,7 @@ fn what_a_slow_reader_has_written_is_not_forgotten() {
         socket.arrive(socket.plan.len());
         run.shell.note(id);
         while run.shell.is_busy() {
-            run.shell.pass(&mut run.dice);
+            run.shell.pass(&mut run.rng);
         }
         run.shell.server.wants_input(id)
     };
@@ -346,7 +346,7 @@ fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
     let now = Now::default();
     let settings = Settings { max_request: 1_000, max_clients: 10 };
     let mut server = Server::new(settings, Engine::in_memory(0));
-    let client = server.handle_open(Door::JobCentre, now).unwrap();
+    let client = server.handle_open(Protocol::JobCentre, now).unwrap();
     server.handle_broken_output(client, now);
     server.handle_input(client, &vec![b'\n'; READ_BUDGET_BYTES], now);
     server.handle_eof(client, now);

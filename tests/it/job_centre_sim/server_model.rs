@@ -1,4 +1,5 @@
-//! The judge's server: for each client what it has sent, what it is doing and what it must be sent.
+//! The oracle's server: for each client what it has sent, what it is doing and what it must be
+//! sent.
 //!
 //! It is told the same as the real server, in the same order, and knows the meaning of every line
 //! from the script that wrote it, so it parses nothing. Who is served when follows `src/server`'s
@@ -15,7 +16,7 @@ use jobcentre::base::limits::{
 };
 use jobcentre::base::rarely::Rarely;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::model::driver::{Action, Door};
+use jobcentre::model::driver::{Action, Protocol};
 use jobcentre::model::id::ClientId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,10 +60,16 @@ impl Model {
     }
 
     /// Opens a client; `refused` is what one that there is no place for is told.
-    pub(super) fn open(&mut self, id: ClientId, door: Door, refused: Option<Vec<u8>>, now: Now) {
+    pub(super) fn open(
+        &mut self,
+        id: ClientId,
+        protocol: Protocol,
+        refused: Option<Vec<u8>>,
+        now: Now,
+    ) {
         let client = match refused {
-            None => Client::new(State::Open, door, Vec::new()),
-            Some(farewell) => Client::new(State::Refused, door, farewell),
+            None => Client::new(State::Open, protocol, Vec::new()),
+            Some(farewell) => Client::new(State::Refused, protocol, farewell),
         };
         let before = self.clients.insert(id, client);
         assert!(before.is_none(), "two clients have one id");

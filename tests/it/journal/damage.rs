@@ -4,7 +4,7 @@
 use super::disk::{SimDisk, segment_name};
 use super::harness::put_record;
 use super::simulation::{Found, SALT, Simulation, options, recover_into};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::journal::{OpenError, Options, RecordRole, SyncMode, read, recover};
 use std::collections::BTreeMap;
@@ -49,13 +49,13 @@ pub(super) fn always() -> Options {
 
 /// A journal of some segments without recycled bytes: puts alone, one in each batch.
 fn puts(count: usize) -> Simulation {
-    let mut world = Simulation::new(SimDisk::new(1), always());
+    let mut simulation = Simulation::new(SimDisk::new(1), always());
     for _ in 0..count {
-        world.put(7, 180);
-        world.pass(usize::MAX);
-        world.pass(usize::MAX);
+        simulation.put(7, 180);
+        simulation.pass(usize::MAX);
+        simulation.pass(usize::MAX);
     }
-    world
+    simulation
 }
 
 /// Its files as a crash leaves them.
@@ -65,9 +65,9 @@ pub(super) fn crashed(count: usize) -> Image {
 
 /// Its files as a proper end leaves them.
 pub(super) fn closed(count: usize) -> Image {
-    let mut world = puts(count);
-    world.close();
-    world.disk.image()
+    let mut simulation = puts(count);
+    simulation.close();
+    simulation.disk.image()
 }
 
 pub(super) fn try_recover(image: &Image) -> Result<Found, OpenError> {
@@ -97,15 +97,15 @@ fn assert_damaged(image: &Image, file: u64, at: usize, context: &str) {
 fn assert_goes_on(image: &Image, things: usize) {
     let mut disk = SimDisk::of(image.clone());
     for round in 0..3 {
-        let Found { recovered, shop, report, .. } = recover_into(&mut disk, &always()).unwrap();
-        assert_eq!(shop.things.len(), things + round);
+        let Found { recovered, harness, report, .. } = recover_into(&mut disk, &always()).unwrap();
+        assert_eq!(harness.things.len(), things + round);
         assert_eq!(report.torn.is_some(), round == 0 && report.torn.is_some(), "cut twice");
-        let mut shop = shop;
-        shop.last_id = report.mark;
+        let mut harness = harness;
+        harness.last_id = report.mark;
         let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
-        let record = put_record(shop.new_id(), 1, 50);
-        let Ok(RecordRole::Base(slot)) = shop.apply(&record) else { panic!("it is a put") };
-        journal.raise_high_id(shop.last_id);
+        let record = put_record(harness.new_id(), 1, 50);
+        let Ok(RecordRole::Base(slot)) = harness.apply(&record) else { panic!("it is a put") };
+        journal.raise_high_id(harness.last_id);
         let stamp = journal.append(Some(slot), &record);
         while journal.durable() < stamp {
             journal.commit(Now::default());
@@ -160,7 +160,7 @@ fn flipped_bit_in_the_last_batch_of_a_crash() {
         damaged.get_mut(&segment_name(last.epoch)).unwrap()[last.offset + offset] ^= 0x10;
         // No one can tell it from a batch that was being written.
         let found = try_recover(&damaged).unwrap();
-        assert_eq!(found.shop.things.len(), 19);
+        assert_eq!(found.harness.things.len(), 19);
         let torn = found.report.torn.unwrap();
         assert_eq!((torn.file, torn.offset), (segment_name(last.epoch), last.offset as u64));
         assert!(torn.bytes > 0 && torn.bytes <= last.length as u64 && torn.batches == 0);
@@ -212,7 +212,7 @@ fn a_tail_of_zeros_from_every_byte() {
                 == image[&segment_name(frame.epoch)][frame.offset..][..frame.length]
         });
         let whole = whole.count();
-        assert_eq!(try_recover(&damaged).unwrap().shop.things.len(), whole, "from {from}");
+        assert_eq!(try_recover(&damaged).unwrap().harness.things.len(), whole, "from {from}");
     }
     // But not in an earlier segment.
     let mut damaged = image;
@@ -234,7 +234,7 @@ fn missing_segment() {
     }
     let mut whole = image;
     whole.pop_last();
-    assert_eq!(try_recover(&whole).unwrap().shop.things.len(), 60, "it held nothing");
+    assert_eq!(try_recover(&whole).unwrap().harness.things.len(), 60, "it held nothing");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn no_segment_is_left() {
         if was_used {
             assert_eq!(refusal(&image), OpenError::Gone);
         } else {
-            assert_eq!(try_recover(&image).unwrap().shop.things.len(), 0, "it is new");
+            assert_eq!(try_recover(&image).unwrap().harness.things.len(), 0, "it is new");
         }
     }
 }
@@ -264,7 +264,7 @@ fn duplicated_segment() {
     let mut other = image.clone();
     other.insert(segment_name(0xa).to_uppercase(), image[&segment_name(1)].clone());
     let found = try_recover(&other).unwrap();
-    assert_eq!((found.shop.things.len(), found.report.foreign.len()), (40, 1));
+    assert_eq!((found.harness.things.len(), found.report.foreign.len()), (40, 1));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn foreign_file() {
     }
     image.insert("lock".to_owned(), Vec::new());
     let found = try_recover(&image).unwrap();
-    assert_eq!(found.shop.things.len(), 40);
+    assert_eq!(found.harness.things.len(), 40);
     let expected = ["0000000000000001.seg.bak", "1.seg", "lost+found", "notes.txt"];
     assert_eq!(found.report.foreign, expected);
 }
@@ -284,9 +284,9 @@ fn foreign_file() {
 fn segment_of_another_directory() {
     let mut image = closed(40);
     let other = Options { salt: SALT + 1, ..always() };
-    let mut world = Simulation::new(SimDisk::new(1), other);
-    world.settle();
-    let stray = world.disk.image()[&segment_name(1)].clone();
+    let mut simulation = Simulation::new(SimDisk::new(1), other);
+    simulation.settle();
+    let stray = simulation.disk.image()[&segment_name(1)].clone();
     image.insert(segment_name(2), stray);
     assert_damaged(&image, 2, 0, "another salt");
 }
@@ -304,24 +304,24 @@ fn zero_length_file() {
     let mut image = image;
     image.insert("spare-4294967295.seg".to_owned(), Vec::new());
     let mut disk = SimDisk::of(image);
-    assert_eq!(recover_into(&mut disk, &always()).unwrap().shop.things.len(), 40);
+    assert_eq!(recover_into(&mut disk, &always()).unwrap().harness.things.len(), 40);
     assert!(!disk.image().keys().any(|name| name.starts_with("spare")), "it is cleared away");
 }
 
 #[test]
 fn stale_bytes_of_a_recycled_segment() {
-    let mut world = Simulation::new(SimDisk::new(1), always());
-    let mut dice = Dice::new(1);
+    let mut simulation = Simulation::new(SimDisk::new(1), always());
+    let mut rng = TestRng::new(1);
     let mut recycled = 0;
     for round in 0..400 {
-        world.put(round, 150);
-        if let Some(id) = world.shop.pick(&mut dice)
-            && world.shop.things.len() > 5
+        simulation.put(round, 150);
+        if let Some(id) = simulation.harness.pick(&mut rng)
+            && simulation.harness.things.len() > 5
         {
-            world.delete(id);
+            simulation.delete(id);
         }
-        world.settle();
-        let image = world.disk.image();
+        simulation.settle();
+        let image = simulation.disk.image();
         let last = *frames(&image).last().unwrap();
         let rest = &image[&segment_name(last.epoch)][last.offset + last.length..];
         if rest.len() < 100 || rest.iter().all(|&byte| byte == 0) {
@@ -330,7 +330,7 @@ fn stale_bytes_of_a_recycled_segment() {
         // Behind the last batch stand batches of the segment's former life.
         recycled += 1;
         let found = try_recover(&image).unwrap();
-        assert_eq!(found.shop.values(), world.shop.values());
+        assert_eq!(found.harness.values(), simulation.harness.values());
         assert_eq!(found.report.torn, None);
         // Even if they follow at once, they do not count.
         let mut damaged = image;
@@ -343,7 +343,7 @@ fn stale_bytes_of_a_recycled_segment() {
         if let Some(stale) = stale {
             bytes.copy_within(stale.., at);
             let found = try_recover(&damaged).unwrap();
-            assert_eq!(found.shop.values(), world.shop.values());
+            assert_eq!(found.harness.values(), simulation.harness.values());
         }
     }
     assert!(recycled > 50, "only {recycled} times");
@@ -428,13 +428,13 @@ fn record_that_says_nothing() {
 
 /// A journal that never syncs: a batch in the middle is damaged, those behind it are whole.
 pub(super) fn unsynced(count: usize, damaged: usize) -> Image {
-    let mut world = Simulation::new(SimDisk::new(1), options(SyncMode::Never, SEGMENT));
+    let mut simulation = Simulation::new(SimDisk::new(1), options(SyncMode::Never, SEGMENT));
     for _ in 0..count {
-        world.put(7, 100);
-        world.pass(usize::MAX);
-        world.pass(usize::MAX);
+        simulation.put(7, 100);
+        simulation.pass(usize::MAX);
+        simulation.pass(usize::MAX);
     }
-    let mut image = world.disk.image();
+    let mut image = simulation.disk.image();
     let frame = frames(&image)[damaged];
     image.get_mut(&segment_name(frame.epoch)).unwrap()[frame.offset + 60] ^= 1;
     image
@@ -445,7 +445,7 @@ fn damage_where_nothing_was_durable_is_a_torn_tail() {
     for (count, damaged) in [(15, 0), (15, 8), (15, 14), (35, 30)] {
         let image = unsynced(count, damaged);
         let found = try_recover(&image).unwrap();
-        assert_eq!(found.shop.things.len(), damaged);
+        assert_eq!(found.harness.things.len(), damaged);
         let torn = found.report.torn.unwrap();
         assert_eq!(torn.batches, (count - damaged - 1) as u64);
         assert_goes_on(&image, damaged);

@@ -1,7 +1,7 @@
 //! A disk in memory. What is written but not synced may be lost, in part and in any order; what is
 //! submitted but not done may have been begun; operations of different lanes pass each other.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::journal::disk::{
     Disk, DiskError, Done, Entry, Files, IoFailure, Kind, Op, PrefillTarget,
 };
@@ -61,19 +61,19 @@ impl File {
     }
 
     /// Of what the kernel has, some reaches the platter.
-    fn lose_power(&mut self, dice: &mut Dice) {
-        let manner = dice.below(5);
+    fn lose_power(&mut self, rng: &mut TestRng) {
+        let manner = rng.below(5);
         for Cached { offset, bytes, .. } in std::mem::take(&mut self.cached) {
             match manner {
-                1 if dice.percent(50) => write_over(&mut self.durable, offset, &bytes),
+                1 if rng.percent(50) => write_over(&mut self.durable, offset, &bytes),
                 2 => {
-                    let cut = dice.between(0, bytes.len());
+                    let cut = rng.between(0, bytes.len());
                     write_over(&mut self.durable, offset, &bytes[..cut]);
                 }
                 3 => {
-                    let size = 1 << dice.between(0, 6);
+                    let size = 1 << rng.between(0, 6);
                     for (at, sector) in bytes.chunks(size).enumerate() {
-                        if dice.percent(60) {
+                        if rng.percent(60) {
                             write_over(&mut self.durable, offset + at * size, sector);
                         }
                     }
@@ -118,7 +118,7 @@ pub(crate) struct Platter {
 #[derive(Clone)]
 pub(crate) struct SimDisk {
     pub(crate) platter: Arc<Mutex<Platter>>,
-    dice: Arc<Mutex<Dice>>,
+    rng: Arc<Mutex<TestRng>>,
 }
 
 fn failure(operation: &'static str, file: &str) -> DiskError {
@@ -162,13 +162,13 @@ impl Platter {
     }
 
     /// Carries out one operation that may be next. False if there is none.
-    fn work(&mut self, dice: &mut Dice) -> bool {
+    fn work(&mut self, rng: &mut TestRng) -> bool {
         let ready: Vec<usize> = (0..self.submitted.len()).filter(|&at| self.is_ready(at)).collect();
         let choices = ready.len() + usize::from(!self.space.is_empty());
         if choices == 0 {
             return false;
         }
-        if let Some(&at) = ready.get(dice.below(choices)) {
+        if let Some(&at) = ready.get(rng.below(choices)) {
             let (_, op) = self.submitted.remove(at).unwrap();
             let done = self.carry_out(op);
             self.done[done.kind as usize].push_back(done);
@@ -261,13 +261,13 @@ impl Platter {
     }
 
     /// The run ends: of what was submitted some is done, and one operation of each lane in part.
-    fn end(&mut self, end: End, dice: &mut Dice) {
-        while dice.percent(50) && self.work(dice) {}
+    fn end(&mut self, end: End, rng: &mut TestRng) {
+        while rng.percent(50) && self.work(rng) {}
         if let Some((_, Op::Write { epoch, offset, bytes, .. })) =
             self.submitted.iter().find(|(_, op)| matches!(op, Op::Write { .. }))
         {
             let (name, offset) = (segment_name(*epoch), *offset);
-            let part = bytes[..dice.between(0, bytes.len())].to_vec();
+            let part = bytes[..rng.between(0, bytes.len())].to_vec();
             if !part.is_empty() {
                 self.write(&name, offset, &part);
             }
@@ -275,13 +275,13 @@ impl Platter {
         if let Some(Op::Prepare { size, head, reuse, .. }) = self.space.front() {
             // Never under its name.
             let name = spare_name(reuse.unwrap_or(u32::MAX));
-            let part = dice.between(0, usize::try_from(*size).unwrap());
+            let part = rng.between(0, usize::try_from(*size).unwrap());
             let mut bytes = vec![0; part];
             write_over(&mut bytes, 0, head);
             self.files.insert(name, File::new(bytes));
         }
         if end == End::PowerCut {
-            self.files.values_mut().for_each(|file| file.lose_power(dice));
+            self.files.values_mut().for_each(|file| file.lose_power(rng));
         }
         self.submitted.clear();
         self.space.clear();
@@ -328,13 +328,16 @@ impl SimDisk {
             operations: 0,
             hurried: None,
         };
-        Self { platter: Arc::new(Mutex::new(platter)), dice: Arc::new(Mutex::new(Dice::new(seed))) }
+        Self {
+            platter: Arc::new(Mutex::new(platter)),
+            rng: Arc::new(Mutex::new(TestRng::new(seed))),
+        }
     }
 
     /// Carries out at most so many operations. Says whether something is left.
     pub(crate) fn work(&self, most: usize) -> bool {
-        let mut dice = self.dice.lock().unwrap();
-        (0..most).all(|_| self.platter.lock().unwrap().work(&mut dice))
+        let mut rng = self.rng.lock().unwrap();
+        (0..most).all(|_| self.platter.lock().unwrap().work(&mut rng))
     }
 
     /// Whether nothing is to be done, and nothing to be told.
@@ -350,7 +353,7 @@ impl SimDisk {
         let told = platter.done.iter().all(VecDeque::is_empty);
         let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return false };
         told && platter.submitted.is_empty()
-            && platter.hurried != Some((*epoch, PrefillTarget::Now))
+            && platter.hurried != Some((*epoch, PrefillTarget::Immediately))
     }
 
     /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
@@ -361,7 +364,7 @@ impl SimDisk {
     }
 
     pub(crate) fn end(&self, end: End) {
-        self.platter.lock().unwrap().end(end, &mut self.dice.lock().unwrap());
+        self.platter.lock().unwrap().end(end, &mut self.rng.lock().unwrap());
     }
 
     /// See [`Platter::safe`].
@@ -415,13 +418,13 @@ impl Disk for SimDisk {
 
     fn poll(&mut self) -> Option<Done> {
         let mut platter = self.platter.lock().unwrap();
-        let mut dice = self.dice.lock().unwrap();
+        let mut rng = self.rng.lock().unwrap();
         // A write that syncs is behind the syncs before it.
         let kinds: Vec<usize> = (0..3).filter(|&kind| !platter.done[kind].is_empty()).collect();
-        if kinds.is_empty() || (platter.sluggish && dice.percent(30)) {
+        if kinds.is_empty() || (platter.sluggish && rng.percent(30)) {
             return None;
         }
-        let kind = *dice.pick(&kinds);
+        let kind = *rng.pick(&kinds);
         let kind = if kind == Kind::Written as usize && !platter.inline {
             if platter.done[Kind::Synced as usize].is_empty() {
                 kind

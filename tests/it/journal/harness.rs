@@ -1,7 +1,7 @@
 //! Owners of records, as naive as can be: things with a value, each with an id that is never used
 //! again. A thing is put, set, and deleted; its slot is what the journal knows of it.
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::journal::RecordRole;
 use std::collections::BTreeMap;
 
@@ -57,8 +57,8 @@ impl Harness {
         self.slots[slot as usize].expect("the journal names an owner that is there")
     }
 
-    pub(crate) fn pick(&self, dice: &mut Dice) -> Option<u64> {
-        let from = dice.below(usize::try_from(self.last_id).unwrap() + 1) as u64;
+    pub(crate) fn pick(&self, rng: &mut TestRng) -> Option<u64> {
+        let from = rng.below(usize::try_from(self.last_id).unwrap() + 1) as u64;
         self.things.range(from..).next().or_else(|| self.things.iter().next()).map(|(&id, _)| id)
     }
 
@@ -90,7 +90,7 @@ impl Harness {
             b'D' => Ok(match self.things.remove(&id) {
                 Some(thing) => {
                     self.slots[thing.slot as usize] = None;
-                    RecordRole::Forget(thing.slot)
+                    RecordRole::Delete(thing.slot)
                 }
                 None => RecordRole::None,
             }),

@@ -2,7 +2,7 @@
 
 use super::harness::{Harness, delete_record, put_record};
 use super::simulation::{Found, options, recover_into};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::support::until;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::journal::disk::DiskError;
@@ -45,7 +45,7 @@ impl Drop for Place {
 /// A journal that runs, and its owners.
 struct Real {
     journal: Journal,
-    shop: Harness,
+    harness: Harness,
     start: Instant,
     wakes: Arc<AtomicU64>,
 }
@@ -53,10 +53,10 @@ struct Real {
 impl Real {
     fn open(place: &Place, options: &Options) -> Result<Self, DiskError> {
         let mut directory = Directory::open(&place.0, LockMode::Exclusive)?;
-        let Found { recovered, mut shop, report, .. } =
+        let Found { recovered, mut harness, report, .. } =
             recover_into(&mut directory, options).unwrap();
         assert_eq!(report.torn, None);
-        shop.last_id = shop.last_id.max(report.mark);
+        harness.last_id = harness.last_id.max(report.mark);
         let wakes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&wakes);
         let wake = Arc::new(move || {
@@ -64,7 +64,7 @@ impl Real {
         });
         let disk = FileDisk::start(directory, options.sync, wake)?;
         let journal = recovered.start(Box::new(disk), Now::default());
-        Ok(Self { journal, shop, start: Instant::now(), wakes })
+        Ok(Self { journal, harness, start: Instant::now(), wakes })
     }
 
     fn now(&self) -> Now {
@@ -73,10 +73,10 @@ impl Real {
     }
 
     fn append(&mut self, record: &[u8]) -> u64 {
-        self.journal.raise_high_id(self.shop.last_id);
-        match self.shop.apply(record).unwrap() {
+        self.journal.raise_high_id(self.harness.last_id);
+        match self.harness.apply(record).unwrap() {
             RecordRole::Base(slot) => self.journal.append(Some(slot), record),
-            RecordRole::Forget(slot) => {
+            RecordRole::Delete(slot) => {
                 self.journal.forget(slot);
                 self.journal.append(None, record)
             }
@@ -85,7 +85,7 @@ impl Real {
     }
 
     fn put(&mut self, size: usize) -> u64 {
-        let id = self.shop.new_id();
+        let id = self.harness.new_id();
         self.append(&put_record(id, 1, size))
     }
 
@@ -93,8 +93,8 @@ impl Real {
         let now = self.now();
         self.journal.poll(now);
         while let Some(owner) = self.journal.next_to_move() {
-            let id = self.shop.id_of(owner);
-            let thing = self.shop.things[&id].clone();
+            let id = self.harness.id_of(owner);
+            let thing = self.harness.things[&id].clone();
             self.append(&put_record(id, thing.value, thing.size));
         }
         self.journal.commit(now);
@@ -135,17 +135,17 @@ const MODES: [SyncMode; 3] =
 fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
     for sync in MODES {
         let place = Place::new("restart");
-        let mut dice = Dice::new(1);
+        let mut rng = TestRng::new(1);
         let mut expected = Harness::default();
         for round in 0..6 {
             let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
-            assert_eq!(real.shop.values(), expected.values(), "round {round}, {sync:?}");
-            assert_eq!(real.shop.last_id, expected.last_id);
+            assert_eq!(real.harness.values(), expected.values(), "round {round}, {sync:?}");
+            assert_eq!(real.harness.last_id, expected.last_id);
             for _ in 0..60 {
-                for _ in 0..dice.between(1, 20) {
+                for _ in 0..rng.between(1, 20) {
                     real.put(300);
-                    if let Some(id) = real.shop.pick(&mut dice)
-                        && dice.percent(90)
+                    if let Some(id) = real.harness.pick(&mut rng)
+                        && rng.percent(90)
                     {
                         real.append(&delete_record(id));
                     }
@@ -167,7 +167,7 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
                 real.close();
             }
             // Otherwise as if the process had been killed.
-            expected = real.shop;
+            expected = real.harness;
         }
         let names = place.names();
         assert!(names.len() < 12, "{names:?}");
@@ -208,7 +208,7 @@ fn batches_that_come_during_a_sync_are_synced_together() {
     let stamp = real.put(100);
     real.wait_for(stamp);
     let status = real.journal.stats();
-    assert_eq!(status.synced_records, real.shop.last_id);
+    assert_eq!(status.synced_records, real.harness.last_id);
 }
 
 #[test]
@@ -331,9 +331,9 @@ fn a_record_larger_than_a_segment_gets_one_of_its_own() {
     let large = std::fs::read_dir(&place.0).unwrap();
     let large = large.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > SEGMENT);
     assert_eq!(large.count(), 1);
-    let expected = real.shop.values();
+    let expected = real.harness.values();
     drop(real);
-    assert_eq!(Real::open(&place, &options).unwrap().shop.values(), expected);
+    assert_eq!(Real::open(&place, &options).unwrap().harness.values(), expected);
 }
 
 #[test]
@@ -347,12 +347,12 @@ fn salvage_on_the_real_disk() {
     }
     real.wait_for(real.journal.stamp() - 1);
     real.close();
-    let expected = real.shop.values();
+    let expected = real.harness.values();
     drop(real);
     let mut source = Directory::open(&from.0, LockMode::ReadOnly).unwrap();
     let mut target = Directory::open(&to.0, LockMode::Exclusive).unwrap();
     let salvaged = salvage(&mut source, &mut target, SEGMENT).unwrap();
     assert!(salvaged.skipped.is_empty() && salvaged.records == 500);
     drop(target);
-    assert_eq!(Real::open(&to, &options).unwrap().shop.values(), expected);
+    assert_eq!(Real::open(&to, &options).unwrap().harness.values(), expected);
 }

@@ -4,7 +4,7 @@
 use super::damage::{Frame, Image, SEGMENT, always, frames};
 use super::disk::{SimDisk, segment_name};
 use super::simulation::Simulation;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::Plan;
 use jobcentre::journal::{RecordLocation, read, salvage};
 use std::collections::BTreeMap;
@@ -15,54 +15,54 @@ const FAILED_ONCE: &[u64] = &[45_283_097_591, 45_283_099_993, 823_294_508_408_66
 const PLAN: Plan = Plan::new(100, FAILED_ONCE);
 
 /// A directory in which compaction has been at work, with recycled segments and spares.
-fn lived_in(dice: &mut Dice) -> Image {
-    let mut world = Simulation::new(SimDisk::new(dice.seed()), always());
-    let target = dice.between(3, 60);
-    for _ in 0..dice.between(10, 500) {
-        let size = dice.between(20, 400);
-        world.put(dice.seed(), size);
-        if world.shop.things.len() > target
-            && let Some(id) = world.shop.pick(dice)
+fn lived_in(rng: &mut TestRng) -> Image {
+    let mut simulation = Simulation::new(SimDisk::new(rng.seed()), always());
+    let target = rng.between(3, 60);
+    for _ in 0..rng.between(10, 500) {
+        let size = rng.between(20, 400);
+        simulation.put(rng.seed(), size);
+        if simulation.harness.things.len() > target
+            && let Some(id) = simulation.harness.pick(rng)
         {
-            world.delete(id);
+            simulation.delete(id);
         }
-        if dice.percent(70) {
-            world.settle();
+        if rng.percent(70) {
+            simulation.settle();
         }
     }
-    world.settle();
-    world.disk.image()
+    simulation.settle();
+    simulation.disk.image()
 }
 
 /// Does something bad to some of the files.
-fn damage(image: &mut Image, dice: &mut Dice) {
+fn damage(image: &mut Image, rng: &mut TestRng) {
     let names: Vec<String> = image.keys().cloned().collect();
-    let name = dice.pick(&names).clone();
+    let name = rng.pick(&names).clone();
     let length = image[&name].len();
-    match dice.below(6) {
+    match rng.below(6) {
         0 => {
-            let at = dice.below(length);
-            image.get_mut(&name).unwrap()[at] ^= 1 << dice.below(8);
+            let at = rng.below(length);
+            image.get_mut(&name).unwrap()[at] ^= 1 << rng.below(8);
         }
         1 => {
-            let at = dice.below(64);
-            image.get_mut(&name).unwrap()[at] ^= 1 << dice.below(8);
+            let at = rng.below(64);
+            image.get_mut(&name).unwrap()[at] ^= 1 << rng.below(8);
         }
         2 => {
-            let at = dice.below(length);
-            let end = (at + dice.between(1, 600)).min(length);
-            let with = u8::try_from(dice.below(256)).unwrap();
+            let at = rng.below(length);
+            let end = (at + rng.between(1, 600)).min(length);
+            let with = u8::try_from(rng.below(256)).unwrap();
             image.get_mut(&name).unwrap()[at..end].fill(with);
         }
         3 => {
             // Two blocks, of any two files.
-            let other = dice.pick(&names).clone();
+            let other = rng.pick(&names).clone();
             // No file is shorter than a header.
             let least = length.min(image[&other].len());
-            let size = (8 << dice.below(7)).min(least);
+            let size = (8 << rng.below(7)).min(least);
             let place =
-                |dice: &mut Dice, name: &String| dice.below(image[name].len() / size) * size;
-            let (a, b) = (place(dice, &name), place(dice, &other));
+                |rng: &mut TestRng, name: &String| rng.below(image[name].len() / size) * size;
+            let (a, b) = (place(rng, &name), place(rng, &other));
             let [first, second] =
                 [(&name, a), (&other, b)].map(|(name, at)| image[name][at..at + size].to_vec());
             image.get_mut(&name).unwrap()[a..a + size].copy_from_slice(&second);
@@ -70,13 +70,13 @@ fn damage(image: &mut Image, dice: &mut Dice) {
         }
         4 => {
             let bytes = image.get_mut(&name).unwrap();
-            bytes.truncate(dice.between(64, length.max(65)) / 8 * 8);
+            bytes.truncate(rng.between(64, length.max(65)) / 8 * 8);
         }
         _ => {
             let bytes = image.remove(&name).unwrap();
-            let to = dice.below(4);
+            let to = rng.below(4);
             let to =
-                if to == 0 { segment_name(dice.between(1, 90) as u64) } else { format!("x{to}") };
+                if to == 0 { segment_name(rng.between(1, 90) as u64) } else { format!("x{to}") };
             // Two files change places if there is one with that name.
             if let Some(other) = image.insert(to, bytes) {
                 image.insert(name, other);
@@ -129,11 +129,11 @@ fn read_copy(mut copy: SimDisk) -> Vec<Batch> {
 }
 
 fn run(seed: u64) {
-    let mut dice = Dice::new(seed);
-    let before = lived_in(&mut dice);
+    let mut rng = TestRng::new(seed);
+    let before = lived_in(&mut rng);
     let mut after = before.clone();
-    for _ in 0..dice.between(1, 6) {
-        damage(&mut after, &mut dice);
+    for _ in 0..rng.between(1, 6) {
+        damage(&mut after, &mut rng);
     }
     let chain = frames(&before);
     let is_whole = |frame: &&Frame| {

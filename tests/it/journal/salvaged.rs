@@ -15,14 +15,14 @@ fn salvaged(image: &Image) -> (SalvageReport, Harness) {
     let found = recover_into(&mut copy, &always()).unwrap();
     assert_eq!(found.report.torn, None);
     assert_eq!(found.report.batches, salvaged.batches);
-    (salvaged, found.shop)
+    (salvaged, found.harness)
 }
 
 #[test]
 fn salvage_of_what_is_not_damaged_is_a_copy() {
     for image in [closed(60), crashed(33), crashed(0)] {
-        let (report, shop) = salvaged(&image);
-        assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
+        let (report, harness) = salvaged(&image);
+        assert_eq!(harness.values(), try_recover(&image).unwrap().harness.values());
         assert!(report.skipped.is_empty() && report.missing.is_empty());
         assert!(report.doubtful.is_empty() && report.superseded == 0);
         assert_eq!(report.lost_batches, 0);
@@ -37,9 +37,9 @@ fn salvage_takes_everything_but_what_is_damaged() {
         let mut damaged = image.clone();
         let bytes = damaged.get_mut(&segment_name(all[at].epoch)).unwrap();
         bytes[all[at].offset + 60] ^= 4;
-        let (report, shop) = salvaged(&damaged);
-        assert_eq!(shop.things.len(), 59);
-        assert!(!shop.things.contains_key(&(at as u64 + 1)) && shop.last_id == 60);
+        let (report, harness) = salvaged(&damaged);
+        assert_eq!(harness.things.len(), 59);
+        assert!(!harness.things.contains_key(&(at as u64 + 1)) && harness.last_id == 60);
         let skipped = &report.skipped[0];
         assert_eq!((skipped.offset, skipped.bytes), (all[at].offset as u64, all[at].length as u64));
         assert_eq!(report.lost_batches, 1);
@@ -47,15 +47,15 @@ fn salvage_takes_everything_but_what_is_damaged() {
     // Without a header.
     let mut damaged = image.clone();
     damaged.get_mut(&segment_name(2)).unwrap()[..64].fill(0xff);
-    let (report, shop) = salvaged(&damaged);
-    assert_eq!((shop.things.len(), report.lost_batches), (60, 0));
+    let (report, harness) = salvaged(&damaged);
+    assert_eq!((harness.things.len(), report.lost_batches), (60, 0));
     assert_eq!((&report.doubtful[0].file, report.skipped.len()), (&segment_name(2), 0));
     // Without a segment.
     let mut damaged = image;
     damaged.remove(&segment_name(2));
-    let (report, shop) = salvaged(&damaged);
+    let (report, harness) = salvaged(&damaged);
     let gone = all.iter().filter(|frame| frame.epoch == 2).count();
-    assert_eq!((shop.things.len(), report.lost_batches), (60 - gone, gone as u64));
+    assert_eq!((harness.things.len(), report.lost_batches), (60 - gone, gone as u64));
     assert_eq!(report.missing, [segment_name(2)]);
 }
 
@@ -82,9 +82,9 @@ fn salvage_takes_no_batch_that_a_recovery_has_cut_off() {
         }
     }
     let image = disk.image();
-    let (report, shop) = salvaged(&image);
-    assert_eq!(shop.values(), try_recover(&image).unwrap().shop.values());
-    assert_eq!((shop.things.len(), report.lost_batches), (12, 0));
+    let (report, harness) = salvaged(&image);
+    assert_eq!(harness.values(), try_recover(&image).unwrap().harness.values());
+    assert_eq!((harness.things.len(), report.lost_batches), (12, 0));
 }
 
 fn one_segment() -> Image {
@@ -97,12 +97,12 @@ fn one_segment() -> Image {
 #[test]
 fn any_flipped_bit_in_the_header_of_the_only_segment_costs_nothing() {
     let image = one_segment();
-    let whole = try_recover(&image).unwrap().shop.values();
+    let whole = try_recover(&image).unwrap().harness.values();
     for bit in 0..64 * 8 {
         let mut damaged = image.clone();
         damaged.get_mut(&segment_name(1)).unwrap()[bit / 8] ^= 1 << (bit % 8);
-        let (report, shop) = salvaged(&damaged);
-        assert_eq!(shop.values(), whole, "bit {bit}");
+        let (report, harness) = salvaged(&damaged);
+        assert_eq!(harness.values(), whole, "bit {bit}");
         assert_eq!((report.lost_batches, report.doubtful.len()), (0, 1), "bit {bit}");
     }
 }
@@ -116,9 +116,9 @@ fn a_header_that_is_gone_with_the_first_batches_costs_those() {
         let cut = 700;
         bytes[..cut].fill(0xaa);
         let left = all.iter().filter(|frame| frame.offset >= cut).count();
-        let (report, shop) = salvaged(&Image::from([(file, bytes)]));
+        let (report, harness) = salvaged(&Image::from([(file, bytes)]));
         // The last one is the farewell.
-        assert_eq!((shop.things.len(), report.batches), (left - 1, left as u64));
+        assert_eq!((harness.things.len(), report.batches), (left - 1, left as u64));
         assert!(!kept || report.lost_batches == (all.len() - left) as u64, "{report:?}");
     }
 }
@@ -126,7 +126,7 @@ fn a_header_that_is_gone_with_the_first_batches_costs_those() {
 #[test]
 fn renamed_segments_are_taken_for_what_they_are() {
     let image = closed(60);
-    let whole = try_recover(&image).unwrap().shop.values();
+    let whole = try_recover(&image).unwrap().harness.values();
     // All of them, in a circle, and to names that no segment has.
     let names: Vec<&String> = image.keys().collect();
     let turned = |number: usize| names[(number + 1) % names.len()].clone();
@@ -135,8 +135,8 @@ fn renamed_segments_are_taken_for_what_they_are() {
     let others: Image =
         image.iter().map(|(name, bytes)| (format!("{name}.old"), bytes.clone())).collect();
     for damaged in [circle, others] {
-        let (report, shop) = salvaged(&damaged);
-        assert_eq!(shop.values(), whole);
+        let (report, harness) = salvaged(&damaged);
+        assert_eq!(harness.values(), whole);
         assert_eq!((report.lost_batches, report.skipped.len()), (0, 0), "{report:?}");
         assert!(report.missing.is_empty() && !report.doubtful.is_empty());
     }
@@ -170,9 +170,13 @@ fn misplaced_blocks_cost_the_batches_that_they_cut_and_no_other() {
         };
         let cut = all.iter().filter(|frame| is_cut(frame.epoch, frame.offset, frame.length));
         let cut = cut.count();
-        let (report, shop) = salvaged(&damaged);
+        let (report, harness) = salvaged(&damaged);
         assert!(cut > 0 && cut < 6);
-        assert_eq!((60 - shop.things.len(), report.lost_batches), (cut, cut as u64), "{report:?}");
+        assert_eq!(
+            (60 - harness.things.len(), report.lost_batches),
+            (cut, cut as u64),
+            "{report:?}"
+        );
     }
 }
 
@@ -207,13 +211,13 @@ impl Files for BadBlocks {
 #[test]
 fn what_the_disk_cannot_read_costs_nothing_else() {
     let large = jobcentre::journal::Options { segment_bytes: 64 * 1024, ..always() };
-    let mut world = Simulation::new(SimDisk::new(1), large);
+    let mut simulation = Simulation::new(SimDisk::new(1), large);
     for _ in 0..300 {
-        world.put(7, 180);
-        world.pass(usize::MAX);
-        world.pass(usize::MAX);
+        simulation.put(7, 180);
+        simulation.pass(usize::MAX);
+        simulation.pass(usize::MAX);
     }
-    let image = world.disk.image();
+    let image = simulation.disk.image();
     let all = frames(&image);
     // The first block has the header.
     for bad in [vec![8192], vec![0], vec![0, 4096, 20_480]] {

@@ -3,7 +3,7 @@
 
 use super::disk::{End, SimDisk};
 use super::simulation::{Simulation, options};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{Plan, Seen};
 use jobcentre::journal::SyncMode;
 use std::time::Duration;
@@ -29,8 +29,8 @@ const WANTED: [&str; 13] = [
 ];
 
 struct Run {
-    dice: Dice,
-    world: Simulation,
+    rng: TestRng,
+    simulation: Simulation,
     /// How large things are, and how many come in a pass, at most.
     size: usize,
     burst: usize,
@@ -39,95 +39,95 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let sync = match dice.below(5) {
+        let mut rng = TestRng::new(seed);
+        let sync = match rng.below(5) {
             0 => SyncMode::Never,
             1 => SyncMode::Every(Duration::from_millis(50)),
             _ => SyncMode::Always,
         };
-        let segment_bytes = *dice.pick(&[4096, 4096, 8192]);
-        let disk = SimDisk::new(dice.seed());
+        let segment_bytes = *rng.pick(&[4096, 4096, 8192]);
+        let disk = SimDisk::new(rng.seed());
         {
             let mut platter = disk.platter.lock().unwrap();
-            platter.inline = sync != SyncMode::Always && dice.percent(70);
-            platter.sluggish = dice.percent(50);
+            platter.inline = sync != SyncMode::Always && rng.percent(70);
+            platter.sluggish = rng.percent(50);
         }
         Self {
-            world: Simulation::new(disk, options(sync, segment_bytes)),
-            size: *dice.pick(&[0, 40, 200]),
-            burst: *dice.pick(&[1, 3, 10]),
-            crashes: *dice.pick(&[1, 3, 6]),
-            dice,
+            simulation: Simulation::new(disk, options(sync, segment_bytes)),
+            size: *rng.pick(&[0, 40, 200]),
+            burst: *rng.pick(&[1, 3, 10]),
+            crashes: *rng.pick(&[1, 3, 6]),
+            rng,
         }
     }
 
     fn go(mut self) -> Seen {
         for _ in 0..self.crashes {
-            for _ in 0..self.dice.between(1, 30) {
+            for _ in 0..self.rng.between(1, 30) {
                 self.disturb();
                 self.happen();
-                let work = *self.dice.pick(&[0, 1, 3, 100]);
-                self.world.pass(work);
+                let work = *self.rng.pick(&[0, 1, 3, 100]);
+                self.simulation.pass(work);
             }
-            let end = if self.dice.percent(50) { End::Kill } else { End::PowerCut };
-            if self.world.acknowledged + 1 < self.world.journal.stamp() {
-                self.world.see("a crash in mid-flight");
+            let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
+            if self.simulation.acknowledged + 1 < self.simulation.journal.stamp() {
+                self.simulation.see("a crash in mid-flight");
             }
-            self.world.crash(end, &mut self.dice);
+            self.simulation.crash(end, &mut self.rng);
         }
         self.come_to_an_end();
-        self.world.seen
+        self.simulation.seen
     }
 
     fn happen(&mut self) {
-        let world = &mut self.world;
-        for _ in 0..self.dice.between(0, self.burst) {
-            let id = world.shop.pick(&mut self.dice);
-            let value = self.dice.seed();
-            match (self.dice.below(10), id) {
-                (0..2, Some(id)) => world.set(id, value),
-                (2..6, Some(id)) => world.delete(id),
+        let simulation = &mut self.simulation;
+        for _ in 0..self.rng.between(0, self.burst) {
+            let id = simulation.harness.pick(&mut self.rng);
+            let value = self.rng.seed();
+            match (self.rng.below(10), id) {
+                (0..2, Some(id)) => simulation.set(id, value),
+                (2..6, Some(id)) => simulation.delete(id),
                 _ => {
-                    let large = self.dice.percent(1);
-                    let size = if large { 9_000 } else { self.dice.between(0, self.size) };
-                    if world.put(value, size) && large {
-                        world.see("a segment was larger than usual");
+                    let large = self.rng.percent(1);
+                    let size = if large { 9_000 } else { self.rng.between(0, self.size) };
+                    if simulation.put(value, size) && large {
+                        simulation.see("a segment was larger than usual");
                     }
                 }
             }
-            if self.dice.percent(20) {
-                world.journal.maybe_seal();
+            if self.rng.percent(20) {
+                simulation.journal.maybe_seal();
             }
         }
-        let status = world.journal.stats();
+        let status = simulation.journal.stats();
         if status.spares > 0 {
-            world.see("a segment was reused");
+            simulation.see("a segment was reused");
         }
-        if status.free_bytes > 2 * world.options.segment_bytes {
-            world.see("more than one segment was ready");
+        if status.free_bytes > 2 * simulation.options.segment_bytes {
+            simulation.see("more than one segment was ready");
         }
-        world.compare_sizes();
-        let nanos = *self.dice.pick(&[0, 100_000, 20_000_000, 1_100_000_000]);
-        world.wait(nanos);
+        simulation.compare_sizes();
+        let nanos = *self.rng.pick(&[0, 100_000, 20_000_000, 1_100_000_000]);
+        simulation.wait(nanos);
     }
 
     /// Something about the disk changes.
     fn disturb(&mut self) {
         let mut what = None;
         {
-            let mut platter = self.world.disk.platter.lock().unwrap();
-            match self.dice.below(100) {
-                0..3 => platter.capacity = platter.total() + self.dice.below(5_000) as u64,
+            let mut platter = self.simulation.disk.platter.lock().unwrap();
+            match self.rng.below(100) {
+                0..3 => platter.capacity = platter.total() + self.rng.below(5_000) as u64,
                 3..10 => platter.capacity = u64::MAX,
-                10 if self.dice.percent(30) => {
+                10 if self.rng.percent(30) => {
                     platter.fail_write = true;
                     what = Some("a write failed");
                 }
-                11 if self.dice.percent(30) => {
+                11 if self.rng.percent(30) => {
                     platter.fail_sync = true;
                     what = Some("a sync failed");
                 }
-                12 if self.dice.percent(30) => {
+                12 if self.rng.percent(30) => {
                     platter.fail_space = true;
                     what = Some("work on space failed");
                 }
@@ -135,31 +135,35 @@ impl Run {
             }
         }
         if let Some(what) = what {
-            self.world.see(what);
+            self.simulation.see(what);
         }
     }
 
     /// The disk is good and everybody waits: everything is acknowledged. Then the journal ends
     /// properly, and nothing is lost by whatever comes next.
     fn come_to_an_end(&mut self) {
-        let world = &mut self.world;
+        let simulation = &mut self.simulation;
         {
-            let mut platter = world.disk.platter.lock().unwrap();
+            let mut platter = simulation.disk.platter.lock().unwrap();
             platter.capacity = u64::MAX;
             platter.sluggish = false;
         }
-        world.wait(1_100_000_000);
-        world.settle();
-        assert!(world.journal.fault().is_none());
-        assert!(!world.journal.stats().full || !world.journal.is_compacting());
-        world.close();
-        assert!(world.journal.fault().is_none());
-        world.acknowledged = world.journal.stamp() - 1;
-        assert_eq!(world.disk.safe(world.acknowledged), world.acknowledged, "all is synced");
-        let torn = world.seen.get("a tail was torn").copied();
-        world.crash(End::PowerCut, &mut self.dice);
-        assert_eq!(torn, world.seen.get("a tail was torn").copied(), "a proper end was torn");
-        world.see("the end was clean");
+        simulation.wait(1_100_000_000);
+        simulation.settle();
+        assert!(simulation.journal.fault().is_none());
+        assert!(!simulation.journal.stats().full || !simulation.journal.is_compacting());
+        simulation.close();
+        assert!(simulation.journal.fault().is_none());
+        simulation.acknowledged = simulation.journal.stamp() - 1;
+        assert_eq!(
+            simulation.disk.safe(simulation.acknowledged),
+            simulation.acknowledged,
+            "all is synced"
+        );
+        let torn = simulation.seen.get("a tail was torn").copied();
+        simulation.crash(End::PowerCut, &mut self.rng);
+        assert_eq!(torn, simulation.seen.get("a tail was torn").copied(), "a proper end was torn");
+        simulation.see("the end was clean");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::disk::{End, SYNC_NS, SimDisk};
 use super::harness::{Harness, delete_record, put_record, set_record};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::journal::disk::{DiskError, Entry, Files};
 use jobcentre::journal::{
@@ -21,17 +21,17 @@ pub(crate) fn options(sync: SyncMode, segment_bytes: u64) -> Options {
 pub(crate) struct Found {
     pub(crate) recovered: Recovered,
     pub(crate) report: Report,
-    pub(crate) shop: Harness,
+    pub(crate) harness: Harness,
     /// The records by batch.
     pub(crate) batches: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
-/// Recovers into a new shop.
+/// Recovers into a new harness.
 pub(crate) fn recover_into(files: &mut dyn Files, options: &Options) -> Result<Found, OpenError> {
-    let (mut shop, mut batches) = (Harness::default(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
+    let (mut harness, mut batches) = (Harness::default(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
     let mut each = |record: &[u8], origin: RecordLocation| -> Result<RecordRole, String> {
         batches.entry(origin.sequence).or_default().push(record.to_vec());
-        shop.apply(record)
+        harness.apply(record)
     };
     let mut last_progress = 0;
     let mut progress = |progress: jobcentre::journal::Progress| {
@@ -40,7 +40,7 @@ pub(crate) fn recover_into(files: &mut dyn Files, options: &Options) -> Result<F
     };
     let (recovered, report) = recover(files, options, &mut each, &mut progress)?;
     assert_eq!(report.records, batches.values().map(Vec::len).sum::<usize>() as u64);
-    Ok(Found { recovered, report, shop, batches })
+    Ok(Found { recovered, report, harness, batches })
 }
 
 /// Removing fails after so many removals.
@@ -75,7 +75,7 @@ pub(crate) struct Simulation {
     pub(crate) disk: SimDisk,
     pub(crate) options: Options,
     pub(crate) journal: Journal,
-    pub(crate) shop: Harness,
+    pub(crate) harness: Harness,
     pub(crate) now: Now,
     /// The records by batch, from the beginning; what was cut off is no more in it.
     log: BTreeMap<u64, Vec<Vec<u8>>>,
@@ -97,7 +97,7 @@ impl Simulation {
             journal: found.recovered.start(Box::new(disk.clone()), now),
             disk,
             options,
-            shop: Harness::default(),
+            harness: Harness::default(),
             now,
             log: BTreeMap::new(),
             acknowledged: 0,
@@ -113,10 +113,10 @@ impl Simulation {
     /// Does and appends what a record says.
     pub(crate) fn append(&mut self, record: Vec<u8>) -> u64 {
         self.journal.maybe_seal();
-        self.journal.raise_high_id(self.shop.last_id);
-        let stamp = match self.shop.apply(&record).unwrap() {
+        self.journal.raise_high_id(self.harness.last_id);
+        let stamp = match self.harness.apply(&record).unwrap() {
             RecordRole::Base(slot) => self.journal.append(Some(slot), &record),
-            RecordRole::Forget(slot) => {
+            RecordRole::Delete(slot) => {
                 self.journal.forget(slot);
                 self.journal.append(None, &record)
             }
@@ -132,7 +132,7 @@ impl Simulation {
             self.see("a put was refused: the disk is full");
             return false;
         }
-        let id = self.shop.new_id();
+        let id = self.harness.new_id();
         self.append(put_record(id, value, size));
         true
     }
@@ -148,8 +148,8 @@ impl Simulation {
     /// Appends anew who has to move.
     pub(crate) fn move_on(&mut self) {
         while let Some(owner) = self.journal.next_to_move() {
-            let id = self.shop.id_of(owner);
-            let thing = &self.shop.things[&id];
+            let id = self.harness.id_of(owner);
+            let thing = &self.harness.things[&id];
             let record = put_record(id, thing.value, thing.size);
             self.append(record);
             self.see("a record moved");
@@ -170,7 +170,7 @@ impl Simulation {
         self.disk.work(work);
         self.journal.poll(self.now);
         self.passes += 1;
-        if self.shop.things.len() < 100 || self.passes.is_multiple_of(16) {
+        if self.harness.things.len() < 100 || self.passes.is_multiple_of(16) {
             self.journal.check_invariants();
         }
         let durable = self.journal.durable();
@@ -208,15 +208,15 @@ impl Simulation {
             return;
         }
         let status = self.journal.stats();
-        let live: usize = self.shop.things.values().map(|thing| thing.size + 17 + 4).sum();
+        let live: usize = self.harness.things.values().map(|thing| thing.size + 17 + 4).sum();
         assert_eq!(status.live_bytes, live as u64);
-        assert_eq!(status.owners, self.shop.things.len() as u64);
+        assert_eq!(status.owners, self.harness.things.len() as u64);
         assert_eq!(status.sync_ns, status.syncs * SYNC_NS);
-        assert_eq!(status.sync_classes.iter().sum::<u64>(), status.syncs);
+        assert_eq!(status.sync_histogram.iter().sum::<u64>(), status.syncs);
     }
 
     /// The process or the machine dies. Recovers, compares and goes on.
-    pub(crate) fn crash(&mut self, end: End, dice: &mut Dice) {
+    pub(crate) fn crash(&mut self, end: End, rng: &mut TestRng) {
         let last = self.journal.stamp() - 1;
         let mut promised = self.acknowledged;
         if end == End::PowerCut && self.options.sync != SyncMode::Always {
@@ -224,8 +224,8 @@ impl Simulation {
         }
         self.disk.end(end);
         let mut files = self.disk.clone();
-        if dice.percent(30) {
-            let left = dice.below(3);
+        if rng.percent(30) {
+            let left = rng.below(3);
             let mut stubborn = Stubborn { files: &mut files, left };
             if let Err(refused) = recover_into(&mut stubborn, &self.options) {
                 assert!(matches!(refused, OpenError::Fault(_)), "{refused}");
@@ -241,7 +241,7 @@ impl Simulation {
     /// Compares what was found, of which batches up to `promised` must be there, with the log; and
     /// goes on.
     fn compare(&mut self, found: Found, promised: u64) {
-        let Found { recovered, report, shop, batches } = found;
+        let Found { recovered, report, harness, batches } = found;
         self.journal = recovered.start(Box::new(self.disk.clone()), self.now);
         let last = self.journal.stamp() - 1;
         assert!(last >= promised, "batch {promised} was acknowledged, and {last} is the last");
@@ -253,7 +253,7 @@ impl Simulation {
         for record in self.log.range(..=last).flat_map(|(_, records)| records) {
             expected.apply(record).unwrap();
         }
-        assert_eq!(shop.values(), expected.values(), "after batch {last}");
+        assert_eq!(harness.values(), expected.values(), "after batch {last}");
         let highest = self.log.range(..=last).flat_map(|(_, records)| records);
         let highest = highest.map(|record| u64::from_le_bytes(record[1..9].try_into().unwrap()));
         assert!(report.mark >= highest.max().unwrap_or_default(), "an id would be used again");
@@ -266,8 +266,8 @@ impl Simulation {
         assert!(report.foreign.is_empty());
         self.disk.recovered(last);
         self.log.split_off(&(last + 1));
-        self.shop = shop;
-        self.shop.last_id = report.mark;
+        self.harness = harness;
+        self.harness.last_id = report.mark;
         self.acknowledged = self.journal.durable();
         self.journal.check_invariants();
         self.compare_sizes();

@@ -2,7 +2,7 @@
 
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ impl Shell {
         Self { server, now: Now::default(), received: HashMap::new(), passes: 0, most: 0 }
     }
 
-    pub(super) fn open(&mut self, door: Door) -> ClientId {
-        self.server.handle_open(door, self.now).unwrap()
+    pub(super) fn open(&mut self, protocol: Protocol) -> ClientId {
+        self.server.handle_open(protocol, self.now).unwrap()
     }
 
     pub(super) fn close(&mut self, client: ClientId) {
@@ -63,7 +63,7 @@ impl Shell {
 
     /// The metrics, with something to be done between the passes.
     pub(super) fn scrape_with(&mut self, mut each: impl FnMut(&mut Self)) -> String {
-        let client = self.open(Door::Http);
+        let client = self.open(Protocol::Http);
         self.send(client, b"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n");
         let mut answer = Vec::new();
         while !answer.ends_with(b"# EOF\n") {

@@ -12,7 +12,7 @@ use jobcentre::base::limits::{
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
 use jobcentre::model::command::Command;
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::indexed_queue::IndexedCommand;
 use jobcentre::model::job::{Encoding, Payload, Priority, TieBreak};
@@ -62,7 +62,7 @@ fn put(queue: &str) -> String {
 #[test]
 fn the_figures_are_what_was_done() {
     let mut shell = Shell::new();
-    let client = shell.open(Door::JobCentre);
+    let client = shell.open(Protocol::JobCentre);
     let mut sent = 0;
     let mut received = 0;
     let mut say = |shell: &mut Shell, text: &str| {
@@ -80,7 +80,7 @@ fn the_figures_are_what_was_done() {
     say(&mut shell, "{\"request\":\"abort\",\"id\":1}\n{\"request\":\"delete\",\"id\":2}\n");
     say(&mut shell, "{\"request\":\"get\",\"queues\":[\"c\"],\"wait\":true}\n");
     shell.sleep(Duration::from_millis(500));
-    let other = shell.open(Door::JobCentre);
+    let other = shell.open(Protocol::JobCentre);
     shell.send(other, put("d").as_bytes());
     shell.pass(other);
     shell.close(other);
@@ -98,13 +98,13 @@ fn the_figures_are_what_was_done() {
     figures.counts("jobcentre_queue_oldest_ready_seconds", "queue", &ages);
     assert_eq!(figures.of("jobcentre_other_queues", &[]), 0.);
     let open = [("job-centre", 1.), ("http", 1.), ("pinpriq", 0.)];
-    figures.counts("jobcentre_connections", "door", &open);
+    figures.counts("jobcentre_connections", "protocol", &open);
     let accepted = [("job-centre", 2.), ("http", 1.), ("pinpriq", 0.)];
-    figures.counts("jobcentre_connections_accepted_total", "door", &accepted);
+    figures.counts("jobcentre_connections_accepted_total", "protocol", &accepted);
     let bytes = f64::from(u32::try_from(sent + put("d").len()).unwrap());
-    figures.counts("jobcentre_received_bytes_total", "door", &[("job-centre", bytes)]);
+    figures.counts("jobcentre_received_bytes_total", "protocol", &[("job-centre", bytes)]);
     let received = f64::from(u32::try_from(received).unwrap());
-    assert!(figures.of("jobcentre_sent_bytes_total", &[("door", "job-centre")]) > received);
+    assert!(figures.of("jobcentre_sent_bytes_total", &[("protocol", "job-centre")]) > received);
     // Two jobs were handed out after a second and a half.
     assert_eq!(figures.of("jobcentre_job_ready_seconds_count", &[]), 2.);
     assert_eq!(figures.of("jobcentre_job_ready_seconds_sum", &[]), 3.);
@@ -122,7 +122,7 @@ fn the_figures_are_what_was_done() {
 fn ten_thousand_queues_are_counted_a_little_in_each_pass() {
     const QUEUES: usize = 10_000;
     let mut shell = Shell::new();
-    let client = shell.open(Door::JobCentre);
+    let client = shell.open(Protocol::JobCentre);
     for number in 0..QUEUES {
         // Every tenth queue has two jobs.
         for _ in 0..=usize::from(number % 10 == 0) {
@@ -176,9 +176,9 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
         ask(&Command::Put {
             queue: (number % 7_000).to_string().as_bytes(),
             priority: Priority::Small(0),
-            turn: TieBreak::Fifo,
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: b"{}" },
-            terms: None,
+            options: None,
         });
     }
     ask(&Command::Indexed(&IndexedCommand::CreateQueue { queue: Some(b"declared") }));

@@ -1,4 +1,4 @@
-//! What the judge knows of one client: what it has written, what it waits for, how far its end has
+//! What the oracle knows of one client: what it has written, what it waits for, how far its end has
 //! come, and what the server has sent it.
 
 use super::http::{self, GO_ON};
@@ -7,7 +7,7 @@ use jobcentre::base::limits::{
     HTTP_BODY_MIN_BYTES_PER_SECOND, HTTP_BODY_TIMEOUT, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT,
 };
 use jobcentre::base::time::Mono;
-use jobcentre::model::driver::Door;
+use jobcentre::model::driver::Protocol;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) struct Wishes {
 /// One client.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Client {
-    pub(super) door: Door,
+    pub(super) protocol: Protocol,
     pub(super) state: State,
     pub(super) wishes: Wishes,
     /// Requests that the client writes, the first one being what is next in the input.
@@ -63,7 +63,7 @@ pub(super) struct Client {
     pub(super) begun: Begun,
     /// What was unsent when it was found too slow, and spared.
     pub(super) spared: usize,
-    /// What the server has sent and the judge has not looked at yet.
+    /// What the server has sent and the oracle has not looked at yet.
     pub(super) fresh: Vec<u8>,
     /// How much of that counts as unsent already.
     counted: usize,
@@ -71,9 +71,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(door: Door, now: Mono) -> Self {
+    pub(super) fn new(protocol: Protocol, now: Mono) -> Self {
         Self {
-            door,
+            protocol,
             state: State::Open,
             wishes: Wishes::default(),
             script: VecDeque::new(),
@@ -85,7 +85,7 @@ impl Client {
             broken: false,
             over: false,
             deadline: None,
-            patience: (door == Door::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
+            patience: (protocol == Protocol::Http).then(|| now.after(HTTP_IDLE_TIMEOUT)),
             begun: Begun::default(),
             spared: 0,
             fresh: Vec::new(),

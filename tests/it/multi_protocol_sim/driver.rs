@@ -1,15 +1,15 @@
 //! The simulated shell: it treats the server as `src/reactor` does, over sockets made of memory,
-//! and tells the judge of every call.
+//! and tells the oracle of every call.
 
 use super::generator::SETTINGS;
 use super::server_model::ServerModel;
-use crate::dice::Dice;
 use crate::query::Prompt;
+use crate::rng::TestRng;
 use crate::sockets::{self, Closed};
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::query::{Ended, Pace, QueryExecutor, Spot, Task};
 use jobcentre::server::Server;
@@ -27,7 +27,7 @@ pub(super) struct Peer {
     pub(super) patient: bool,
     /// The peer says nothing more, and does not go.
     pub(super) stuck: bool,
-    /// How much of the server's output the judge has been shown.
+    /// How much of the server's output the oracle has been shown.
     shown: usize,
 }
 
@@ -63,10 +63,10 @@ impl QueryExecutor for Slow {
     }
 }
 
-/// The shell with the server and its judge.
+/// The shell with the server and its oracle.
 pub(super) struct SimDriver {
     pub(super) server: Server,
-    pub(super) desk: ServerModel,
+    pub(super) model: ServerModel,
     pub(super) sockets: BTreeMap<ClientId, Socket>,
     pub(super) now: Now,
     /// A hash of everything sent, and to whom.
@@ -84,7 +84,7 @@ impl SimDriver {
         Self {
             server: Server::new(SETTINGS, engine),
             found,
-            desk: ServerModel::default(),
+            model: ServerModel::default(),
             sockets: BTreeMap::new(),
             now: Now::default(),
             sent: DefaultHasher::new(),
@@ -95,34 +95,34 @@ impl SimDriver {
     /// From now on searches end, or they take their time.
     pub(super) fn set_found(&mut self, found: bool) {
         self.found.store(found, Relaxed);
-        self.desk.found = found;
+        self.model.found = found;
     }
 
-    /// Has the server do something, and then the judge.
-    fn call(&mut self, act: impl FnOnce(&mut Server, Now), judge: impl FnOnce(&mut ServerModel)) {
+    /// Has the server do something, and then the oracle.
+    fn call(&mut self, act: impl FnOnce(&mut Server, Now), oracle: impl FnOnce(&mut ServerModel)) {
         act(&mut self.server, self.now);
         for (&id, socket) in &mut self.sockets {
             let output = self.server.output(id);
-            if let Some(client) = self.desk.clients.get_mut(&id) {
+            if let Some(client) = self.model.clients.get_mut(&id) {
                 client.receive(output.get(socket.shell.shown..).unwrap_or_default());
             }
             socket.shell.shown = output.len();
         }
-        judge(&mut self.desk);
-        for (&id, client) in &mut self.desk.clients {
+        oracle(&mut self.model);
+        for (&id, client) in &mut self.model.clients {
             client.count(self.server.output(id).len());
         }
-        for &id in self.desk.clients.keys() {
+        for &id in self.model.clients.keys() {
             let wants = self.server.wants_input(id);
             let number = self.sockets[&id].number;
-            assert_eq!(wants, self.desk.wants_input(id), "client {number}: appetite for input");
+            assert_eq!(wants, self.model.wants_input(id), "client {number}: appetite for input");
         }
-        self.desk.take_notes();
+        self.model.take_notes();
     }
 
-    pub(super) fn open(&mut self, door: Door, room: usize) -> ClientId {
-        let id = self.server.handle_open(door, self.now).expect("there is room for all");
-        self.desk.open(id, door);
+    pub(super) fn open(&mut self, protocol: Protocol, room: usize) -> ClientId {
+        let id = self.server.handle_open(protocol, self.now).expect("there is room for all");
+        self.model.open(id, protocol);
         self.opened += 1;
         let socket = Socket::new(self.opened, room, Peer::default());
         self.sockets.insert(id, socket);
@@ -133,7 +133,7 @@ impl SimDriver {
     pub(super) fn pass_time(&mut self, nanos: u64, wall_ms: i64) {
         self.now.mono.0 += nanos;
         self.now.wall.0 = self.now.wall.0.saturating_add_signed(wall_ms);
-        self.desk.set_time(self.now);
+        self.model.set_time(self.now);
         self.finish();
     }
 
@@ -144,16 +144,16 @@ impl SimDriver {
             socket.hung_up = true;
             self.call(
                 |server, now| server.handle_peer_closed(id, now),
-                |desk| desk.peer_closed(id),
+                |model| model.peer_closed(id),
             );
         }
     }
 
-    pub(super) fn pass(&mut self, dice: &mut Dice) {
+    pub(super) fn pass(&mut self, rng: &mut TestRng) {
         let mut ids: Vec<ClientId> = self.sockets.keys().copied().collect();
-        dice.shuffle(&mut ids);
+        rng.shuffle(&mut ids);
         for id in ids {
-            self.read(id, dice);
+            self.read(id, rng);
         }
         self.finish();
         while self.server.poll_touched().is_some() {}
@@ -171,35 +171,35 @@ impl SimDriver {
 
     fn check(&self) {
         self.server.check_invariants();
-        let (counts, shop) = (self.server.counts(), &self.desk.shop);
-        assert_eq!(self.server.connections(), self.desk.clients.len(), "clients");
-        assert_eq!(counts.jobs, shop.jobs.len(), "jobs");
-        assert_eq!(counts.waiters, shop.waiters.len(), "waiters");
-        assert_eq!(counts.declared, shop.declared(), "declared queues");
+        let (counts, store) = (self.server.counts(), &self.model.store);
+        assert_eq!(self.server.connections(), self.model.clients.len(), "clients");
+        assert_eq!(counts.jobs, store.jobs.len(), "jobs");
+        assert_eq!(counts.waiters, store.waiters.len(), "waiters");
+        assert_eq!(counts.declared, store.declared(), "declared queues");
     }
 
-    fn read(&mut self, id: ClientId, dice: &mut Dice) {
+    fn read(&mut self, id: ClientId, rng: &mut TestRng) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         if !self.server.wants_input(id) {
             return;
         }
-        if socket.closed == Closed::Reset && dice.percent(70) {
+        if socket.closed == Closed::Reset && rng.percent(70) {
             self.sockets.remove(&id);
-            return self.call(|server, now| server.handle_reset(id, now), |desk| desk.reset(id));
+            return self.call(|server, now| server.handle_reset(id, now), |model| model.reset(id));
         }
-        let most = *dice.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
-        let count = socket.inbox.len().min(dice.between(1, most));
+        let most = *rng.pick(&[1, 20, 200, READ_BUDGET_BYTES]);
+        let count = socket.inbox.len().min(rng.between(1, most));
         let ends = socket.closed != Closed::Not && socket.plan.is_empty();
         if count > 0 {
             let bytes: Vec<u8> = socket.inbox.drain(..count).collect();
             self.call(
                 |server, now| server.handle_input(id, &bytes, now),
-                |desk| desk.input(id, count),
+                |model| model.input(id, count),
             );
         } else if ends {
-            self.call(|server, now| server.handle_eof(id, now), |desk| desk.eof(id));
+            self.call(|server, now| server.handle_eof(id, now), |model| model.eof(id));
         }
-        if dice.percent(5) {
+        if rng.percent(5) {
             self.server.check_invariants();
         }
     }
@@ -211,8 +211,10 @@ impl SimDriver {
             return;
         }
         if socket.deaf {
-            return self
-                .call(|server, now| server.handle_broken_output(id, now), |desk| desk.broken(id));
+            return self.call(
+                |server, now| server.handle_broken_output(id, now),
+                |model| model.broken(id),
+            );
         }
         let count = output.len().min(socket.room);
         if count > 0 {
@@ -222,13 +224,13 @@ impl SimDriver {
             socket.shell.shown -= count;
             self.call(
                 |server, now| server.handle_sent(id, count, now),
-                |desk| desk.sent(id, count),
+                |model| model.sent(id, count),
             );
         }
     }
 
     fn act(&mut self) {
-        let mut expected = std::mem::take(&mut self.desk.actions);
+        let mut expected = std::mem::take(&mut self.model.actions);
         let mut actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
         // Of those who were too slow at the same moment it is left open who goes first.
         expected.sort_by_key(|action| format!("{action:?}"));

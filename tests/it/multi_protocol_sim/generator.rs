@@ -3,10 +3,10 @@
 use super::requests::{self, Form};
 use super::store_model::StoreModel;
 use super::types::{HttpOptions, Payload, QUEUES, Question, Queue, Request, STATES, State, Want};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use jobcentre::base::time::Now;
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
 
@@ -44,25 +44,25 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
-        let heavy = dice.percent(18);
+    pub(super) fn draw(rng: &mut TestRng) -> Self {
+        let heavy = rng.percent(18);
         Self {
-            peers: dice.between(2, 12),
-            passes: dice.between(20, 100),
-            burst: *dice.pick(&[1, 2, 6, 20]),
-            slow: if heavy { 60 } else { *dice.pick(&[0, 20, 60]) },
-            leaving: *dice.pick(&[1, 5, 20]),
-            http: *dice.pick(&[40, 60, 80]),
-            packets: *dice.pick(&[0, 0, 35]),
-            idling: *dice.pick(&[0, 2, 10]),
-            finding: *dice.pick(&[5, 20, 100]),
-            hungry: !heavy && dice.percent(30),
-            contention: *dice.pick(&[0, 30, 70]),
-            searches: *dice.pick(&[10, 40, 80]),
+            peers: rng.between(2, 12),
+            passes: rng.between(20, 100),
+            burst: *rng.pick(&[1, 2, 6, 20]),
+            slow: if heavy { 60 } else { *rng.pick(&[0, 20, 60]) },
+            leaving: *rng.pick(&[1, 5, 20]),
+            http: *rng.pick(&[40, 60, 80]),
+            packets: *rng.pick(&[0, 0, 35]),
+            idling: *rng.pick(&[0, 2, 10]),
+            finding: *rng.pick(&[5, 20, 100]),
+            hungry: !heavy && rng.percent(30),
+            contention: *rng.pick(&[0, 30, 70]),
+            searches: *rng.pick(&[10, 40, 80]),
             surveys: if heavy { 25 } else { 0 },
-            padding: if heavy { 20_000 } else { *dice.pick(&[0, 20, 200]) },
-            queues: if heavy { 2 } else { dice.between(1, QUEUES.len()) },
-            priorities: *dice.pick(&[1, 3, 1_000]),
+            padding: if heavy { 20_000 } else { *rng.pick(&[0, 20, 200]) },
+            queues: if heavy { 2 } else { rng.between(1, QUEUES.len()) },
+            priorities: *rng.pick(&[1, 3, 1_000]),
         }
     }
 }
@@ -101,7 +101,7 @@ pub(super) struct Generator {
 impl Generator {
     pub(super) fn new() -> Self {
         let mut server = Server::new(SETTINGS, Engine::in_memory(0));
-        let client = server.handle_open(Door::JobCentre, Now::default()).unwrap();
+        let client = server.handle_open(Protocol::JobCentre, Now::default()).unwrap();
         server.handle_input(client, NONSENSE, Now::default());
         Self { refusal: server.output(client).to_vec(), serial: 0 }
     }
@@ -109,38 +109,38 @@ impl Generator {
     /// Bytes and what they mean. `full`: no job may be put.
     pub(super) fn write(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         profile: &Profile,
-        (id, door): (ClientId, Door),
-        shop: &StoreModel,
+        (id, protocol): (ClientId, Protocol),
+        store: &StoreModel,
         full: bool,
     ) -> (Vec<u8>, Request) {
-        match door {
-            Door::JobCentre => self.line(dice, profile, id, shop, full),
-            Door::Pinpriq => packets(dice, profile, full),
-            Door::Http => self.http(dice, profile, shop, full),
-            Door::Processor => unreachable!("nobody comes by that door here"),
+        match protocol {
+            Protocol::JobCentre => self.line(rng, profile, id, store, full),
+            Protocol::Pinpriq => packets(rng, profile, full),
+            Protocol::Http => self.http(rng, profile, store, full),
+            Protocol::Processor => unreachable!("nobody comes by that protocol here"),
         }
     }
 
     fn line(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         profile: &Profile,
         client: ClientId,
-        shop: &StoreModel,
+        store: &StoreModel,
         full: bool,
     ) -> (Vec<u8>, Request) {
-        let queue = dice.below(profile.queues);
-        let name = dice.word(&QUEUES[queue].written);
+        let queue = rng.below(profile.queues);
+        let name = rng.word(&QUEUES[queue].written);
         let puts = if profile.hungry { 15 } else { 30 };
-        let (text, request) = match dice.below(100) {
+        let (text, request) = match rng.below(100) {
             part if part < puts && !full => {
-                let shape = dice.word(&OBJECTS);
-                let payload = self.payload(dice, profile, shape);
-                let pri = match dice.below(10) {
-                    0 => format!("1{:025}", dice.below(3)),
-                    _ => dice.below(profile.priorities).to_string(),
+                let shape = rng.word(&OBJECTS);
+                let payload = self.payload(rng, profile, shape);
+                let pri = match rng.below(10) {
+                    0 => format!("1{:025}", rng.below(3)),
+                    _ => rng.below(profile.priorities).to_string(),
                 };
                 let job = &payload.text;
                 let fields = format!("\"queue\":{name},\"pri\":{pri},\"job\":{job}");
@@ -148,17 +148,17 @@ impl Generator {
             }
             0..65 => {
                 let mut queues = vec![queue];
-                for _ in 0..dice.below(3) {
-                    queues.push(dice.below(profile.queues));
+                for _ in 0..rng.below(3) {
+                    queues.push(rng.below(profile.queues));
                 }
                 let names: Vec<&str> =
-                    queues.iter().map(|&queue| dice.word(&QUEUES[queue].written)).collect();
-                let wait = dice.percent(if profile.hungry { 80 } else { 40 });
+                    queues.iter().map(|&queue| rng.word(&QUEUES[queue].written)).collect();
+                let wait = rng.percent(if profile.hungry { 80 } else { 40 });
                 let fields = format!("\"queues\":[{}],\"wait\":{wait}", names.join(", "));
                 (format!("{{\"request\":\"get\",{fields}}}"), Request::Get { queues, wait })
             }
             part @ 65..97 => {
-                let id = an_id(dice, Some(client), shop);
+                let id = an_id(rng, Some(client), store);
                 let (word, request) = if part < 83 || full {
                     ("delete", Request::Delete(id))
                 } else {
@@ -168,15 +168,15 @@ impl Generator {
             }
             _ => return (NONSENSE.to_vec(), Request::Bad(self.refusal.clone())),
         };
-        let end = dice.word(&["\n", "\n", "\r\n"]);
+        let end = rng.word(&["\n", "\n", "\r\n"]);
         (format!("{text}{end}").into_bytes(), request)
     }
 
-    fn payload(&mut self, dice: &mut Dice, profile: &Profile, shape: &str) -> Payload {
+    fn payload(&mut self, rng: &mut TestRng, profile: &Profile, shape: &str) -> Payload {
         self.serial += 1;
-        let padding = dice.below(profile.padding + 1);
+        let padding = rng.below(profile.padding + 1);
         let unique = format!("{}{}", self.serial, "x".repeat(padding));
-        let number = dice.below(2);
+        let number = rng.below(2);
         let n = (shape.starts_with('{') && shape.contains('@')).then_some(number);
         let text = shape.replace('@', &number.to_string()).replace('#', &unique);
         Payload { text, n }
@@ -184,108 +184,108 @@ impl Generator {
 
     fn http(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         profile: &Profile,
-        shop: &StoreModel,
+        store: &StoreModel,
         full: bool,
     ) -> (Vec<u8>, Request) {
-        let mut queue = dice.below(profile.queues);
-        if !shop.exists(queue) && dice.percent(60) {
-            queue = (0..QUEUES.len()).rfind(|&queue| shop.exists(queue)).unwrap();
+        let mut queue = rng.below(profile.queues);
+        if !store.exists(queue) && rng.percent(60) {
+            queue = (0..QUEUES.len()).rfind(|&queue| store.exists(queue)).unwrap();
         }
-        let question = if dice.percent(profile.contention) {
-            contend(dice, profile, shop, queue)
-        } else if dice.percent(profile.surveys) {
+        let question = if rng.percent(profile.contention) {
+            contend(rng, profile, store, queue)
+        } else if rng.percent(profile.surveys) {
             Question::Find { queue, want: Want::default(), limit: None }
         } else {
-            match dice.below(100) {
+            match rng.below(100) {
                 0..25 if !full => {
-                    let shape = dice.word(&[&OBJECTS[..], &VALUES[..]].concat());
-                    let payload = self.payload(dice, profile, shape);
-                    Question::Post { queue, payload, state: a_state(dice) }
+                    let shape = rng.word(&[&OBJECTS[..], &VALUES[..]].concat());
+                    let payload = self.payload(rng, profile, shape);
+                    Question::Post { queue, payload, state: a_state(rng) }
                 }
-                0..30 => Question::Delete(queue, a_job_of(dice, queue, shop)),
-                30..45 => Question::Show(queue, a_job_of(dice, queue, shop)),
+                0..30 => Question::Delete(queue, a_job_of(rng, queue, store)),
+                30..45 => Question::Show(queue, a_job_of(rng, queue, store)),
                 45..52 => Question::List(queue),
                 52..60 => {
-                    let limit = dice.percent(30).then(|| dice.below(4));
-                    Question::Find { queue, want: a_want(dice, profile), limit }
+                    let limit = rng.percent(30).then(|| rng.below(4));
+                    Question::Find { queue, want: a_want(rng, profile), limit }
                 }
                 60..68 => {
-                    let event = dice.word(&EVENTS);
-                    Question::Note { queue, id: a_job_of(dice, queue, shop), event }
+                    let event = rng.word(&EVENTS);
+                    Question::Note { queue, id: a_job_of(rng, queue, store), event }
                 }
-                68..80 => contend(dice, profile, shop, queue),
+                68..80 => contend(rng, profile, store, queue),
                 80..87 => Question::Declare(queue),
                 87..91 => Question::Queues,
                 91..94 => Question::Drop(queue),
-                _ => return requests::wrong(dice),
+                _ => return requests::wrong(rng),
             }
         };
-        let manner = HttpOptions { close: dice.percent(2), ..HttpOptions::default() };
-        let form = Form::of(dice, &question);
-        let (bytes, manner) = form.write(dice, manner);
+        let manner = HttpOptions { close: rng.percent(2), ..HttpOptions::default() };
+        let form = Form::of(rng, &question);
+        let (bytes, manner) = form.write(rng, manner);
         (bytes, Request::Http(question, manner))
     }
 }
 
 /// What several clients do to the same jobs at one time.
-fn contend(dice: &mut Dice, profile: &Profile, shop: &StoreModel, queue: Queue) -> Question {
-    if dice.percent(50) {
-        return Question::Poll { queue, want: a_want(dice, profile), new: a_state(dice) };
+fn contend(rng: &mut TestRng, profile: &Profile, store: &StoreModel, queue: Queue) -> Question {
+    if rng.percent(50) {
+        return Question::Poll { queue, want: a_want(rng, profile), new: a_state(rng) };
     }
-    let id = a_job_of(dice, queue, shop);
-    let known = shop.find(id).and_then(|job| Some(job.record.as_ref()?.state));
-    let old = known.filter(|_| dice.percent(70)).unwrap_or_else(|| a_state(dice));
-    Question::Advance { queue, id, old, new: a_state(dice) }
+    let id = a_job_of(rng, queue, store);
+    let known = store.find(id).and_then(|job| Some(job.record.as_ref()?.state));
+    let old = known.filter(|_| rng.percent(70)).unwrap_or_else(|| a_state(rng));
+    Question::Advance { queue, id, old, new: a_state(rng) }
 }
 
-fn a_state(dice: &mut Dice) -> State {
-    if dice.percent(40) { 0 } else { dice.below(STATES.len()) }
+fn a_state(rng: &mut TestRng) -> State {
+    if rng.percent(40) { 0 } else { rng.below(STATES.len()) }
 }
 
-fn a_want(dice: &mut Dice, profile: &Profile) -> Want {
-    let n = dice.percent(profile.searches).then(|| dice.below(2));
-    let stateful = dice.percent(if n.is_some() { 25 } else { 80 });
-    Want { state: stateful.then(|| a_state(dice)), n }
+fn a_want(rng: &mut TestRng, profile: &Profile) -> Want {
+    let n = rng.percent(profile.searches).then(|| rng.below(2));
+    let stateful = rng.percent(if n.is_some() { 25 } else { 80 });
+    Want { state: stateful.then(|| a_state(rng)), n }
 }
 
 /// An id: of a job that the client holds, or of any other, or one that will be given out soon.
-fn an_id(dice: &mut Dice, client: Option<ClientId>, shop: &StoreModel) -> u64 {
-    let mine = shop.jobs.iter().filter(|job| client.is_some() && job.holder == client);
+fn an_id(rng: &mut TestRng, client: Option<ClientId>, store: &StoreModel) -> u64 {
+    let mine = store.jobs.iter().filter(|job| client.is_some() && job.holder == client);
     let mine: Vec<u64> = mine.map(|job| job.id).collect();
-    match dice.below(10) {
-        0..5 if !mine.is_empty() => *dice.pick(&mine),
-        0..8 if !shop.jobs.is_empty() => dice.pick(&shop.jobs).id,
-        8 => dice.below(usize::try_from(shop.next_id()).unwrap() + 5) as u64,
-        _ => shop.next_id().saturating_sub(dice.below(3) as u64),
+    match rng.below(10) {
+        0..5 if !mine.is_empty() => *rng.pick(&mine),
+        0..8 if !store.jobs.is_empty() => rng.pick(&store.jobs).id,
+        8 => rng.below(usize::try_from(store.next_id()).unwrap() + 5) as u64,
+        _ => store.next_id().saturating_sub(rng.below(3) as u64),
     }
 }
 
-fn a_job_of(dice: &mut Dice, queue: Queue, shop: &StoreModel) -> u64 {
-    let there = shop.jobs.iter().filter(|job| job.queue == queue);
+fn a_job_of(rng: &mut TestRng, queue: Queue, store: &StoreModel) -> u64 {
+    let there = store.jobs.iter().filter(|job| job.queue == queue);
     let there: Vec<u64> = there.map(|job| job.id).collect();
-    if there.is_empty() || dice.percent(20) { an_id(dice, None, shop) } else { *dice.pick(&there) }
+    if there.is_empty() || rng.percent(20) { an_id(rng, None, store) } else { *rng.pick(&there) }
 }
 
 /// Requests of packets.
-fn packets(dice: &mut Dice, profile: &Profile, full: bool) -> (Vec<u8>, Request) {
-    let queue = dice.below(profile.queues);
+fn packets(rng: &mut TestRng, profile: &Profile, full: bool) -> (Vec<u8>, Request) {
+    let queue = rng.below(profile.queues);
     let name = QUEUES[queue].bytes.as_bytes();
     let short = |number: usize| u16::try_from(number).unwrap().to_be_bytes();
     let named = |kind: &[u8]| [kind, &short(name.len())[..], name].concat();
-    if full || dice.percent(if profile.hungry { 70 } else { 50 }) {
-        return match dice.below(100) {
+    if full || rng.percent(if profile.hungry { 70 } else { 50 }) {
+        return match rng.below(100) {
             0..40 => (named(b"P"), Request::Pop(queue)),
             40..60 => (named(b"s"), Request::Subscribe(queue)),
             60..67 => (named(b"u"), Request::Unsubscribe(queue)),
             _ => (b"A".to_vec(), Request::Ready),
         };
     }
-    let ttl_ms = *dice.pick(&[0, 0, 1, 100, 5_000]);
-    let priority = *dice.pick(&[0, 1, 1, 2, u8::MAX]);
-    let key = dice.word(&["", "k", "kk"]).as_bytes().to_vec();
-    let content = dice.seed().to_be_bytes().to_vec();
+    let ttl_ms = *rng.pick(&[0, 0, 1, 100, 5_000]);
+    let priority = *rng.pick(&[0, 1, 1, 2, u8::MAX]);
+    let key = rng.word(&["", "k", "kk"]).as_bytes().to_vec();
+    let content = rng.seed().to_be_bytes().to_vec();
     let (a, b) = (short(name.len()), short(usize::from(ttl_ms)));
     let (c, d) = (short(key.len()), short(content.len()));
     let head = [b"p", &a[..], &b, &[priority], &c, &d].concat();

@@ -1,4 +1,4 @@
-//! The judge's store as HTTP clients ask it: watched queues, queries, and one job.
+//! The oracle's store as HTTP clients ask it: watched queues, queries, and one job.
 
 use super::store_model::{Content, Job, StoreModel, Watched};
 use super::types::{Body, Page, QUEUES, Question, Queue, Reply, STATES, Want};
@@ -69,18 +69,18 @@ impl StoreModel {
             Question::Post { ref payload, state, .. } => self.post(queue, payload, state),
             Question::Show(_, id) => self.about(queue, id, |_| None),
             Question::Delete(_, id) => self.delete(queue, id),
-            Question::Advance { id, old, new, .. } => self.about(queue, id, |shop| {
-                let state = shop.find(id).unwrap().record.as_ref().unwrap().state;
+            Question::Advance { id, old, new, .. } => self.about(queue, id, |store| {
+                let state = store.find(id).unwrap().record.as_ref().unwrap().state;
                 if state != old {
-                    shop.note("another state");
+                    store.note("another state");
                     let state = Some(STATES[state].shown.to_owned());
                     return Some(Page::new(409, Body::Error(state)));
                 }
-                shop.advance(id, new);
+                store.advance(id, new);
                 None
             }),
-            Question::Note { id, event, .. } => self.about(queue, id, |shop| {
-                shop.happen(id, "user_event", &format!("\"event\":{event},"));
+            Question::Note { id, event, .. } => self.about(queue, id, |store| {
+                store.happen(id, "user_event", &format!("\"event\":{event},"));
                 None
             }),
             Question::Queues | Question::Declare(_) | Question::Wrong(..) => {

@@ -1,5 +1,5 @@
-//! Clients of several doors at once, on the same queues, over the pure server in simulated time,
-//! against a judge: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
+//! Clients of several protocols at once, on the same queues, over the pure server in simulated
+//! time, against a oracle: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
 //!
 //! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
 //! is chaos, then everybody reads what there is to read and nothing may have been forgotten; then
@@ -16,14 +16,14 @@ mod server_model;
 mod store_model;
 mod types;
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Summary};
 use crate::sockets::Closed;
 use client::State;
 use driver::SimDriver;
 use generator::{Generator, JOBS_MAX, Profile};
 use jobcentre::base::limits::{FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, OUTPUT_HIGH_WATER_BYTES};
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use std::hash::Hasher;
 use std::time::Duration;
@@ -75,7 +75,7 @@ const WANTED: [&str; 35] = [
 
 /// One run.
 struct Run {
-    dice: Dice,
+    rng: TestRng,
     profile: Profile,
     author: Generator,
     shell: SimDriver,
@@ -83,43 +83,43 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let profile = Profile::draw(&mut dice);
-        let mut shell = SimDriver::new(dice.seed());
+        let mut rng = TestRng::new(seed);
+        let profile = Profile::draw(&mut rng);
+        let mut shell = SimDriver::new(rng.seed());
         shell.pass_time(1_000, 1_700_000_000_000);
-        Self { dice, profile, author: Generator::new(), shell }
+        Self { rng, profile, author: Generator::new(), shell }
     }
 
     fn go(mut self) -> Summary {
         for _ in 0..self.profile.passes {
-            let found = self.dice.percent(self.profile.finding);
+            let found = self.rng.percent(self.profile.finding);
             self.shell.set_found(found);
             self.pass_time();
             self.happen();
-            self.shell.pass(&mut self.dice);
+            self.shell.pass(&mut self.rng);
         }
-        if self.dice.percent(70) {
+        if self.rng.percent(70) {
             self.calm_down();
         }
         self.say_goodbye();
         self.look_at_all();
         self.collect();
-        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.desk.seen }
+        Summary { fingerprint: self.shell.sent.finish(), seen: self.shell.model.seen }
     }
 
     fn pass_time(&mut self) {
-        if self.dice.percent(self.profile.idling) {
-            let seconds = *self.dice.pick(&[16, 31, 61]);
+        if self.rng.percent(self.profile.idling) {
+            let seconds = *self.rng.pick(&[16, 31, 61]);
             return self.sleep(Duration::from_secs(seconds));
         }
-        let ms = match self.dice.below(20) {
+        let ms = match self.rng.below(20) {
             0..12 => return,
-            12..19 => self.dice.below(300) as u64,
-            _ => self.dice.below(3_000) as u64,
+            12..19 => self.rng.below(300) as u64,
+            _ => self.rng.below(3_000) as u64,
         };
         // The clock on the wall is set now and then.
-        let wall = *self.dice.pick(&[0, -2_000, 5_000]);
-        let wall = if self.dice.percent(10) { wall } else { ms.cast_signed() };
+        let wall = *self.rng.pick(&[0, -2_000, 5_000]);
+        let wall = if self.rng.percent(10) { wall } else { ms.cast_signed() };
         self.shell.pass_time(ms * 1_000_000, wall);
     }
 
@@ -130,70 +130,71 @@ impl Run {
 
     /// What peers do before a pass.
     fn happen(&mut self) {
-        if self.shell.sockets.len() < self.profile.peers && self.dice.percent(70) {
+        if self.shell.sockets.len() < self.profile.peers && self.rng.percent(70) {
             self.connect();
         }
         let mut ids: Vec<ClientId> = self.shell.sockets.keys().copied().collect();
-        self.dice.shuffle(&mut ids);
+        self.rng.shuffle(&mut ids);
         for id in ids {
             let socket = &self.shell.sockets[&id];
             if socket.closed == Closed::Not && !socket.shell.stuck {
-                if self.dice.percent(40) {
+                if self.rng.percent(40) {
                     self.compose(id);
                 }
-                let client = self.shell.desk.clients.get(&id);
+                let client = self.shell.model.clients.get(&id);
                 let searches = client.is_some_and(|it| matches!(it.state, State::Asked(_)));
                 let leaving = self.profile.leaving + if searches { 20 } else { 0 };
-                if self.dice.percent(leaving) && self.dice.percent(30) {
+                if self.rng.percent(leaving) && self.rng.percent(30) {
                     self.leave(id);
                 }
             }
             self.move_bytes(id);
-            if self.dice.percent(80) {
+            if self.rng.percent(80) {
                 self.shell.note_end(id);
             }
         }
     }
 
     fn connect(&mut self) {
-        let door = match self.dice.below(100) {
-            part if part < self.profile.packets => Door::Pinpriq,
-            _ if self.dice.percent(self.profile.http) => Door::Http,
-            _ => Door::JobCentre,
+        let protocol = match self.rng.below(100) {
+            part if part < self.profile.packets => Protocol::Pinpriq,
+            _ if self.rng.percent(self.profile.http) => Protocol::Http,
+            _ => Protocol::JobCentre,
         };
-        let room = self.dice.below(3_000);
-        let id = self.shell.open(door, room);
+        let room = self.rng.below(3_000);
+        let id = self.shell.open(protocol, room);
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        socket.slow = self.dice.percent(self.profile.slow);
-        socket.shell.patient = self.dice.percent(30);
+        socket.slow = self.rng.percent(self.profile.slow);
+        socket.shell.patient = self.rng.percent(30);
     }
 
     /// How many jobs there may be once all have said what they were going to say.
     fn jobs_to_come(&self) -> usize {
-        let scripts = self.shell.desk.clients.values().flat_map(|client| &client.script);
+        let scripts = self.shell.model.clients.values().flat_map(|client| &client.script);
         let puts = scripts.filter(|(_, request)| request.is_put()).count();
-        self.shell.desk.shop.jobs.len() + puts
+        self.shell.model.store.jobs.len() + puts
     }
 
     /// A peer thinks up some requests.
     fn compose(&mut self, id: ClientId) {
-        let Some(client) = self.shell.desk.clients.get(&id) else { return };
-        let (door, patient) = (client.door, self.shell.sockets[&id].shell.patient);
+        let Some(client) = self.shell.model.clients.get(&id) else { return };
+        let (protocol, patient) = (client.protocol, self.shell.sockets[&id].shell.patient);
         if patient && (client.is_owed() || client.unsent > 0 || !client.script.is_empty()) {
             return;
         }
         let burst = if patient { 1 } else { self.profile.burst };
-        for _ in 0..self.dice.between(1, burst) {
+        for _ in 0..self.rng.between(1, burst) {
             let full = self.jobs_to_come() >= JOBS_MAX;
-            let (dice, shop) = (&mut self.dice, &self.shell.desk.shop);
-            let (bytes, request) = self.author.write(dice, &self.profile, (id, door), shop, full);
+            let (rng, store) = (&mut self.rng, &self.shell.model.store);
+            let (bytes, request) =
+                self.author.write(rng, &self.profile, (id, protocol), store, full);
             self.write(id, bytes, request);
         }
     }
 
     fn write(&mut self, id: ClientId, bytes: Vec<u8>, request: Request) {
         self.shell.sockets.get_mut(&id).unwrap().plan.extend_from_slice(&bytes);
-        if let Some(client) = self.shell.desk.clients.get_mut(&id) {
+        if let Some(client) = self.shell.model.clients.get_mut(&id) {
             client.script.push_back((bytes, request));
         }
     }
@@ -201,21 +202,21 @@ impl Run {
     /// A peer begins to leave in one of the many ways, or falls silent.
     fn leave(&mut self, id: ClientId) {
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        socket.cut_short(&mut self.dice);
-        if self.dice.percent(15) {
+        socket.cut_short(&mut self.rng);
+        if self.rng.percent(15) {
             socket.shell.stuck = true;
             return;
         }
-        socket.leave(&mut self.dice);
+        socket.leave(&mut self.rng);
     }
 
     /// The network carries bytes, and the peer reads.
     fn move_bytes(&mut self, id: ClientId) {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let socket = self.shell.sockets.get_mut(&id).unwrap();
-        let count = socket.draw_arriving(dice);
+        let count = socket.draw_arriving(rng);
         socket.carry(count);
-        socket.room += socket.draw_reading(dice);
+        socket.room += socket.draw_reading(rng);
     }
 
     /// Everybody writes what they had to say and reads what they are sent, until nothing moves.
@@ -232,11 +233,11 @@ impl Run {
                 }
                 self.shell.note_end(id);
             }
-            self.shell.pass(&mut self.dice);
+            self.shell.pass(&mut self.rng);
             let due = self.shell.server.poll_timeout(self.shell.now) == Some(self.shell.now.mono);
             quiet = if before != self.state() || due { 0 } else { quiet + 1 };
         }
-        for (id, client) in &self.shell.desk.clients {
+        for (id, client) in &self.shell.model.clients {
             let socket = &self.shell.sockets[id];
             if socket.closed != Closed::Not {
                 continue;
@@ -268,20 +269,20 @@ impl Run {
             self.calm_down();
             self.sleep(FLUSH_TIMEOUT);
         }
-        assert_eq!(self.shell.desk.clients.len(), 0, "the judge still sees a client");
+        assert_eq!(self.shell.model.clients.len(), 0, "the oracle still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
         assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
     }
 
     fn requests(&mut self, id: ClientId, question: Question) {
-        let form = requests::Form::of(&mut self.dice, &question);
-        let (bytes, manner) = form.write(&mut self.dice, HttpOptions::default());
+        let form = requests::Form::of(&mut self.rng, &question);
+        let (bytes, manner) = form.write(&mut self.rng, HttpOptions::default());
         self.write(id, bytes, Request::Http(question, manner));
     }
 
     /// A last client sees everything by HTTP: queues, jobs, states and logs.
     fn look_at_all(&mut self) {
-        let id = self.shell.open(Door::Http, 0);
+        let id = self.shell.open(Protocol::Http, 0);
         self.requests(id, Question::Queues);
         for queue in 0..QUEUES.len() {
             self.requests(id, Question::Find { queue, want: Want::default(), limit: None });
@@ -293,12 +294,12 @@ impl Run {
 
     /// Another one fetches and deletes every job that can be had, most urgent first.
     fn collect(&mut self) {
-        let id = self.shell.open(Door::JobCentre, 0);
+        let id = self.shell.open(Protocol::JobCentre, 0);
         let queues: Vec<usize> = (0..QUEUES.len()).collect();
         let names: Vec<&str> = QUEUES.iter().map(|name| name.written[0]).collect();
         let line = format!("{{\"request\":\"get\",\"queues\":[{}]}}\n", names.join(","));
-        let mut ids: Vec<u64> = self.shell.desk.shop.jobs.iter().map(|job| job.id).collect();
-        self.dice.shuffle(&mut ids);
+        let mut ids: Vec<u64> = self.shell.model.store.jobs.iter().map(|job| job.id).collect();
+        self.rng.shuffle(&mut ids);
         for _ in 0..=ids.len() {
             let request = Request::Get { queues: queues.clone(), wait: false };
             self.write(id, line.clone().into_bytes(), request);
@@ -330,7 +331,7 @@ fn one_seed_is_one_run() {
 #[test]
 fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
     let mut run = Run::new(1);
-    let id = run.shell.open(Door::Http, 0);
+    let id = run.shell.open(Protocol::Http, 0);
     for number in 0..8 {
         let text = format!("{{\"n\":{number},\"s\":\"{}\"}}", "x".repeat(90_000));
         let payload = Payload { text, n: Some(number) };
@@ -342,10 +343,10 @@ fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
     let socket = run.shell.sockets.get_mut(&id).unwrap();
     socket.inbox.append(&mut socket.plan);
     for _ in 0..100 {
-        run.shell.pass(&mut run.dice);
+        run.shell.pass(&mut run.rng);
     }
-    assert!(run.shell.desk.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
+    assert!(run.shell.model.client(id).unsent > OUTPUT_HIGH_WATER_BYTES);
     run.calm_down();
     let waited = "a long answer waited for its reader";
-    assert_eq!(run.shell.desk.seen.get(waited), Some(&1));
+    assert_eq!(run.shell.model.seen.get(waited), Some(&1));
 }

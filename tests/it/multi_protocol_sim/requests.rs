@@ -1,7 +1,7 @@
 //! HTTP requests as clients may write them.
 
 use super::types::{DEFAULT, HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use std::fmt::Write as _;
 
 /// What a request says, before its head is written.
@@ -24,70 +24,70 @@ fn delete(path: String) -> Form {
 }
 
 /// A state as it may be written.
-fn write_state(dice: &mut Dice, state: State) -> &'static str {
+fn write_state(rng: &mut TestRng, state: State) -> &'static str {
     let state = &STATES[state];
-    dice.word(&[state.shown, state.shown, state.other])
+    rng.word(&[state.shown, state.shown, state.other])
 }
 
 /// The member `state` with its comma, which may be left out if it is the first one.
-fn state_member(dice: &mut Dice, state: State) -> String {
-    if state == 0 && dice.percent(30) {
+fn state_member(rng: &mut TestRng, state: State) -> String {
+    if state == 0 && rng.percent(30) {
         return String::new();
     }
-    format!(",\"state\":{}", write_state(dice, state))
+    format!(",\"state\":{}", write_state(rng, state))
 }
 
-fn write_want(dice: &mut Dice, want: Want) -> String {
-    let mut terms = Vec::new();
+fn write_want(rng: &mut TestRng, want: Want) -> String {
+    let mut options = Vec::new();
     if let Some(state) = want.state {
-        let (column, literal) = (dice.word(&["state", "j.state", "STATE"]), STATES[state].query);
-        terms.push(if dice.percent(70) {
+        let (column, literal) = (rng.word(&["state", "j.state", "STATE"]), STATES[state].query);
+        options.push(if rng.percent(70) {
             format!("[\"IS\",\"{column}\",{literal}]")
         } else {
             format!("[\"IS\",{literal},\"{column}\"]")
         });
     }
     if let Some(n) = want.n {
-        terms.push(format!("[\"=\",\"json_extract(payload,'$.n')\",{n}]"));
+        options.push(format!("[\"=\",\"json_extract(payload,'$.n')\",{n}]"));
     }
-    dice.shuffle(&mut terms);
-    format!("[{}]", terms.join(","))
+    rng.shuffle(&mut options);
+    format!("[{}]", options.join(","))
 }
 
 impl Form {
-    pub(super) fn of(dice: &mut Dice, question: &Question) -> Self {
-        let short = dice.percent(50);
+    pub(super) fn of(rng: &mut TestRng, question: &Question) -> Self {
+        let short = rng.percent(50);
         let mut jobs = |queue: Queue, end: &str, short_end: &str| {
             if queue == DEFAULT && short {
                 return format!("/api/v0/job{short_end}");
             }
-            format!("/api/v0/queue/{}{end}", dice.word(&QUEUES[queue].path))
+            format!("/api/v0/queue/{}{end}", rng.word(&QUEUES[queue].path))
         };
         let job = |id: u64, end: &str| (format!("/job/{id}{end}"), format!("/{id}{end}"));
         match *question {
             Question::Queues => get("/api/v0/queue?all".to_owned()),
             Question::Declare(queue) => {
-                let name = dice.word(&QUEUES[queue].written);
+                let name = rng.word(&QUEUES[queue].written);
                 put("/api/v0/queue".to_owned(), format!("{{\"id\":{name}}}"))
             }
             Question::Drop(queue) => {
-                let path = dice.word(&QUEUES[queue].path);
+                let path = rng.word(&QUEUES[queue].path);
                 delete(format!("/api/v0/queue/{path}"))
             }
             Question::List(queue) => get(jobs(queue, "/job", "")),
             Question::Find { queue, want, limit } => {
                 let path = jobs(queue, "/query_jobs", "");
                 let limit = limit.map(|limit| format!(",\"limit\":{limit}")).unwrap_or_default();
-                put(path, format!("{{\"query\":{}{limit}}}", write_want(dice, want)))
+                put(path, format!("{{\"query\":{}{limit}}}", write_want(rng, want)))
             }
             Question::Poll { queue, want, new } => {
                 let path = jobs(queue, "/poll_job", "/poll");
-                let (want, state) = (write_want(dice, want), state_member(dice, new));
+                let (want, state) = (write_want(rng, want), state_member(rng, new));
                 put(path, format!("{{\"query\":{want}{state}}}"))
             }
             Question::Post { queue, ref payload, state } => {
                 let path = jobs(queue, "/job", "/create");
-                let state = state_member(dice, state);
+                let state = state_member(rng, state);
                 put(path, format!("{{\"payload\":{}{state}}}", payload.text))
             }
             Question::Show(queue, id) => {
@@ -101,7 +101,7 @@ impl Form {
             Question::Advance { queue, id, old, new } => {
                 let (end, short_end) = job(id, "/state");
                 let path = jobs(queue, &end, &short_end);
-                let (old, new) = (write_state(dice, old), write_state(dice, new));
+                let (old, new) = (write_state(rng, old), write_state(rng, new));
                 put(path, format!("{{\"new\":{new},\"old\":{old}}}"))
             }
             Question::Note { queue, id, event } => {
@@ -115,23 +115,23 @@ impl Form {
     /// Writes the request: its body as it is, or in chunks.
     pub(super) fn write(
         mut self,
-        dice: &mut Dice,
+        rng: &mut TestRng,
         mut manner: HttpOptions,
     ) -> (Vec<u8>, HttpOptions) {
-        if self.method == "GET" && dice.percent(10) {
+        if self.method == "GET" && rng.percent(10) {
             (self.method, manner.to_head) = ("HEAD", true);
         }
         let mut head = format!("{} {} HTTP/1.1\r\nHost: localhost\r\n", self.method, self.path);
-        if dice.percent(20) {
-            head.push_str("User-Agent: a client, of this door\r\naccept: */*\r\n");
+        if rng.percent(20) {
+            head.push_str("User-Agent: a client, of this protocol\r\naccept: */*\r\n");
         }
         if manner.close {
             head.push_str("Connection: close\r\n");
         }
         let mut written = Vec::new();
         if let Some(body) = self.body.take() {
-            let chunked = body.len() < 10_000 && dice.percent(20);
-            manner.expects = dice.percent(5);
+            let chunked = body.len() < 10_000 && rng.percent(20);
+            manner.expects = rng.percent(5);
             if manner.expects {
                 head.push_str("Expect: 100-continue\r\n");
             }
@@ -139,7 +139,7 @@ impl Form {
                 head.push_str("Transfer-Encoding: chunked\r\n");
                 let mut rest = body.as_bytes();
                 while !rest.is_empty() {
-                    let count = dice.between(1, rest.len());
+                    let count = rng.between(1, rest.len());
                     written.extend_from_slice(format!("{count:x}\r\n").as_bytes());
                     written.extend_from_slice(&rest[..count]);
                     written.extend_from_slice(b"\r\n");
@@ -185,24 +185,24 @@ const FATAL: [(&str, u16); 3] = [
 ];
 
 /// A request that is answered by an error.
-pub(super) fn wrong(dice: &mut Dice) -> (Vec<u8>, Request) {
-    if dice.percent(8) {
-        let (head, status) = *dice.pick(&FATAL);
+pub(super) fn wrong(rng: &mut TestRng) -> (Vec<u8>, Request) {
+    if rng.percent(8) {
+        let (head, status) = *rng.pick(&FATAL);
         let manner =
             HttpOptions { head: head.len(), close: true, fatal: true, ..HttpOptions::default() };
         let bytes = [head, "0\r\n\r\nGET /health HTTP/1.1\r\n\r\n"].concat().into_bytes();
         return (bytes, Request::Http(Question::Wrong(status, None), manner));
     }
-    let (method, path, body, status, allow) = *dice.pick(&WRONG);
+    let (method, path, body, status, allow) = *rng.pick(&WRONG);
     let form = Form { method, path: path.to_owned(), body: body.map(str::to_owned) };
-    let (bytes, manner) = form.write_plainly(dice);
+    let (bytes, manner) = form.write_plainly(rng);
     (bytes, Request::Http(Question::Wrong(status, allow), manner))
 }
 
 impl Form {
     /// Without anything that would make another error of it.
-    fn write_plainly(self, dice: &mut Dice) -> (Vec<u8>, HttpOptions) {
-        let close = if dice.percent(3) { "Connection: close\r\n" } else { "" };
+    fn write_plainly(self, rng: &mut TestRng) -> (Vec<u8>, HttpOptions) {
+        let close = if rng.percent(3) { "Connection: close\r\n" } else { "" };
         let body = self.body.as_deref().unwrap_or_default();
         let length = match &self.body {
             Some(body) => format!("Content-Length: {}\r\n", body.len()),

@@ -1,4 +1,4 @@
-//! The judge's server: who is served when, and what everybody must be sent.
+//! The oracle's server: who is served when, and what everybody must be sent.
 //!
 //! It is told the same as the real server, in the same order, after it, and knows the meaning of
 //! every byte from the script that wrote it. What the server has sent it takes off the clients'
@@ -15,13 +15,13 @@ use jobcentre::base::limits::{
     QUERIES_PER_PASS, STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::time::Now;
-use jobcentre::model::driver::{Action, Door};
+use jobcentre::model::driver::{Action, Protocol};
 use jobcentre::model::id::ClientId;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]
 pub(super) struct ServerModel {
-    pub(super) shop: StoreModel,
+    pub(super) store: StoreModel,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) actions: Vec<Action>,
     pub(super) seen: Seen,
@@ -55,15 +55,15 @@ impl ServerModel {
     }
 
     pub(super) fn set_time(&mut self, now: Now) {
-        (self.now, self.shop.now) = (now, now);
+        (self.now, self.store.now) = (now, now);
     }
 
     pub(super) fn client(&mut self, id: ClientId) -> &mut Client {
         self.clients.get_mut(&id).unwrap()
     }
 
-    pub(super) fn open(&mut self, id: ClientId, door: Door) {
-        let before = self.clients.insert(id, Client::new(door, self.now.mono));
+    pub(super) fn open(&mut self, id: ClientId, protocol: Protocol) {
+        let before = self.clients.insert(id, Client::new(protocol, self.now.mono));
         assert!(before.is_none(), "two clients have one id");
     }
 
@@ -147,7 +147,7 @@ impl ServerModel {
 
     pub(super) fn finish_pass(&mut self) {
         self.expire();
-        self.shop.bury();
+        self.store.bury();
         self.search();
         for _ in 0..self.resumed.len() {
             let id = self.resumed.pop_front().unwrap();
@@ -161,7 +161,7 @@ impl ServerModel {
 
     /// Counts what was worth it.
     pub(super) fn take_notes(&mut self) {
-        for what in std::mem::take(&mut self.shop.noted) {
+        for what in std::mem::take(&mut self.store.noted) {
             self.see(what);
         }
     }
@@ -180,7 +180,7 @@ impl ServerModel {
             while self.searching.is_none()
                 && let Some(search) = self.next_search()
             {
-                match self.shop.begin_search(&search.question) {
+                match self.store.begin_search(&search.question) {
                     None => self.tell_found(search.client, Page::error(404)),
                     Some(found) => self.searching = Some((search, found)),
                 }
@@ -189,12 +189,11 @@ impl ServerModel {
                 return;
             }
             let Some((search, found)) = self.searching.take() else { return };
-            match self.shop.end_search(&search.question, &found) {
-                Some(page) => self.tell_found(search.client, page),
-                None => {
-                    self.came += 1;
-                    self.searches.push(Search { came: -self.came, ..search });
-                }
+            if let Some(page) = self.store.end_search(&search.question, &found) {
+                self.tell_found(search.client, page);
+            } else {
+                self.came += 1;
+                self.searches.push(Search { came: -self.came, ..search });
             }
         }
     }
@@ -299,13 +298,13 @@ impl ServerModel {
 
     /// Whether a client is to be given packets, or to wait for them.
     fn owes(&self, id: ClientId) -> bool {
-        self.clients[&id].wants_packets() && !self.shop.waits(id)
+        self.clients[&id].wants_packets() && !self.store.waits(id)
     }
 
     fn stand(&mut self, id: ClientId, running: Option<ClientId>) {
         let queues = self.client(id).wishes.queues.clone();
-        if let Some(bytes) = self.shop.stand(id, &queues) {
-            self.shop.served.push((id, bytes));
+        if let Some(bytes) = self.store.stand(id, &queues) {
+            self.store.served.push((id, bytes));
         }
         self.deliver(running);
     }
@@ -322,27 +321,27 @@ impl ServerModel {
 
     /// A client that waits for packets does so no more.
     fn call_off(&mut self, id: ClientId) {
-        if self.client(id).door == Door::Pinpriq && self.shop.waits(id) {
+        if self.client(id).protocol == Protocol::Pinpriq && self.store.waits(id) {
             self.see("packets were waited for no more");
-            self.shop.stop_waiting(id);
+            self.store.stop_waiting(id);
         }
     }
 
     /// What a client says about packets that it wants; whether that is what it says.
     fn wish(&mut self, id: ClientId, request: &Request) -> bool {
-        let stands = self.shop.waits(id);
+        let stands = self.store.waits(id);
         let wishes = &mut self.client(id).wishes;
         match *request {
             Request::Subscribe(queue) if !wishes.queues.contains(&queue) => {
                 wishes.queues.push(queue);
                 if stands {
-                    self.shop.wait_also(id, queue);
+                    self.store.wait_also(id, queue);
                 }
             }
             Request::Unsubscribe(queue) if wishes.queues.contains(&queue) => {
                 wishes.queues.retain(|&other| other != queue);
                 if stands {
-                    self.shop.wait_not(id, queue);
+                    self.store.wait_not(id, queue);
                 }
             }
             Request::Subscribe(_) | Request::Unsubscribe(_) => {}
@@ -358,7 +357,7 @@ impl ServerModel {
         if self.wish(id, request) {
             return;
         }
-        let reply = self.shop.execute(id, request);
+        let reply = self.store.execute(id, request);
         self.note(id, request, &reply);
         let client = self.client(id);
         match (reply, request) {
@@ -380,15 +379,15 @@ impl ServerModel {
     }
 
     fn note(&mut self, id: ClientId, request: &Request, reply: &Reply) {
-        match self.clients[&id].door {
-            Door::JobCentre => self.see("a line was served"),
-            Door::Pinpriq => self.see("packets were served"),
-            Door::Http => self.see("an HTTP request was served"),
-            Door::Processor => unreachable!("nobody comes by that door here"),
+        match self.clients[&id].protocol {
+            Protocol::JobCentre => self.see("a line was served"),
+            Protocol::Pinpriq => self.see("packets were served"),
+            Protocol::Http => self.see("an HTTP request was served"),
+            Protocol::Processor => unreachable!("nobody comes by that protocol here"),
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
-        if posts && let Some(&(other, _)) = self.shop.served.first() {
-            let packets = self.clients[&other].door == Door::Pinpriq;
+        if posts && let Some(&(other, _)) = self.store.served.first() {
+            let packets = self.clients[&other].protocol == Protocol::Pinpriq;
             let who =
                 if packets { "HTTP served packets" } else { "HTTP served a line that waited" };
             self.see(who);
@@ -405,10 +404,10 @@ impl ServerModel {
 
     /// Sends those who have waited what they get; `running` is the client that is being served.
     fn deliver(&mut self, running: Option<ClientId>) {
-        for (id, bytes) in std::mem::take(&mut self.shop.served) {
+        for (id, bytes) in std::mem::take(&mut self.store.served) {
             let client = self.client(id);
             client.expect(&Reply::Bytes(bytes), HttpOptions::default());
-            if client.door == Door::Pinpriq {
+            if client.protocol == Protocol::Pinpriq {
                 client.wishes.credits -= 1;
                 self.see("a delivery");
             } else {
@@ -444,10 +443,10 @@ impl ServerModel {
         if client.is_leaving() && client.state == State::Waiting {
             client.state = State::Ended;
             self.see("a wait was called off");
-            self.shop.stop_waiting(id);
+            self.store.stop_waiting(id);
             self.resume(id);
         }
-        if self.client(id).is_leaving() && self.shop.waits(id) {
+        if self.client(id).is_leaving() && self.store.waits(id) {
             self.call_off(id);
             self.resume(id);
         }
@@ -482,7 +481,7 @@ impl ServerModel {
         if close {
             self.actions.push(Action::Close(id));
         }
-        self.shop.forget(id);
+        self.store.forget(id);
         self.deliver(None);
         self.serve_owing(None);
     }

@@ -1,4 +1,4 @@
-//! The judge's store: a list of jobs and a list of waiters, searched from end to end.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
 //!
 //! Whoever reads it next to `docs/protocols/job-centre.md` and `docs/protocols/jobq.md` should find
 //! nothing to think about.
@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) id: u64,
     pub(super) queue: Queue,
     /// Of priority 0 there is none.
-    urgency: Option<i128>,
+    priority: Option<i128>,
     pub(super) content: Content,
     pub(super) holder: Option<ClientId>,
     /// When it goes, unless somebody holds it.
@@ -47,7 +47,7 @@ impl Job {
             Content::Json(_) => (false, i128::from(self.id)),
             Content::Packet { .. } => (true, -i128::from(self.id)),
         };
-        (Reverse(self.urgency.unwrap()), packet, age)
+        (Reverse(self.priority.unwrap()), packet, age)
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -139,7 +139,7 @@ fn refusal(id: u64, why: &str) -> Reply {
 
 /// The one of these jobs that leaves first.
 fn first<'a>(jobs: impl Iterator<Item = &'a Job>) -> Option<&'a Job> {
-    let ready = jobs.filter(|job| job.holder.is_none() && job.urgency.is_some());
+    let ready = jobs.filter(|job| job.holder.is_none() && job.priority.is_some());
     ready.min_by_key(|job| job.order())
 }
 
@@ -168,16 +168,16 @@ impl StoreModel {
     pub(super) fn execute(&mut self, client: ClientId, request: &Request) -> Reply {
         let reply = match request {
             Request::Put { queue, pri, payload } => {
-                let urgency = Some(pri.parse().unwrap());
-                let id = self.add(*queue, urgency, Content::Json(payload.clone()), None);
+                let priority = Some(pri.parse().unwrap());
+                let id = self.add(*queue, priority, Content::Json(payload.clone()), None);
                 line(&format!("{{\"status\":\"ok\",\"id\":{id}}}\n"))
             }
             Request::Push { queue, ttl_ms, priority, key, content } => {
-                let urgency = (*priority > 0).then_some(-i128::from(*priority));
+                let priority = (*priority > 0).then_some(-i128::from(*priority));
                 let life = Duration::from_millis(u64::from(*ttl_ms));
                 let ends = (*ttl_ms > 0).then(|| self.now.mono.after(life));
                 let content = Content::Packet { key: key.clone(), content: content.clone() };
-                self.add(*queue, urgency, content, ends);
+                self.add(*queue, priority, content, ends);
                 Reply::Nothing
             }
             Request::Get { queues, wait } => {
@@ -215,7 +215,7 @@ impl StoreModel {
     fn add(
         &mut self,
         queue: Queue,
-        urgency: Option<i128>,
+        priority: Option<i128>,
         content: Content,
         ends: Option<Mono>,
     ) -> u64 {
@@ -224,7 +224,7 @@ impl StoreModel {
         let watched = self.watched[queue].is_some();
         let created = if watched { self.second(queue) } else { self.now.wall.0 / 1_000 };
         let (holder, record) = (None, None);
-        self.jobs.push(Job { id, queue, urgency, content, holder, ends, created, record });
+        self.jobs.push(Job { id, queue, priority, content, holder, ends, created, record });
         if watched {
             self.record(id);
         }
@@ -301,7 +301,7 @@ impl StoreModel {
         let mut best: Option<&Job> = None;
         for &queue in queues {
             let job = first(self.jobs.iter().filter(|job| job.queue == queue));
-            if job.is_some_and(|job| best.is_none_or(|best| job.urgency > best.urgency)) {
+            if job.is_some_and(|job| best.is_none_or(|best| job.priority > best.priority)) {
                 best = job;
             }
         }
@@ -330,8 +330,8 @@ impl StoreModel {
 
     fn hand_out(&mut self, id: u64, client: ClientId) -> Vec<u8> {
         let job = self.job(id);
-        assert!(job.holder.replace(client).is_none(), "the judge gave a job away twice");
-        let (queue, pri) = (QUEUES[job.queue].shown, job.urgency.unwrap());
+        assert!(job.holder.replace(client).is_none(), "the oracle gave a job away twice");
+        let (queue, pri) = (QUEUES[job.queue].shown, job.priority.unwrap());
         let text = job.payload().replace('\n', " ");
         self.happen(id, "job_taken", &format!("\"by\":{},", client.index));
         let text = format!("\"id\":{id},\"job\":{text},\"pri\":{pri},\"queue\":{queue}");

@@ -1,4 +1,4 @@
-//! What the simulated doors speak about: queues, states, requests and answers.
+//! What the simulated protocols speak about: queues, states, requests and answers.
 
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 
@@ -22,7 +22,7 @@ const fn name(
 /// A queue, by its number in [`QUEUES`].
 pub(super) type Queue = usize;
 
-/// All queues of the simulated world.
+/// All queues of the simulated simulation.
 pub(super) const QUEUES: [Name; 5] = [
     name("a", r#""a""#, r#""\u0061""#, ["a", "%61"]),
     name("default", r#""default""#, r#""def\u0061ult""#, ["default", "%64efault"]),

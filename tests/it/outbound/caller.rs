@@ -2,7 +2,7 @@
 
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::model::driver::{Action, ConnectError, Core, Door, Target};
+use jobcentre::model::driver::{Action, ConnectError, Core, Protocol, Target};
 use jobcentre::model::id::ClientId;
 use jobcentre::reactor::{Clock, LoopWaker, Reactor, TrustStore};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -134,8 +134,8 @@ struct Caller<'a, S> {
 }
 
 impl<S: FnMut(&mut Calls) -> bool> Core for Caller<'_, S> {
-    fn handle_open(&mut self, _door: Door, _now: Now) -> Option<ClientId> {
-        unreachable!("there is no door")
+    fn handle_open(&mut self, _door: Protocol, _now: Now) -> Option<ClientId> {
+        unreachable!("there is no protocol")
     }
 
     fn handle_connected(&mut self, client: ClientId, _now: Now) {

@@ -1,4 +1,4 @@
-//! What the server logs: its doors, its start and its end, and nothing for a request.
+//! What the server logs: its protocols, its start and its end, and nothing for a request.
 
 use crate::support::{Program, Server, get, plain_command, put, until};
 use std::io::{BufRead, BufReader};
@@ -15,9 +15,9 @@ fn log_of_a_life(format: &str) -> Vec<String> {
     assert!(started[0].contains("jobs live in memory"), "{started:?}");
     let address = server.address.to_string();
     assert_ne!(server.address.port(), 0);
-    let doors: Vec<&String> = started.iter().filter(|line| line.contains(&address)).collect();
-    assert_eq!(doors.len(), 1, "one line for each door: {started:?}");
-    assert!(doors[0].contains("job-centre"), "{doors:?}");
+    let protocols: Vec<&String> = started.iter().filter(|line| line.contains(&address)).collect();
+    assert_eq!(protocols.len(), 1, "one line for each protocol: {started:?}");
+    assert!(protocols[0].contains("job-centre"), "{protocols:?}");
 
     for _ in 0..20 {
         let mut client = server.connect();

@@ -1,4 +1,4 @@
-//! The networked priority queue in the real process: beside the other door or alone, with real
+//! The networked priority queue in the real process: beside the other protocol or alone, with real
 //! time, and what the operator hears of clients that cannot be told what is wrong.
 
 use crate::support::{Client, NO_JOB, Program, Server, get, plain_command, put, until};
@@ -59,8 +59,8 @@ fn it_may_be_the_only_door() {
     push(&mut client, 1, 0, b"a");
     pop(&mut client);
     expect(&mut client, b"\0\x01\0\0\0\x01a");
-    let doors = server.log_lines().iter().filter(|line| line.contains("\"address\"")).count();
-    assert_eq!(doors, 1);
+    let protocols = server.log_lines().iter().filter(|line| line.contains("\"address\"")).count();
+    assert_eq!(protocols, 1);
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn the_flag_of_an_address_wins() {
 #[test]
 fn every_door_has_its_own_setting() {
     let file = "listen = 'off'\npinpriq = 'off'\nlog-format = 'json'\n";
-    let file = File::new("doors", file);
-    let doors = |flags: &[&str], variables: &[(&str, &str)]| {
+    let file = File::new("protocols", file);
+    let protocols = |flags: &[&str], variables: &[(&str, &str)]| {
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--config", file.path()]).args(flags);
         command.envs(variables.iter().copied());
@@ -87,19 +87,19 @@ fn every_door_has_its_own_setting() {
         server.wait_for_log("serving");
         let lines = server.log_lines();
         let json = lines.iter().map(|line| serde_json::from_str(line).unwrap());
-        json.filter_map(|line: serde_json::Value| Some(line["door"].as_str()?.to_owned()))
+        json.filter_map(|line: serde_json::Value| Some(line["protocol"].as_str()?.to_owned()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(doors(&["--pinpriq", ":0"], &[]), ["pinpriq"]);
-    assert_eq!(doors(&["--listen", ":0"], &[]), ["job-centre"]);
-    assert_eq!(doors(&["--listen", ":0", "--pinpriq", ":0"], &[]), ["job-centre", "pinpriq"]);
+    assert_eq!(protocols(&["--pinpriq", ":0"], &[]), ["pinpriq"]);
+    assert_eq!(protocols(&["--listen", ":0"], &[]), ["job-centre"]);
+    assert_eq!(protocols(&["--listen", ":0", "--pinpriq", ":0"], &[]), ["job-centre", "pinpriq"]);
     let variable = [("JOBCENTRE_PINPRIQ", ":0")];
-    assert_eq!(doors(&[], &variable), ["pinpriq"]);
-    assert_eq!(doors(&["--listen", ":0", "--pinpriq", "off"], &variable), ["job-centre"]);
-    assert_eq!(doors(&["--http", ":0"], &[]), ["http"]);
-    assert_eq!(doors(&[], &[("JOBCENTRE_HTTP", ":0")]), ["http"]);
+    assert_eq!(protocols(&[], &variable), ["pinpriq"]);
+    assert_eq!(protocols(&["--listen", ":0", "--pinpriq", "off"], &variable), ["job-centre"]);
+    assert_eq!(protocols(&["--http", ":0"], &[]), ["http"]);
+    assert_eq!(protocols(&[], &[("JOBCENTRE_HTTP", ":0")]), ["http"]);
     let all_off = complaint(&["--config", file.path()], &[]);
-    assert!(all_off.contains("every door is off"), "{all_off}");
+    assert!(all_off.contains("every protocol is off"), "{all_off}");
     let file = File::new("pinpriq", "listen = 'off'\npinpriq = ':0'\nlog-format = 'json'\n");
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--config", file.path()]);
@@ -305,8 +305,8 @@ fn an_error_about_what_was_typed_does_not_speak_of_variables() {
 
 #[test]
 fn a_server_without_doors_is_wrong_usage() {
-    assert!(complaint(&["--listen", "off"], &[]).contains("every door is off"));
-    assert!(complaint(&[], &[("JOBCENTRE_LISTEN", "off")]).contains("every door is off"));
+    assert!(complaint(&["--listen", "off"], &[]).contains("every protocol is off"));
+    assert!(complaint(&[], &[("JOBCENTRE_LISTEN", "off")]).contains("every protocol is off"));
 }
 
 #[test]

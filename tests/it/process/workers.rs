@@ -4,8 +4,8 @@
 //! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
 
 use super::crash::seed;
-use crate::dice::Dice;
-use crate::dispatcher_sim::server_client::{ask, door, try_ask};
+use crate::dispatcher_sim::server_client::{ask, protocol, try_ask};
+use crate::rng::TestRng;
 use crate::support::{PATIENCE, Program, Server, TempDir, plain_command};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn start_worker(master: SocketAddr, at: SocketAddr) -> Server {
 fn crash(name: &str, rounds: usize) {
     let seed = seed();
     eprintln!("CRASH_SEED={seed}");
-    let (dir, mut dice) = (TempDir::new(&format!("workers-{name}")), Dice::new(seed));
+    let (dir, mut rng) = (TempDir::new(&format!("workers-{name}")), TestRng::new(seed));
     let at = free_address();
     let places: Vec<SocketAddr> = (0..WORKERS).map(|_| free_address()).collect();
     let mut master = Some(start_master(&dir, at));
@@ -63,10 +63,10 @@ fn crash(name: &str, rounds: usize) {
     for _ in 0..rounds {
         thread::scope(|scope| {
             let pushers: Vec<_> = (0..PUSHERS).map(|_| scope.spawn(|| push(at, &tokens))).collect();
-            thread::sleep(Duration::from_millis(dice.between(5, 300) as u64));
-            let worker = dice.below(WORKERS);
+            thread::sleep(Duration::from_millis(rng.between(5, 300) as u64));
+            let worker = rng.below(WORKERS);
             let (kills_master, kills_worker) =
-                *dice.pick(&[(true, false), (false, true), (true, true)]);
+                *rng.pick(&[(true, false), (false, true), (true, true)]);
             if kills_master {
                 master = None;
             }
@@ -84,11 +84,11 @@ fn crash(name: &str, rounds: usize) {
         });
     }
     assert_eq!(promised.len(), rounds * PUSHERS * JOBS);
-    judge(at, &promised);
+    oracle(at, &promised);
     // What was fetched is gone for good.
     drop(master);
     let master = start_master(&dir, at);
-    assert_eq!(door(&master), at);
+    assert_eq!(protocol(&master), at);
     for &id in promised.keys() {
         let (status, body) = ask(at, &format!("GET /job/{id}"), None, &Value::Null);
         assert_eq!((status, body), (200, Value::Null), "job {id} is there again");
@@ -117,7 +117,7 @@ fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
 }
 
 /// Everything ends, whoever was told of it; what was promised has its result, once.
-fn judge(master: SocketAddr, promised: &BTreeMap<u64, u64>) {
+fn oracle(master: SocketAddr, promised: &BTreeMap<u64, u64>) {
     let last = *promised.keys().next_back().unwrap();
     for id in 1..=last + PUSHERS as u64 {
         let (status, body) = poll(master, id);

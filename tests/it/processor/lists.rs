@@ -2,13 +2,13 @@
 
 use super::simulation::Simulation;
 use jobcentre::model::command::Command;
-use jobcentre::model::driver::{Core, Door};
+use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::worker::{Constraint, WorkerCommand};
 
 #[test]
 fn lists_show_jobs_as_they_were_added_and_workers() {
-    let mut world = Simulation::new();
-    world.play(
+    let mut simulation = Simulation::new();
+    simulation.play(
         "> add q c 9
          > add q a
          > add q b
@@ -42,21 +42,21 @@ fn lists_show_jobs_as_they_were_added_and_workers() {
 
 #[test]
 fn a_list_has_the_topic_of_its_question() {
-    let mut world = Simulation::new();
-    world.say("list progress q");
-    world.settle();
-    let line = world.heard.lines.pop_front().unwrap();
+    let mut simulation = Simulation::new();
+    simulation.say("list progress q");
+    simulation.settle();
+    let line = simulation.heard.lines.pop_front().unwrap();
     let start = "{\"topic\":\"default/job_queue/list_progress_queue/result\",\"service_name\":";
     assert!(line.starts_with(start) && line.ends_with(",\"payload\":[]}"), "{line}");
 }
 
 #[test]
 fn the_page_of_a_queue_shows_the_seven_structures() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     let empty = "{\"jobs_queued\":[],\"jobs_dispatched\":[],\"jobs_processing\":[],\
         \"jobs_progress\":[],\"workers_last_seen\":[],\"workers_idle\":[],\"workers_busy\":[]}";
-    assert_eq!(world.get("/processor/q"), format!("{empty}\n"));
-    world.play(
+    assert_eq!(simulation.get("/processor/q"), format!("{empty}\n"));
+    simulation.play(
         "> add q a
          > add q b
          > add q c
@@ -85,15 +85,15 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
         at(0),
         at(5)
     );
-    assert_eq!(world.get("/processor/q"), expected + "\n");
-    let metrics = world.get("/metrics");
+    assert_eq!(simulation.get("/processor/q"), expected + "\n");
+    let metrics = simulation.get("/metrics");
     for line in [
         "processor_workers{queue=\"q\",state=\"idle\"} 1",
         "processor_workers{queue=\"q\",state=\"busy\"} 2",
         "processor_workers{queue=\"p\",state=\"idle\"} 1",
         "processor_jobs{queue=\"q\",state=\"dispatched\"} 1",
         "processor_jobs{queue=\"q\",state=\"processing\"} 1",
-        "connections{door=\"processor\"} 1",
+        "connections{protocol=\"processor\"} 1",
     ] {
         assert!(metrics.contains(&format!("\njobcentre_{line}\n")), "{line}: {metrics}");
     }
@@ -102,42 +102,42 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
 /// Assignments while a long list is being written come behind it.
 #[test]
 fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     let name = |number: usize| format!("{}-{number:04}", "x".repeat(300));
     for number in 0..3_000 {
-        world.say(&format!("add q {}", name(number)));
+        simulation.say(&format!("add q {}", name(number)));
     }
-    world.play("> idle p w");
-    world.room = 5_000;
-    world.say("list job q");
-    world.say("add p behind");
-    let now = world.now;
-    let other = world.server().handle_open(Door::JobCentre, now).unwrap();
+    simulation.play("> idle p w");
+    simulation.room = 5_000;
+    simulation.say("list job q");
+    simulation.say("add p behind");
+    let now = simulation.now;
+    let other = simulation.server().handle_open(Protocol::JobCentre, now).unwrap();
     for _ in 0..20 {
-        world.pass();
+        simulation.pass();
     }
-    assert!(world.heard.lines.is_empty(), "the list is under way");
+    assert!(simulation.heard.lines.is_empty(), "the list is under way");
     let put = b"{\"request\":\"put\",\"queue\":\"p\",\"job\":{},\"pri\":0}\n";
-    world.server().handle_input(other, put, now);
+    simulation.server().handle_input(other, put, now);
     for _ in 0..1_000 {
-        world.pass();
+        simulation.pass();
     }
-    world.settle();
-    let list: serde_json::Value = serde_json::from_str(&world.heard.lines[0]).unwrap();
+    simulation.settle();
+    let list: serde_json::Value = serde_json::from_str(&simulation.heard.lines[0]).unwrap();
     let jobs = list["payload"].as_array().unwrap();
     assert_eq!(jobs.len(), 3_000);
     for (number, job) in jobs.iter().enumerate() {
         assert_eq!(job["uuid"], name(number));
     }
-    let line = world.heard.lines[1].clone();
+    let line = simulation.heard.lines[1].clone();
     // The message behind the list waited for it; the other client did not.
-    assert_eq!(world.assignment(&line), "w 3002");
-    assert_eq!(world.heard.lines.len(), 2);
+    assert_eq!(simulation.assignment(&line), "w 3002");
+    assert_eq!(simulation.heard.lines.len(), 2);
 }
 
 #[test]
 fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     let constraint = Constraint {
         name: "one".into(),
         matcher: Vec::new(),
@@ -145,9 +145,9 @@ fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
         rate: None,
         per: None,
     };
-    let (command, now) = (WorkerCommand::SetConstraint(&constraint), world.now);
-    world.server().submit_for_test(&Command::Work(&command), now, |_| {});
-    world.play(
+    let (command, now) = (WorkerCommand::SetConstraint(&constraint), simulation.now);
+    simulation.server().submit_for_test(&Command::Work(&command), now, |_| {});
+    simulation.play(
         "> add q a
          > add q b
          > idle q v

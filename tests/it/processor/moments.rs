@@ -6,8 +6,8 @@ use super::simulation::Simulation;
 /// forgotten when both leases end; x is there later.
 #[test]
 fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next_one() {
-    for mut world in [Simulation::new(), Simulation::durable()] {
-        world.play(
+    for mut simulation in [Simulation::new(), Simulation::durable()] {
+        simulation.play(
             "> add q j1 0
              > add q j2 9
              > idle q a
@@ -34,15 +34,15 @@ fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next
 #[test]
 fn very_many_workers_forgotten_when_a_lease_ends_get_nothing() {
     const WORKERS: usize = 3_000;
-    let mut world = Simulation::new();
-    world.play("> idle q a\n> add q j\n< a j");
+    let mut simulation = Simulation::new();
+    simulation.play("> idle q a\n> add q j\n< a j");
     for number in 0..WORKERS {
-        world.say(&format!("idle q w{number}"));
+        simulation.say(&format!("idle q w{number}"));
     }
-    world.say("idle q w0");
-    world.sleep(9_000);
-    assert_eq!(world.heard.lines, [""; 0]);
-    assert_eq!(world.heard.remarks.len(), 1 + WORKERS);
-    world.heard.remarks.clear();
-    world.play("> idle q x\n< x j");
+    simulation.say("idle q w0");
+    simulation.sleep(9_000);
+    assert_eq!(simulation.heard.lines, [""; 0]);
+    assert_eq!(simulation.heard.remarks.len(), 1 + WORKERS);
+    simulation.heard.remarks.clear();
+    simulation.play("> idle q x\n< x j");
 }

@@ -4,8 +4,8 @@ use super::simulation::Simulation;
 
 #[test]
 fn jobs_and_what_is_being_done_outlive_a_restart() {
-    let mut world = Simulation::durable();
-    world.play(
+    let mut simulation = Simulation::durable();
+    simulation.play(
         "> add q a
          > add q b
          > add q c 9
@@ -17,9 +17,9 @@ fn jobs_and_what_is_being_done_outlive_a_restart() {
          > progress q v a 0.75
          @ 1000",
     );
-    world.restart(2_000);
+    simulation.restart(2_000);
     // What was not accepted is in front again, and no worker is known.
-    world.play(
+    simulation.play(
         "> list progress q
          = [{\"uuid\":\"a\",\"progress\":0.75}]
          > list dispatched q
@@ -38,50 +38,51 @@ fn jobs_and_what_is_being_done_outlive_a_restart() {
          < v c
          > add q a",
     );
-    world.restart(0);
-    world.play("> list progress q\n= []\n> idle q x\n< x b\n> idle q y\n< y a\n> idle q z\n< z c");
+    simulation.restart(0);
+    simulation
+        .play("> list progress q\n= []\n> idle q x\n< x b\n> idle q y\n< y a\n> idle q z\n< z c");
 }
 
 #[test]
 fn a_lease_goes_on_while_the_program_is_away() {
-    let mut world = Simulation::durable();
-    world.play("> add q a\n> idle q v\n< v a\n> accept q v a\n> idle q w\n@ 1000");
-    world.restart(7_000);
-    world.play("> idle q x\n@ 999\n@ 1\n< x a\n> accept q x a");
-    world.restart(20_000);
-    world.play("> idle q y\n< y a");
+    let mut simulation = Simulation::durable();
+    simulation.play("> add q a\n> idle q v\n< v a\n> accept q v a\n> idle q w\n@ 1000");
+    simulation.restart(7_000);
+    simulation.play("> idle q x\n@ 999\n@ 1\n< x a\n> accept q x a");
+    simulation.restart(20_000);
+    simulation.play("> idle q y\n< y a");
 }
 
 #[test]
 fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
-    let mut world = Simulation::durable();
+    let mut simulation = Simulation::durable();
     let idle = "{\"topic\":\"default/job_queue/worker_idle\",\"service_uuid\":\"w\",\
         \"payload\":{\"queue_name\":\"q\"}}";
     let add = "{\"topic\":\"default/job_queue/add_job\",\
         \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
-    world.send(format!("{idle}\n{add}").as_bytes());
-    assert!(world.heard.lines.is_empty(), "the disk has not done its work");
-    assert!(world.end(), "the connection ends");
-    assert_eq!(world.heard.lines.len(), 1, "what it was told is done");
-    world.restart(0);
-    world.play("> idle q v\n< v a");
+    simulation.send(format!("{idle}\n{add}").as_bytes());
+    assert!(simulation.heard.lines.is_empty(), "the disk has not done its work");
+    assert!(simulation.end(), "the connection ends");
+    assert_eq!(simulation.heard.lines.len(), 1, "what it was told is done");
+    simulation.restart(0);
+    simulation.play("> idle q v\n< v a");
 }
 
 #[test]
 fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
-    let mut world = Simulation::durable();
-    world.play("> add q a\n> add q b\n> idle q v\n< v a\n> accept q v a\n> idle q w\n< w b");
-    assert!(world.end());
+    let mut simulation = Simulation::durable();
+    simulation.play("> add q a\n> add q b\n> idle q v\n< v a\n> accept q v a\n> idle q w\n< w b");
+    assert!(simulation.end());
     // The server goes on for others: leases end, and then it is anybody's.
-    world.play(
+    simulation.play(
         "J> {\"request\":\"get\",\"queues\":[\"q\"]}
          J< {\"status\":\"no-job\"}",
     );
-    world.restart(100);
-    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> idle q w\n< w b");
-    assert!(world.end());
-    world.sleep(9_000);
-    world.play(
+    simulation.restart(100);
+    simulation.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> idle q w\n< w b");
+    assert!(simulation.end());
+    simulation.sleep(9_000);
+    simulation.play(
         "J> {\"request\":\"get\",\"queues\":[\"q\"]}
          J< {\"status\":\"ok\",\"id\":2,\"job\":{\"queue_name\":\"q\",\"uuid\":\"a\"},\
          \"pri\":-5,\"queue\":\"q\"}",
@@ -90,17 +91,18 @@ fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
 
 #[test]
 fn a_name_is_free_again_after_a_restart_if_it_was_before() {
-    let mut world = Simulation::durable();
-    world.play("> add q a\n> del q a\n> add p a\n> add q b\n> idle q w\n< w b\n> finish q w b");
-    world.restart(0);
-    world.play("> add q a\n! there is a job 'a' already\n> add q b\n> idle p w\n< w a");
+    let mut simulation = Simulation::durable();
+    simulation
+        .play("> add q a\n> del q a\n> add p a\n> add q b\n> idle q w\n< w b\n> finish q w b");
+    simulation.restart(0);
+    simulation.play("> add q a\n! there is a job 'a' already\n> add q b\n> idle p w\n< w a");
 }
 
 /// A worker that listens elsewhere may know of its job before the disk has done its work; so does
 /// everybody whose messages are played from a file.
 #[test]
 fn a_job_that_is_accepted_before_its_assignment_is_written_stays_with_its_worker() {
-    let mut world = Simulation::durable();
+    let mut simulation = Simulation::durable();
     let say = |topic: &str, payload: &str| {
         format!(
             "{{\"topic\":\"default/job_queue/{topic}\",\"service_uuid\":\"w\",\
@@ -109,10 +111,10 @@ fn a_job_that_is_accepted_before_its_assignment_is_written_stays_with_its_worker
     };
     let a = ",\"uuid\":\"a\"";
     let lines = [say("add_job", a), say("worker_idle", ""), say("job_accepted", a)];
-    world.send(lines.concat().as_bytes());
-    assert!(world.heard.lines.is_empty(), "the disk has not done its work");
-    world.settle();
-    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]");
-    world.restart(100);
-    world.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> list job q\n= []");
+    simulation.send(lines.concat().as_bytes());
+    assert!(simulation.heard.lines.is_empty(), "the disk has not done its work");
+    simulation.settle();
+    simulation.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]");
+    simulation.restart(100);
+    simulation.play("> list progress q\n= [{\"uuid\":\"a\",\"progress\":0}]\n> list job q\n= []");
 }

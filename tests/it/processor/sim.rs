@@ -1,10 +1,10 @@
-//! Workers and senders at random, in random time, with restarts, judged by a naive model: those
+//! Workers and senders at random, in random time, with restarts, checked by a naive model: those
 //! who go silent, accept late, finish twice, tell of progress without having accepted, and claim
 //! each other's jobs. `SIM_SEED=n` replays one run.
 
 use super::model::Model;
 use super::simulation::Simulation;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::{self, Plan, Seen};
 
 /// Seeds that have failed once.
@@ -30,8 +30,8 @@ const EVENTS: [&str; 9] = [
 ];
 
 struct Sim {
-    dice: Dice,
-    world: Simulation,
+    rng: TestRng,
+    simulation: Simulation,
     model: Model,
     seen: Seen,
     /// What each worker was assigned last, or said something about.
@@ -40,39 +40,39 @@ struct Sim {
 
 impl Sim {
     fn message(&mut self) -> String {
-        let dice = &mut self.dice;
-        let (mut queue, mut worker) = (dice.word(&QUEUES), dice.word(&WORKERS));
-        let mut job = format!("j{}", dice.below(14));
+        let rng = &mut self.rng;
+        let (mut queue, mut worker) = (rng.word(&QUEUES), rng.word(&WORKERS));
+        let mut job = format!("j{}", rng.below(14));
         let about = self.last.iter().rev().find(|(known, _)| known == worker);
         if let Some((_, known)) = about
-            && dice.percent(80)
+            && rng.percent(80)
         {
             job.clone_from(known);
         }
         if let Some(home) = self.model.queue_of(&job)
-            && dice.percent(90)
+            && rng.percent(90)
         {
             queue = QUEUES.into_iter().find(|name| *name == home).unwrap();
         }
-        match dice.below(20) {
+        match rng.below(20) {
             0..5 => {
-                let (job, pri) = (format!("j{}", dice.below(14)), dice.below(10));
+                let (job, pri) = (format!("j{}", rng.below(14)), rng.below(10));
                 format!("add {queue} {job} {pri}")
             }
             5..9 => {
                 // Most keep to one queue.
-                if dice.percent(80) {
+                if rng.percent(80) {
                     queue = QUEUES[usize::from(worker > "x")];
                 }
-                let ago = if dice.percent(25) { " 3001" } else { "" };
+                let ago = if rng.percent(25) { " 3001" } else { "" };
                 format!("idle {queue} {worker}{ago}")
             }
             9..13 => format!("accept {queue} {worker} {job}"),
-            13..15 => format!("progress {queue} {worker} {job} 0.{}", dice.between(1, 9)),
+            13..15 => format!("progress {queue} {worker} {job} 0.{}", rng.between(1, 9)),
             15 => format!("busy {queue} {worker} {job}"),
             16..18 => {
-                if dice.percent(20) {
-                    worker = dice.word(&WORKERS);
+                if rng.percent(20) {
+                    worker = rng.word(&WORKERS);
                 }
                 format!("finish {queue} {worker} {job}")
             }
@@ -82,25 +82,25 @@ impl Sim {
     }
 
     fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..70 => {
                 let message = self.message();
-                seeds::say(|| format!("{} > {message}", self.world.now.wall.0 % 1_000_000));
-                self.world.say(&message);
-                self.world.settle();
+                seeds::say(|| format!("{} > {message}", self.simulation.now.wall.0 % 1_000_000));
+                self.simulation.say(&message);
+                self.simulation.settle();
                 self.model.hear(&message);
             }
             70..98 => {
-                let most = [10, 3_000, 12_000][self.dice.below(3)];
-                let ms = self.dice.between(1, most) as u64;
+                let most = [10, 3_000, 12_000][self.rng.below(3)];
+                let ms = self.rng.between(1, most) as u64;
                 seeds::say(|| format!("@ {ms}"));
-                self.world.sleep(ms);
+                self.simulation.sleep(ms);
                 self.model.pass(ms);
             }
-            _ if self.world.is_durable() => {
-                let ms = self.dice.below(12_000) as u64;
+            _ if self.simulation.is_durable() => {
+                let ms = self.rng.below(12_000) as u64;
                 seeds::say(|| format!("restart {ms}"));
-                self.world.restart(ms);
+                self.simulation.restart(ms);
                 self.model.restart(ms);
                 *self.seen.entry("a restart").or_default() += 1;
             }
@@ -110,8 +110,9 @@ impl Sim {
     }
 
     fn compare(&mut self) {
-        let lines: Vec<String> = self.world.heard.lines.drain(..).collect();
-        let mut told: Vec<String> = lines.iter().map(|line| self.world.assignment(line)).collect();
+        let lines: Vec<String> = self.simulation.heard.lines.drain(..).collect();
+        let mut told: Vec<String> =
+            lines.iter().map(|line| self.simulation.assignment(line)).collect();
         for assignment in &told {
             let (worker, job) = assignment.split_once(' ').unwrap();
             self.last.push((worker.to_owned(), job.to_owned()));
@@ -123,7 +124,7 @@ impl Sim {
         expected.sort();
         assert_eq!(told, expected, "other assignments");
         let remarks: Vec<String> =
-            self.world.heard.remarks.drain(..).map(|(_, text)| text).collect();
+            self.simulation.heard.remarks.drain(..).map(|(_, text)| text).collect();
         let expected = self.model.take_remarks();
         assert_eq!(remarks.len(), expected.len(), "{remarks:?} and not {expected:?}");
         for expected in expected {
@@ -136,7 +137,7 @@ impl Sim {
         }
         for queue in QUEUES {
             let mut page: serde_json::Value =
-                serde_json::from_str(&self.world.get(&format!("/processor/{queue}"))).unwrap();
+                serde_json::from_str(&self.simulation.get(&format!("/processor/{queue}"))).unwrap();
             // Workers are in no order.
             for part in ["workers_last_seen", "workers_idle", "workers_busy"] {
                 let names = page[part].as_array_mut().unwrap();
@@ -151,17 +152,17 @@ impl Sim {
 }
 
 fn run(seed: u64) -> Seen {
-    let mut dice = Dice::new(seed);
-    let world = if dice.percent(40) { Simulation::durable() } else { Simulation::new() };
-    let model = Model::new(world.now.wall.0);
-    let mut sim = Sim { dice, world, model, seen: Seen::new(), last: Vec::new() };
-    for _ in 0..sim.dice.between(10, 200) {
+    let mut rng = TestRng::new(seed);
+    let simulation = if rng.percent(40) { Simulation::durable() } else { Simulation::new() };
+    let model = Model::new(simulation.now.wall.0);
+    let mut sim = Sim { rng, simulation, model, seen: Seen::new(), last: Vec::new() };
+    for _ in 0..sim.rng.between(10, 200) {
         sim.step();
     }
     if sim.model.leases_over > 0 {
         sim.seen.insert("a lease was over", sim.model.leases_over);
     }
-    assert!(sim.world.end(), "the connection does not end");
+    assert!(sim.simulation.end(), "the connection does not end");
     sim.seen
 }
 

@@ -22,7 +22,7 @@ use crate::journal::disk::{End, SimDisk};
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
 use jobcentre::journal::{Options, SyncMode};
-use jobcentre::model::driver::{Action, Core, Door, Incident, Severity};
+use jobcentre::model::driver::{Action, Core, Incident, Protocol, Severity};
 use jobcentre::model::id::ClientId;
 use jobcentre::protocol::processor;
 use jobcentre::server::{Server, Settings};
@@ -68,7 +68,7 @@ impl Simulation {
     }
 
     pub(super) fn with(settings: processor::Settings) -> Self {
-        let mut world = Self {
+        let mut simulation = Self {
             server: None,
             now: Now { mono: Mono(7_000_000), wall: Wall(START) },
             client: ClientId { index: 0, generation: 0 },
@@ -79,17 +79,17 @@ impl Simulation {
             heard: Heard::default(),
             settings,
         };
-        world.start(Engine::in_memory(3));
-        world
+        simulation.start(Engine::in_memory(3));
+        simulation
     }
 
-    /// A world whose jobs outlive restarts.
+    /// A simulation whose jobs outlive restarts.
     pub(super) fn durable() -> Self {
-        let mut world = Self::new();
+        let mut simulation = Self::new();
         let disk = SimDisk::new(9);
-        world.disk = Some(disk);
-        world.recover();
-        world
+        simulation.disk = Some(disk);
+        simulation.recover();
+        simulation
     }
 
     fn recover(&mut self) {
@@ -105,7 +105,7 @@ impl Simulation {
         let server = Server::new(settings, engine).with_processor(self.settings.clone());
         self.server = Some(server);
         let now = self.now;
-        self.client = self.server().handle_open(Door::Processor, now).unwrap();
+        self.client = self.server().handle_open(Protocol::Processor, now).unwrap();
         self.other = None;
         self.heard = Heard::default();
         self.pass();
@@ -323,17 +323,17 @@ impl Simulation {
         let now = self.now;
         let other = match self.other {
             Some(other) => other,
-            None => self.server().handle_open(Door::JobCentre, now).unwrap(),
+            None => self.server().handle_open(Protocol::JobCentre, now).unwrap(),
         };
         self.other = Some(other);
         self.server().handle_input(other, format!("{line}\n").as_bytes(), now);
         self.settle();
     }
 
-    /// What a client of the HTTP door is answered: the body.
+    /// What a client of the HTTP protocol is answered: the body.
     pub(super) fn get(&mut self, path: &str) -> String {
         let now = self.now;
-        let client = self.server().handle_open(Door::Http, now).unwrap();
+        let client = self.server().handle_open(Protocol::Http, now).unwrap();
         let request = format!("GET {path} HTTP/1.0\r\n\r\n");
         self.server().handle_input(client, request.as_bytes(), now);
         let mut answer = Vec::new();

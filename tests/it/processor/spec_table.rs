@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Whole, and byte by byte.
 fn play(script: &str) {
     for piece in [usize::MAX, 1] {
-        let mut world = Simulation::new();
-        world.piece = piece;
-        world.play(script);
+        let mut simulation = Simulation::new();
+        simulation.piece = piece;
+        simulation.play(script);
     }
 }
 
@@ -32,12 +32,12 @@ fn a_job_goes_from_its_sender_to_a_worker_and_ends() {
 
 #[test]
 fn an_assignment_is_the_job_as_it_was_added_and_when() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     let payload =
         "{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\"n\":1.50,\"dispatched_at\":1 }";
-    world.play("> idle q w/\u{e9}");
-    world.say(&format!("{{\"topic\":\"default/job_queue/add_job\",\"payload\":{payload}}}"));
-    world.settle();
+    simulation.play("> idle q w/\u{e9}");
+    simulation.say(&format!("{{\"topic\":\"default/job_queue/add_job\",\"payload\":{payload}}}"));
+    simulation.settle();
     let at = "2023-11-14T22:13:20.000Z";
     let expected = format!(
         "{{\"topic\":\"default/job_queue/workers/w/\u{e9}/job_assignment\",\
@@ -45,8 +45,8 @@ fn an_assignment_is_the_job_as_it_was_added_and_when() {
          \"created_at\":\"{at}\",\"payload\":{{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\
          \"n\":1.50,\"dispatched_at\":1,\"dispatched_at\":\"{at}\"}}}}"
     );
-    assert_eq!(world.heard.lines.pop_front(), Some(expected));
-    world.play("> accept q w/\u{e9} \u{e4}\\\"");
+    assert_eq!(simulation.heard.lines.pop_front(), Some(expected));
+    simulation.play("> accept q w/\u{e9} \u{e4}\\\"");
 }
 
 #[test]
@@ -313,23 +313,23 @@ fn a_uuid_is_there_once_in_whatever_queue() {
          > finish q w a
          > add p a",
     );
-    let mut world = Simulation::new();
-    world.say("add q a");
-    world.say("add q a");
-    world.settle();
-    assert_eq!(world.heard.remarks[0].0, Severity::Error);
+    let mut simulation = Simulation::new();
+    simulation.say("add q a");
+    simulation.say("add q a");
+    simulation.settle();
+    assert_eq!(simulation.heard.remarks[0].0, Severity::Error);
 }
 
 #[test]
 fn what_is_no_message_is_said_and_the_next_line_is_served() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     for piece in [usize::MAX, 1] {
-        world.piece = piece;
-        world.send(
+        simulation.piece = piece;
+        simulation.send(
             b"\n\r\nx\n[]\n{\"topic\":\"other\"}\n{\"topic\":\"default/job_queue/add_job\"}\r\n",
         );
-        world.settle();
-        let remarks: Vec<_> = world.heard.remarks.drain(..).collect();
+        simulation.settle();
+        let remarks: Vec<_> = simulation.heard.remarks.drain(..).collect();
         assert!(remarks.iter().all(|(severity, _)| *severity == Severity::Error));
         let starts = [
             "no message: the line is empty",
@@ -342,14 +342,14 @@ fn what_is_no_message_is_said_and_the_next_line_is_served() {
         for ((_, text), start) in remarks.iter().zip(starts) {
             assert!(text.starts_with(start), "{text}");
         }
-        world.send("x".repeat(5_000).as_bytes());
-        world.send(b"\n");
-        world.settle();
-        let (_, text) = world.heard.remarks.pop_front().unwrap();
+        simulation.send("x".repeat(5_000).as_bytes());
+        simulation.send(b"\n");
+        simulation.settle();
+        let (_, text) = simulation.heard.remarks.pop_front().unwrap();
         assert_eq!(text, "no message: the line is longer than 1000 bytes (--max-request)");
-        world.play("> tick");
+        simulation.play("> tick");
     }
-    world.play(
+    simulation.play(
         "> add q a 10
          ! add_job: field 'priority' must be an integer from 0, the most urgent, to 9
          > add q a -1
@@ -362,68 +362,68 @@ fn what_is_no_message_is_said_and_the_next_line_is_served() {
 
 #[test]
 fn very_many_bad_lines_are_said_one_by_one() {
-    let mut world = Simulation::new();
-    world.send(&b"\n".repeat(10_000));
-    world.settle();
-    assert_eq!(world.heard.remarks.len(), 10_000);
+    let mut simulation = Simulation::new();
+    simulation.send(&b"\n".repeat(10_000));
+    simulation.settle();
+    assert_eq!(simulation.heard.remarks.len(), 10_000);
 }
 
 #[test]
 fn the_end_of_input_ends_the_connection_once_all_is_said() {
     for (last, assigned) in [("\n", true), ("\r\n", true), ("", true), ("\r", true), ("x", false)] {
-        let mut world = Simulation::new();
-        world.play("> idle q v\n> idle q w");
+        let mut simulation = Simulation::new();
+        simulation.play("> idle q v\n> idle q w");
         let line = "{\"topic\":\"default/job_queue/add_job\",\
             \"payload\":{\"queue_name\":\"q\",\"uuid\":\"a\"}}";
-        world.send(format!("{line}{last}").as_bytes());
-        assert!(world.end(), "the connection ends");
-        let lines = std::mem::take(&mut world.heard.lines);
+        simulation.send(format!("{line}{last}").as_bytes());
+        assert!(simulation.end(), "the connection ends");
+        let lines = std::mem::take(&mut simulation.heard.lines);
         assert_eq!(lines.len(), usize::from(assigned), "{last:?}");
-        assert_eq!(world.heard.remarks.len(), usize::from(!assigned), "{last:?}");
+        assert_eq!(simulation.heard.remarks.len(), usize::from(!assigned), "{last:?}");
     }
-    let mut world = Simulation::new();
-    assert!(world.end(), "and at once");
-    world.play("");
+    let mut simulation = Simulation::new();
+    assert!(simulation.end(), "and at once");
+    simulation.play("");
 }
 
 #[test]
 fn a_slow_reader_gets_everything_in_the_end() {
-    let mut world = Simulation::new();
+    let mut simulation = Simulation::new();
     let payload = "x".repeat(900);
-    world.room = 0;
-    let (client, now) = (world.client, world.now);
+    simulation.room = 0;
+    let (client, now) = (simulation.client, simulation.now);
     let mut sent = 0;
     // Until no more input is wanted, and still each worker gets at most one job.
-    while world.server().wants_input(client) {
+    while simulation.server().wants_input(client) {
         let job = format!("\"queue_name\":\"q\",\"uuid\":\"{sent}\",\"x\":\"{payload}\"");
         let topic = "\"topic\":\"default/job_queue/";
         let add = format!("{{{topic}add_job\",\"payload\":{{{}}}}}\n", &job[..500]);
         let add = add.replace("xxx}}", "xxx\"}}");
         let payload = "\"payload\":{\"queue_name\":\"q\"}";
         let idle = format!("{{{topic}worker_idle\",\"service_uuid\":\"w{sent}\",{payload}}}\n");
-        world.server().handle_input(client, add.as_bytes(), now);
-        world.server().handle_input(client, idle.as_bytes(), now);
-        world.pass();
+        simulation.server().handle_input(client, add.as_bytes(), now);
+        simulation.server().handle_input(client, idle.as_bytes(), now);
+        simulation.pass();
         sent += 1;
     }
     assert!(sent > 100, "only {sent}");
-    world.sleep(100_000);
-    assert!(world.server().output(client).len() < 1_000_000);
-    world.room = 10_000;
-    world.settle();
+    simulation.sleep(100_000);
+    assert!(simulation.server().output(client).len() < 1_000_000);
+    simulation.room = 10_000;
+    simulation.settle();
     for _ in 0..1_000 {
-        world.pass();
+        simulation.pass();
     }
     let mut workers = std::collections::BTreeSet::new();
-    while let Some(line) = world.heard.lines.pop_front() {
-        assert!(workers.insert(world.assignment(&line)), "{line}");
+    while let Some(line) = simulation.heard.lines.pop_front() {
+        assert!(workers.insert(simulation.assignment(&line)), "{line}");
     }
     assert!(workers.len() > 100);
 }
 
 #[test]
 fn namespaces_and_names_are_what_the_operator_says() {
-    let mut world = Simulation::with(Settings {
+    let mut simulation = Simulation::with(Settings {
         listener: "in/1".into(),
         publisher: "out".into(),
         name: "n\"".into(),
@@ -432,7 +432,7 @@ fn namespaces_and_names_are_what_the_operator_says() {
         tick: Duration::from_millis(10),
         seed: 1,
     });
-    world.play(
+    simulation.play(
         "> add q j
          > {\"topic\":\"default/job_queue/add_job\",\"payload\":{}}
          > idle q w
@@ -460,7 +460,7 @@ fn jobs_of_other_doors_are_assigned_and_found_by_their_numbers() {
          J< {\"status\":\"ok\",\"id\":3,\"job\":{\"queue_name\":\"q\",\"uuid\":\"j\",\
          \"priority\":0},\"pri\":0,\"queue\":\"q\"}
          > accept q w j
-         ! job_accepted: job 'j' is being worked on by another door's client
+         ! job_accepted: job 'j' is being worked on by another protocol's client
          > finish q w 3
          ! job_finished: there is no job '3' in this queue
          > finish q w 2

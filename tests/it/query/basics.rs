@@ -63,11 +63,11 @@ fn columns_show_every_kind_of_job() {
     packet.encoding = Encoding::Packet { key_len: 1 };
     packet.payload = Arc::from(*b"k\xff\x00");
     packet.queue = Arc::from(*b"n\xffm");
-    packet.urgency = None;
+    packet.priority = None;
     let mut urgent = row(2, " null\n", "1");
-    urgent.urgency = Some("123456789012345678901234567890".into());
+    urgent.priority = Some("123456789012345678901234567890".into());
     let mut last = row(3, "{}", "2");
-    last.urgency = Some("-9223372036854775808".into());
+    last.priority = Some("-9223372036854775808".into());
     let (rows, mut evaluator) = (snapshot([packet, urgent, last]), evaluator());
     for (left, op, right, expected) in [
         ("payload", Op::Is, r#"'{"key":"aw==","payload":"/wA="}'"#, vec![1]),

@@ -143,16 +143,17 @@ impl Harness {
         let shared = Arc::new(Mutex::new(ManualExecutor::default()));
         let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
         let engine = engine.with_queries(Box::new(clerk), TIMEOUT);
-        let mut shop = Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
-        shop.ask(0, &IndexedCommand::CreateQueue { queue: Some(Q) });
+        let mut harness =
+            Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
+        harness.ask(0, &IndexedCommand::CreateQueue { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
             let put = IndexedCommand::Put { queue: Q, payload: payload.as_bytes(), state: b"null" };
-            shop.ask(0, &put);
+            harness.ask(0, &put);
         }
-        shop.pass();
-        shop.told.clear();
-        shop
+        harness.pass();
+        harness.told.clear();
+        harness
     }
 
     pub(super) fn in_memory() -> Self {
@@ -244,27 +245,27 @@ pub(super) fn told(serial: u32, words: &str) -> (u32, String) {
 
 #[test]
 fn searches_are_answered_in_their_order() {
-    for mut shop in [Harness::in_memory(), Harness::durable()] {
-        let all = shop.find(1, &query([(text("id"), Op::Greater, text("0"))]));
-        let wrong = shop.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
-        let odd = shop.find(1, &query([(text("payload ->> 'n' % 2"), Op::Is, text("1"))]));
-        assert_eq!(shop.told, [], "no search is answered at once");
-        let said = shop.told();
+    for mut harness in [Harness::in_memory(), Harness::durable()] {
+        let all = harness.find(1, &query([(text("id"), Op::Greater, text("0"))]));
+        let wrong = harness.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
+        let odd = harness.find(1, &query([(text("payload ->> 'n' % 2"), Op::Is, text("1"))]));
+        assert_eq!(harness.told, [], "no search is answered at once");
+        let said = harness.told();
         assert_eq!(said.len(), 3);
         assert_eq!((said[0].0, said[1].0, said[2].0), (all, wrong, odd));
         assert!(said[1].1.contains("subqueries are not possible"), "{}", said[1].1);
         let first: Vec<u64> = said[0].1.split_whitespace().map(|id| id.parse().unwrap()).collect();
         assert_eq!(first.len(), 4);
         assert_eq!(said[2].1, format!("{} {} ", first[1], first[3]));
-        assert_eq!(shop.begun(), 3);
+        assert_eq!(harness.begun(), 3);
     }
 }
 
 #[test]
 fn polls_at_once_never_get_the_same_job() {
-    for mut shop in [Harness::in_memory(), Harness::durable()] {
-        let polls: Vec<u32> = (1..6).map(|who| shop.poll(who, &free())).collect();
-        let said = shop.told();
+    for mut harness in [Harness::in_memory(), Harness::durable()] {
+        let polls: Vec<u32> = (1..6).map(|who| harness.poll(who, &free())).collect();
+        let said = harness.told();
         assert_eq!(said.iter().map(|said| said.0).collect::<Vec<_>>(), polls);
         let mut jobs: Vec<&str> = said.iter().map(|said| said.1.as_str()).collect();
         assert_eq!(jobs.pop(), Some("NoJob"), "there are four");
@@ -272,37 +273,37 @@ fn polls_at_once_never_get_the_same_job() {
         jobs.dedup();
         assert_eq!(jobs.len(), 4);
         // Each had a snapshot of its own moment: none was in vain.
-        assert_eq!(shop.begun(), 5);
+        assert_eq!(harness.begun(), 5);
     }
 }
 
 #[test]
 fn a_poll_that_is_overtaken_searches_again() {
-    for mut shop in [Harness::in_memory(), Harness::durable()] {
-        let first = shop.find(1, &free());
-        let said = shop.told();
+    for mut harness in [Harness::in_memory(), Harness::durable()] {
+        let first = harness.find(1, &free());
+        let said = harness.told();
         let ids: Vec<JobId> =
             said[0].1.split_whitespace().map(|id| JobId(id.parse().unwrap())).collect();
         assert_eq!((said[0].0, ids.len()), (first, 4));
-        shop.mode(Mode::Hold);
-        let poll = shop.poll(1, &free());
-        assert_eq!(shop.told(), []);
+        harness.mode(Mode::Hold);
+        let poll = harness.poll(1, &free());
+        assert_eq!(harness.told(), []);
         // The first of the candidates goes, another one changes.
-        shop.ask(2, &IndexedCommand::Delete { queue: Q, id: ids[0] });
-        shop.ask(2, &IndexedCommand::AppendEvent { queue: Q, id: ids[1], event: b"1" });
-        shop.told();
-        shop.mode(Mode::End);
-        assert_eq!(shop.told(), [told(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
+        harness.ask(2, &IndexedCommand::Delete { queue: Q, id: ids[0] });
+        harness.ask(2, &IndexedCommand::AppendEvent { queue: Q, id: ids[1], event: b"1" });
+        harness.told();
+        harness.mode(Mode::End);
+        assert_eq!(harness.told(), [told(poll, &format!("{} is \"TAKEN\"", ids[2].0))]);
         // All of them change.
-        shop.mode(Mode::Hold);
-        let (poll, behind) = (shop.poll(1, &free()), shop.find(2, &free()));
-        shop.told();
+        harness.mode(Mode::Hold);
+        let (poll, behind) = (harness.poll(1, &free()), harness.find(2, &free()));
+        harness.told();
         for id in [ids[1], ids[3]] {
-            shop.ask(2, &IndexedCommand::AppendEvent { queue: Q, id, event: b"2" });
+            harness.ask(2, &IndexedCommand::AppendEvent { queue: Q, id, event: b"2" });
         }
-        shop.told();
-        shop.mode(Mode::End);
-        let said = shop.told();
+        harness.told();
+        harness.mode(Mode::End);
+        let said = harness.told();
         assert_eq!(said[0], told(poll, &format!("{} is \"TAKEN\"", ids[1].0)), "{said:?}");
         assert_eq!(said[1], told(behind, &format!("{} ", ids[3].0)), "it has kept its turn");
     }
@@ -310,48 +311,48 @@ fn a_poll_that_is_overtaken_searches_again() {
 
 #[test]
 fn a_client_that_ends_is_not_searched_for() {
-    for mut shop in [Harness::in_memory(), Harness::durable()] {
-        shop.mode(Mode::Hold);
-        shop.find(1, &free());
-        shop.poll(1, &free());
-        let other = shop.find(2, &query([(text("id + 0"), Op::Is, Expr::Null)]));
-        assert_eq!(shop.told(), []);
-        shop.engine.forget(client(1), NOW);
-        shop.listen();
-        assert_eq!(shop.desk.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
-        shop.mode(Mode::End);
-        assert_eq!(shop.told(), [told(other, "")]);
-        assert_eq!(shop.begun(), 2, "the poll has not begun");
+    for mut harness in [Harness::in_memory(), Harness::durable()] {
+        harness.mode(Mode::Hold);
+        harness.find(1, &free());
+        harness.poll(1, &free());
+        let other = harness.find(2, &query([(text("id + 0"), Op::Is, Expr::Null)]));
+        assert_eq!(harness.told(), []);
+        harness.engine.disconnect_client(client(1), NOW);
+        harness.listen();
+        assert_eq!(harness.desk.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
+        harness.mode(Mode::End);
+        assert_eq!(harness.told(), [told(other, "")]);
+        assert_eq!(harness.begun(), 2, "the poll has not begun");
     }
 }
 
 #[test]
 fn a_queue_that_goes_meanwhile_is_no_queue() {
-    for mut shop in [Harness::in_memory(), Harness::durable()] {
-        shop.mode(Mode::Hold);
-        let (first, second) = (shop.poll(1, &free()), shop.find(1, &free()));
-        assert_eq!(shop.told(), []);
-        shop.ask(2, &IndexedCommand::DropQueue { queue: Q });
-        shop.told();
-        shop.mode(Mode::End);
-        assert_eq!(shop.told(), [told(first, "NoQueue"), told(second, "NoQueue")]);
+    for mut harness in [Harness::in_memory(), Harness::durable()] {
+        harness.mode(Mode::Hold);
+        let (first, second) = (harness.poll(1, &free()), harness.find(1, &free()));
+        assert_eq!(harness.told(), []);
+        harness.ask(2, &IndexedCommand::DropQueue { queue: Q });
+        harness.told();
+        harness.mode(Mode::End);
+        assert_eq!(harness.told(), [told(first, "NoQueue"), told(second, "NoQueue")]);
     }
 }
 
 #[test]
 fn too_many_are_refused_and_so_are_all_without_a_helper() {
-    let mut shop = Harness::in_memory();
-    shop.mode(Mode::Hold);
+    let mut harness = Harness::in_memory();
+    harness.mode(Mode::Hold);
     for who in 0..1024 {
-        shop.find(who, &free());
+        harness.find(who, &free());
     }
-    assert_eq!(shop.told, []);
-    let refused = shop.find(1, &free());
+    assert_eq!(harness.told, []);
+    let refused = harness.find(1, &free());
     let why = "too many queries wait for their turn: try again later";
-    assert_eq!(shop.told, [told(refused, why)]);
-    shop.told.clear();
-    shop.mode(Mode::End);
-    assert_eq!(shop.told().len(), 1024);
+    assert_eq!(harness.told, [told(refused, why)]);
+    harness.told.clear();
+    harness.mode(Mode::End);
+    assert_eq!(harness.told().len(), 1024);
 
     let mut engine = Engine::in_memory(1);
     let ticket = Ticket { client: client(1), serial: 1 };

@@ -79,7 +79,7 @@ fn row(id: u64, payload: &str, state: &str) -> Row {
         id: JobId(id),
         version: 1,
         queue: Arc::from(*b"q"),
-        urgency: Some("5".into()),
+        priority: Some("5".into()),
         encoding: Encoding::Json,
         payload: payload.as_bytes().into(),
         state: state.as_bytes().into(),

@@ -4,7 +4,7 @@
 
 use super::random::{expected, sql, table};
 use super::{evaluator, query, row, run, snapshot, text};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::Plan;
 use jobcentre::model::query::{Expr, Op};
 use jobcentre::query::{Evaluator, QueryError, QueryTask};
@@ -118,41 +118,42 @@ const SPACE: [&str; 12] = ["", "", "", "", "", "", "", " ", "\n", "\t ", " \r\n"
 const ODD_SPACE: [&str; 6] = ["/*}*/", "//]\n", "/*\"*/", "\u{a0}", "\u{b}", "\u{c}"];
 
 /// A text that is mostly JSON; the `odd`er the less.
-fn json(dice: &mut Dice, depth: usize, odd: usize) -> String {
-    let space = |dice: &mut Dice| {
-        let pool = if dice.percent(odd) { &ODD_SPACE[..] } else { &SPACE };
-        dice.word(pool).to_owned()
+fn json(rng: &mut TestRng, depth: usize, odd: usize) -> String {
+    let space = |rng: &mut TestRng| {
+        let pool = if rng.percent(odd) { &ODD_SPACE[..] } else { &SPACE };
+        rng.word(pool).to_owned()
     };
-    let (front, back) = (space(dice), space(dice));
-    let list = |dice: &mut Dice, open: &str, close: &str, item: &dyn Fn(&mut Dice) -> String| {
-        let items: Vec<_> = (0..dice.below(5)).map(|_| item(dice)).collect();
-        let comma = if dice.percent(odd) { "," } else { "" };
-        let close = if dice.percent(odd / 4) { "" } else { close };
-        format!("{open}{}{comma}{close}", items.join(","))
-    };
-    let value = match dice.below(if depth == 0 { 4 } else { 9 }) {
-        _ if dice.percent(odd) => dice.word(&ODD).to_owned(),
-        0 => dice.word(&STRINGS).to_owned(),
-        1..4 => dice.word(&PLAIN).to_owned(),
-        4 | 5 => list(dice, "[", "]", &|dice| json(dice, depth - 1, odd)),
-        _ => list(dice, "{", "}", &|dice| {
-            let keys = if dice.percent(odd) { &ODD_KEYS[..] } else { &KEYS };
-            let (front, key, back) = (space(dice), dice.word(keys), space(dice));
-            format!("{front}{key}{back}:{}", json(dice, depth - 1, odd))
+    let (front, back) = (space(rng), space(rng));
+    let list =
+        |rng: &mut TestRng, open: &str, close: &str, item: &dyn Fn(&mut TestRng) -> String| {
+            let items: Vec<_> = (0..rng.below(5)).map(|_| item(rng)).collect();
+            let comma = if rng.percent(odd) { "," } else { "" };
+            let close = if rng.percent(odd / 4) { "" } else { close };
+            format!("{open}{}{comma}{close}", items.join(","))
+        };
+    let value = match rng.below(if depth == 0 { 4 } else { 9 }) {
+        _ if rng.percent(odd) => rng.word(&ODD).to_owned(),
+        0 => rng.word(&STRINGS).to_owned(),
+        1..4 => rng.word(&PLAIN).to_owned(),
+        4 | 5 => list(rng, "[", "]", &|rng| json(rng, depth - 1, odd)),
+        _ => list(rng, "{", "}", &|rng| {
+            let keys = if rng.percent(odd) { &ODD_KEYS[..] } else { &KEYS };
+            let (front, key, back) = (space(rng), rng.word(keys), space(rng));
+            format!("{front}{key}{back}:{}", json(rng, depth - 1, odd))
         }),
     };
     format!("{front}{value}{back}")
 }
 
-fn value(dice: &mut Dice) -> Expr {
+fn value(rng: &mut TestRng) -> Expr {
     let paths = [
         "$", "$.a", "$.b", "$.a", "$.a.b", "$.a[1]", "$[0]", "$[1]", "$[2].a", "$.b.a", "$.c[0].a",
         "$.a-1", "$._b", "$[#-1]", "$.\"a\"", "$.1",
     ];
-    let (column, path) = (dice.word(&["payload", "J.Payload", "state"]), dice.word(&paths));
-    text(&match dice.below(10) {
+    let (column, path) = (rng.word(&["payload", "J.Payload", "state"]), rng.word(&paths));
+    text(&match rng.below(10) {
         0 => format!("{column} ->> '{path}'"),
-        1 => format!("{column}->>{}", dice.word(&["'a'", "'b'", "0", "1", "'1'", "'_b'", "'[1]'"])),
+        1 => format!("{column}->>{}", rng.word(&["'a'", "'b'", "0", "1", "'1'", "'_b'", "'[1]'"])),
         2 => format!(" JSON_EXTRACT ( {column}\n, '{path}' )\t"),
         3 => format!("json_extract({column}, '{path}') || ''"),
         4 => format!("json_array_length({column}, '{path}')"),
@@ -161,7 +162,7 @@ fn value(dice: &mut Dice) -> Expr {
     })
 }
 
-fn literal(dice: &mut Dice) -> Expr {
+fn literal(rng: &mut TestRng) -> Expr {
     let numbers = [
         "0",
         "-0",
@@ -213,28 +214,28 @@ fn literal(dice: &mut Dice) -> Expr {
         "'a\tb'",
         "'},'",
     ];
-    match dice.below(8) {
+    match rng.below(8) {
         0 | 1 => Expr::Null,
-        2 => Expr::Bool(dice.percent(50)),
-        3 | 4 => Expr::Number(dice.word(&numbers).into()),
-        _ => text(dice.word(&texts)),
+        2 => Expr::Bool(rng.percent(50)),
+        3 | 4 => Expr::Number(rng.word(&numbers).into()),
+        _ => text(rng.word(&texts)),
     }
 }
 
-fn term(dice: &mut Dice) -> (Expr, Op, Expr) {
-    let op = if dice.percent(50) { Op::Is } else { *dice.pick(&Op::ALL) };
-    let (value, literal) = (value(dice), literal(dice));
-    if dice.percent(80) { (value, op, literal) } else { (literal, op, value) }
+fn term(rng: &mut TestRng) -> (Expr, Op, Expr) {
+    let op = if rng.percent(50) { Op::Is } else { *rng.pick(&Op::ALL) };
+    let (value, literal) = (value(rng), literal(rng));
+    if rng.percent(80) { (value, op, literal) } else { (literal, op, value) }
 }
 
 /// One run. Says how many rows were found.
-fn check(dice: &mut Dice) -> usize {
-    let odd = *dice.pick(&[0, 3, 15]);
-    let rows = snapshot((0..100).map(|id| row(id, &json(dice, 3, odd), &json(dice, 2, odd))));
+fn check(rng: &mut TestRng) -> usize {
+    let odd = *rng.pick(&[0, 3, 15]);
+    let rows = snapshot((0..100).map(|id| row(id, &json(rng, 3, odd), &json(rng, 2, odd))));
     let (table, mut evaluator, mut total) = (table(&rows), evaluator(), 0);
     for _ in 0..60 {
-        let terms = if dice.percent(80) { 1 } else { 2 };
-        let query = query((0..terms).map(|_| term(dice)));
+        let terms = if rng.percent(80) { 1 } else { 2 };
+        let query = query((0..terms).map(|_| term(rng)));
         let sql = sql(&query);
         match (run(&mut evaluator, &rows, &query), expected(&table, &rows, &sql)) {
             (Ok(found), Ok(expected)) => {

@@ -2,7 +2,7 @@
 //! It prints its seed; `QUERY_SEED=n` replays one.
 
 use super::{evaluator, query, row, snapshot, text};
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::seeds::Plan;
 use jobcentre::model::event::{Event, EventKind, EventLog, write_events};
 use jobcentre::model::query::{Expr, Op, Query};
@@ -43,47 +43,47 @@ const OPS: [Op; 10] = [
     Op::GreaterOrEqual,
 ];
 
-fn json(dice: &mut Dice, depth: usize) -> String {
-    match dice.below(if depth == 0 { 5 } else { 7 }) {
+fn json(rng: &mut TestRng, depth: usize) -> String {
+    match rng.below(if depth == 0 { 5 } else { 7 }) {
         0 => "null".to_owned(),
-        1 => dice.word(&["true", "false"]).to_owned(),
-        2 => dice.word(&["0", "1", "5", "-7", "1.5", "1e400", "12345678901234567890"]).to_owned(),
-        3 | 4 => string(dice),
+        1 => rng.word(&["true", "false"]).to_owned(),
+        2 => rng.word(&["0", "1", "5", "-7", "1.5", "1e400", "12345678901234567890"]).to_owned(),
+        3 | 4 => string(rng),
         5 => {
-            let items: Vec<_> = (0..dice.below(4)).map(|_| json(dice, depth - 1)).collect();
+            let items: Vec<_> = (0..rng.below(4)).map(|_| json(rng, depth - 1)).collect();
             format!("[{}]", items.join(","))
         }
         _ => {
-            let field = |dice: &mut Dice| {
-                format!("\"{}\":{}", dice.word(&["a", "b", "c"]), json(dice, depth - 1))
+            let field = |rng: &mut TestRng| {
+                format!("\"{}\":{}", rng.word(&["a", "b", "c"]), json(rng, depth - 1))
             };
-            let fields: Vec<_> = (0..dice.below(4)).map(|_| field(dice)).collect();
+            let fields: Vec<_> = (0..rng.below(4)).map(|_| field(rng)).collect();
             format!("{{{}}}", fields.join(","))
         }
     }
 }
 
-fn string(dice: &mut Dice) -> String {
-    serde_json::to_string(dice.word(&TEXTS)).unwrap()
+fn string(rng: &mut TestRng) -> String {
+    serde_json::to_string(rng.word(&TEXTS)).unwrap()
 }
 
 /// Texts of SQL strings and the like.
-fn literal(dice: &mut Dice) -> String {
-    match dice.below(6) {
-        0 => dice.word(&["NULL", "TRUE", "FALSE", "x'6161'", "x'ff'", "''"]).to_owned(),
-        1 => dice.word(&["0", "1", "5", "-1", "2.5", "1e3", "1.0", "9e999", "0.1"]).to_owned(),
-        2 => format!("'{}'", json(dice, 1).replace('\'', "''")),
-        _ => format!("'{}'", dice.word(&TEXTS)),
+fn literal(rng: &mut TestRng) -> String {
+    match rng.below(6) {
+        0 => rng.word(&["NULL", "TRUE", "FALSE", "x'6161'", "x'ff'", "''"]).to_owned(),
+        1 => rng.word(&["0", "1", "5", "-1", "2.5", "1e3", "1.0", "9e999", "0.1"]).to_owned(),
+        2 => format!("'{}'", json(rng, 1).replace('\'', "''")),
+        _ => format!("'{}'", rng.word(&TEXTS)),
     }
 }
 
-fn pattern(dice: &mut Dice) -> String {
+fn pattern(rng: &mut TestRng) -> String {
     let pieces = ["%", "%", "_", "a", "b", "A", "aa", "\"", "[", "\u{e9}", "\u{65e5}", "5", "\\"];
-    let pattern: String = (0..dice.below(6)).map(|_| dice.word(&pieces)).collect();
+    let pattern: String = (0..rng.below(6)).map(|_| rng.word(&pieces)).collect();
     format!("'{pattern}'")
 }
 
-fn glob(dice: &mut Dice) -> String {
+fn glob(rng: &mut TestRng) -> String {
     let pieces = [
         "*",
         "*",
@@ -111,99 +111,99 @@ fn glob(dice: &mut Dice) -> String {
         "{",
         "[[]",
     ];
-    let pattern: String = (0..dice.below(6)).map(|_| dice.word(&pieces)).collect();
+    let pattern: String = (0..rng.below(6)).map(|_| rng.word(&pieces)).collect();
     format!("'{pattern}'")
 }
 
-fn expression(dice: &mut Dice, depth: usize) -> String {
-    if depth == 0 || dice.percent(15) {
-        return if dice.percent(65) { column(dice) } else { literal(dice) };
+fn expression(rng: &mut TestRng, depth: usize) -> String {
+    if depth == 0 || rng.percent(15) {
+        return if rng.percent(65) { column(rng) } else { literal(rng) };
     }
-    let path = dice.word(&["'$'", "'$.a'", "'$[0]'", "'$[#-1].b'", "'$.a[1]'", "'$[1][0]'"]);
-    let mut e = || expression(dice, depth - 1);
+    let path = rng.word(&["'$'", "'$.a'", "'$[0]'", "'$[#-1].b'", "'$.a[1]'", "'$[1][0]'"]);
+    let mut e = || expression(rng, depth - 1);
     let (one, two, three) = (e(), e(), e());
-    match dice.below(30) {
+    match rng.below(30) {
         0..4 => format!("json_extract({one}, {path})"),
         4 => format!("{one} -> {path}"),
         5 => format!("{one} ->> {path}"),
         6 => format!("instr({one}, {two})"),
         7 => format!("replace({one}, {two}, {three})"),
-        8 => format!("{}({one}, {two})", dice.word(&["trim", "ltrim", "rtrim"])),
-        9..11 => format!("{one} LIKE {}", pattern(dice)),
-        11 => format!("{one} {} {}", dice.word(&["GLOB", "NOT GLOB"]), glob(dice)),
-        12 => format!("{one} NOT LIKE {} ESCAPE '{}'", pattern(dice), dice.word(&["\\", "%", "a"])),
-        13 => format!("{}({one})", dice.word(&["lower", "upper", "trim", "length", "typeof"])),
-        14 => format!("{}({one})", dice.word(&["hex", "quote", "json_type", "json_valid"])),
+        8 => format!("{}({one}, {two})", rng.word(&["trim", "ltrim", "rtrim"])),
+        9..11 => format!("{one} LIKE {}", pattern(rng)),
+        11 => format!("{one} {} {}", rng.word(&["GLOB", "NOT GLOB"]), glob(rng)),
+        12 => format!("{one} NOT LIKE {} ESCAPE '{}'", pattern(rng), rng.word(&["\\", "%", "a"])),
+        13 => format!("{}({one})", rng.word(&["lower", "upper", "trim", "length", "typeof"])),
+        14 => format!("{}({one})", rng.word(&["hex", "quote", "json_type", "json_valid"])),
         15 => format!("coalesce({one}, {two})"),
-        16 => format!("({one} {} {two})", dice.word(&["+", "-", "*", "/", "%", "||", "&", "<<"])),
-        17 | 18 => format!("({one} {} {two})", dice.pick(&OPS).name()),
-        19 => format!("({one} {} {two})", dice.word(&["AND", "OR"])),
+        16 => format!("({one} {} {two})", rng.word(&["+", "-", "*", "/", "%", "||", "&", "<<"])),
+        17 | 18 => format!("({one} {} {two})", rng.pick(&OPS).name()),
+        19 => format!("({one} {} {two})", rng.word(&["AND", "OR"])),
         20 => format!("(NOT {one})"),
         21 => format!("CASE {one} WHEN {two} THEN {three} ELSE 0 END"),
         22 => format!("{one} IN ({two}, {three}, 5)"),
         23 => format!("({one} BETWEEN {two} AND {three})"),
-        24 => format!("CAST({one} AS {})", dice.word(&["INTEGER", "TEXT", "REAL", "BLOB"])),
+        24 => format!("CAST({one} AS {})", rng.word(&["INTEGER", "TEXT", "REAL", "BLOB"])),
         25 => format!("({one} COLLATE NOCASE)"),
-        26 => format!("substr({one}, {}, 3)", dice.word(&["1", "-2", "0"])),
+        26 => format!("substr({one}, {}, 3)", rng.word(&["1", "-2", "0"])),
         27 => format!("max({one}, {two})"),
         28 => format!("json_array_length({one})"),
         _ => format!("({one} IS NULL)"),
     }
 }
 
-fn column(dice: &mut Dice) -> String {
+fn column(rng: &mut TestRng) -> String {
     let names = ["id", "payload", "state", "events", "modified", "queue", "pri"];
     // Those that differ most from row to row more often.
-    let name = if dice.percent(60) { dice.word(&names[1..3]) } else { dice.word(&names) };
-    match dice.below(4) {
+    let name = if rng.percent(60) { rng.word(&names[1..3]) } else { rng.word(&names) };
+    match rng.below(4) {
         0 => format!("j.{name}"),
         1 => name.to_uppercase(),
         _ => name.to_owned(),
     }
 }
 
-fn side(dice: &mut Dice) -> Expr {
-    match dice.below(13) {
-        12 => Expr::Literal(dice.word(&TEXTS).into()),
+fn side(rng: &mut TestRng) -> Expr {
+    match rng.below(13) {
+        12 => Expr::Literal(rng.word(&TEXTS).into()),
         0 => Expr::Null,
-        1 => Expr::Bool(dice.percent(50)),
-        2 => Expr::Number(dice.word(&["0", "5", "-7", "1.5", "1e0", "1e400", "-0"]).into()),
-        3 => text(dice.word(&["CREATED", "a", "\u{e9}a", "select", "null", "true"])),
-        4 | 5 => text(dice.word(&["state", "j.State ", "payload"])),
+        1 => Expr::Bool(rng.percent(50)),
+        2 => Expr::Number(rng.word(&["0", "5", "-7", "1.5", "1e0", "1e400", "-0"]).into()),
+        3 => text(rng.word(&["CREATED", "a", "\u{e9}a", "select", "null", "true"])),
+        4 | 5 => text(rng.word(&["state", "j.State ", "payload"])),
         _ => {
-            let depth = dice.below(4);
-            text(&expression(dice, depth))
+            let depth = rng.below(4);
+            text(&expression(rng, depth))
         }
     }
 }
 
 /// A log that other rows have too.
-fn common_log(dice: &mut Dice) -> EventLog {
+fn common_log(rng: &mut TestRng) -> EventLog {
     let mut log = EventLog::default();
-    for _ in 0..dice.below(3) {
-        let what = match dice.below(3) {
+    for _ in 0..rng.below(3) {
+        let what = match rng.below(3) {
             0 => EventKind::Created,
             1 => EventKind::User(Box::from(*b"[5]")),
             _ => EventKind::Advanced { old: Arc::from(*b"null"), new: Arc::from(*b"\"a\"") },
         };
-        log = log.with(Event { kind: what, at: dice.below(2) as u64 });
+        log = log.with(Event { kind: what, at: rng.below(2) as u64 });
     }
     log
 }
 
-fn rows(dice: &mut Dice) -> Rows {
-    let count = *dice.pick(&[1, 5, 40, 1024, 1100]);
+fn rows(rng: &mut TestRng) -> Rows {
+    let count = *rng.pick(&[1, 5, 40, 1024, 1100]);
     snapshot((0..count).map(|number| {
-        let state = match dice.below(4) {
+        let state = match rng.below(4) {
             0 => r#"["CREATED"]"#.to_owned(),
             1 => "null".to_owned(),
-            _ => json(dice, 2),
+            _ => json(rng, 2),
         };
-        let mut row = row(number, &json(dice, 3), &state);
-        let urgency = dice.word(&["", "0", "5", "-3", "9223372036854775808"]);
-        row.urgency = (!urgency.is_empty()).then(|| urgency.into());
-        if dice.percent(60) {
-            row.events = common_log(dice);
+        let mut row = row(number, &json(rng, 3), &state);
+        let priority = rng.word(&["", "0", "5", "-3", "9223372036854775808"]);
+        row.priority = (!priority.is_empty()).then(|| priority.into());
+        if rng.percent(60) {
+            row.events = common_log(rng);
         }
         row
     }))
@@ -228,7 +228,7 @@ pub(super) fn table(rows: &Rows) -> Connection {
             String::from_utf8(events).unwrap(),
             i64::try_from(row.modified).unwrap(),
             "q",
-            row.urgency.as_deref(),
+            row.priority.as_deref(),
         );
         connection.execute("INSERT INTO j VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", values).unwrap();
     }
@@ -287,14 +287,14 @@ pub(super) fn expected(
 }
 
 /// One run. Says how many rows were found.
-fn check(dice: &mut Dice, queries: usize) -> usize {
-    let (rows, mut evaluator, mut total) = (rows(dice), evaluator(), 0);
+fn check(rng: &mut TestRng, queries: usize) -> usize {
+    let (rows, mut evaluator, mut total) = (rows(rng), evaluator(), 0);
     let table = table(&rows);
     for _ in 0..queries {
-        let terms = dice.below(3);
+        let terms = rng.below(3);
         let query = query((0..terms).map(|_| {
-            let op = *dice.pick(&OPS);
-            (side(dice), op, side(dice))
+            let op = *rng.pick(&OPS);
+            (side(rng), op, side(rng))
         }));
         let sql = sql(&query);
         let expected = expected(&table, &rows, &sql);
@@ -333,14 +333,14 @@ fn check_state(query: &Query, rows: &Rows, ids: &[u64]) {
 #[test]
 fn globs_match_what_they_match_to_sqlite() {
     let letters = ["a", "b", "A", "]", "-", "^", "\u{e9}", "\u{65e5}", "z", "["];
-    let mut dice = Dice::new(11);
+    let mut rng = TestRng::new(11);
     let rows = snapshot((0..60).map(|number| {
-        let text: String = (0..dice.below(7)).map(|_| dice.word(&letters)).collect();
+        let text: String = (0..rng.below(7)).map(|_| rng.word(&letters)).collect();
         row(number, &serde_json::to_string(&text).unwrap(), "null")
     }));
     let (table, mut evaluator, mut matched) = (table(&rows), evaluator(), 0);
     for _ in 0..3000 {
-        let pattern = glob(&mut dice);
+        let pattern = glob(&mut rng);
         let (left, op) = (text("payload ->> '$'"), Op::Glob);
         let query = query([(left, op, text(&pattern))]);
         let expected = expected(&table, &rows, &sql(&query)).unwrap();
@@ -356,25 +356,25 @@ const PLAN: Plan = Plan::of_queries(40, &[196_688_563_452]);
 
 #[test]
 fn queries_find_what_a_table_of_sqlite_finds() {
-    PLAN.check_queries(|dice| check(dice, 40));
+    PLAN.check_queries(|rng| check(rng, 40));
 }
 
 #[test]
 fn what_a_query_says_of_the_state_is_what_sqlite_says() {
-    let mut dice = Dice::new(7);
-    let rows = rows(&mut Dice::new(3));
+    let mut rng = TestRng::new(7);
+    let rows = rows(&mut TestRng::new(3));
     let (mut evaluator, mut seen) = (evaluator(), 0);
     for _ in 0..2000 {
-        let state = rows.values().nth(dice.below(rows.len())).unwrap().state.clone();
+        let state = rows.values().nth(rng.below(rows.len())).unwrap().state.clone();
         let state = String::from_utf8(state.to_vec()).unwrap();
-        let expr = match dice.below(4) {
-            0 => side(&mut dice),
+        let expr = match rng.below(4) {
+            0 => side(&mut rng),
             1 => text(&format!(" '{}' ", state.replace('\'', "''"))),
-            2 => Expr::Number(dice.word(&["1", "0", "5", "-7", "1.5", "1e400", "-0"]).into()),
-            _ => text(&literal(&mut dice)),
+            2 => Expr::Number(rng.word(&["1", "0", "5", "-7", "1.5", "1e400", "-0"]).into()),
+            _ => text(&literal(&mut rng)),
         };
-        let column = text(dice.word(&["state", "STATE", " j.state\n"]));
-        let term = if dice.percent(50) { (column, Op::Is, expr) } else { (expr, Op::Is, column) };
+        let column = text(rng.word(&["state", "STATE", " j.state\n"]));
+        let term = if rng.percent(50) { (column, Op::Is, expr) } else { (expr, Op::Is, column) };
         let query = query([term]);
         let work = QueryTask { rows: rows.clone(), query: Arc::clone(&query), limit: None };
         if let Ok(found) = evaluator.run(&work) {

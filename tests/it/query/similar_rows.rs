@@ -1,5 +1,5 @@
 //! Rows that have much in common: one that was refused says nothing of those that differ in what
-//! matters. The judge sees every row alone.
+//! matters. The oracle sees every row alone.
 
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::event::{Event, EventKind, EventLog};
@@ -42,14 +42,14 @@ fn rows() -> Rows {
             1 | 2 => "[\"A\"]",
             _ => "[\"B\"]",
         };
-        let urgency = match number % 3 {
+        let priority = match number % 3 {
             0 => "5",
             1 => "5.0",
             _ => "7",
         };
         Row {
             events: log(number),
-            urgency: (number % 5 > 0).then(|| urgency.into()),
+            priority: (number % 5 > 0).then(|| priority.into()),
             queue: if number.is_multiple_of(7) { Arc::from(*b"p") } else { Arc::from(*b"q") },
             modified: number / 30,
             ..row(number, &payload, state)

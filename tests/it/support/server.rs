@@ -31,8 +31,8 @@ impl Program {
     }
 }
 
-/// A command that inherits no settings of a server, and without a door that is open unless it is
-/// said otherwise: its usual port can be had only once.
+/// A command that inherits no settings of a server, and without a protocol that is open unless it
+/// is said otherwise: its usual port can be had only once.
 pub(crate) fn plain_command(program: &str) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in std::env::vars_os() {
@@ -87,14 +87,14 @@ impl Server {
         Client::connect(self.address)
     }
 
-    /// Where it listens for those that come in by this door.
-    pub(crate) fn address_of(&self, door: &str) -> SocketAddr {
+    /// Where it listens for those that come in by this protocol.
+    pub(crate) fn address_of(&self, protocol: &str) -> SocketAddr {
         let listens = |line: &String| {
             let json: serde_json::Value = serde_json::from_str(line).ok()?;
-            if json["door"] == door { address(line) } else { None }
+            if json["protocol"] == protocol { address(line) } else { None }
         };
         let mut found = None;
-        until(&format!("the address of door {door}"), || {
+        until(&format!("the address of protocol {protocol}"), || {
             found = self.log_lines().iter().find_map(listens);
             found.is_some()
         });

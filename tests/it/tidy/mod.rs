@@ -38,13 +38,13 @@ const BANNED: [(&str, &[&str]); 17] = [
     ("SystemTime", &["src/reactor/clock.rs", "tests/"]),
     // The load generator is a client program with a loop of its own.
     ("mio::", &["src/reactor/", "src/cli/bench/"]),
-    ("std::fs", &["src/reactor/disk/", "src/reactor/memory.rs", "src/cli/", "tests/"]),
+    ("std::fs", &["src/reactor/disk/", "src/reactor/rss.rs", "src/cli/", "tests/"]),
     ("thread::spawn", &["tests/"]),
     (
         "thread::Builder",
         &[
             "src/reactor/disk/",
-            "src/reactor/query.rs",
+            "src/reactor/query_threads.rs",
             "src/reactor/resolve.rs",
             // The worker is a client program that waits for others.
             "src/cli/work/",
@@ -62,7 +62,7 @@ const BANNED: [(&str, &[&str]); 17] = [
     ("unimplemented!", &[]),
     ("super::super", &[]),
     // SQLite calls a table by pointers.
-    ("unsafe", &["src/query/table.rs"]),
+    ("unsafe", &["src/query/vtab.rs"]),
 ];
 
 const LINE_MAX: usize = 100;
@@ -70,10 +70,19 @@ const FUNCTION_MAX: usize = 70;
 const FILE_MAX: usize = 500;
 
 /// Functions that are longer than [`FUNCTION_MAX`]: file, name, lines.
-const LONG_FUNCTIONS: [(&str, &str, usize); 0] = [];
+const LONG_FUNCTIONS: [(&str, &str, usize); 2] = [
+    // One table of records, and one `match` over all answers.
+    ("src/engine/record/tests.rs", "some_records", 71),
+    ("src/protocol/http/jobq/answer.rs", "answer", 71),
+];
 
 /// Files that are longer than [`FILE_MAX`]: file, lines.
-const LONG_FILES: [(&str, usize); 0] = [];
+const LONG_FILES: [(&str, usize); 2] = [
+    // All limits stand in one file, with the checks between them.
+    ("src/base/limits.rs", 514),
+    // One job and what is asked of it.
+    ("src/store/jobs.rs", 502),
+];
 
 /// A file with its path from the root of the package.
 struct File {
@@ -299,7 +308,7 @@ fn a_banned_token_is_caught() {
     assert_eq!(wrong("src/base/mod.rs", "todo!(); dbg!(1);\nuse std::fs;"), 3);
     assert_eq!(wrong("src/base/mod.rs", "println!()"), 1);
     assert_eq!(wrong("src/query/rows.rs", "#![allow(unsafe_code)]\nunsafe { a() }"), 2);
-    assert_eq!(wrong("src/query/table.rs", "unsafe { a() }"), 0);
+    assert_eq!(wrong("src/query/vtab.rs", "unsafe { a() }"), 0);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 /// Who puts and follows jobs.
 pub(super) const PUSHER: u32 = 0;
 
-/// The terms of a job that is followed, as its door puts it.
-pub(super) fn terms() -> JobOptions {
+/// The options of a job that is followed, as its protocol puts it.
+pub(super) fn options() -> JobOptions {
     let retry =
         Retry { limit: 10, first_ms: 1_000, factor: 2, max_ms: 3_600_000, jitter_percent: 10 };
     JobOptions {
@@ -79,7 +79,7 @@ impl Harness {
     }
 
     pub(super) fn forget(&mut self, client: u32) -> String {
-        self.engine.forget(ClientId { index: client, generation: 1 }, self.now);
+        self.engine.disconnect_client(ClientId { index: client, generation: 1 }, self.now);
         self.drain()
     }
 
@@ -88,11 +88,11 @@ impl Harness {
         self.serial
     }
 
-    pub(super) fn put(&mut self, queue: &str, number: i64, terms: Option<&JobOptions>) -> String {
-        let (urgency, turn) = (Priority::Small(number), TieBreak::Fifo);
+    pub(super) fn put(&mut self, queue: &str, number: i64, options: Option<&JobOptions>) -> String {
+        let (priority, tie_break) = (Priority::Small(number), TieBreak::Fifo);
         let payload = packed(b"\x01");
         let queue = queue.as_bytes();
-        self.ask(PUSHER, &Command::Put { queue, priority: urgency, turn, payload, terms })
+        self.ask(PUSHER, &Command::Put { queue, priority, tie_break, payload, options })
     }
 
     pub(super) fn take(&mut self, client: u32, queue: &str, wait: Wait) -> String {

@@ -6,7 +6,7 @@
 mod harness;
 mod refusals;
 
-use harness::{Harness, PUSHER, packed, terms};
+use harness::{Harness, PUSHER, options, packed};
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{JobOptions, LeaseEpoch};
@@ -18,210 +18,210 @@ fn success(bytes: &[u8]) -> RunOutcome<'_> {
 
 #[test]
 fn a_job_is_run_by_a_worker_and_its_result_fetched_once() {
-    let mut shop = Harness::new();
-    assert_eq!(shop.enlist("w"), "0.1:worker 1");
-    assert_eq!(shop.serve(1, 1), "1.2:Done");
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "");
-    assert_eq!(shop.put("q", 0, Some(&terms())), "0.4:put 2 1.3:job 2 lease 1");
-    assert_eq!(shop.follow(2), "0.5:running of 2 retries 0 by 1");
+    let mut harness = Harness::new();
+    assert_eq!(harness.enlist("w"), "0.1:worker 1");
+    assert_eq!(harness.serve(1, 1), "1.2:Done");
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
+    assert_eq!(harness.put("q", 0, Some(&options())), "0.4:put 2 1.3:job 2 lease 1");
+    assert_eq!(harness.follow(2), "0.5:running of 2 retries 0 by 1");
     assert_eq!(
-        shop.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(1) }),
+        harness.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(1) }),
         ""
     );
     let waiting = WorkerCommand::AwaitResult { id: JobId(2), wait_ms: 5_000 };
-    assert_eq!(shop.work(PUSHER, waiting), "");
-    assert_eq!(shop.report(9, 2, success(b"\xc0")), "0.8:NoWorker", "not the one that holds it");
-    let told = shop.report(1, 2, success(b"\x07"));
+    assert_eq!(harness.work(PUSHER, waiting), "");
+    assert_eq!(harness.report(9, 2, success(b"\xc0")), "0.8:NoWorker", "not the one that holds it");
+    let told = harness.report(1, 2, success(b"\x07"));
     assert_eq!(told, "0.9:Done 0.7:done of 2 retries 0 result [7] 1.6:Done");
-    assert_eq!(shop.report(1, 2, success(b"\x08")), "0.10:NoJob", "a result counts once");
-    assert_eq!(shop.follow(2), "0.11:Gone");
-    assert_eq!(shop.follow(3), "0.12:NoJob", "never given out");
-    assert_eq!(shop.follow(1), "0.13:NoJob", "a worker is no job");
-    assert_eq!(shop.work(PUSHER, waiting), "0.14:Gone");
+    assert_eq!(harness.report(1, 2, success(b"\x08")), "0.10:NoJob", "a result counts once");
+    assert_eq!(harness.follow(2), "0.11:Deleted");
+    assert_eq!(harness.follow(3), "0.12:NoJob", "never given out");
+    assert_eq!(harness.follow(1), "0.13:NoJob", "a worker is no job");
+    assert_eq!(harness.work(PUSHER, waiting), "0.14:Deleted");
 }
 
 #[test]
 fn a_result_waits_for_whoever_asks_and_an_error_is_shown_again() {
-    let mut shop = Harness::new();
-    shop.enlist("w");
-    shop.serve(1, 1);
+    let mut harness = Harness::new();
+    harness.enlist("w");
+    harness.serve(1, 1);
     for _ in 0..3 {
-        shop.work(1, WorkerCommand::ReserveAny);
+        harness.work(1, WorkerCommand::ReserveAny);
     }
-    shop.put("q", 0, Some(&JobOptions { result_retention_ms: 0, ..terms() }));
-    shop.put("q", 0, Some(&terms()));
-    shop.put("q", 0, Some(&terms()));
+    harness.put("q", 0, Some(&JobOptions { result_retention_ms: 0, ..options() }));
+    harness.put("q", 0, Some(&options()));
+    harness.put("q", 0, Some(&options()));
     for id in [2, 3] {
-        shop.work(PUSHER, WorkerCommand::AwaitResult { id: JobId(id), wait_ms: 1_000 });
+        harness.work(PUSHER, WorkerCommand::AwaitResult { id: JobId(id), wait_ms: 1_000 });
     }
-    let told = shop.report(1, 2, success(b"\x01"));
-    assert_eq!(told, "0.11:Done 0.9:Gone", "a result that nobody wants kept");
+    let told = harness.report(1, 2, success(b"\x01"));
+    assert_eq!(told, "0.11:Done 0.9:Deleted", "a result that nobody wants kept");
     assert_eq!(
-        shop.report(1, 3, success(b"\x02")),
+        harness.report(1, 3, success(b"\x02")),
         "0.12:Done 0.10:done of 3 retries 0 result [2]"
     );
     let error = packed(b"\xc3");
     let failure = RunOutcome::Failure { retry: false, error, message: "no" };
-    assert_eq!(shop.report(1, 4, failure), "0.13:Done");
+    assert_eq!(harness.report(1, 4, failure), "0.13:Done");
     for serial in [14, 15] {
         let shown = format!("0.{serial}:error of 4 retries 0 result [195] saying no");
-        assert_eq!(shop.follow(4), shown);
+        assert_eq!(harness.follow(4), shown);
     }
-    assert_eq!(shop.pass(60_000), "");
-    assert_eq!(shop.follow(4), "0.16:Gone");
+    assert_eq!(harness.pass(60_000), "");
+    assert_eq!(harness.follow(4), "0.16:Deleted");
 }
 
 #[test]
 fn failures_are_retried_after_their_waits_and_a_timeout_is_one() {
-    let mut shop = Harness::new();
-    shop.enlist("w");
-    shop.serve(1, 1);
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
+    let mut harness = Harness::new();
+    harness.enlist("w");
+    harness.serve(1, 1);
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
     let failure = RunOutcome::Failure { retry: true, error: packed(b"\x05"), message: "again" };
-    assert_eq!(shop.report(1, 2, failure), "0.5:Done");
-    assert_eq!(shop.follow(2), "0.6:retrying of 2 retries 1 result [5] saying again");
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "");
-    assert_eq!(shop.pass(899), "", "a tenth before its time at the earliest");
-    assert_eq!(shop.pass(202), "1.7:job 2 lease 2");
-    assert_eq!(shop.report(9, 2, failure), "0.8:NoWorker");
+    assert_eq!(harness.report(1, 2, failure), "0.5:Done");
+    assert_eq!(harness.follow(2), "0.6:retrying of 2 retries 1 result [5] saying again");
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
+    assert_eq!(harness.pass(899), "", "a tenth before its time at the earliest");
+    assert_eq!(harness.pass(202), "1.7:job 2 lease 2");
+    assert_eq!(harness.report(9, 2, failure), "0.8:NoWorker");
     assert_eq!(
-        shop.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(2) }),
+        harness.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(2) }),
         ""
     );
-    assert_eq!(shop.pass(30_000), "1.9:Done", "its place is free");
-    assert_eq!(shop.follow(2), "0.10:retrying of 2 retries 2 saying timeout");
-    assert_eq!(shop.report(1, 2, success(b"\x01")), "0.11:NoJob", "too late");
+    assert_eq!(harness.pass(30_000), "1.9:Done", "its place is free");
+    assert_eq!(harness.follow(2), "0.10:retrying of 2 retries 2 saying timeout");
+    assert_eq!(harness.report(1, 2, success(b"\x01")), "0.11:NoJob", "too late");
     let late = WorkerCommand::AwaitResult { id: JobId(2), wait_ms: 100 };
-    assert_eq!(shop.work(PUSHER, late), "");
-    assert_eq!(shop.pass(100), "0.12:NotYet");
+    assert_eq!(harness.work(PUSHER, late), "");
+    assert_eq!(harness.pass(100), "0.12:NotYet");
 }
 
 #[test]
 fn a_job_is_cancelled_only_while_nobody_works_on_it() {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     let cancel = |id| WorkerCommand::Cancel { id: JobId(id) };
-    shop.put("q", 0, Some(&terms()));
+    harness.put("q", 0, Some(&options()));
     let waiting = WorkerCommand::AwaitResult { id: JobId(1), wait_ms: 1_000 };
-    shop.work(PUSHER, waiting);
-    assert_eq!(shop.work(PUSHER, cancel(1)), "0.3:Done 0.2:Gone");
-    assert_eq!(shop.work(PUSHER, cancel(1)), "0.4:Gone");
-    assert_eq!(shop.work(PUSHER, cancel(2)), "0.5:NoJob");
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.7:job 2 lease 1");
-    assert_eq!(shop.work(PUSHER, cancel(2)), "0.8:Refused(TooLate(JobId(2)))");
+    harness.work(PUSHER, waiting);
+    assert_eq!(harness.work(PUSHER, cancel(1)), "0.3:Done 0.2:Deleted");
+    assert_eq!(harness.work(PUSHER, cancel(1)), "0.4:Deleted");
+    assert_eq!(harness.work(PUSHER, cancel(2)), "0.5:NoJob");
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 2 lease 1");
+    assert_eq!(harness.work(PUSHER, cancel(2)), "0.8:Rejected(TooLate(JobId(2)))");
 }
 
 #[test]
 fn waits_end_with_their_client_or_are_called_off() {
-    let mut shop = Harness::new();
-    shop.put("q", 0, Some(&terms()));
+    let mut harness = Harness::new();
+    harness.put("q", 0, Some(&options()));
     let waiting = WorkerCommand::AwaitResult { id: JobId(1), wait_ms: 1_000 };
-    shop.work(2, waiting);
-    assert_eq!(shop.cancel(2, shop.serial()), "2.2:Cancelled");
-    shop.work(2, waiting);
-    shop.work(3, WorkerCommand::ReserveAny);
-    shop.work(3, WorkerCommand::ReserveAny);
-    assert_eq!(shop.engine.counts().vigils, 1);
-    assert_eq!(shop.forget(2), "");
-    assert_eq!(shop.forget(3), "");
-    let counts = shop.engine.counts();
+    harness.work(2, waiting);
+    assert_eq!(harness.cancel(2, harness.serial()), "2.2:Cancelled");
+    harness.work(2, waiting);
+    harness.work(3, WorkerCommand::ReserveAny);
+    harness.work(3, WorkerCommand::ReserveAny);
+    assert_eq!(harness.engine.counts().vigils, 1);
+    assert_eq!(harness.forget(2), "");
+    assert_eq!(harness.forget(3), "");
+    let counts = harness.engine.counts();
     assert_eq!((counts.vigils, counts.waiters, counts.deadlines), (0, 0, 0));
 }
 
 #[test]
 fn the_jobs_of_a_dismissed_worker_go_back_and_its_waits_end() {
-    let mut shop = Harness::new();
-    shop.enlist("w");
-    shop.serve(1, 1);
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
-    shop.work(1, WorkerCommand::ReserveAny);
-    shop.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(1) });
-    shop.work(2, WorkerCommand::ReserveAny);
-    let told = shop.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
+    let mut harness = Harness::new();
+    harness.enlist("w");
+    harness.serve(1, 1);
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
+    harness.work(1, WorkerCommand::ReserveAny);
+    harness.work(1, WorkerCommand::AwaitRelease { id: JobId(2), lease: LeaseEpoch(1) });
+    harness.work(2, WorkerCommand::ReserveAny);
+    let told = harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) });
     assert_eq!(told, "0.8:Done 1.5:Cancelled 1.6:Cancelled 2.7:job 2 lease 2");
-    assert_eq!(shop.follow(2), "0.9:running of 2 retries 0");
+    assert_eq!(harness.follow(2), "0.9:running of 2 retries 0");
     assert_eq!(
-        shop.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) }),
+        harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(1) }),
         "0.10:NoWorker"
     );
-    assert_eq!(shop.serve(1, 1), "1.11:NoWorker");
-    assert_eq!(shop.enlist("w"), "0.12:worker 3", "no number is used again");
+    assert_eq!(harness.serve(1, 1), "1.11:NoWorker");
+    assert_eq!(harness.enlist("w"), "0.12:worker 3", "no number is used again");
 }
 
 #[test]
 fn a_worker_at_the_same_address_takes_the_place_of_the_other_one() {
-    let mut shop = Harness::new();
-    assert_eq!(shop.enlist_at("w", "http://Host/base"), "0.1:worker 1");
-    shop.enlist_at("v", "http://host/other");
-    shop.serve(1, 1);
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.5:job 3 lease 1");
-    shop.work(1, WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) });
-    shop.work(2, WorkerCommand::ReserveAny);
-    let told = shop.enlist_at("w", "http://host:80/base/");
+    let mut harness = Harness::new();
+    assert_eq!(harness.enlist_at("w", "http://Host/base"), "0.1:worker 1");
+    harness.enlist_at("v", "http://host/other");
+    harness.serve(1, 1);
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.5:job 3 lease 1");
+    harness.work(1, WorkerCommand::AwaitRelease { id: JobId(3), lease: LeaseEpoch(1) });
+    harness.work(2, WorkerCommand::ReserveAny);
+    let told = harness.enlist_at("w", "http://host:80/base/");
     assert_eq!(told, "0.8:worker 4 1.6:Cancelled 2.7:job 3 lease 2");
-    assert_eq!(shop.follow(3), "0.9:running of 3 retries 0");
-    assert_eq!(shop.report(1, 3, success(b"\x01")), "0.10:NoWorker");
-    let workers: Vec<_> = shop.engine.workers(WorkerId(0)).map(|(id, _)| id.0).collect();
+    assert_eq!(harness.follow(3), "0.9:running of 3 retries 0");
+    assert_eq!(harness.report(1, 3, success(b"\x01")), "0.10:NoWorker");
+    let workers: Vec<_> = harness.engine.workers(WorkerId(0)).map(|(id, _)| id.0).collect();
     assert_eq!(workers, [2, 4]);
     // And so again, also when the first one has gone by itself.
-    assert_eq!(shop.enlist_at("w", "http://host/base"), "0.11:worker 5");
-    shop.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(5) });
-    assert_eq!(shop.enlist_at("w", "http://host/base"), "0.13:worker 6");
-    assert_eq!(shop.engine.counts().workers, 2);
+    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.11:worker 5");
+    harness.work(PUSHER, WorkerCommand::Deregister { worker: WorkerId(5) });
+    assert_eq!(harness.enlist_at("w", "http://host/base"), "0.13:worker 6");
+    assert_eq!(harness.engine.counts().workers, 2);
 }
 
 #[test]
 fn another_client_takes_over_what_a_worker_holds() {
-    let mut shop = Harness::new();
-    shop.enlist("v");
-    shop.enlist("w");
-    shop.serve(1, 1);
-    shop.put("q", 0, Some(&terms()));
-    shop.put("p", 0, None);
-    assert_eq!(shop.take(1, "p", Wait::No), "1.6:job 4 lease 0", "a job of another door");
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
-    assert_eq!(shop.serve(2, 1), "2.8:Done");
-    assert_eq!(shop.give_back(1, 3, 1, false), "1.9:Refused(HeldByAnother(JobId(3)))");
-    assert_eq!(shop.give_back(2, 3, 1, false), "2.10:Done");
-    assert_eq!(shop.follow(4), "0.11:running of 4 retries 0 by 1");
-    assert_eq!(shop.serve(2, 2), "2.12:Done", "and leaves the first one alone");
-    assert_eq!(shop.engine.reserved_by(WorkerId(1)), [(JobId(4), LeaseEpoch(0))]);
-    assert_eq!(shop.report(1, 4, success(b"\x01")), "0.13:Done", "though nobody serves it");
-    assert_eq!(shop.follow(4), "0.14:Gone");
-    assert_eq!(shop.forget(2), "");
-    assert_eq!(shop.engine.workers(WorkerId(0)).count(), 2, "a worker outlives its client");
+    let mut harness = Harness::new();
+    harness.enlist("v");
+    harness.enlist("w");
+    harness.serve(1, 1);
+    harness.put("q", 0, Some(&options()));
+    harness.put("p", 0, None);
+    assert_eq!(harness.take(1, "p", Wait::No), "1.6:job 4 lease 0", "a job of another protocol");
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
+    assert_eq!(harness.serve(2, 1), "2.8:Done");
+    assert_eq!(harness.give_back(1, 3, 1, false), "1.9:Rejected(ReservedByAnother(JobId(3)))");
+    assert_eq!(harness.give_back(2, 3, 1, false), "2.10:Done");
+    assert_eq!(harness.follow(4), "0.11:running of 4 retries 0 by 1");
+    assert_eq!(harness.serve(2, 2), "2.12:Done", "and leaves the first one alone");
+    assert_eq!(harness.engine.reserved_by(WorkerId(1)), [(JobId(4), LeaseEpoch(0))]);
+    assert_eq!(harness.report(1, 4, success(b"\x01")), "0.13:Done", "though nobody serves it");
+    assert_eq!(harness.follow(4), "0.14:Deleted");
+    assert_eq!(harness.forget(2), "");
+    assert_eq!(harness.engine.workers(WorkerId(0)).count(), 2, "a worker outlives its client");
 }
 
 #[test]
 fn takes_of_a_queue_and_of_any_are_served_in_the_order_of_their_coming() {
-    let mut shop = Harness::new();
-    shop.work(1, WorkerCommand::ReserveAny);
-    shop.take(2, "q", Wait::Forever);
-    shop.work(3, WorkerCommand::ReserveAny);
-    assert_eq!(shop.put("q", 0, None), "0.4:put 1 2.2:job 1 lease 0", "it is not followed");
-    shop.take(2, "q", Wait::Forever);
+    let mut harness = Harness::new();
+    harness.work(1, WorkerCommand::ReserveAny);
+    harness.take(2, "q", Wait::Forever);
+    harness.work(3, WorkerCommand::ReserveAny);
+    assert_eq!(harness.put("q", 0, None), "0.4:put 1 2.2:job 1 lease 0", "it is not followed");
+    harness.take(2, "q", Wait::Forever);
     for (id, taker) in [(2, "1.1"), (3, "3.3"), (4, "2.5")] {
-        let told = shop.put("q", 0, Some(&terms()));
+        let told = harness.put("q", 0, Some(&options()));
         assert!(told.ends_with(&format!("put {id} {taker}:job {id} lease 1")), "{told}");
     }
 }
 
 #[test]
 fn a_followed_job_behind_another_one_is_taken_first_by_those_who_take_any() {
-    let mut shop = Harness::new();
-    shop.put("q", 9, None);
-    shop.work(1, WorkerCommand::ReserveAny);
-    assert_eq!(shop.put("q", 0, Some(&terms())), "0.3:put 2 1.2:job 2 lease 1");
-    shop.put("p", 1, Some(&terms()));
-    shop.put("q", 2, Some(&terms()));
+    let mut harness = Harness::new();
+    harness.put("q", 9, None);
+    harness.work(1, WorkerCommand::ReserveAny);
+    assert_eq!(harness.put("q", 0, Some(&options())), "0.3:put 2 1.2:job 2 lease 1");
+    harness.put("p", 1, Some(&options()));
+    harness.put("q", 2, Some(&options()));
     assert_eq!(
-        shop.work(1, WorkerCommand::ReserveAny),
+        harness.work(1, WorkerCommand::ReserveAny),
         "1.6:job 4 lease 1",
         "the most urgent of all queues"
     );
-    assert_eq!(shop.take(1, "p", Wait::No), "1.7:job 3 lease 1");
-    assert_eq!(shop.take(1, "q", Wait::No), "1.8:job 1 lease 0");
+    assert_eq!(harness.take(1, "p", Wait::No), "1.7:job 3 lease 1");
+    assert_eq!(harness.take(1, "q", Wait::No), "1.8:job 1 lease 0");
 }

@@ -1,57 +1,57 @@
 //! A worker that has refused a job is not offered it again, however many there are.
 
-use super::harness::{Harness, packed, terms};
+use super::harness::{Harness, options, packed};
 use jobcentre::base::limits::{EXCLUDED_WORKERS_MAX, EXCLUSION_RESET_DELAY};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::JobId;
 use jobcentre::model::job::{JobOptions, LeaseEpoch};
 use jobcentre::model::worker::{RunOutcome, WorkerCommand};
 
-/// A shop with so many workers, numbered from 1, served by clients of the same numbers.
+/// A harness with so many workers, numbered from 1, served by clients of the same numbers.
 fn shop_with(workers: u32) -> Harness {
-    let mut shop = Harness::new();
+    let mut harness = Harness::new();
     for number in 1..=workers {
-        shop.enlist("w");
-        shop.serve(number, u64::from(number));
+        harness.enlist("w");
+        harness.serve(number, u64::from(number));
     }
-    shop
+    harness
 }
 
 #[test]
 fn a_job_that_was_refused_is_for_the_others() {
-    let mut shop = shop_with(2);
-    shop.put("q", 5, Some(&terms()));
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
-    assert_eq!(shop.give_back(1, 3, 1, true), "1.8:Done");
+    let mut harness = shop_with(2);
+    harness.put("q", 5, Some(&options()));
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
+    assert_eq!(harness.give_back(1, 3, 1, true), "1.8:Done");
     assert_eq!(
-        shop.work(1, WorkerCommand::ReserveAny),
+        harness.work(1, WorkerCommand::ReserveAny),
         "1.9:job 4 lease 1",
         "not the more urgent one"
     );
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "");
-    assert_eq!(shop.take(1, "q", Wait::Forever), "", "in its queue neither");
-    assert_eq!(shop.take(1, "q", Wait::No), "1.12:NoJob");
-    assert_eq!(shop.take(2, "q", Wait::No), "2.13:job 3 lease 2");
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
+    assert_eq!(harness.take(1, "q", Wait::Forever), "", "in its queue neither");
+    assert_eq!(harness.take(1, "q", Wait::No), "1.12:NoJob");
+    assert_eq!(harness.take(2, "q", Wait::No), "2.13:job 3 lease 2");
     // It comes back while the first worker waits, and goes to whoever may have it.
-    assert_eq!(shop.give_back(2, 3, 2, false), "2.14:Done");
-    assert_eq!(shop.work(2, WorkerCommand::ReserveAny), "2.15:job 3 lease 3");
-    shop.work(2, WorkerCommand::ReserveAny);
-    assert_eq!(shop.give_back(2, 3, 3, false), "2.17:Done 2.16:job 3 lease 4");
-    assert_eq!(shop.give_back(2, 3, 4, true), "2.18:Done", "now neither");
-    assert_eq!(shop.take(3, "q", Wait::No), "3.19:job 3 lease 5", "but who is no worker");
+    assert_eq!(harness.give_back(2, 3, 2, false), "2.14:Done");
+    assert_eq!(harness.work(2, WorkerCommand::ReserveAny), "2.15:job 3 lease 3");
+    harness.work(2, WorkerCommand::ReserveAny);
+    assert_eq!(harness.give_back(2, 3, 3, false), "2.17:Done 2.16:job 3 lease 4");
+    assert_eq!(harness.give_back(2, 3, 4, true), "2.18:Done", "now neither");
+    assert_eq!(harness.take(3, "q", Wait::No), "3.19:job 3 lease 5", "but who is no worker");
 }
 
 #[test]
 fn who_joins_a_queue_finds_what_others_have_refused() {
-    let mut shop = shop_with(2);
-    shop.put("q", 0, Some(&terms()));
-    shop.take(1, "q", Wait::No);
-    shop.give_back(1, 3, 1, true);
+    let mut harness = shop_with(2);
+    harness.put("q", 0, Some(&options()));
+    harness.take(1, "q", Wait::No);
+    harness.give_back(1, 3, 1, true);
     for client in [1, 2] {
-        shop.take(client, "empty", Wait::Forever);
-        let take = shop.serial();
-        let told = shop.ask(client, &Command::Subscribe { serial: take, queue: b"q" });
+        harness.take(client, "empty", Wait::Forever);
+        let take = harness.serial();
+        let told = harness.ask(client, &Command::Subscribe { serial: take, queue: b"q" });
         let joined = format!("{client}.{}:Done", take + 1);
         match client {
             1 => assert_eq!(told, joined),
@@ -62,60 +62,62 @@ fn who_joins_a_queue_finds_what_others_have_refused() {
 
 #[test]
 fn a_refusal_that_is_a_failure_spends_a_retry() {
-    let mut shop = shop_with(2);
-    shop.put("q", 0, Some(&terms()));
-    shop.take(1, "q", Wait::No);
+    let mut harness = shop_with(2);
+    harness.put("q", 0, Some(&options()));
+    harness.take(1, "q", Wait::No);
     let refused =
         RunOutcome::Rejected { lease: LeaseEpoch(1), error: packed(b"\xc0"), message: "what?" };
-    assert_eq!(shop.report(1, 3, refused), "0.7:Done");
-    assert_eq!(shop.follow(3), "0.8:retrying of 3 retries 1 result [192] saying what?");
-    shop.work(1, WorkerCommand::ReserveAny);
-    assert_eq!(shop.pass(1_100), "");
-    assert_eq!(shop.work(2, WorkerCommand::ReserveAny), "2.10:job 3 lease 2");
+    assert_eq!(harness.report(1, 3, refused), "0.7:Done");
+    assert_eq!(harness.follow(3), "0.8:retrying of 3 retries 1 result [192] saying what?");
+    harness.work(1, WorkerCommand::ReserveAny);
+    assert_eq!(harness.pass(1_100), "");
+    assert_eq!(harness.work(2, WorkerCommand::ReserveAny), "2.10:job 3 lease 2");
 }
 
 #[test]
 fn a_late_refusal_leaves_a_later_run_alone() {
-    let mut shop = shop_with(1);
-    shop.put("q", 0, Some(&terms()));
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
-    assert_eq!(shop.give_back(1, 2, 1, false), "1.5:Done");
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "1.6:job 2 lease 2");
+    let mut harness = shop_with(1);
+    harness.put("q", 0, Some(&options()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
+    assert_eq!(harness.give_back(1, 2, 1, false), "1.5:Done");
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.6:job 2 lease 2");
     let refused = |lease| RunOutcome::Rejected { lease, error: packed(b"\xc0"), message: "what?" };
-    assert_eq!(shop.report(1, 2, refused(LeaseEpoch(1))), "0.7:NoJob");
-    assert_eq!(shop.follow(2), "0.8:running of 2 retries 0 by 1");
-    assert_eq!(shop.report(1, 2, refused(LeaseEpoch(2))), "0.9:Done");
+    assert_eq!(harness.report(1, 2, refused(LeaseEpoch(1))), "0.7:NoJob");
+    assert_eq!(harness.follow(2), "0.8:running of 2 retries 0 by 1");
+    assert_eq!(harness.report(1, 2, refused(LeaseEpoch(2))), "0.9:Done");
 }
 
 #[test]
 fn a_thousand_refused_jobs_are_passed_over() {
-    let mut shop = shop_with(2);
+    let mut harness = shop_with(2);
     for id in 3..1_003 {
-        shop.put("q", 0, Some(&terms()));
-        assert!(shop.work(1, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 1")));
-        shop.give_back(1, id, 1, true);
+        harness.put("q", 0, Some(&options()));
+        assert!(harness.work(1, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 1")));
+        harness.give_back(1, id, 1, true);
     }
-    assert_eq!(shop.work(1, WorkerCommand::ReserveAny), "");
-    let told = shop.put("q", -1, Some(&terms()));
+    assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "");
+    let told = harness.put("q", -1, Some(&options()));
     assert!(told.ends_with(":job 1003 lease 1"), "{told}");
     for id in 3..1_003 {
-        assert!(shop.work(2, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 2")));
+        assert!(harness.work(2, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 2")));
     }
 }
 
 #[test]
 fn what_too_many_have_refused_rests_and_is_offered_to_all_again() {
     let workers = u32::try_from(EXCLUDED_WORKERS_MAX).unwrap() + 1;
-    let mut shop = shop_with(workers);
-    shop.put("q", 0, Some(&JobOptions { lease_ms: 0, ..terms() }));
+    let mut harness = shop_with(workers);
+    harness.put("q", 0, Some(&JobOptions { lease_ms: 0, ..options() }));
     let id = u64::from(workers) + 1;
     for number in 1..=workers {
-        assert!(shop.work(number, WorkerCommand::ReserveAny).ends_with(&format!("lease {number}")));
-        shop.give_back(number, id, number, true);
+        assert!(
+            harness.work(number, WorkerCommand::ReserveAny).ends_with(&format!("lease {number}"))
+        );
+        harness.give_back(number, id, number, true);
     }
-    shop.work(1, WorkerCommand::ReserveAny);
+    harness.work(1, WorkerCommand::ReserveAny);
     let rest = u64::try_from(EXCLUSION_RESET_DELAY.as_millis()).unwrap();
-    assert_eq!(shop.pass(rest - 1), "");
-    assert!(shop.pass(1).ends_with(&format!("job {id} lease {}", workers + 1)));
-    assert_eq!(shop.engine.reserved_by(jobcentre::model::worker::WorkerId(1))[0].0, JobId(id));
+    assert_eq!(harness.pass(rest - 1), "");
+    assert!(harness.pass(1).ends_with(&format!("job {id} lease {}", workers + 1)));
+    assert_eq!(harness.engine.reserved_by(jobcentre::model::worker::WorkerId(1))[0].0, JobId(id));
 }

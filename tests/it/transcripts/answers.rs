@@ -7,10 +7,10 @@ use jobcentre::wire::msgpack::to_json;
 pub(super) fn check_packed(
     status: u16,
     json: &str,
-    world: &mut dyn Target,
+    simulation: &mut dyn Target,
     client: char,
 ) -> Result<(), String> {
-    let (received, bytes) = receive(world, client)?;
+    let (received, bytes) = receive(simulation, client)?;
     let mut text = Vec::new();
     let readable = bytes.is_empty() || to_json(&bytes, &mut text).is_ok();
     let text = String::from_utf8_lossy(&text);
@@ -24,10 +24,10 @@ pub(super) fn check_packed(
 pub(super) fn check(
     status: u16,
     body: &str,
-    world: &mut dyn Target,
+    simulation: &mut dyn Target,
     client: char,
 ) -> Result<(), String> {
-    let (received, bytes) = receive(world, client)?;
+    let (received, bytes) = receive(simulation, client)?;
     let text = String::from_utf8_lossy(&bytes);
     let line = if body.is_empty() { String::new() } else { format!("{body}\n") };
     if received == status && fits(&line, &text) {
@@ -36,20 +36,20 @@ pub(super) fn check(
     Err(format!("expected {status} {line:?}\n    received {received} {}", show(&bytes)))
 }
 
-fn line(world: &mut dyn Target, client: char) -> Result<String, String> {
-    let line = world.receive(client)?;
+fn line(simulation: &mut dyn Target, client: char) -> Result<String, String> {
+    let line = simulation.receive(client)?;
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let text = text.strip_suffix('\r').map(str::to_owned);
     text.ok_or_else(|| "a line of the head ends without CR".to_owned())
 }
 
-fn receive(world: &mut dyn Target, client: char) -> Result<(u16, Vec<u8>), String> {
-    let first = line(world, client)?;
+fn receive(simulation: &mut dyn Target, client: char) -> Result<(u16, Vec<u8>), String> {
+    let first = line(simulation, client)?;
     let status = first.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     let status: u16 = status.ok_or_else(|| format!("this is no status line: {first}"))?;
     let (mut length, mut chunked) = (0, false);
     loop {
-        let field = line(world, client)?;
+        let field = line(simulation, client)?;
         match field.split_once(": ") {
             Some(("Content-Length", value)) => {
                 length = value.parse().map_err(|_| format!("a wrong length: {value}"))?;
@@ -61,14 +61,14 @@ fn receive(world: &mut dyn Target, client: char) -> Result<(u16, Vec<u8>), Strin
         }
     }
     if !chunked {
-        return Ok((status, world.receive_count(client, length)?));
+        return Ok((status, simulation.receive_count(client, length)?));
     }
     let mut body = Vec::new();
     loop {
-        let size = line(world, client)?;
+        let size = line(simulation, client)?;
         let size = usize::from_str_radix(&size, 16).map_err(|_| format!("a wrong size: {size}"))?;
-        body.extend(world.receive_count(client, size)?);
-        if !line(world, client)?.is_empty() {
+        body.extend(simulation.receive_count(client, size)?);
+        if !line(simulation, client)?.is_empty() {
             return Err("a chunk does not end with its size".to_owned());
         }
         if size == 0 {

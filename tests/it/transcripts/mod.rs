@@ -8,7 +8,7 @@
 //! # comment                 (and empty lines)
 //! ! max-request 100         a setting of the server; also max-clients
 //! ! pure                    for the pure server only, whatever the reason in the comment says
-//! ! door pinpriq P Q        P and Q come in by this door, and not as everybody else by job-centre
+//! ! protocol pinpriq P Q P and Q come in by this protocol, and not as everybody else by job-centre
 //!
 //! A> text                   A sends this line and a newline
 //! A>> "a\r\n" + "[" * 9     A sends these bytes: see below
@@ -70,8 +70,8 @@ enum Mode {
 
 /// Where a transcript is played.
 trait Target {
-    /// Connects by the door of this name.
-    fn connect(&mut self, client: char, door: &str) -> Result<(), String>;
+    /// Connects by the protocol of this name.
+    fn connect(&mut self, client: char, protocol: &str) -> Result<(), String>;
     /// Sends `bytes`, which may be none, and shuts the sending side down if this is the last of it.
     fn send(&mut self, client: char, bytes: &[u8], last: bool) -> Result<(), String>;
     fn close(&mut self, client: char) -> Result<(), String>;
@@ -91,21 +91,21 @@ trait Target {
 }
 
 /// Plays the steps and returns what went wrong first.
-fn play(transcript: &Transcript, mode: Mode, world: &mut dyn Target) -> Result<(), String> {
+fn play(transcript: &Transcript, mode: Mode, simulation: &mut dyn Target) -> Result<(), String> {
     let steps = arrange(&transcript.steps, mode);
     let mut known = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         if !known.contains(&step.client) && !matches!(step.what, What::Time(_)) {
             known.push(step.client);
-            let door = transcript.door(step.client);
-            world.connect(step.client, door).map_err(|problem| at(step, &problem))?;
+            let protocol = transcript.protocol(step.client);
+            simulation.connect(step.client, protocol).map_err(|problem| at(step, &problem))?;
         }
         let next = steps.get(number + 1);
-        perform(step, next, world).map_err(|problem| at(step, &problem))?;
+        perform(step, next, simulation).map_err(|problem| at(step, &problem))?;
     }
-    world.settle()?;
+    simulation.settle()?;
     for client in known {
-        world.check_silent(client).map_err(|problem| format!("in the end: {problem}"))?;
+        simulation.check_silent(client).map_err(|problem| format!("in the end: {problem}"))?;
     }
     Ok(())
 }
@@ -114,39 +114,39 @@ fn at(step: &Step, problem: &str) -> String {
     format!("line {}: {problem}", step.line)
 }
 
-fn perform(step: &Step, next: Option<&Step>, world: &mut dyn Target) -> Result<(), String> {
+fn perform(step: &Step, next: Option<&Step>, simulation: &mut dyn Target) -> Result<(), String> {
     let client = step.client;
     match &step.what {
         What::Connect => {}
-        What::Send { bytes, last } => world.send(client, bytes, *last)?,
-        What::Close => world.close(client)?,
-        What::Reset => world.reset(client)?,
-        What::StopReading => world.set_reading(client, false)?,
-        What::Read => world.set_reading(client, true)?,
-        What::Time(time) => world.pass_time(*time)?,
+        What::Send { bytes, last } => simulation.send(client, bytes, *last)?,
+        What::Close => simulation.close(client)?,
+        What::Reset => simulation.reset(client)?,
+        What::StopReading => simulation.set_reading(client, false)?,
+        What::Read => simulation.set_reading(client, true)?,
+        What::Time(time) => simulation.pass_time(*time)?,
         What::Receive(expected @ Expected::Bytes(bytes)) => {
-            return check(expected, &world.receive_bytes(client, bytes)?);
+            return check(expected, &simulation.receive_bytes(client, bytes)?);
         }
         What::Receive(Expected::Answer(status, body)) => {
-            return answers::check(*status, body, world, client);
+            return answers::check(*status, body, simulation, client);
         }
         What::Receive(Expected::Packed(status, body)) => {
-            return answers::check_packed(*status, body, world, client);
+            return answers::check_packed(*status, body, simulation, client);
         }
         What::Receive(Expected::Exactly(lines)) => {
             for line in lines.split(|&byte| byte == b'\n') {
-                check(&Expected::Exactly(line.to_vec()), &world.receive(client)?)?;
+                check(&Expected::Exactly(line.to_vec()), &simulation.receive(client)?)?;
             }
             return Ok(());
         }
-        What::Receive(expected) => return check(expected, &world.receive(client)?),
-        What::Silent => return world.check_silent(client),
-        What::Ended => return world.check_ended(client),
+        What::Receive(expected) => return check(expected, &simulation.receive(client)?),
+        What::Silent => return simulation.check_silent(client),
+        What::Ended => return simulation.check_ended(client),
     }
     let answered = next.is_some_and(|next| {
         next.client == client && matches!(next.what, What::Receive(_) | What::Send { .. })
     });
-    if answered { Ok(()) } else { world.settle() }
+    if answered { Ok(()) } else { simulation.settle() }
 }
 
 fn check(expected: &Expected, received: &[u8]) -> Result<(), String> {
@@ -210,7 +210,7 @@ fn arrange(steps: &[Step], mode: Mode) -> Vec<Step> {
     arranged
 }
 
-/// The folders of `tests/golden` whose doors the server has.
+/// The folders of `tests/golden` whose protocols the server has.
 const PLAYED: [&str; 3] = ["http", "job-centre", "pinpriq"];
 
 fn golden() -> PathBuf {
@@ -262,8 +262,8 @@ fn every_transcript_holds_in_the_pure_server() {
         |_| true,
         &modes,
         |transcript, mode| {
-            let mut world = pure::Pure::new(transcript.settings, mode == Mode::Bytes);
-            play(transcript, mode, &mut world)
+            let mut simulation = pure::Pure::new(transcript.settings, mode == Mode::Bytes);
+            play(transcript, mode, &mut simulation)
         },
     );
 }
@@ -274,8 +274,8 @@ fn every_transcript_holds_in_the_real_process() {
         |transcript| !transcript.pure,
         &[Mode::Steps, Mode::Pipelined],
         |transcript, mode| {
-            let mut world = real::Real::start(transcript);
-            play(transcript, mode, &mut world)
+            let mut simulation = real::Real::start(transcript);
+            play(transcript, mode, &mut simulation)
         },
     );
 }

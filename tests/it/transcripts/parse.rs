@@ -5,14 +5,14 @@ use jobcentre::wire::msgpack::from_json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The door whose clients speak in lines, by which they come in unless the transcript says
+/// The protocol whose clients speak in lines, by which they come in unless the transcript says
 /// otherwise.
 pub(super) const USUAL_DOOR: &str = "job-centre";
 
-/// The other doors.
+/// The other protocols.
 const DOORS: [&str; 2] = ["pinpriq", HTTP_DOOR];
 
-/// The door whose clients speak in requests and answers.
+/// The protocol whose clients speak in requests and answers.
 const HTTP_DOOR: &str = "http";
 
 /// A conversation.
@@ -21,15 +21,15 @@ pub(super) struct Transcript {
     pub(super) settings: Settings,
     /// It cannot be played against a real process.
     pub(super) pure: bool,
-    /// The doors of clients that do not come in by the usual one.
-    pub(super) doors: BTreeMap<char, &'static str>,
+    /// The protocols of clients that do not come in by the usual one.
+    pub(super) protocols: BTreeMap<char, &'static str>,
     pub(super) steps: Vec<Step>,
 }
 
 impl Transcript {
-    /// The name of the door by which this client comes in.
-    pub(super) fn door(&self, client: char) -> &'static str {
-        self.doors.get(&client).copied().unwrap_or(USUAL_DOOR)
+    /// The name of the protocol by which this client comes in.
+    pub(super) fn protocol(&self, client: char) -> &'static str {
+        self.protocols.get(&client).copied().unwrap_or(USUAL_DOOR)
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
     let mut transcript = Transcript {
         settings: Settings { max_request: 1024 * 1024, max_clients: 100 },
         pure: false,
-        doors: BTreeMap::new(),
+        protocols: BTreeMap::new(),
         steps: Vec::new(),
     };
     for (line, text) in (1..).zip(text.lines()) {
@@ -106,7 +106,7 @@ fn read(line: usize, text: &str, transcript: &mut Transcript) -> Option<()> {
         return Some(());
     }
     let client = text.chars().next().filter(char::is_ascii_uppercase)?;
-    let what = match transcript.door(client) {
+    let what = match transcript.protocol(client) {
         USUAL_DOOR => step(&text[1..])?,
         HTTP_DOOR => step_in_requests(&text[1..])?,
         _ => step_in_bytes(&text[1..])?,
@@ -120,14 +120,14 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
     match setting.split_once(' ') {
         Some(("max-request", number)) => transcript.settings.max_request = number.parse().ok()?,
         Some(("max-clients", number)) => transcript.settings.max_clients = number.parse().ok()?,
-        Some(("door", names)) => {
+        Some(("protocol", names)) => {
             let mut names = names.split_whitespace();
             let name = names.next()?;
-            let door = DOORS.into_iter().find(|door| *door == name)?;
+            let protocol = DOORS.into_iter().find(|protocol| *protocol == name)?;
             for name in names {
                 let client = name.parse().ok().filter(char::is_ascii_uppercase)?;
                 let known = transcript.steps.iter().any(|step| step.client == client);
-                if known || transcript.doors.insert(client, door).is_some() {
+                if known || transcript.protocols.insert(client, protocol).is_some() {
                     return None;
                 }
             }
@@ -336,16 +336,23 @@ fn bytes_are_written_with_escapes_and_repeated() {
 
 #[test]
 fn a_client_speaks_as_its_door_does() {
-    let transcript = parse("! door pinpriq P Q\nP>> 41\nP<< 0a \"a\"\nA<< 0a \"a\"").unwrap();
-    let [door_p, door_q, door_a] = ['P', 'Q', 'A'].map(|client| transcript.door(client));
+    let transcript = parse("! protocol pinpriq P Q\nP>> 41\nP<< 0a \"a\"\nA<< 0a \"a\"").unwrap();
+    let [door_p, door_q, door_a] = ['P', 'Q', 'A'].map(|client| transcript.protocol(client));
     assert_eq!([door_p, door_q, door_a], ["pinpriq", "pinpriq", USUAL_DOOR]);
     let [_, in_bytes, in_lines] = &transcript.steps[..] else { panic!("three steps") };
     assert!(matches!(&in_bytes.what, What::Receive(Expected::Bytes(bytes)) if bytes == b"\na"));
     assert!(matches!(&in_lines.what, What::Receive(Expected::Exactly(lines)) if lines == b"\na"));
-    for wrong in ["P> a", "P>", "P< a", "P<", "P<~ a", "P>> x", "! door x R", "! door pinpriq p"] {
-        parse(&format!("! door pinpriq P\n{wrong}")).unwrap_err();
+    for wrong in
+        ["P> a", "P>", "P< a", "P<", "P<~ a", "P>> x", "! protocol x R", "! protocol pinpriq p"]
+    {
+        parse(&format!("! protocol pinpriq P\n{wrong}")).unwrap_err();
     }
-    for wrong in ["! door pinpriq A A", "A> x\n! door pinpriq A", "! door", "! door pinpriq AB"] {
+    for wrong in [
+        "! protocol pinpriq A A",
+        "A> x\n! protocol pinpriq A",
+        "! protocol",
+        "! protocol pinpriq AB",
+    ] {
         parse(wrong).unwrap_err();
     }
 }
@@ -353,7 +360,7 @@ fn a_client_speaks_as_its_door_does() {
 #[test]
 fn a_client_speaks_in_requests() {
     let text =
-        "! door http H\nH> a\nH>> \"b\"\nH? PUT /x {} {}\nH? GET /\nH< c\nH= 200 d e\nH= 204";
+        "! protocol http H\nH> a\nH>> \"b\"\nH? PUT /x {} {}\nH? GET /\nH< c\nH= 200 d e\nH= 204";
     let steps = parse(text).unwrap().steps;
     let sent = |number: usize| match &steps[number].what {
         What::Send { bytes, last: false } => String::from_utf8(bytes.clone()).unwrap(),
@@ -366,7 +373,8 @@ fn a_client_speaks_in_requests() {
     assert_eq!(received(4), format!("Receive(Bytes({:?}))", b"c\r\n"));
     assert_eq!(received(5), "Receive(Answer(200, \"d e\"))");
     assert_eq!(received(6), "Receive(Answer(204, \"\"))");
-    let steps = parse("! door http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
+    let steps =
+        parse("! protocol http H\nH?~ POST /x @7 [1]\nH?~ GET /\nH=~ 201 {}").unwrap().steps;
     let What::Send { bytes, last: false } = &steps[0].what else { panic!("it is sent") };
     let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nWorker-Id: 7\r\nContent-Type: \
                 application/msgpack\r\nContent-Length: 2\r\n\r\n";
@@ -375,7 +383,7 @@ fn a_client_speaks_in_requests() {
     assert_eq!(bytes, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(format!("{:?}", steps[2].what), "Receive(Packed(201, \"{}\"))");
     for wrong in ["H? GET", "H?~ GET", "H?~ POST / {", "H=~ x", "H= x", "H<~ a", "H="] {
-        parse(&format!("! door http H\n{wrong}")).unwrap_err();
+        parse(&format!("! protocol http H\n{wrong}")).unwrap_err();
     }
 }
 

@@ -1,11 +1,11 @@
-//! The pure server as the world of a transcript: no socket, and time stands still unless told.
+//! The pure server as the simulation of a transcript: no socket, and time stands still unless told.
 
 use super::Target;
 use crate::query::Prompt;
 use jobcentre::base::limits::READ_BUDGET_BYTES;
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::engine::Engine;
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::Server;
 use jobcentre::server::Settings;
@@ -65,10 +65,12 @@ impl Pure {
         }
     }
 
-    /// The door with this name.
-    fn door(name: &str) -> Result<Door, String> {
-        let mut doors = [Door::JobCentre, Door::Pinpriq, Door::Http].into_iter();
-        doors.find(|door| door.name() == name).ok_or_else(|| format!("there is no door {name}"))
+    /// The protocol with this name.
+    fn protocol(name: &str) -> Result<Protocol, String> {
+        let mut protocols = [Protocol::JobCentre, Protocol::Pinpriq, Protocol::Http].into_iter();
+        protocols
+            .find(|protocol| protocol.name() == name)
+            .ok_or_else(|| format!("there is no protocol {name}"))
     }
 
     fn peer(&mut self, client: char) -> &mut Peer {
@@ -142,8 +144,8 @@ fn write(server: &mut Server, peers: &mut BTreeMap<char, Peer>, client: ClientId
 }
 
 impl Target for Pure {
-    fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
-        let id = self.server.handle_open(Self::door(door)?, self.now);
+    fn connect(&mut self, client: char, protocol: &str) -> Result<(), String> {
+        let id = self.server.handle_open(Self::protocol(protocol)?, self.now);
         let ended = id.is_none();
         self.peers.insert(client, Peer { client: id, ended, ..Peer::default() });
         self.run();

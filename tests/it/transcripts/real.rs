@@ -1,4 +1,4 @@
-//! The real process as the world of a transcript, and whatever else listens on a socket.
+//! The real process as the simulation of a transcript, and whatever else listens on a socket.
 //!
 //! Nothing here waits for a time to pass. Whether the server has dealt with everything is found out
 //! by a connection of our own, the probe: the system tells the server of events in their order, so
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// Who serves the clients.
 pub(super) trait Host {
-    /// Where it listens for those that come in by this door.
-    fn address(&self, door: &str) -> SocketAddr;
+    /// Where it listens for those that come in by this protocol.
+    fn address(&self, protocol: &str) -> SocketAddr;
     /// Returns once everything so far, of which these are the latest bytes, has been dealt with.
     fn settle(&mut self, sent: usize);
 }
@@ -46,8 +46,8 @@ pub(super) struct Process {
 }
 
 impl Host for Process {
-    fn address(&self, door: &str) -> SocketAddr {
-        self.server.address_of(door)
+    fn address(&self, protocol: &str) -> SocketAddr {
+        self.server.address_of(protocol)
     }
 
     fn settle(&mut self, sent: usize) {
@@ -65,8 +65,8 @@ impl Real<Process> {
         let settings = transcript.settings;
         let mut flags = vec!["--max-request".to_owned(), settings.max_request.to_string()];
         flags.extend(["--max-clients".to_owned(), (settings.max_clients + 1).to_string()]);
-        for door in transcript.doors.values().collect::<BTreeSet<_>>() {
-            flags.extend([format!("--{door}"), ":0".to_owned()]);
+        for protocol in transcript.protocols.values().collect::<BTreeSet<_>>() {
+            flags.extend([format!("--{protocol}"), ":0".to_owned()]);
         }
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let server = Server::start(&flags);
@@ -94,8 +94,8 @@ impl<H> Real<H> {
 }
 
 impl<H: Host> Target for Real<H> {
-    fn connect(&mut self, client: char, door: &str) -> Result<(), String> {
-        let address = self.host.address(door);
+    fn connect(&mut self, client: char, protocol: &str) -> Result<(), String> {
+        let address = self.host.address(protocol);
         let connected = Client::connect(address);
         let ports = Ports { server: address.port(), client: connected.port() };
         self.clients.insert(client, (ports, connected));

@@ -15,7 +15,7 @@ use super::{Mode, parse, play, play_all};
 use crate::support::{Client, NO_JOB, get, until};
 use jobcentre::base::limits::OUTPUT_HIGH_WATER_BYTES;
 use jobcentre::base::time::Now;
-use jobcentre::model::driver::{Action, Core, Door};
+use jobcentre::model::driver::{Action, Core, Protocol};
 use servers::echo::Echo;
 use servers::{Running, Variant, start_if_possible};
 use std::collections::BTreeSet;
@@ -76,8 +76,8 @@ impl Served {
 }
 
 impl Host for Served {
-    fn address(&self, door: &str) -> SocketAddr {
-        assert_eq!(door, parse::USUAL_DOOR, "the comparison servers have one door");
+    fn address(&self, protocol: &str) -> SocketAddr {
+        assert_eq!(protocol, parse::USUAL_DOOR, "the comparison servers have one protocol");
         self.running.as_ref().unwrap().address
     }
 
@@ -111,7 +111,7 @@ fn play_against(variant: Variant) {
     let usual = parse::parse("").unwrap().settings.max_clients;
     play_all(
         |transcript| {
-            let known = transcript.doors.is_empty() && transcript.settings.max_clients == usual;
+            let known = transcript.protocols.is_empty() && transcript.settings.max_clients == usual;
             known && !transcript.pure
         },
         &[Mode::Steps, Mode::Pipelined],
@@ -179,7 +179,7 @@ fn who_reads_no_replies_holds_up_nobody_and_loses_none() {
 #[test]
 fn the_echo_sends_everything_back_and_reads_no_more_than_it_can_send() {
     let (mut echo, now) = (Echo::default(), Now::default());
-    let client = echo.handle_open(Door::JobCentre, now).unwrap();
+    let client = echo.handle_open(Protocol::JobCentre, now).unwrap();
     let piece: Vec<u8> = (0..=255).collect();
     let (mut sent, mut received) = (0, Vec::new());
     while echo.wants_input(client) {

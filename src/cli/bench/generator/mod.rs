@@ -86,7 +86,7 @@ impl<'a> Generator<'a> {
     ) -> Result<Self, String> {
         let clock = Clock::start();
         let content = Content::new(plan.payload, plan.priorities, plan.queues, plan.seed);
-        let wire = Codec::new(plan.dialect, content, &plan.prefix);
+        let wire = Codec::new(plan.protocol, content, &plan.prefix);
         let poll = Poll::new().map_err(|error| format!("the system has no epoll: {error}"))?;
         let mut generator = Self {
             plan,
@@ -161,7 +161,7 @@ impl<'a> Generator<'a> {
             let phase = self.cleaning();
             self.run_phase(phase, self.plan.depth.max(UNMEASURED_DEPTH))?;
             self.ledger.check_complete()?;
-            if self.plan.dialect.takes() {
+            if self.plan.protocol.takes() {
                 let phase = Phase::probes("looking", &self.wire.content);
                 self.run_phase(phase, UNMEASURED_DEPTH)?;
             }
@@ -222,7 +222,7 @@ impl<'a> Generator<'a> {
         match self.plan.extent {
             RunLength::Time(time) => self.closes_at = mark.at + nanos(time),
             RunLength::Requests(requests) => {
-                let delete = u64::from(self.plan.dialect.deletes());
+                let delete = u64::from(self.plan.protocol.deletes());
                 phase.jobs_left = requests.div_ceil(match phase.way {
                     PhaseKind::Puts | PhaseKind::Probes => 1,
                     // How long a get waits is not measured.
@@ -237,7 +237,7 @@ impl<'a> Generator<'a> {
     /// Runs until every token is spent.
     fn run_phase(&mut self, phase: Phase, depth: usize) -> Result<(), String> {
         self.phase = phase;
-        let ordered = self.phase.way == PhaseKind::Takes && self.plan.dialect.takes();
+        let ordered = self.phase.way == PhaseKind::Takes && self.plan.protocol.takes();
         let queues = if ordered { self.plan.queues } else { 0 };
         let queues = if queues > ORDERED_QUEUES_MAX { 0 } else { queues };
         for connection in &mut self.connections {
@@ -417,7 +417,7 @@ impl<'a> Generator<'a> {
         let mut input = std::mem::take(&mut self.connections[number].input);
         if input.is_empty() {
             let used = self.take_replies(number, &scratch[..count], now);
-            let used = used.map_err(|why| self.plan.dialect.explain(why, &scratch[..count]))?;
+            let used = used.map_err(|why| self.plan.protocol.explain(why, &scratch[..count]))?;
             input.extend_from_slice(&scratch[used..count]);
         } else {
             input.extend_from_slice(&scratch[..count]);

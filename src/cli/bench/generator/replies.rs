@@ -95,7 +95,7 @@ impl Generator<'_> {
     /// What a delivered job is followed by: its delete, or, where it is gone by then, the next job.
     #[inline]
     fn after_delivery(&mut self, seq: u64, id: u64) -> Step {
-        if self.plan.dialect.deletes() {
+        if self.plan.protocol.deletes() {
             return Step::Delete { seq, id };
         }
         self.ledger.delete(seq);
@@ -112,7 +112,7 @@ impl Generator<'_> {
         self.undelivered -= 1;
     }
 
-    /// While nobody puts, each connection gets the jobs of a queue in the order of their urgency.
+    /// While nobody puts, each connection gets the jobs of a queue in the order of their priority.
     #[inline]
     fn check_order(&mut self, number: usize, seq: u64) -> Result<(), String> {
         let content = &self.wire.content;

@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::cli::bench::phase::Phase;
-use crate::cli::bench::protocols::Protocol;
+use crate::cli::bench::protocols::BenchProtocol;
 use crate::cli::bench::table::{count, grouped};
 use std::io::{Write as _, stderr};
 
@@ -22,7 +22,7 @@ impl Generator<'_> {
         }
         self.progress.clear();
         if !self.plan.keep {
-            let done = if self.plan.dialect.takes() { "taken away" } else { "checked" };
+            let done = if self.plan.protocol.takes() { "taken away" } else { "checked" };
             // Nothing can be done about a closed stderr.
             let _ = writeln!(
                 stderr(),
@@ -49,11 +49,11 @@ impl Generator<'_> {
 
     /// A sentence about the jobs that this run has left, if there are any.
     pub(in crate::cli::bench) fn left(&self) -> Option<String> {
-        let (dialect, totals, begun) =
-            (self.plan.dialect, self.ledger.totals(), self.ledger.begun());
-        let gone = match dialect {
-            Protocol::Echo | Protocol::Health => return None,
-            Protocol::Jobq => 0,
+        let (protocol, totals, begun) =
+            (self.plan.protocol, self.ledger.totals(), self.ledger.begun());
+        let gone = match protocol {
+            BenchProtocol::Echo | BenchProtocol::Health => return None,
+            BenchProtocol::Jobq => 0,
             _ => totals.deleted,
         };
         let (sure, most) = (totals.put.saturating_sub(gone), begun.saturating_sub(gone));
@@ -68,7 +68,10 @@ impl Generator<'_> {
             1 => format!("in the queue {first}"),
             _ => format!("in the queues {first} to {}", self.wire.name(queues - 1)),
         };
-        let ours = matches!(dialect, Protocol::JobCentre | Protocol::Pinpriq | Protocol::Jobq);
+        let ours = matches!(
+            protocol,
+            BenchProtocol::JobCentre | BenchProtocol::Pinpriq | BenchProtocol::Jobq
+        );
         let advice = if ours {
             " (DELETE /api/v0/queue/NAME over HTTP removes a queue with its jobs)"
         } else {
@@ -83,7 +86,7 @@ impl Generator<'_> {
         if self.interrupted.is_some() {
             notes.push("interrupted: this is what was measured until then".to_owned());
         }
-        if self.interrupted.is_some() || self.plan.dialect == Protocol::Jobq {
+        if self.interrupted.is_some() || self.plan.protocol == BenchProtocol::Jobq {
             notes.extend(self.left());
         }
         notes

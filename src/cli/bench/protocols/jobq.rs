@@ -4,7 +4,7 @@
 //! and state that it was put with, and under the id that was asked for; fields are read in the
 //! order in which this project's server writes them.
 
-use super::{Answer, Job, Parsed, Protocol, Request, place, unexpected};
+use super::{Answer, BenchProtocol, Job, Parsed, Request, place, unexpected};
 use crate::cli::bench::content::{Content, take_number};
 use crate::cli::bench::job_tracker::shown;
 use crate::wire::json::push_number;
@@ -87,7 +87,7 @@ pub(super) fn greet(stream: &mut TcpStream, names: &[String]) -> Result<(), Stri
         stream.write_all(format!("{head}{body}").as_bytes()).map_err(lost)?;
         let (used, status) = loop {
             let answer = take_answer(&received);
-            let answer = answer.map_err(|why| Protocol::Jobq.explain(why, &received))?;
+            let answer = answer.map_err(|why| BenchProtocol::Jobq.explain(why, &received))?;
             if let Some((used, status, _)) = answer {
                 break (used, status);
             }

@@ -9,7 +9,7 @@ mod pinpriq;
 mod redis;
 
 use super::content::Content;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use clap::ValueEnum;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use std::net::TcpStream;
 /// The protocols there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Protocol {
+pub(super) enum BenchProtocol {
     /// JSON lines.
     JobCentre,
     /// The requests of Job Centre at a server that sends every line back: the floor.
@@ -37,7 +37,7 @@ pub(super) enum Protocol {
     Jobq,
 }
 
-impl Protocol {
+impl BenchProtocol {
     /// Whether a job that was handed out is deleted by a request. Otherwise it is gone by then.
     pub(super) fn deletes(self) -> bool {
         !matches!(self, Self::Pinpriq | Self::Jobq)
@@ -51,9 +51,9 @@ impl Protocol {
     /// Where a server that speaks it listens if nothing else is said.
     pub(super) fn usual_address(self) -> String {
         let port = match self {
-            Self::JobCentre | Self::Echo => Door::JobCentre.default_port(),
-            Self::Pinpriq => Door::Pinpriq.default_port(),
-            Self::Health | Self::Jobq => Door::Http.default_port(),
+            Self::JobCentre | Self::Echo => Protocol::JobCentre.default_port(),
+            Self::Pinpriq => Protocol::Pinpriq.default_port(),
+            Self::Health | Self::Jobq => Protocol::Http.default_port(),
             Self::Beanstalkd => 11300,
             Self::Redis => 6379,
         };
@@ -66,10 +66,10 @@ impl Protocol {
     pub(super) fn explain(self, why: String, said: &[u8]) -> String {
         let http = matches!(self, Self::Health | Self::Jobq);
         let hint = if !http && said.starts_with(b"HTTP/1.") {
-            "this port speaks HTTP (--dialect jobq); lines are at the server's --listen, \
+            "this port speaks HTTP (--protocol jobq); lines are at the server's --listen, \
              127.0.0.1:11400 unless set"
         } else if http && said.starts_with(b"{\"status\":") {
-            "this port speaks JSON lines (--dialect job-centre); HTTP is at the server's --http, \
+            "this port speaks JSON lines (--protocol job-centre); HTTP is at the server's --http, \
              127.0.0.1:11480 unless set"
         } else {
             return why;
@@ -130,7 +130,7 @@ pub(super) enum Answer<'a> {
 /// cannot be.
 pub(super) type Parsed<'a> = Result<Option<(usize, Answer<'a>)>, String>;
 
-/// One dialect with everything prepared that can be.
+/// One protocol with everything prepared that can be.
 #[derive(Debug)]
 pub(super) struct Codec {
     pub(super) content: Content,
@@ -152,17 +152,17 @@ enum Script {
 
 impl Codec {
     /// Prepares for queues called `prefix` and a number.
-    pub(super) fn new(dialect: Protocol, content: Content, prefix: &str) -> Self {
+    pub(super) fn new(protocol: BenchProtocol, content: Content, prefix: &str) -> Self {
         let names: Vec<String> =
             (0..content.queues()).map(|number| format!("{prefix}{number}")).collect();
-        let script = match dialect {
-            Protocol::JobCentre => Script::JobCentre(job_centre::JobCentreCodec::new(&names)),
-            Protocol::Echo => Script::Echo(job_centre::JobCentreCodec::new(&names)),
-            Protocol::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
-            Protocol::Beanstalkd => Script::Beanstalkd,
-            Protocol::Redis => Script::Redis(redis::RespCodec::new(prefix, &names)),
-            Protocol::Health => Script::Health,
-            Protocol::Jobq => Script::Jobq(jobq::HttpCodec::new(&names, content.size())),
+        let script = match protocol {
+            BenchProtocol::JobCentre => Script::JobCentre(job_centre::JobCentreCodec::new(&names)),
+            BenchProtocol::Echo => Script::Echo(job_centre::JobCentreCodec::new(&names)),
+            BenchProtocol::Pinpriq => Script::Pinpriq(pinpriq::receipt(prefix)),
+            BenchProtocol::Beanstalkd => Script::Beanstalkd,
+            BenchProtocol::Redis => Script::Redis(redis::RespCodec::new(prefix, &names)),
+            BenchProtocol::Health => Script::Health,
+            BenchProtocol::Jobq => Script::Jobq(jobq::HttpCodec::new(&names, content.size())),
         };
         Self { content, names, script }
     }

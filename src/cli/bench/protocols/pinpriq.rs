@@ -180,8 +180,8 @@ mod tests {
         let push = write(&PUT, &mut 0);
         let mut job = Vec::new();
         content.push(1, &mut job);
-        let urgency = u8::try_from(255 - content.priority(1)).unwrap();
-        let head = [b"\x70\0\x02\0\0", &[urgency][..], b"\0\x08\0\x20\0\0\0\0\0\0\0\x01"].concat();
+        let priority = u8::try_from(255 - content.priority(1)).unwrap();
+        let head = [b"\x70\0\x02\0\0", &[priority][..], b"\0\x08\0\x20\0\0\0\0\0\0\0\x01"].concat();
         assert_eq!(push, [&head, &job[..], b"a1"].concat());
         assert_eq!(write(&GET, &mut 0), b"\x50\0\x02a0");
         let mut subscribed = 0;

@@ -274,7 +274,7 @@ impl WorkerDispatcher {
             }
             // There is no space to write the refusal down: so the try is not spent.
             (Asked::Reject(id, lease), Reply::Rejected(_)) => {
-                self.return_unstarted(id, lease, true)
+                self.return_unstarted(id, lease, true);
             }
             (Asked::Attach | Asked::Reject(..) | Asked::Nothing, _) => {}
         }

@@ -151,8 +151,8 @@ const SHAPE: &str = "member 'query': give a list of [OP, EXPR, EXPR]";
 fn query(text: Option<&str>) -> Result<SharedQuery, HttpError> {
     let Some(text) = text else { return Ok(Arc::default()) };
     let Some(triples) = json::elements(text) else { return Err(HttpError::new(400, SHAPE)) };
-    let terms = (1..).zip(triples).map(|(number, triple)| term(triple, number));
-    Ok(Arc::new(Query { terms: terms.collect::<Result<_, _>>()? }))
+    let options = (1..).zip(triples).map(|(number, triple)| term(triple, number));
+    Ok(Arc::new(Query { terms: options.collect::<Result<_, _>>()? }))
 }
 
 fn term(text: &str, number: usize) -> Result<Term, HttpError> {

@@ -28,7 +28,7 @@ pub(in crate::protocol::http) struct Request<'a> {
 pub(in crate::protocol::http) struct Scratch {
     /// How long results are kept (`--result-ttl`), in milliseconds.
     pub(in crate::protocol::http) result_ttl_ms: u64,
-    terms: JobOptions,
+    options: JobOptions,
     names: StringList,
     constraint: Option<Constraint>,
     /// The translation of a body in JSON.
@@ -68,11 +68,11 @@ pub(in crate::protocol::http) fn parse<'a>(
     let name = || std::str::from_utf8(name).expect("the name of a constraint is UTF-8");
     Ok(Parsed::Work(match operation {
         Operation::Put => {
-            let Scratch { result_ttl_ms, terms, packed, .. } = scratch;
+            let Scratch { result_ttl_ms, options, packed, .. } = scratch;
             let job =
                 if details.is_json { NewJob::read_json(body, packed) } else { NewJob::read(body) };
             let job = job.map_err(|wrong| bad(&wrong, body))?;
-            return Ok(Parsed::Command(put(&job, *result_ttl_ms, terms)));
+            return Ok(Parsed::Command(put(&job, *result_ttl_ms, options)));
         }
         Operation::Follow => WorkerCommand::GetStatus { id },
         Operation::Await => WorkerCommand::AwaitResult { id, wait_ms: details.wait_ms },
@@ -115,8 +115,8 @@ fn bad(wrong: &Wrong, body: &[u8]) -> HttpError {
     HttpError::new(400, wrong.to_string())
 }
 
-fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut JobOptions) -> Command<'a> {
-    *terms = JobOptions {
+fn put<'a>(job: &NewJob<'a>, ttl: u64, options: &'a mut JobOptions) -> Command<'a> {
+    *options = JobOptions {
         lease_ms: job.timeout_ms,
         retry: Some(Retry {
             limit: job.max_retry,
@@ -134,8 +134,8 @@ fn put<'a>(job: &NewJob<'a>, ttl: u64, terms: &'a mut JobOptions) -> Command<'a>
     Command::Put {
         queue: job.name.as_bytes(),
         priority: Priority::Small(-i64::from(job.priority)),
-        turn: TieBreak::Fifo,
+        tie_break: TieBreak::Fifo,
         payload: job.argument,
-        terms: Some(terms),
+        options: Some(options),
     }
 }

@@ -59,7 +59,7 @@ impl Client {
     fn reply(&mut self, reply: &Reply<'_>) -> (u16, String) {
         self.session.handle_reply(self.serial, reply);
         assert!(self.session.wants_poll());
-        assert_eq!(self.turn(b""), "Answered");
+        assert_eq!(self.turn(b""), "Continue");
         self.written()
     }
 
@@ -80,29 +80,31 @@ impl Client {
 }
 
 fn words(command: &Command<'_>) -> String {
-    let Command::Put { queue, priority: urgency, turn, payload, terms: Some(terms) } = command
+    let Command::Put { queue, priority, tie_break, payload, options: Some(options) } = command
     else {
         return format!("{command:?}");
     };
-    let Priority::Small(urgency) = urgency else { panic!("{urgency:?}") };
-    assert_eq!(*turn, TieBreak::Fifo);
+    let Priority::Small(priority) = priority else { panic!("{priority:?}") };
+    assert_eq!(*tie_break, TieBreak::Fifo);
     let mut json = Vec::new();
     match payload.encoding {
         Encoding::Json => json.extend_from_slice(payload.bytes),
         _ => to_json(payload.bytes, &mut json).unwrap(),
     }
-    let JobOptions { delay_ms: 0, ttl_ms: 0, retry, tracked: true, result_once: true, .. } = terms
+    let JobOptions { delay_ms: 0, ttl_ms: 0, retry, tracked: true, result_once: true, .. } =
+        options
     else {
-        panic!("{terms:?}")
+        panic!("{options:?}")
     };
     let Some(Retry { limit, first_ms: 1000, factor: 2, max_ms: 3_600_000, jitter_percent: 10 }) =
         retry
     else {
         panic!("{retry:?}")
     };
-    let (lease, keep, bury) = (terms.lease_ms, terms.result_retention_ms, terms.dead_retention_ms);
+    let (lease, keep, bury) =
+        (options.lease_ms, options.result_retention_ms, options.dead_retention_ms);
     let (queue, json) = (queue.escape_ascii(), String::from_utf8(json).unwrap());
-    format!("{queue} {json} {urgency} lease {lease} retries {limit} keep {keep} bury {bury}")
+    format!("{queue} {json} {priority} lease {lease} retries {limit} keep {keep} bury {bury}")
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn a_job_is_put_as_it_is_pushed() {
     // The same if the body comes later, in pieces.
     let bytes = request("POST /job", "", &packed(&full));
     let (last, before) = bytes.split_last().unwrap();
-    assert_eq!(client.turn(before), "Hungry");
+    assert_eq!(client.turn(before), "NeedInput");
     assert_eq!(client.turn(&[*last]), expected);
     let (status, why) = client.reply(&Reply::Rejected(Rejection::DiskFull));
     assert_eq!((status, why.contains("disk is full")), (507, true));
@@ -134,38 +136,46 @@ fn every_row_asks_for_what_it_says() {
     let done = json!({"job_id": "7", "type": "success", "result": 1});
     let constraint = json!({"matcher": [], "max_running": 1});
     for (line, body, asked) in [
-        ("GET /job/7", Value::Null, "Follow { id: JobId(7) }"),
-        ("GET /job/007", Value::Null, "Follow { id: JobId(0) }"),
-        ("GET /job/x", Value::Null, "Follow { id: JobId(0) }"),
-        ("GET /job/7/polling", Value::Null, "Await { id: JobId(7), wait_ms: 5000 }"),
-        ("GET /job/7/polling?timeout=0.5", Value::Null, "Await { id: JobId(7), wait_ms: 500 }"),
-        ("GET /job/7/polling?timeout=0&x", Value::Null, "Await { id: JobId(7), wait_ms: 0 }"),
+        ("GET /job/7", Value::Null, "GetStatus { id: JobId(7) }"),
+        ("GET /job/007", Value::Null, "GetStatus { id: JobId(0) }"),
+        ("GET /job/x", Value::Null, "GetStatus { id: JobId(0) }"),
+        ("GET /job/7/polling", Value::Null, "AwaitResult { id: JobId(7), wait_ms: 5000 }"),
+        (
+            "GET /job/7/polling?timeout=0.5",
+            Value::Null,
+            "AwaitResult { id: JobId(7), wait_ms: 500 }",
+        ),
+        ("GET /job/7/polling?timeout=0&x", Value::Null, "AwaitResult { id: JobId(7), wait_ms: 0 }"),
         (
             "GET /job/7/polling?timeout=1&%74imeout=99999999999999999999",
             Value::Null,
-            "Await { id: JobId(7), wait_ms: 18446744073709551615 }",
+            "AwaitResult { id: JobId(7), wait_ms: 18446744073709551615 }",
         ),
         ("DELETE /job/7", Value::Null, "Cancel { id: JobId(7) }"),
-        ("POST /worker", worker, "Enlist(Worker { name: \"w\", url: \"http://h:1\", max_jobs: 3"),
-        ("DELETE /worker", Value::Null, "Dismiss { worker: WorkerId(3) }"),
+        ("POST /worker", worker, "Register(Worker { name: \"w\", url: \"http://h:1\", max_jobs: 3"),
+        ("DELETE /worker", Value::Null, "Deregister { worker: WorkerId(3) }"),
         ("POST /done", done, "Report { worker: WorkerId(3), id: JobId(7), report: Success"),
-        ("GET /constraint/a%2Fb", Value::Null, "Constraint { name: \"a/b\" }"),
-        ("PUT /constraint/%C3%A9", constraint, "Constrain(Constraint { name: \"é\", matcher: []"),
-        ("DELETE /constraint/c", Value::Null, "Free { name: \"c\" }"),
+        ("GET /constraint/a%2Fb", Value::Null, "GetConstraint { name: \"a/b\" }"),
+        (
+            "PUT /constraint/%C3%A9",
+            constraint,
+            "SetConstraint(Constraint { name: \"é\", matcher: []",
+        ),
+        ("DELETE /constraint/c", Value::Null, "RemoveConstraint { name: \"c\" }"),
     ] {
         let found = Client::new().ask(line, "Worker-Id: 3\r\n", &body);
         assert!(found.starts_with(asked), "{line}: {found}");
     }
     let stranger = Client::new().ask("DELETE /worker", "worker-id: 03\r\n", &Value::Null);
-    assert_eq!(stranger, "Dismiss { worker: WorkerId(0) }", "nobody has this id");
+    assert_eq!(stranger, "Deregister { worker: WorkerId(0) }", "nobody has this id");
 }
 
 /// The answer to a request that the store is not asked about.
 fn refused(line: &str, fields: &str, body: &[u8]) -> (u16, String) {
     let mut client = Client::new();
-    if client.turn(&request(line, fields, body)) == "Answered" && client.out.is_empty() {
+    if client.turn(&request(line, fields, body)) == "Continue" && client.out.is_empty() {
         assert!(client.session.wants_poll());
-        assert_eq!(client.turn(b""), "Answered");
+        assert_eq!(client.turn(b""), "Continue");
     }
     let (status, text) = client.written();
     assert!(client.session.is_settled());
@@ -264,7 +274,7 @@ fn a_constraint_is_spoken_of_in_json_too() {
     let as_json = "Content-Type: application/json; charset=utf-8\r\n";
     let mut client = Client::new();
     let asked = client.turn(&request("PUT /constraint/c", as_json, text.as_bytes()));
-    assert!(asked.starts_with("Constrain(Constraint { name: \"c\""), "{asked}");
+    assert!(asked.starts_with("SetConstraint(Constraint { name: \"c\""), "{asked}");
     assert_eq!(client.reply(&Reply::Constrained { new: true }), (201, "{}".to_owned()));
     assert_eq!(refused("PUT /constraint/c", as_json, b"{").0, 400);
     let constraint = super::messages::read_constraint_json("c", text.as_bytes()).unwrap();

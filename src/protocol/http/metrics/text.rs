@@ -3,7 +3,7 @@
 use super::Queue;
 use super::form::{Form, write_classic};
 use crate::base::histogram::Histogram;
-use crate::model::driver::Door;
+use crate::model::driver::Protocol;
 use crate::model::stats::{
     BusWorkerStats, JobCounter, JournalStats, ProtocolStats, ServerStats, StatusCounts,
 };
@@ -199,21 +199,22 @@ impl General {
     }
 
     fn encode_doors(&self, out: &mut Writer<'_>) -> Result<(), Error> {
-        let doors = Door::ALL.iter().zip(&self.figures.protocols);
-        let doors = doors.map(|(door, figures)| ([("door", door.name())], figures));
+        let protocols = Protocol::ALL.iter().zip(&self.figures.protocols);
+        let protocols =
+            protocols.map(|(protocol, figures)| ([("protocol", protocol.name())], figures));
         let by = |value: fn(&ProtocolStats) -> u64| {
-            doors.clone().map(move |(label, figures)| (label, value(figures)))
+            protocols.clone().map(move |(label, figures)| (label, value(figures)))
         };
-        let help = "Connections that are served, by door.";
-        out.gauges("connections", help, by(|door| door.open))?;
-        let help = "Connections accepted, by door.";
-        out.counters("connections_accepted", None, help, by(|door| door.accepted))?;
-        let help = "Connections refused because there was no place, by door.";
-        out.counters("connections_refused", None, help, by(|door| door.refused))?;
-        let help = "Bytes received, by door.";
-        out.counters("received", Some(&Unit::Bytes), help, by(|door| door.bytes_in))?;
-        let help = "Bytes sent, by door.";
-        out.counters("sent", Some(&Unit::Bytes), help, by(|door| door.bytes_out))
+        let help = "Connections that are served, by protocol.";
+        out.gauges("connections", help, by(|protocol| protocol.open))?;
+        let help = "Connections accepted, by protocol.";
+        out.counters("connections_accepted", None, help, by(|protocol| protocol.accepted))?;
+        let help = "Connections refused because there was no place, by protocol.";
+        out.counters("connections_refused", None, help, by(|protocol| protocol.refused))?;
+        let help = "Bytes received, by protocol.";
+        out.counters("received", Some(&Unit::Bytes), help, by(|protocol| protocol.bytes_in))?;
+        let help = "Bytes sent, by protocol.";
+        out.counters("sent", Some(&Unit::Bytes), help, by(|protocol| protocol.bytes_out))
     }
 
     fn encode_loop(&self, out: &mut Writer<'_>) -> Result<(), Error> {

@@ -5,9 +5,9 @@ use super::tests::{documented, parsed, target, verb};
 use super::*;
 use crate::base::time::{Mono, Wall};
 use crate::model::command::Command;
+use crate::model::external_id::{Fraction, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::id::JobId;
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status};
-use crate::model::named::{Fraction, QueueScan, ReadyOrderKey, ReservedJob};
 use crate::model::reply::{JobInfo, JobView, Rejection, Reply};
 use crate::model::worker::{Constraint, JobStatus, WorkerCommand, WorkerId};
 use crate::protocol::http::lightjq::messages::{self, Field, Kind};
@@ -159,15 +159,9 @@ pub(super) fn faults(route: &Route) -> Vec<String> {
 
 fn progress(status: Status) -> Reply<'static> {
     let value = Payload { encoding: Encoding::JsonLine, bytes: b"[1]" };
-    let (id, urgency) = (JobId(7), Priority::Small(0));
-    let job = JobView {
-        id,
-        queue: b"q",
-        priority: urgency,
-        payload: value,
-        lease: LeaseEpoch(1),
-        named: false,
-    };
+    let (id, priority) = (JobId(7), Priority::Small(0));
+    let job =
+        JobView { id, queue: b"q", priority, payload: value, lease: LeaseEpoch(1), named: false };
     let due = Some(Mono(1));
     let sight = JobInfo { job, status, due, lease_ms: 0, retries: 1, result: Some(value) };
     let (worker, message) = (Some(WorkerId(3)), Some("m"));
@@ -229,7 +223,7 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
             return vec![Reply::QueueScan(&SURVEY), Reply::QueueScan(&SURVEY)];
         }
         WorkerCommand::RemoveConstraint { .. } => {
-            replies.extend([Reply::Done, Reply::NoConstraint])
+            replies.extend([Reply::Done, Reply::NoConstraint]);
         }
         _ => panic!("this is not asked here: {work:?}"),
     }

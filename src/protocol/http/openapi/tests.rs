@@ -99,7 +99,7 @@ fn row() -> Arc<Row> {
         id: JobId(jobq::ID_MAX),
         version: 1,
         queue: Arc::from(*b"q"),
-        urgency: None,
+        priority: None,
         encoding: Encoding::Packet { key_len: 1 },
         payload: Arc::from(*b"k\xff"),
         state: Arc::from(*b"\"A\""),

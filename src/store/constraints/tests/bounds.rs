@@ -155,7 +155,7 @@ fn a_take_that_does_not_wait_is_answered_after_a_while_in_any_case() {
     assert_eq!(shop.fx.outcomes, [(ticket, Outcome::Cancelled)]);
     assert_eq!(shop.ask(3, "q").1, None);
     shop.fx.clear();
-    shop.store.forget(client(3), shop.now, &mut shop.fx);
+    shop.store.disconnect_client(client(3), shop.now, &mut shop.fx);
     assert_eq!(shop.passes().1, []);
     shop.store.check_invariants();
     assert_eq!(shop.store.counts().deadlines, 0);

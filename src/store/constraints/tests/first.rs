@@ -25,7 +25,7 @@ impl Shop {
     }
 
     /// One job that runs, and two that the constraint `c` on all queues holds back, of which a
-    /// client wants one: the less urgent is the first in every order but that of urgency.
+    /// client wants one: the less urgent is the first in every order but that of priority.
     fn held_back(&mut self) -> (JobId, JobId) {
         self.constrain(&on("c", "*").running(1));
         let held = self.put("held", "{}");
@@ -39,7 +39,7 @@ impl Shop {
 
     fn end_of(&mut self, index: u32) -> Vec<JobId> {
         self.fx.clear();
-        self.store.forget(client(index), self.now, &mut self.fx);
+        self.store.disconnect_client(client(index), self.now, &mut self.fx);
         self.store.check_invariants();
         self.ids()
     }
@@ -166,7 +166,7 @@ fn dismissing_a_worker_hands_out_what_is_more_urgent_than_what_it_held() {
     shop.apply(9, &Command::Work(&WorkerCommand::Attach { worker }));
     shop.constrain(&on("c", "q*").running(1));
     let followed = JobOptions { tracked: true, ..JobOptions::default() };
-    let mut put = |queue, urgency| shop.put_with(queue, urgency, "{}", Some(&followed));
+    let mut put = |queue, priority| shop.put_with(queue, priority, "{}", Some(&followed));
     let [free, held, urgent] = [put("free", 1), put("q0", 1), put("q1", 0)];
     for expected in [free, held] {
         shop.apply(9, &Command::Work(&WorkerCommand::ReserveAny));
@@ -250,8 +250,8 @@ fn what_is_due_in_one_pass_is_done_in_its_order() {
 #[test]
 fn a_changed_constraint_does_not_change_the_order_of_what_is_due() {
     let mut shop = Shop::new();
-    let terms = JobOptions { ttl_ms: 2, ..JobOptions::default() };
-    let id = shop.put_with("q", 0, "{}", Some(&terms));
+    let options = JobOptions { ttl_ms: 2, ..JobOptions::default() };
+    let id = shop.put_with("q", 0, "{}", Some(&options));
     shop.apply(1, &Command::Work(&WorkerCommand::AwaitResult { id, wait_ms: 2 }));
     for most in [1, 0] {
         shop.constrain(&on("c", "q").running(most));
@@ -311,8 +311,8 @@ fn a_job_that_nobody_wants_any_more_does_not_keep_others_asleep() {
 }
 
 impl Shop {
-    fn put_large(&mut self, queue: &str, urgency: i64) -> JobId {
-        self.put_with(queue, urgency, &format!("\"{}\"", "x".repeat(70_000)), None)
+    fn put_large(&mut self, queue: &str, priority: i64) -> JobId {
+        self.put_with(queue, priority, &format!("\"{}\"", "x".repeat(70_000)), None)
     }
 
     /// A packet, which no constraint holds back.
@@ -322,9 +322,9 @@ impl Shop {
             &Command::Put {
                 queue: queue.as_bytes(),
                 priority: Priority::Small(0),
-                turn: TieBreak::Fifo,
+                tie_break: TieBreak::Fifo,
                 payload: Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: b"kpacket" },
-                terms: None,
+                options: None,
             },
         );
     }

@@ -229,7 +229,7 @@ impl Court {
         let json =
             if self.rng.one_in(8) { "{}".to_owned() } else { format!("{{\"h\":{h},\"u\":{u}}}") };
         let retry = Retry { limit: 2, first_ms: 5, factor: 2, max_ms: 20, jitter_percent: 0 };
-        let terms = JobOptions {
+        let options = JobOptions {
             ttl_ms: self.pick(&[0, 0, 30]),
             delay_ms: self.pick(&[0, 0, 9]),
             lease_ms: self.pick(&[0, 12]),
@@ -239,19 +239,19 @@ impl Court {
             tracked: self.rng.one_in(2),
             result_once: false,
         };
-        let urgency = match self.rng.below(12) {
+        let priority = match self.rng.below(12) {
             0 => Priority::Big("18446744073709551616"),
             1 => Priority::Big("99446744073709551616"),
             number => Priority::Small(i64::try_from(number % 4).unwrap() - 2),
         };
         let queue = self.pick(&QUEUES);
-        let terms = self.rng.one_in(2).then_some(terms);
+        let options = self.rng.one_in(2).then_some(options);
         let put = Command::Put {
             queue: queue.as_bytes(),
-            priority: urgency,
-            turn: TieBreak::Fifo,
+            priority,
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
-            terms: terms.as_ref(),
+            options: options.as_ref(),
         };
         self.shop.apply(0, &put);
     }
@@ -381,7 +381,7 @@ impl Court {
                 let gone = client(holder);
                 self.waiting.retain(|(ticket, _)| ticket.client != gone);
                 self.shop.fx.clear();
-                self.shop.store.forget(gone, self.shop.now, &mut self.shop.fx);
+                self.shop.store.disconnect_client(gone, self.shop.now, &mut self.shop.fx);
                 self.settle();
                 self.serve(holder);
             }
@@ -419,7 +419,7 @@ impl Court {
         for holder in 1..=3 {
             self.waiting.clear();
             self.shop.fx.clear();
-            self.shop.store.forget(client(holder), self.shop.now, &mut self.shop.fx);
+            self.shop.store.disconnect_client(client(holder), self.shop.now, &mut self.shop.fx);
             self.settle();
         }
         for _ in 0..20_000 {

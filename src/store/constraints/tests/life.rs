@@ -30,7 +30,7 @@ fn no_more_run_than_may_and_what_is_behind_goes_on() {
     assert_eq!(shop.take(1, &["slow"]), Some(slow[1]), "it has kept its place");
     // However a job leaves its holder, its place is free.
     shop.fx.clear();
-    shop.store.forget(super::client(1), shop.now, &mut shop.fx);
+    shop.store.disconnect_client(super::client(1), shop.now, &mut shop.fx);
     shop.store.check_invariants();
     assert_eq!(shop.take(2, &["slow"]), Some(slow[1]));
     for event in [Command::Bury { id: slow[1], lease: None }, Command::Kick { id: slow[1] }] {
@@ -200,8 +200,8 @@ fn there_are_so_many_constraints_and_no_more() {
 fn a_time_to_live_ends_for_a_job_that_is_held_back_too() {
     let mut shop = Shop::new();
     shop.constrain(&on("c", "q").running(0));
-    let terms = JobOptions { ttl_ms: 50, ..JobOptions::default() };
-    let ids = [0, 1].map(|_| shop.put_with("q", 0, "{}", Some(&terms)));
+    let options = JobOptions { ttl_ms: 50, ..JobOptions::default() };
+    let ids = [0, 1].map(|_| shop.put_with("q", 0, "{}", Some(&options)));
     let lasting = shop.put("q", "{}");
     shop.pass_until(ms(60));
     assert!(ids.iter().all(|&id| shop.store.slot(id).is_none()));
@@ -231,9 +231,9 @@ fn a_pop_starts_and_ends_a_job_and_packets_are_free() {
     let packet = Command::Put {
         queue: b"q",
         priority: Priority::Small(0),
-        turn: TieBreak::Lifo,
+        tie_break: TieBreak::Lifo,
         payload: Payload { encoding: Encoding::Packet { key_len: 1 }, bytes: b"kpayload" },
-        terms: None,
+        options: None,
     };
     shop.apply(0, &packet);
     shop.apply(0, &packet);
@@ -255,9 +255,9 @@ fn arguments_and_watched_queues_are_matched() {
     let put = |encoding, bytes| Command::Put {
         queue: b"q",
         priority: Priority::Small(0),
-        turn: TieBreak::Fifo,
+        tie_break: TieBreak::Fifo,
         payload: Payload { encoding, bytes },
-        terms: None,
+        options: None,
     };
     shop.apply(0, &put(Encoding::MsgPack, packed));
     shop.apply(0, &put(Encoding::JsonLine, b"{\"user\":{\"id\":7}}"));

@@ -61,16 +61,16 @@ impl Shop {
     fn put_with(
         &mut self,
         queue: &str,
-        urgency: i64,
+        priority: i64,
         json: &str,
-        terms: Option<&JobOptions>,
+        options: Option<&JobOptions>,
     ) -> JobId {
         let put = Command::Put {
             queue: queue.as_bytes(),
-            priority: Priority::Small(urgency),
-            turn: TieBreak::Fifo,
+            priority: Priority::Small(priority),
+            tie_break: TieBreak::Fifo,
             payload: Payload { encoding: Encoding::Json, bytes: json.as_bytes() },
-            terms,
+            options,
         };
         match self.apply(0, &put)[0] {
             (_, Outcome::Put(id)) => id,

@@ -2,10 +2,10 @@
 //! told.
 
 use super::content::{
-    Content, Door, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, recognise, token_of,
+    Content, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, Protocol, recognise, token_of,
 };
 use super::ledger::Event;
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::support::{NO_JOB, PATIENCE, Server, delete, number};
 use jobcentre::wire::packets::{Request, push_request};
 use std::collections::VecDeque;
@@ -60,10 +60,10 @@ impl Common {
 const PUTS: u64 = 40;
 const ENDS: u64 = 20;
 
-/// A client of the line door.
+/// A client of the line protocol.
 pub(super) struct Lines<'t> {
     address: SocketAddr,
-    dice: Dice,
+    rng: TestRng,
     common: &'t Common,
     /// Jobs that it may delete, with their ids.
     known: Vec<(u64, u64)>,
@@ -83,11 +83,11 @@ const KNOWN_MANY: usize = 250;
 impl<'t> Lines<'t> {
     pub(super) fn new(
         address: SocketAddr,
-        dice: Dice,
+        rng: TestRng,
         common: &'t Common,
         known: Vec<(u64, u64)>,
     ) -> Self {
-        Self { address, dice, common, known, events: Vec::new() }
+        Self { address, rng, common, known, events: Vec::new() }
     }
 
     /// Asks until the server is gone; returns what it was told.
@@ -100,7 +100,7 @@ impl<'t> Lines<'t> {
 
     fn batch(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<()> {
         let (mut bytes, mut asked) = (Vec::new(), Vec::new());
-        for _ in 0..self.dice.between(1, 24) {
+        for _ in 0..self.rng.between(1, 24) {
             asked.push(self.ask(&mut bytes));
         }
         stream.get_mut().write_all(&bytes)?;
@@ -117,20 +117,20 @@ impl<'t> Lines<'t> {
 
     fn ask(&mut self, bytes: &mut Vec<u8>) -> Asked {
         let deletes = if self.known.len() > KNOWN_MANY { 60 } else { 25 };
-        if self.dice.percent(deletes) && !self.known.is_empty() {
-            let place = self.dice.below(self.known.len());
+        if self.rng.percent(deletes) && !self.known.is_empty() {
+            let place = self.rng.below(self.known.len());
             let (token, id) = self.known.swap_remove(place);
             self.events.push(Event::EndAsked(token));
             bytes.extend_from_slice(format!("{}\n", delete(id)).as_bytes());
             Asked::Delete(token)
-        } else if self.dice.percent(60) {
+        } else if self.rng.percent(60) {
             let token = self.common.token();
-            self.events.push(Event::Put(Door::Lines, token));
-            Content::new(Door::Lines, token).push_put(bytes);
+            self.events.push(Event::Put(Protocol::Lines, token));
+            Content::new(Protocol::Lines, token).push_put(bytes);
             Asked::Put(token)
         } else {
-            let (first, second) = (self.dice.word(&LINE_QUEUES), self.dice.word(&LINE_QUEUES));
-            let timeout = if self.dice.percent(10) { r#","timeout":3"# } else { "" };
+            let (first, second) = (self.rng.word(&LINE_QUEUES), self.rng.word(&LINE_QUEUES));
+            let timeout = if self.rng.percent(10) { r#","timeout":3"# } else { "" };
             let line = format!(r#"{{"request":"get","queues":["{first}","{second}"]{timeout}}}"#);
             bytes.extend_from_slice(format!("{line}\n").as_bytes());
             Asked::Get
@@ -162,10 +162,10 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// A client of the packet door.
+/// A client of the packet protocol.
 pub(super) struct Packets<'t> {
     address: SocketAddr,
-    dice: Dice,
+    rng: TestRng,
     common: &'t Common,
     events: Vec<Event>,
     /// Queues of pops that are not answered.
@@ -173,8 +173,8 @@ pub(super) struct Packets<'t> {
 }
 
 impl<'t> Packets<'t> {
-    pub(super) fn new(address: SocketAddr, dice: Dice, common: &'t Common) -> Self {
-        Self { address, dice, common, events: Vec::new(), open: VecDeque::new() }
+    pub(super) fn new(address: SocketAddr, rng: TestRng, common: &'t Common) -> Self {
+        Self { address, rng, common, events: Vec::new(), open: VecDeque::new() }
     }
 
     /// Asks until the server is gone; returns what it was told.
@@ -188,13 +188,13 @@ impl<'t> Packets<'t> {
 
     fn batch(&mut self, stream: &mut BufReader<TcpStream>) -> io::Result<()> {
         let mut bytes = Vec::new();
-        for _ in 0..self.dice.between(1, 20) {
+        for _ in 0..self.rng.between(1, 20) {
             let token = self.common.token();
-            self.events.push(Event::Put(Door::Packets, token));
-            Content::new(Door::Packets, token).push_packet(&mut bytes);
+            self.events.push(Event::Put(Protocol::Packets, token));
+            Content::new(Protocol::Packets, token).push_packet(&mut bytes);
         }
-        for _ in 0..self.dice.between(0, 4) {
-            let queue = self.dice.word(&POPPED_QUEUES);
+        for _ in 0..self.rng.between(0, 4) {
+            let queue = self.rng.word(&POPPED_QUEUES);
             self.open.push_back(queue);
             push_request(&mut bytes, &Request::Pop { queue: queue.as_bytes() });
         }
@@ -210,13 +210,13 @@ impl<'t> Packets<'t> {
     }
 
     fn take_in(&mut self, queue: &str, key: &[u8], payload: &[u8]) {
-        let (door, token) = if key.is_empty() {
+        let (protocol, token) = if key.is_empty() {
             let json: serde_json::Value = serde_json::from_slice(payload).unwrap();
-            (Door::Lines, json["n"].as_u64().unwrap())
+            (Protocol::Lines, json["n"].as_u64().unwrap())
         } else {
-            (Door::Packets, token_of(payload))
+            (Protocol::Packets, token_of(payload))
         };
-        let content = Content::new(door, token);
+        let content = Content::new(protocol, token);
         assert_eq!((queue, key, payload), (content.queue, &content.key[..], &content.payload[..]));
         self.common.ends.fetch_add(1, Ordering::Relaxed);
         self.events.push(Event::EndTold(token));
@@ -242,7 +242,7 @@ fn read_packets(stream: &mut impl Read) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 /// Everything that the server has, and has again afterwards: the one who has taken it goes.
-pub(super) fn look(server: &Server) -> Vec<(Door, u64, u64)> {
+pub(super) fn look(server: &Server) -> Vec<(Protocol, u64, u64)> {
     const PIECE: usize = 200;
     let queues: Vec<_> = LINE_QUEUES.iter().chain(&PACKET_QUEUES).collect();
     let line = format!("{}\n", serde_json::json!({"request": "get", "queues": queues}));

@@ -1,14 +1,14 @@
 //! The book of all jobs: what clients have asked for, and what they were told.
 
-use super::content::{Content, Door};
-use crate::dice::Dice;
+use super::content::{Content, Protocol};
+use crate::rng::TestRng;
 use std::collections::{HashMap, HashSet};
 
 /// Something that a client knows. Each is good in any order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A put was sent.
-    Put(Door, u64),
+    Put(Protocol, u64),
     /// This job is there, with this id: its put was answered, or it was handed out.
     There(u64, u64),
     /// A delete was sent.
@@ -22,7 +22,7 @@ pub(super) enum Event {
 /// A job that somebody wanted to put.
 #[derive(Debug)]
 struct Entry {
-    door: Door,
+    protocol: Protocol,
     id: Option<u64>,
     /// Somebody was told that it is there.
     told: bool,
@@ -47,8 +47,8 @@ struct Totals {
 /// What leaves together: queue, and key or what stands for the job.
 type Group = (&'static str, Vec<u8>);
 
-fn group(door: Door, token: u64) -> Group {
-    let content = Content::new(door, token);
+fn group(protocol: Protocol, token: u64) -> Group {
+    let content = Content::new(protocol, token);
     let alone = content.key.is_empty();
     (content.queue, if alone { token.to_be_bytes().into() } else { content.key })
 }
@@ -69,12 +69,12 @@ impl Ledger {
     pub(super) fn book(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
-                Event::Put(door, token) => self.entry(token, door).door = door,
+                Event::Put(protocol, token) => self.entry(token, protocol).protocol = protocol,
                 Event::There(token, id) => self.bind(token, id),
-                Event::EndAsked(token) => self.entry(token, Door::Lines).end_asked = true,
+                Event::EndAsked(token) => self.entry(token, Protocol::Lines).end_asked = true,
                 Event::EndTold(token) => {
                     self.totals.ended += 1;
-                    self.entry(token, Door::Lines).end_told = true;
+                    self.entry(token, Protocol::Lines).end_told = true;
                 }
                 Event::PopOpen(queue) => *self.pops.entry(queue).or_default() += 1,
             }
@@ -82,8 +82,8 @@ impl Ledger {
     }
 
     /// Another client may have heard of a job before the one that put it is asked.
-    fn entry(&mut self, token: u64, door: Door) -> &mut Entry {
-        let new = Entry { door, id: None, told: false, end_asked: false, end_told: false };
+    fn entry(&mut self, token: u64, protocol: Protocol) -> &mut Entry {
+        let new = Entry { protocol, id: None, told: false, end_asked: false, end_told: false };
         self.entries.entry(token).or_insert(new)
     }
 
@@ -91,23 +91,23 @@ impl Ledger {
     fn bind(&mut self, token: u64, id: u64) {
         let first = *self.ids.entry(id).or_insert(token);
         assert_eq!(first, token, "id {id} was used twice");
-        let entry = self.entry(token, Door::Lines);
+        let entry = self.entry(token, Protocol::Lines);
         assert!(entry.id.is_none_or(|known| known == id), "job {token} has another id: {id}");
         entry.id = Some(id);
         entry.told = true;
     }
 
     /// Compares the book with what is really there.
-    pub(super) fn judge(&mut self, seen: &[(Door, u64, u64)], why: &str) {
+    pub(super) fn oracle(&mut self, seen: &[(Protocol, u64, u64)], why: &str) {
         let (mut found, mut old) = (HashSet::new(), HashSet::new());
-        for &(door, token, id) in seen {
+        for &(protocol, token, id) in seen {
             assert!(found.insert(token), "job {token} is there twice: {why}");
             let entry = self.entries.get(&token);
             let entry = entry.unwrap_or_else(|| panic!("nobody has put job {token}: {why}"));
-            assert_eq!(entry.door, door, "{why}");
+            assert_eq!(entry.protocol, protocol, "{why}");
             assert!(!entry.end_told, "job {token} ({entry:?}) was deleted: {why}");
-            if entry.told && door == Door::Packets {
-                old.insert(group(door, token));
+            if entry.told && protocol == Protocol::Packets {
+                old.insert(group(protocol, token));
             }
             self.totals.open_done += usize::from(!entry.told);
             self.totals.end_not_done += usize::from(entry.end_asked);
@@ -128,7 +128,7 @@ impl Ledger {
             self.totals.end_done += usize::from(entry.told);
             self.totals.open_not_done += usize::from(!entry.told);
             if entry.told && !entry.end_asked {
-                let group = group(entry.door, token);
+                let group = group(entry.protocol, token);
                 let lost = !self.pops.contains_key(group.0);
                 assert!(!lost, "job {token} ({entry:?}) is lost: {why}");
                 assert!(!old.contains(&group), "a group was torn: {group:?}, {why}");
@@ -158,15 +158,15 @@ impl Ledger {
     }
 
     /// Some of the jobs that are there, with their ids: most of them if there are many.
-    pub(super) fn some_known(&self, dice: &mut Dice) -> Vec<(u64, u64)> {
+    pub(super) fn some_known(&self, rng: &mut TestRng) -> Vec<(u64, u64)> {
         let mut known: Vec<_> = self
             .entries
             .iter()
-            .filter(|(_, entry)| !entry.end_told && entry.door == Door::Lines)
+            .filter(|(_, entry)| !entry.end_told && entry.protocol == Protocol::Lines)
             .filter_map(|(&token, entry)| Some((token, entry.id?)))
             .collect();
         known.sort_unstable();
-        dice.shuffle(&mut known);
+        rng.shuffle(&mut known);
         known
     }
 

@@ -9,7 +9,7 @@ mod clients;
 mod content;
 mod ledger;
 
-use crate::dice::Dice;
+use crate::rng::TestRng;
 use crate::support::{Program, Server, TempDir, plain_command, until};
 use clients::{Common, Lines, Packets};
 use ledger::Ledger;
@@ -21,7 +21,7 @@ use std::time::Duration;
 const ROUNDS: usize = 3;
 const MANY_ROUNDS: usize = 60;
 
-/// Clients of each door.
+/// Clients of each protocol.
 const LINES: usize = 4;
 const PACKETS: usize = 2;
 
@@ -47,30 +47,30 @@ fn crash(name: &str, rounds: usize) {
     let seed = seed();
     eprintln!("CRASH_SEED={seed}");
     let dir = TempDir::new(&format!("crash-{name}"));
-    let (mut dice, mut ledger, common) = (Dice::new(seed), Ledger::default(), Common::default());
+    let (mut rng, mut ledger, common) = (TestRng::new(seed), Ledger::default(), Common::default());
     for round in 0..rounds {
-        let mode = dice.word(&["always", "always", "10ms", "never"]);
+        let mode = rng.word(&["always", "always", "10ms", "never"]);
         let mut server = start(&dir, mode);
-        let doors = (server.address, server.address_of("pinpriq"));
+        let protocols = (server.address, server.address_of("pinpriq"));
         // Some rounds end before anything is answered.
-        let is_patient = round + 1 == rounds || dice.percent(80);
-        load(doors, &mut dice, &mut ledger, &common, |dice| {
-            thread::sleep(Duration::from_millis(dice.between(5, 400) as u64));
+        let is_patient = round + 1 == rounds || rng.percent(80);
+        load(protocols, &mut rng, &mut ledger, &common, |rng| {
+            thread::sleep(Duration::from_millis(rng.between(5, 400) as u64));
             if is_patient {
                 until("answers to the clients", || common.is_enough(round + 1));
             }
-            if dice.percent(20) {
+            if rng.percent(20) {
                 server.signal("TERM");
                 assert_eq!(server.wait().code(), Some(0), "round {round}");
             }
             drop(server);
         });
-        if dice.percent(30) {
-            kill_at_start(&dir, &mut dice);
+        if rng.percent(30) {
+            kill_at_start(&dir, &mut rng);
         }
         let server = start(&dir, mode);
         let there = clients::look(&server);
-        ledger.judge(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
+        ledger.oracle(&there, &format!("round {round}, --fsync {mode}, CRASH_SEED={seed}"));
     }
     eprintln!("{}", ledger.summary());
     assert!(common.is_enough(rounds));
@@ -84,28 +84,28 @@ fn start(dir: &TempDir, mode: &str) -> Server {
     Server::start(&["--pinpriq", ":0", "--data", dir.text(), "--fsync", mode])
 }
 
-/// Runs clients of both doors until `end` has ended the server, and books what they were told.
+/// Runs clients of both protocols until `end` has ended the server, and books what they were told.
 fn load(
     (lines, packets): (SocketAddr, SocketAddr),
-    dice: &mut Dice,
+    rng: &mut TestRng,
     ledger: &mut Ledger,
     common: &Common,
-    end: impl FnOnce(&mut Dice),
+    end: impl FnOnce(&mut TestRng),
 ) {
-    let known = ledger.some_known(dice);
+    let known = ledger.some_known(rng);
     thread::scope(|scope| {
         let mut running = Vec::new();
         for number in 0..LINES {
-            let dice = Dice::new(dice.seed());
+            let rng = TestRng::new(rng.seed());
             let share = known.iter().copied().skip(number).step_by(LINES).collect();
-            let client = Lines::new(lines, dice, common, share);
+            let client = Lines::new(lines, rng, common, share);
             running.push(scope.spawn(|| client.run()));
         }
         for _ in 0..PACKETS {
-            let client = Packets::new(packets, Dice::new(dice.seed()), common);
+            let client = Packets::new(packets, TestRng::new(rng.seed()), common);
             running.push(scope.spawn(|| client.run()));
         }
-        end(dice);
+        end(rng);
         // Deletions may have been told by another client than the one that put the job.
         for client in running {
             ledger.book(client.join().unwrap());
@@ -114,11 +114,11 @@ fn load(
 }
 
 /// Starts a server and kills it before or soon after it serves.
-fn kill_at_start(dir: &TempDir, dice: &mut Dice) {
+fn kill_at_start(dir: &TempDir, rng: &mut TestRng) {
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", ":0", "--data", dir.text()]);
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    thread::sleep(Duration::from_millis(dice.between(0, 100) as u64));
+    thread::sleep(Duration::from_millis(rng.between(0, 100) as u64));
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -268,7 +268,7 @@ fn other_doors_outlive_the_end_of_input() {
     assert_eq!(piped.list("list_job_queue", "q")[0]["uuid"], "a");
     drop(piped.stdin);
     assert!(end_comes(&piped.stdout), "who reads stdout is told that this is all");
-    piped.processor.wait_for_log("the other doors stay open");
+    piped.processor.wait_for_log("the other protocols stay open");
     let mut client = Client::connect(address);
     client.send_bytes(b"GET /processor/q HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let answer = client.receive_all();

@@ -110,8 +110,8 @@ pub struct WorkerJob<'a> {
     pub name: &'a str,
     /// What it is to be done with.
     pub argument: Payload<'a>,
-    /// How long it may take, in milliseconds; `None`: any time. A job of another door may have been
-    /// put so.
+    /// How long it may take, in milliseconds; `None`: any time. A job of another protocol may have
+    /// been put so.
     pub timeout_ms: Option<u64>,
 }
 

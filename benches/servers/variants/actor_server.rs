@@ -64,7 +64,7 @@ pub(super) async fn run(mut requests: UnboundedReceiver<Request>) {
                 }
                 Request::Forget(client) => {
                     actor.clients.remove(client);
-                    actor.engine.forget(client, now);
+                    actor.engine.disconnect_client(client, now);
                     actor.collect();
                 }
             }

@@ -3,9 +3,9 @@
 use jobcentre::base::rng::Rng;
 
 /// A seeded source of choices.
-pub(crate) struct Dice(Rng);
+pub(crate) struct TestRng(Rng);
 
-impl Dice {
+impl TestRng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Rng::new(seed))
     }

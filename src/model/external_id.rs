@@ -1,4 +1,4 @@
-//! What a door asks whose jobs bear names that their senders chose, and whose workers say
+//! What a protocol asks whose jobs bear names that their senders chose, and whose workers say
 //! themselves how far they are (`docs/protocols/processor.md`).
 
 use crate::base::time::Wall;

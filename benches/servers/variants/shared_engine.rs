@@ -3,8 +3,8 @@
 //! Whoever is there for the moment submits a command and takes its reply away, formatted straight
 //! from the store. A client that has to wait for a job leaves its session here, so that whoever
 //! puts the job can write the reply for it and wake its task: nothing is copied for that either.
-//! Invariant: a session is in its seat or in the hall, never in both; what a parked one has to send
-//! is what it got here.
+//! Invariant: a session is in its seat or in the engine, never in both; what a parked one has to
+//! send is what it got here.
 
 use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use jobcentre::base::slab::Slab;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 /// The engine, and the sessions that wait.
-pub(super) struct Hall {
+pub(super) struct SharedEngine {
     engine: Engine,
     clients: Slab<Option<Parked>>,
     latest: Now,
@@ -30,7 +30,7 @@ struct Parked {
     waker: Waker,
 }
 
-impl Hall {
+impl SharedEngine {
     pub(super) fn new() -> Self {
         Self { engine: Engine::in_memory(1), clients: Slab::default(), latest: Now::default() }
     }
@@ -109,37 +109,37 @@ impl Hall {
     fn leave(&mut self, client: ClientId) {
         self.clients.remove(client);
         let now = self.at(now());
-        self.engine.forget(client, now);
+        self.engine.disconnect_client(client, now);
         self.deliver(None);
     }
 }
 
-/// How to get at the hall.
+/// How to get at the engine.
 pub(super) trait Place {
-    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R;
+    fn with<R>(&self, visit: impl FnOnce(&mut SharedEngine) -> R) -> R;
 }
 
 thread_local! {
-    static HALL: RefCell<Hall> = RefCell::new(Hall::new());
+    static HALL: RefCell<SharedEngine> = RefCell::new(SharedEngine::new());
 }
 
-/// The hall of this thread. Holds nothing, so that tasks need not be bound to the thread by type.
+/// The engine of this thread. Holds nothing, so that tasks need not be bound to the thread by type.
 #[derive(Clone, Copy)]
 pub(super) struct Local;
 
 impl Place for Local {
-    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R {
+    fn with<R>(&self, visit: impl FnOnce(&mut SharedEngine) -> R) -> R {
         HALL.with_borrow_mut(visit)
     }
 }
 
-impl Place for Arc<Mutex<Hall>> {
-    fn with<R>(&self, visit: impl FnOnce(&mut Hall) -> R) -> R {
-        visit(&mut self.lock().expect("nobody panics in the hall"))
+impl Place for Arc<Mutex<SharedEngine>> {
+    fn with<R>(&self, visit: impl FnOnce(&mut SharedEngine) -> R) -> R {
+        visit(&mut self.lock().expect("nobody panics in the engine"))
     }
 }
 
-/// One client's way into the hall.
+/// One client's way into the engine.
 pub(super) struct HallDesk<P> {
     place: P,
     client: ClientId,
@@ -147,7 +147,7 @@ pub(super) struct HallDesk<P> {
 
 impl<P: Place> HallDesk<P> {
     pub(super) fn open(place: P) -> Self {
-        let client = place.with(|hall| hall.clients.insert(None));
+        let client = place.with(|engine| engine.clients.insert(None));
         Self { place, client }
     }
 }
@@ -161,18 +161,18 @@ impl<P: Place> EngineHandle for HallDesk<P> {
         turn: &mut Turn<'_>,
     ) {
         let ticket = Ticket { client: self.client, serial };
-        self.place.with(|hall| hall.submit(ticket, command, seat, turn));
+        self.place.with(|engine| engine.submit(ticket, command, seat, turn));
     }
 
     fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
-        self.place.with(|hall| hall.fetch(self.client, seat, turn.waker, false));
+        self.place.with(|engine| engine.fetch(self.client, seat, turn.waker, false));
     }
 
     fn call_off(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
-        self.place.with(|hall| hall.call_off(self.client, seat, turn));
+        self.place.with(|engine| engine.call_off(self.client, seat, turn));
     }
 
     fn leave(&mut self) {
-        self.place.with(|hall| hall.leave(self.client));
+        self.place.with(|engine| engine.leave(self.client));
     }
 }

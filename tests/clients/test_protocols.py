@@ -1,4 +1,4 @@
-"""Two doors at once, long answers, and what survives a restart."""
+"""Two protocols at once, long answers, and what survives a restart."""
 
 import json
 import threading
