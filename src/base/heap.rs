@@ -4,8 +4,8 @@
 //! per move. Four children to a node make it half as deep as a binary heap, and their keys lie in
 //! one or two cache lines.
 //!
-//! Invariants: no entry comes before its parent; [`Slots::moved`] was told the position of every
-//! entry that is in the heap.
+//! Invariants: no entry comes before its parent; [`PositionMap::moved`] was told the position of
+//! every entry that is in the heap.
 
 use crate::base::paged::PagedVec;
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub struct Entry {
-    /// Compared first. The value 0 is special: see [`Slots::compare_exactly`].
+    /// Compared first. The value 0 is special: see [`PositionMap::compare_exactly`].
     pub rank: u64,
     /// Compared when ranks are equal. Unique within a heap.
     pub tie: u64,

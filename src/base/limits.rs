@@ -374,7 +374,7 @@ pub const HTTP_CHUNK_BYTES: usize = 64 * 1024;
 /// How long the head of an HTTP request may take from its first byte on.
 pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long its body may take besides what [`HTTP_BODY_RATE`] allows.
+/// How long its body may take besides what [`HTTP_BODY_MIN_BYTES_PER_SECOND`] allows.
 pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of a body that count as a second well spent.

@@ -3,9 +3,9 @@
 //! One structure for all of them, exact to the nanosecond, and fit for a million: an indexed heap,
 //! so that a deadline which is called off leaves nothing behind, however far off it was.
 //!
-//! Invariants: what is armed fires at the first [`Deadlines::pop_due`] loop at or after its moment,
-//! or is cancelled, and never both; earlier moments fire first, equal ones in the order of arming;
-//! every timer knows its position in the heap.
+//! Invariants: what is armed fires at the first [`TimerQueue::pop_due`] loop at or after its
+//! moment, or is cancelled, and never both; earlier moments fire first, equal ones in the order of
+//! arming; every timer knows its position in the heap.
 
 use crate::base::heap::{Entry, Heap, PositionMap};
 use crate::base::paged::PagedSlab;
@@ -22,7 +22,7 @@ impl TimerId {
     /// No deadline.
     pub const NONE: Self = Self(u32::MAX);
 
-    /// Whether this is [`Timer::NONE`].
+    /// Whether this is [`TimerId::NONE`].
     #[must_use]
     #[inline]
     pub fn is_none(self) -> bool {

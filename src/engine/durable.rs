@@ -427,7 +427,7 @@ fn journal_stats(status: &LogStats) -> JournalStats {
 /// returned beside it.
 ///
 /// # Errors
-/// If the journal cannot be read, or holds what is no record of ours: see [`Refused`].
+/// If the journal cannot be read, or holds what is no record of ours: see [`OpenError`].
 pub(super) fn restore(
     files: &mut dyn Files,
     options: &Options,

@@ -8,8 +8,8 @@
 //!   borrow what they show from the engine, and are good until the next call.
 //! - [`Engine::cancel`] makes a waiting take, or a wait for news of a job, complete as
 //!   `Reply::Cancelled`, unless its answer is already on the way.
-//! - [`Engine::forget`] ends a client: what it held is ready again. A ticket of it may still come
-//!   back, to nobody.
+//! - [`Engine::disconnect_client`] ends a client: what it held is ready again. A ticket of it may
+//!   still come back, to nobody.
 //! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
 //! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
 //!   Queries begin and end there.
@@ -123,7 +123,7 @@ impl Engine {
     /// that have passed on the wall clock are due at `now`.
     ///
     /// # Errors
-    /// If the journal cannot be read: see [`Refused`].
+    /// If the journal cannot be read: see [`OpenError`].
     pub fn restore(
         files: &mut dyn Files,
         options: &Options,

@@ -1,8 +1,8 @@
 //! Which owner's base record lies in which segment: side arrays by owner, one list a segment.
 //!
-//! Invariants, asserted by [`Ledger::check_invariants`]: an owner has at most one base record and
-//! is in exactly one list then, that of the segment which holds it, or that of the open batch; the
-//! lists' bytes and counts add up; the epochs of the segments have no gaps.
+//! Invariants, asserted by [`LiveIndex::check_invariants`]: an owner has at most one base record
+//! and is in exactly one list then, that of the segment which holds it, or that of the open batch;
+//! the lists' bytes and counts add up; the epochs of the segments have no gaps.
 
 use super::format::HEADER;
 use crate::base::paged::PagedVec;
@@ -53,7 +53,7 @@ struct Place {
 const NOWHERE: Place = Place { bytes: 0, epoch: 0, prev: NONE, next: NONE };
 
 /// The epoch of the open batch, whose segment is decided when it is sealed. Never that of a
-/// segment: see [`Ledger::index`].
+/// segment: see [`LiveIndex::index`].
 const OPEN: u32 = u32::MAX;
 
 #[derive(Debug, Default)]

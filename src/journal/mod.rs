@@ -53,7 +53,7 @@ pub enum SyncMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The usual size of a segment in bytes; rounded up to a multiple of 8, and to
-    /// [`JOURNAL_SEGMENT_MIN`](crate::base::limits::JOURNAL_SEGMENT_MIN).
+    /// [`JOURNAL_SEGMENT_MIN_BYTES`](crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES).
     pub segment_bytes: u64,
     /// When a batch counts as acknowledged.
     pub sync: SyncMode,

@@ -25,7 +25,7 @@ pub(super) struct SegmentSource {
     pub(super) key: u32,
 }
 
-/// A piece of one file at a time. Memory: [`JOURNAL_READ`], or the largest frame.
+/// A piece of one file at a time. Memory: [`JOURNAL_READ_BYTES`], or the largest frame.
 pub(super) struct Reader<'f> {
     files: &'f mut dyn Files,
     name: String,

@@ -227,7 +227,7 @@ pub type RecordVisitor<'a, T> = dyn FnMut(&[u8], RecordLocation) -> Result<T, St
 /// O(bytes); no allocation per record.
 ///
 /// # Errors
-/// See [`Refused`]. Unless the disk failed, nothing has been changed then.
+/// See [`OpenError`]. Unless the disk failed, nothing has been changed then.
 pub fn recover(
     files: &mut dyn Files,
     options: &Options,
@@ -252,7 +252,7 @@ pub fn recover(
 /// Like [`recover`], but changes nothing: for checks and dumps.
 ///
 /// # Errors
-/// See [`Refused`].
+/// See [`OpenError`].
 pub fn read(
     files: &mut dyn Files,
     each: &mut RecordVisitor<'_, ()>,

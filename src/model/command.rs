@@ -130,9 +130,9 @@ pub enum Command<'a> {
         /// The job.
         id: JobId,
     },
-    /// Something about a watched queue: see [`Watch`].
+    /// Something about a watched queue: see [`IndexedCommand`].
     Indexed(&'a IndexedCommand<'a>),
-    /// Something about work that is followed to a result: see [`Work`].
+    /// Something about work that is followed to a result: see [`WorkerCommand`].
     Work(&'a WorkerCommand<'a>),
 }
 

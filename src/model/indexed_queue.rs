@@ -29,7 +29,7 @@ pub enum IndexedCommand<'a> {
         /// Its name.
         queue: Option<&'a [u8]>,
     },
-    /// Remove a queue with its jobs, whatever they are doing. Answered by `Reply::Dropped`, a
+    /// Remove a queue with its jobs, whatever they are doing. Answered by `Reply::QueueDropped`, a
     /// bounded number of jobs at a time: ask again while there are more. `default` stays, empty.
     DropQueue {
         /// Its name.

@@ -89,7 +89,7 @@ pub struct JobOptions {
     /// How long the job is kept when it is buried; 0: until it is kicked or deleted.
     pub dead_retention_ms: u64,
     /// Whoever put the job follows it to its end: it may be taken whatever its queue
-    /// (`Work::TakeAny`), and the end of its lease is a failure whose message is "timeout".
+    /// (`Work::ReserveAny`), and the end of its lease is a failure whose message is "timeout".
     pub tracked: bool,
     /// Its kept result goes with the first answer that shows it to whoever follows it.
     pub result_once: bool,
@@ -131,6 +131,6 @@ pub enum Status {
 }
 
 /// Which of its holders a job is with: the number of times it was handed out. A job that was put
-/// without [`Terms`] does not count and is always at 0: its holder is known by the connection.
+/// without [`JobOptions`] does not count and is always at 0: its holder is known by the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseEpoch(pub u32);

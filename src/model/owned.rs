@@ -63,7 +63,7 @@ impl OwnedJob {
     }
 }
 
-/// A [`Progress`] that borrows nothing.
+/// A [`JobStatus`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedJobStatus {
     job: OwnedJob,

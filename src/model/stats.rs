@@ -68,7 +68,7 @@ pub struct StoreStats {
 /// What has happened to jobs since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobTotals {
-    /// How often, by [`Deed`].
+    /// How often, by [`JobCounter`].
     pub counters: [u64; JobCounter::ALL.len()],
     /// How long jobs were ready before they were handed out, in milliseconds.
     pub ready_ms: Histogram,
@@ -104,7 +104,7 @@ pub enum JobCounter {
 }
 
 impl JobCounter {
-    /// All of them, in the order of [`Totals::deeds`].
+    /// All of them, in the order of [`JobTotals::counters`].
     pub const ALL: [Self; 12] = [
         Self::Put,
         Self::Reserved,
@@ -215,12 +215,13 @@ pub enum StatsScan {
     Jobs(u32),
 }
 
-/// The answer to a [`Census`].
+/// The answer to a [`StatsScan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsPage {
     /// Queues, if that was asked for.
     pub queues: Vec<QueueCount>,
-    /// Otherwise some of the jobs of some queues, by [`Counted::serial`], each queue at most once.
+    /// Otherwise some of the jobs of some queues, by [`QueueCount::serial`], each queue at most
+    /// once.
     pub counts: Vec<(u64, StatusCounts)>,
     /// Where to go on, if there are more.
     pub next: Option<u32>,

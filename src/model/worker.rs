@@ -17,7 +17,7 @@ pub struct WorkerId(pub u64);
 pub enum WorkerCommand<'a> {
     /// Put a worker on the list, in place of the one at the same address, which is dismissed: what
     /// listens there was begun anew. Answered by `Reply::Worker`. It takes nothing before
-    /// [`Work::Serve`]. One without a URL is the processor, which nobody calls and nobody
+    /// [`WorkerCommand::Attach`]. One without a URL is the processor, which nobody calls and nobody
     /// dismisses: there is one at most, and enlisting it again changes nothing.
     Register(Worker<'a>),
     /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
@@ -33,8 +33,9 @@ pub enum WorkerCommand<'a> {
         /// Which.
         worker: WorkerId,
     },
-    /// As [`Work::Serve`], and whatever the client is handed out from now on it holds for so long
-    /// at a time. Of what the worker holds, that goes back which nobody has said to work on.
+    /// As [`WorkerCommand::Attach`], and whatever the client is handed out from now on it holds for
+    /// so long at a time. Of what the worker holds, that goes back which nobody has said to work
+    /// on.
     AttachWithLease {
         /// Which.
         worker: WorkerId,
@@ -80,7 +81,7 @@ pub enum WorkerCommand<'a> {
         /// Where to go on.
         from: u32,
     },
-    /// Hand the most urgent ready job of those that were put with `Terms::followed`, whatever
+    /// Hand the most urgent ready job of those that were put with `JobOptions::followed`, whatever
     /// their queues, to the client. Answered as `Command::Take` that waits forever.
     ReserveAny,
     /// Wait until the client does not hold this job any more, for whatever reason: its place is
@@ -113,7 +114,7 @@ pub enum WorkerCommand<'a> {
         report: RunOutcome<'a>,
     },
     /// How a job is going. A kept result that is to be fetched once goes with the answer. Answered
-    /// by `Reply::Progress`, `Reply::Gone` for a job that was once, or `Reply::NoJob`.
+    /// by `Reply::Progress`, `Reply::Deleted` for a job that was once, or `Reply::NoJob`.
     GetStatus {
         /// The job.
         id: JobId,
@@ -127,7 +128,7 @@ pub enum WorkerCommand<'a> {
         wait_ms: u64,
     },
     /// Remove a job that nobody works on and that has not ended. Answered by `Reply::Done`,
-    /// `Reply::Gone`, `Reply::NoJob`, or `Refusal::TooLate`.
+    /// `Reply::Deleted`, `Reply::NoJob`, or `Refusal::TooLate`.
     Cancel {
         /// The job.
         id: JobId,
@@ -156,7 +157,7 @@ pub struct Worker<'a> {
     pub url: &'a str,
     /// How many jobs it takes at a time.
     pub max_jobs: u32,
-    /// The queues that it works on; `None`: whatever was put with `Terms::followed`.
+    /// The queues that it works on; `None`: whatever was put with `JobOptions::followed`.
     pub queues: Option<Strings<'a>>,
 }
 

@@ -3,9 +3,9 @@
 //! A session owns no socket and no buffer. The server offers it input by [`Session::poll_command`],
 //! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
 //! engine gives them; a session sends them in the order of its requests. A session may also have a
-//! command of its own to submit ([`Session::owes_command`]), and [`Session::poll_command`] returns
-//! it before anything from the input; or something to do in a turn of its own
-//! ([`Session::wants_turn`]), or a limit to its patience ([`Session::deadline`]). Protocols know
+//! command of its own to submit ([`Session::has_pending_submit`]), and [`Session::poll_command`]
+//! returns it before anything from the input; or something to do in a turn of its own
+//! ([`Session::wants_poll`]), or a limit to its patience ([`Session::deadline`]). Protocols know
 //! the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
@@ -107,7 +107,7 @@ pub enum SessionAction<'a> {
     Yield,
     /// Submit this command under this serial, then offer the rest.
     Submit(u32, Command<'a>),
-    /// Write what the server has counted into [`Shared::figures`], then offer the rest.
+    /// Write what the server has counted into [`SessionContext::figures`], then offer the rest.
     FetchStats,
     /// The same with `Command::Watch`.
     Watch(u32, IndexedCommand<'a>),
@@ -115,8 +115,8 @@ pub enum SessionAction<'a> {
     Work(u32, WorkerCommand<'a>),
     /// Call off the take with this serial, if it still waits, then offer the rest.
     Cancel(u32),
-    /// Write some of the processor's workers of this queue into [`Shared::members`], from this
-    /// place on, then offer the rest.
+    /// Write some of the processor's workers of this queue into [`SessionContext::members`], from
+    /// this place on, then offer the rest.
     FetchWorkers(&'a [u8], u32),
     /// The operator is to know this; offer the rest.
     Log(Incident),
@@ -209,8 +209,8 @@ impl Session {
         }
     }
 
-    /// Takes the command that it owes (see [`Session::owes_command`]), as it would before the next
-    /// request.
+    /// Takes the command that it owes (see [`Session::has_pending_submit`]), as it would before the
+    /// next request.
     #[inline(never)]
     pub fn poll_pending_submit<'s, 'i: 's>(
         &mut self,

@@ -1,9 +1,10 @@
 //! F4: what a query says is decided by SQLite itself, in memory, over a snapshot of rows.
 //!
-//! [`Evaluator`] checks and evaluates, and blocks for as long as that takes; [`Helper`] is how an
-//! engine has it done elsewhere while it goes on. There is no file, thread or clock here: whoever
-//! runs an evaluator hands in when it is to stop. (SQLite has a clock, which an expression reads by
-//! `datetime('now')` and its like: the time is that of the evaluation, not of the snapshot.)
+//! [`Evaluator`] checks and evaluates, and blocks for as long as that takes; [`QueryExecutor`] is
+//! how an engine has it done elsewhere while it goes on. There is no file, thread or clock here:
+//! whoever runs an evaluator hands in when it is to stop. (SQLite has a clock, which an expression
+//! reads by `datetime('now')` and its like: the time is that of the evaluation, not of the
+//! snapshot.)
 //!
 //! What always holds:
 //! - Only an expression over the columns of a job is evaluated. Two prepares of SQLite's own decide
@@ -14,7 +15,7 @@
 //!   then whether to stop. SQLite itself asks only between rows; so whatever makes a long text asks
 //!   too (a long column, `texts`), and what may be called between two questions is bounded
 //!   ([`QUERY_CALLS_MAX`]). So a query ends soon after it is to, if not at once.
-//! - A query can be left between two rows and gone on with later ([`Progress`]), at no cost.
+//! - A query can be left between two rows and gone on with later ([`TaskState`]), at no cost.
 //! - A column that a query does not use is not made.
 //! - The result is that of SQLite's looking at every row. It is shown fewer: not those that a
 //!   comparison rules out, of a column (`narrow`) or of what a path leads to in one (`sought`),
@@ -172,9 +173,9 @@ pub struct Spot {
 }
 
 /// Somebody who evaluates queries by turns while the engine goes on, in a few lanes. A lane has one
-/// query at a time, and is free again when [`Helper::poll`] has told the end of its turn. There is
-/// no clock here: the engine says when a turn is to end, and a lane that does not heed it for a
-/// while stays in use.
+/// query at a time, and is free again when [`QueryExecutor::poll`] has told the end of its turn.
+/// There is no clock here: the engine says when a turn is to end, and a lane that does not heed it
+/// for a while stays in use.
 pub trait QueryExecutor: Debug + Send {
     /// A free lane; one with a share of its own if there is one and `share` says so.
     fn find(&mut self, share: bool) -> Option<Spot>;

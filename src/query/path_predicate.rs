@@ -2,8 +2,8 @@
 //!
 //! A term that compares `json_extract(column, 'path')`, `column ->> 'path'` or `json_array_length`
 //! of either kind must hold of every row that matches. Where the value is found without SQLite
-//! ([`seek`](super::seek)) and the term surely does not hold, the row is left out. Nobody has to
-//! know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
+//! ([`seek`](super::json_path)) and the term surely does not hold, the row is left out. Nobody has
+//! to know whether the rest of the text is JSON: a row that is malformed to SQLite does not match
 //! either.
 
 use super::StopCheck;

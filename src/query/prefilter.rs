@@ -3,8 +3,8 @@
 //! SQLite says which comparisons with a value that is known beforehand must hold; those of
 //! `IS NULL`, `IS`, `=`, `LIKE` and `GLOB` are tried here before it gets to see a row, at a
 //! fraction of the cost. It tries them again on what is left: a condition here may let through too
-//! much, never too little. So may the terms of [`sought`](super::sought), of which SQLite does not
-//! tell.
+//! much, never too little. So may the terms of [`sought`](super::path_predicate), of which SQLite
+//! does not tell.
 
 use super::StopCheck;
 use super::like::Pattern;

@@ -3,10 +3,10 @@
 //! `instr`, `replace`, and `trim`, `ltrim`, `rtrim` with a set of characters take time quadratic in
 //! their arguments there. Here: O(text) each.
 //!
-//! Those of [`MAKERS`] make long texts out of little or nothing, and many of them may stand in one
-//! expression: SQLite would not ask in between whether to go on. Here each call does, and none is
-//! taken for a constant, so that each use of a long text is a call. The work is SQLite's own, by a
-//! connection of its own: what they give is what they are asked for rarely.
+//! Those of [`EXPANDING_FUNCTIONS`] make long texts out of little or nothing, and many of them may
+//! stand in one expression: SQLite would not ask in between whether to go on. Here each call does,
+//! and none is taken for a constant, so that each use of a long text is a call. The work is
+//! SQLite's own, by a connection of its own: what they give is what they are asked for rarely.
 
 use super::StopCheck;
 use super::rows::stopped;

@@ -3,8 +3,8 @@
 //! The table `snapshot` has one cursor at a time, which walks over the rows in their order and
 //! hands their columns out ([`rows`](super::rows)); nothing is copied into a table, and a column
 //! that is not asked for is not made. What a cursor is to walk over is laid out for it in
-//! [`Shared`], and there it leaves what it has found and where it stood: once for each scan, so
-//! that a row costs no lock. Reading the last column, [`HERE`], is how a row is found.
+//! [`SharedScan`], and there it leaves what it has found and where it stood: once for each scan, so
+//! that a row costs no lock. Reading the last column, [`MATCH_COLUMN`], is how a row is found.
 
 #![expect(unsafe_code, reason = "SQLite calls tables by pointers; the traits for that are unsafe")]
 
@@ -366,7 +366,7 @@ impl Walk {
     }
 
     /// Goes on from a row that SQLite has seen, asking for these columns: had it matched, it would
-    /// have asked for [`HERE`].
+    /// have asked for [`MATCH_COLUMN`].
     #[inline]
     fn advance_after_miss(&mut self, asked: u32) {
         self.note_use(asked);

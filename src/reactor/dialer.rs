@@ -2,7 +2,7 @@
 //! after the other, hands shaken.
 //!
 //! Each ends in exactly one outcome, unless it is called off before; then nothing that still comes
-//! for it finds anybody. An event only marks a dial as ready; [`Dials::poll`] does the rest, once
+//! for it finds anybody. An event only marks a dial as ready; [`Dialer::poll`] does the rest, once
 //! in each pass. How long a dial may take is not known here.
 
 use super::listener::enable_keepalive;
@@ -109,7 +109,7 @@ impl Dialer {
         self.under_way.remove(&client);
     }
 
-    /// Whether [`Dials::poll`] has something to do even if nothing happens.
+    /// Whether [`Dialer::poll`] has something to do even if nothing happens.
     pub(super) fn are_ready(&self) -> bool {
         !self.ready.is_empty()
     }

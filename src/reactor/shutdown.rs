@@ -1,13 +1,13 @@
 //! The end of a run: asked for by a signal, or because stdin or stdout have come to theirs.
 //!
-//! Of each connection what has arrived is read once, up to [`READ_BUDGET`] bytes (of stdin more:
-//! what is left there is lost), and then nothing any more: so what is to be done has an end. It is
-//! answered and flushed, the sending side is shut down, and the connection lingers
-//! ([`super::linger`]) until its peer ends too. All that has [`SHUTDOWN_PATIENCE`], not counting
-//! the time in which answers wait for the disk: a disk that is merely slow is waited for longer
-//! than a client, as both ends depend on it. Then what must last is made to last.
+//! Of each connection what has arrived is read once, up to [`READ_BUDGET_BYTES`] bytes (of stdin
+//! more: what is left there is lost), and then nothing any more: so what is to be done has an end.
+//! It is answered and flushed, the sending side is shut down, and the connection lingers
+//! ([`super::linger`]) until its peer ends too. All that has [`SHUTDOWN_TIMEOUT`], not counting the
+//! time in which answers wait for the disk: a disk that is merely slow is waited for longer than a
+//! client, as both ends depend on it. Then what must last is made to last.
 //!
-//! [`READ_BUDGET`]: crate::base::limits::READ_BUDGET
+//! [`READ_BUDGET_BYTES`]: crate::base::limits::READ_BUDGET_BYTES
 
 use super::Reactor;
 use super::socket::{Socket, Stream};

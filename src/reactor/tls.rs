@@ -149,7 +149,7 @@ impl Tls {
 
     /// Sends from `output`, whose beginning is what the last call did not report as sent. Returns
     /// how many bytes are sent, and whether the system would take more. Not more than
-    /// [`READ_BUDGET`] and a piece are sent at a time.
+    /// [`READ_BUDGET_BYTES`] and a piece are sent at a time.
     ///
     /// # Errors
     /// What a socket says, once.

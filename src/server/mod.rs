@@ -2,11 +2,11 @@
 //!
 //! Invariants:
 //! - a connection's jobs go back when it ends, however it ends, and never before its last answer is
-//!   flushed or given up ([`FLUSH_PATIENCE`]);
-//! - above [`OUTPUT_HIGH_WATER`] unsent bytes a connection is neither read nor served, and nothing
-//!   of it is dropped;
+//!   flushed or given up ([`FLUSH_TIMEOUT`]);
+//! - above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither read nor served, and
+//!   nothing of it is dropped;
 //! - work in one pass is bounded for each connection by what was read of it and what may be unsent
-//!   of it, or less if a session says so ([`Step::Enough`]), for resumed ones by
+//!   of it, or less if a session says so ([`SessionAction::Yield`]), for resumed ones by
 //!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
 
 mod connection;
@@ -236,7 +236,7 @@ impl Server {
     /// Submits one command of each session that owes one, in the order in which they came to owe
     /// it, and again of those that owe another after its completion, until nobody does. What makes
     /// a session owe again is a delivery, which has taken something out of the store and adds to
-    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER`]: so this ends.
+    /// the output of a connection that is not yet above [`OUTPUT_HIGH_WATER_BYTES`]: so this ends.
     #[cold]
     fn run_pending_submits(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(client) = self.lists.pending_submits.pop_front() {

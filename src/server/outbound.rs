@@ -35,7 +35,7 @@ impl Server {
     }
 
     /// Calls another server for `session`, which may have output before there is an answer. Without
-    /// an answer within [`CONNECT_PATIENCE`] the connection ends. `None`: the server stops, or has
+    /// an answer within [`CONNECT_TIMEOUT`] the connection ends. `None`: the server stops, or has
     /// as many such connections as it may.
     pub fn connect(&mut self, target: Arc<Target>, session: Session, now: Now) -> Option<ClientId> {
         if self.stopping || self.outgoing >= self.room.calls {

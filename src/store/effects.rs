@@ -57,7 +57,7 @@ pub enum Outcome {
     Put(JobId),
     /// Nothing has changed.
     Refused(Rejection),
-    /// Here it is: see [`Store::sight`](super::Store::sight).
+    /// Here it is: see [`Store::job_info`](super::Store::job_info).
     Seen(JobLocation),
     /// A pop cannot carry this job.
     TooLarge(JobId),
@@ -80,7 +80,7 @@ pub struct Effects {
     pub watched: Vec<IndexedReply>,
     /// Questions that are not answered yet.
     pub searches: Vec<SearchRequest>,
-    /// The events of [`Change::Event`], each with the version of the job's row after it.
+    /// The events of [`DirtyRecord::Event`], each with the version of the job's row after it.
     pub events: Vec<(u64, event::Event)>,
     /// What has to outlive a restart, in order, if that is asked for.
     pub changes: Vec<DirtyRecord>,

@@ -3,7 +3,7 @@
 //!
 //! Whoever takes looks at the first job of the heap and of every shelf that he may take from. So
 //! however many jobs somebody has refused, he passes over them in O(shelves), of which there are at
-//! most [`SHELVES_MAX`]; and where nothing was refused nobody pays.
+//! most [`EXCLUSION_SETS_MAX`]; and where nothing was refused nobody pays.
 //!
 //! Invariants: no shelf is empty, unless it stays for jobs that constraints hold back; no two are
 //! for the same set.

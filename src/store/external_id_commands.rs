@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    /// O(h log n) for the jobs that the worker holds, and what [`Store::act_for`] costs.
+    /// O(h log n) for the jobs that the worker holds, and what [`Store::attach_client`] costs.
     pub(super) fn attach_with_lease(
         &mut self,
         ticket: Ticket,
@@ -176,7 +176,7 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// O([`CENSUS_PLACES`]).
+    /// O([`STATS_SLOTS_PER_STEP`]).
     pub(super) fn scan_queue(
         &self,
         ticket: Ticket,

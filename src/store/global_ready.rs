@@ -235,7 +235,7 @@ impl Store {
     }
 
     /// One of several jobs that have become ready together serves one waiter at most: whoever waits
-    /// for it, or in its place for the first of its queue. As [`Store::serve_with`] otherwise.
+    /// for it, or in its place for the first of its queue. As [`Store::match_job`] otherwise.
     pub(super) fn match_job_global(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         if !self.jobs[slot].excluded_workers().is_empty() {

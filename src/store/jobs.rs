@@ -1,7 +1,7 @@
 //! The table of jobs: one slot of 64 bytes to a job, and its payload.
 //!
 //! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
-//! What few jobs have sits in a boxed [`Extra`], so that a plain job does not pay for it.
+//! What few jobs have sits in a boxed [`JobExt`], so that a plain job does not pay for it.
 
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
@@ -380,7 +380,7 @@ const SIGN: u64 = 1 << 63;
 /// The rank of a job without priority: that of the one number that is none.
 const UNSELECTED_RANK: u64 = u64::MAX;
 
-/// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`NEVER_RANK`] for
+/// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`UNSELECTED_RANK`] for
 /// numbers that are allowed.
 fn rank(number: i64) -> u64 {
     assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");

@@ -1,7 +1,7 @@
 //! How jobs go out: takes, pops, those who wait for one, and matching the two.
 //!
-//! Matching is one explicit step, [`Store::serve`], done wherever the first of a queue's ready jobs
-//! may have become another one while somebody waits.
+//! Matching is one explicit step, [`Store::match_queue`], done wherever the first of a queue's
+//! ready jobs may have become another one while somebody waits.
 
 use super::constraints::StepBudget;
 use super::jobs::NONE;
@@ -210,7 +210,7 @@ impl Store {
         first.and_then(|_| self.queues[queue].ready.peek())
     }
 
-    /// [`Store::first_left`] in the middle of a take. What a take has found to be free to run is
+    /// [`Store::rematch_queue`] in the middle of a take. What a take has found to be free to run is
     /// not given to somebody else meanwhile, who might use up what it needs.
     #[cold]
     pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
@@ -222,8 +222,8 @@ impl Store {
     }
 
     /// The ready job of a queue that leaves next if this client takes it, with `true` beside it
-    /// waiting for one that a pop can carry. As [`Store::first_ready`], unless workers have refused
-    /// jobs of the queue.
+    /// waiting for one that a pop can carry. As [`Store::pop_ready_head`], unless workers have
+    /// refused jobs of the queue.
     #[inline(always)]
     fn head_for_client(
         &mut self,

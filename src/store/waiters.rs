@@ -4,8 +4,8 @@
 //! followed job whatever its queue; whoever came first of that line and of those of the job's queue
 //! is served first.
 //!
-//! A take has one [`Waiter`] and one [`Node`] for each of its queues. Nodes are linked twice: along
-//! the queue (who is next here) and along the waiter (where else it stands).
+//! A take has one [`Waiter`] and one [`WaitNode`] for each of its queues. Nodes are linked twice:
+//! along the queue (who is next here) and along the waiter (where else it stands).
 
 use super::jobs::NONE;
 use crate::base::paged::PagedSlab;

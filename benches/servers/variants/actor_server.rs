@@ -91,7 +91,7 @@ impl Actor {
         for id in self.answered.drain(..) {
             // Who left in this round gets nothing.
             if let Some(client) = self.clients.get_mut(id) {
-                // A task that is gone sends `Forget` or is gone with the whole server.
+                // A task that is gone sends `Delete` or is gone with the whole server.
                 let _ = client.channel.send(std::mem::take(&mut client.replies));
             }
         }

@@ -3,8 +3,8 @@
 //! way to the engine.
 //!
 //! The rules are those of the server: what is read is parsed at once where it was read, and all
-//! replies to it leave in one write; above [`OUTPUT_HIGH_WATER`] unsent bytes nothing is read or
-//! served; behind a waiting take up to [`STALLED_INPUT_MAX`] bytes are buffered.
+//! replies to it leave in one write; above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes nothing is read
+//! or served; behind a waiting take up to [`STALLED_INPUT_MAX_BYTES`] bytes are buffered.
 
 use jobcentre::base::buf::{BufferPool, InBuf, Input, OutBuf, progress};
 use jobcentre::base::limits::{

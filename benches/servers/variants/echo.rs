@@ -1,7 +1,7 @@
 //! Lines sent back as they came, on the server's own reactor: what the loop alone costs.
 //!
 //! Input is copied once, into memory that is reused, and sent from there; like the server, a
-//! connection with more than [`OUTPUT_HIGH_WATER`] unsent bytes is not read.
+//! connection with more than [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes is not read.
 
 use super::Start;
 use jobcentre::base::buf::{BufferPool, OutBuf};

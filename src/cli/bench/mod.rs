@@ -2,8 +2,9 @@
 //!
 //! It is a client program: one thread and one epoll of its own, beside the reactor the only user of
 //! mio. Its parts, from the bottom: [`clock`]; [`content`] makes jobs and recognises them;
-//! [`protocol`] writes requests and reads replies; [`ledger`] keeps book of every job; [`phase`]
-//! says what comes next; [`window`] is what counts of it; [`generator`] drives it all, until
+//! [`protocols`] writes requests and reads replies; [`job_tracker`] keeps book of every job;
+//! [`phase`] says what comes next; [`window`] is what counts of it; [`generator`] drives it all,
+//! until
 //! [`interrupts`] say otherwise; [`report`], [`table`] and [`plot`] tell the user.
 
 mod args;

@@ -1,7 +1,7 @@
 //! A blocking connection that carries HTTP messages, for either side.
 //!
-//! Invariants: everything has to be over by a moment that was set ([`Line::within`]); what is kept
-//! is bounded by the longest head and by what the reader of a body allows.
+//! Invariants: everything has to be over by a moment that was set ([`HttpConnection::within`]);
+//! what is kept is bounded by the longest head and by what the reader of a body allows.
 
 use crate::base::buf::Input;
 use crate::base::time::Mono;

@@ -2,8 +2,8 @@
 //!
 //! A client program with blocking threads: one that the master calls at, one for each connection,
 //! two for each running job, and the main one, which keeps the worker registered. They share a
-//! [`Desk`]; what is unbounded elsewhere (connections, places, what is read) is bounded there and
-//! in the modules of this folder.
+//! [`WorkerState`]; what is unbounded elsewhere (connections, places, what is read) is bounded
+//! there and in the modules of this folder.
 
 mod args;
 mod guard;

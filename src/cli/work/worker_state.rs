@@ -1,7 +1,8 @@
 //! What the threads of a worker share: its places, its number at the master, its end.
 //!
-//! Invariants: never more than `max_jobs` places are taken; when the end has come ([`Desk::halt`])
-//! everything that waits here or polls [`Desk::halted`] goes on at once.
+//! Invariants: never more than `max_jobs` places are taken; when the end has come
+//! ([`WorkerState::halt`]) everything that waits here or polls [`WorkerState::halted`] goes on at
+//! once.
 
 use crate::model::worker::WorkerId;
 use std::io::{self, PipeReader, PipeWriter};

@@ -1,5 +1,5 @@
 //! Searches on their way through the helper that evaluates queries, by turns: one at a time, in the
-//! order of [`Turns`].
+//! order of [`QueryTurns`].
 //!
 //! The store hands a search out, it is evaluated elsewhere over a snapshot, and what was found goes
 //! back to the store. A search whose turn is over and that has not ended waits for its next turn.
@@ -91,7 +91,8 @@ impl QueryScheduler {
         self.known.is_empty() && self.out.is_empty()
     }
 
-    /// When [`Queries::advance`] would do something without the helper's having ended anything.
+    /// When [`QueryScheduler::advance`] would do something without the helper's having ended
+    /// anything.
     #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         let (_, first) = self.known.first_key_value()?;

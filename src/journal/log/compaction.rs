@@ -81,7 +81,8 @@ impl Journal {
     }
 
     /// The next owner whose base record must be appended anew, now, as it stands. Like
-    /// [`Self::part`], it is for between two commands. O(segments without a live record) at worst.
+    /// [`Self::maybe_seal`], it is for between two commands. O(segments without a live record) at
+    /// worst.
     pub fn next_to_move(&mut self) -> Option<u32> {
         if !self.compaction.due {
             return None;
@@ -156,7 +157,7 @@ impl Journal {
         let excess = chain.saturating_sub(live + live / 2 + usual);
         let starved = self.space.full && self.free_bytes() < 2 * usual;
         // What is to be won must be more than what the heads of new batches take, lest it goes on
-        // and on; on a full disk there is always so much: see `Journal::accepts`.
+        // and on; on a full disk there is always so much: see `Journal::has_capacity`.
         let dead = behind + head.used - (live - self.ledger.open_bytes());
         let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_FRACTION } else { 8 };
 

@@ -1,10 +1,10 @@
 //! Space: segments prepared ahead, freed ones, spares, and what to do on a full disk.
 //!
 //! The directory holds at most twice the live bytes and two segments, once compaction has caught
-//! up. It holds at least what the owners' later records may need, [`JOURNAL_RESERVE`] bytes each,
-//! and room for compaction, as bytes that are prepared or dead: compaction makes the latter into
-//! the former. So a disk that is full is found out by a preparation that fails, while there is
-//! still room for deletes.
+//! up. It holds at least what the owners' later records may need, [`JOURNAL_RESERVE_PER_JOB_BYTES`]
+//! bytes each, and room for compaction, as bytes that are prepared or dead: compaction makes the
+//! latter into the former. So a disk that is full is found out by a preparation that fails, while
+//! there is still room for deletes.
 
 use super::Journal;
 use crate::base::limits::{

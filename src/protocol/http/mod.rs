@@ -15,7 +15,7 @@
 //! Invariants:
 //! - one request at a time: those behind it wait in the input;
 //! - a request that is whole in the input is carried out from there; only one that is not is
-//!   collected, bounded by `--max-request` and `HTTP_BODY_EXTRA`;
+//!   collected, bounded by `--max-request` and `HTTP_BODY_EXTRA_BYTES`;
 //! - a long answer is made of a snapshot, a piece in a turn, and never while much is unsent;
 //! - a request that two readers could understand differently ends the connection.
 
@@ -46,7 +46,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// A long answer, written a piece in a turn.
 trait Long: std::fmt::Debug + Send + Sync {
     /// Writes the next piece into `text`, which is empty: about
-    /// [`HTTP_PIECE`](crate::base::limits::HTTP_PIECE) bytes. Whether it was the last.
+    /// [`HTTP_CHUNK_BYTES`](crate::base::limits::HTTP_CHUNK_BYTES) bytes. Whether it was the last.
     fn fill(&mut self, text: &mut Vec<u8>) -> bool;
 }
 

@@ -1,7 +1,7 @@
 //! The disk of the operating system under a journal: the one place of the server that touches files
 //! and waits on threads.
 //!
-//! [`Directory`] is what recovery, checks and salvage read through, [`RealDisk`] what a running
+//! [`Directory`] is what recovery, checks and salvage read through, [`FileDisk`] what a running
 //! journal writes through.
 
 mod direct;

@@ -312,12 +312,13 @@ impl Store {
         self.constraints.mark_dirty(bucket);
     }
 
-    /// Does what is to be done because of room: up to [`CONSTRAINT_STEPS`] in a pass, and up to
-    /// [`CONSTRAINT_STEPS_EACH`] more behind each command; what serving somebody takes comes on top
-    /// of the last one. What is left is done in the next pass.
+    /// Does what is to be done because of room: up to [`CONSTRAINT_STEPS_PER_PASS`] in a pass, and
+    /// up to
+    /// [`CONSTRAINT_STEPS_PER_COMMAND`] more behind each command; what serving somebody takes comes
+    /// on top of the last one. What is left is done in the next pass.
     ///
-    /// [`CONSTRAINT_STEPS`]: crate::base::limits::CONSTRAINT_STEPS
-    /// [`CONSTRAINT_STEPS_EACH`]: crate::base::limits::CONSTRAINT_STEPS_EACH
+    /// [`CONSTRAINT_STEPS_PER_PASS`]: crate::base::limits::CONSTRAINT_STEPS_PER_PASS
+    /// [`CONSTRAINT_STEPS_PER_COMMAND`]: crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND
     #[inline(never)]
     pub(in crate::store) fn run_pending(&mut self, now: Now, fx: &mut Effects) {
         let stint = self.constraints.start_budget();

@@ -89,7 +89,7 @@ impl Store {
         fx.answer(ticket, Outcome::Constrained { new: true });
     }
 
-    /// Removes a constraint. As [`Store::constrain`].
+    /// Removes a constraint. As [`Store::set_constraint`].
     pub(in crate::store) fn remove_constraint(
         &mut self,
         ticket: Ticket,

@@ -24,7 +24,7 @@ use crate::store::waiters::{ANY_QUEUE, WaitQueues, Waiter};
 use crate::store::{Effects, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Queues where somebody may be served, or all followed jobs ([`ANYWHERE`]), each once. A key that
+/// Queues where somebody may be served, or all followed jobs ([`ANY_QUEUE`]), each once. A key that
 /// is not known comes before all others.
 #[derive(Debug, Default)]
 pub(super) struct ScheduledMatches {
@@ -195,7 +195,7 @@ impl Store {
         self.schedule_match(queue);
     }
 
-    /// Serves a queue at the end of this command, or in the next pass; with [`ANYWHERE`] those who
+    /// Serves a queue at the end of this command, or in the next pass; with [`ANY_QUEUE`] those who
     /// wait for whatever is followed.
     pub(in crate::store) fn schedule_match(&mut self, queue: u32) {
         self.constraints.queues_to_match.add(queue, None);

@@ -1,12 +1,12 @@
 //! Constraints: jobs that are held back until they may run.
 //!
 //! A put asks once which constraints match its job ([`matcher`]); one that matches has a *bucket*
-//! for the job ([`bucket`]). A job may start when each of its buckets has room: fewer jobs running
+//! for the job ([`limiter`]). A job may start when each of its buckets has room: fewer jobs running
 //! than `max_running`, and a token by `rate`. Nothing is reserved for jobs that might run: room is
 //! taken when a job is handed out, so that a job in whose queue nobody is interested stands in
-//! nobody's way. Who may be seen in its queue's heap meanwhile is said in [`strand`], how that
-//! changes in [`gate`], who is served where there is room in [`served`], and how constraints come
-//! and go in [`rules`].
+//! nobody's way. Who may be seen in its queue's heap meanwhile is said in [`job_class`], how that
+//! changes in [`admission`], who is served where there is room in [`match_scheduler`], and how
+//! constraints come and go in [`lifecycle`].
 //!
 //! Invariants, between two commands:
 //! - no bucket has more running jobs than it may, or had when a job was started, and no job started
@@ -25,18 +25,18 @@
 //! strands are, so that few are shown that share a bucket which becomes full.
 //!
 //! What is put away by those who take, and what room brings about, is counted in steps. A command
-//! has [`CONSTRAINT_STEPS_EACH`] of its own, and so have each queue that a take names and each
-//! waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS`] of the pass.
-//! What is left is done at the end of the pass, or of the next ones;
+//! has [`CONSTRAINT_STEPS_PER_COMMAND`] of its own, and so have each queue that a take names and
+//! each waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS_PER_PASS`]
+//! of the pass. What is left is done at the end of the pass, or of the next ones;
 //! [`super::Store::next_deadline`] is at once while there is some. A take that has to stop, because
 //! very many are shown that may not run (a limit was lowered under jobs with values of their own),
 //! leaves the rest to that: it gets the best of what it has seen, or is in line until all was
-//! looked at, also if it does not wait; only then, or after [`UNSEEN_REST_MS`], it hears that there
-//! is no job. What a changed constraint means for the jobs that are there is found out a bounded
-//! number of jobs in each pass; other limits alone mean nothing for them, and one step for each
-//! bucket.
+//! looked at, also if it does not wait; only then, or after [`SCAN_DEFER_MAX_MS`], it hears that
+//! there is no job. What a changed constraint means for the jobs that are there is found out a
+//! bounded number of jobs in each pass; other limits alone mean nothing for them, and one step for
+//! each bucket.
 //!
-//! [`UNSEEN_REST_MS`]: crate::base::limits::UNSEEN_REST_MS
+//! [`SCAN_DEFER_MAX_MS`]: crate::base::limits::SCAN_DEFER_MAX_MS
 //!
 //! A value that jobs have of their own, or a hash of one of more than 256 bytes, is kept twice for
 //! its bucket, beside a strand and a group for each queue, until the last of its jobs is gone, and

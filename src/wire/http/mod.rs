@@ -5,7 +5,7 @@
 //! codings that are not known, chunk sizes that are no plain numbers.
 //!
 //! Invariants: a byte is searched for a line end once; nothing is copied; what is kept in the input
-//! is bounded by [`HTTP_HEAD_MAX`](crate::base::limits::HTTP_HEAD_MAX).
+//! is bounded by [`HTTP_HEAD_MAX_BYTES`](crate::base::limits::HTTP_HEAD_MAX_BYTES).
 
 mod accept;
 mod body;

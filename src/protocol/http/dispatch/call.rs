@@ -128,7 +128,7 @@ impl WorkerConnection {
         self.agent
     }
 
-    /// Takes on another errand: only after [`Call::take_idle`] has told that it may.
+    /// Takes on another errand: only after [`WorkerConnection::take_idle`] has told that it may.
     ///
     /// # Panics
     /// If it has one.

@@ -1,10 +1,11 @@
-//! The server's side of a worker (`docs/protocols/lightjq.md`, "The worker's side"): an [`Agent`]
-//! acts for it in the engine and decides what it is offered, [`Call`]s are the connections to it.
+//! The server's side of a worker (`docs/protocols/lightjq.md`, "The worker's side"): an
+//! [`WorkerDispatcher`] acts for it in the engine and decides what it is offered,
+//! [`WorkerConnection`]s are the connections to it.
 //!
 //! An agent is a client without a connection of its own. It keeps takes standing for the places
 //! that its worker has free, sees to it that each job that comes is called out, and gives the place
 //! away again only when nobody holds the job under that lease any more. What it wants done it says
-//! in [`Wish`]es, one at a time; what has come of them it is told.
+//! in [`DispatchAction`]es, one at a time; what has come of them it is told.
 //!
 //! ```text
 //!            take            call           202: the worker reports by itself
@@ -41,7 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What an agent wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DispatchAction {
-    /// Take a job, from [`Agent::queues`], or if there are none any that is followed.
+    /// Take a job, from [`WorkerDispatcher::queues`], or if there are none any that is followed.
     Reserve(u32),
     /// Ask this of the engine under this serial.
     Request(u32, StoreRequest),
@@ -59,7 +60,8 @@ pub enum DispatchAction {
 /// What an agent asks of the engine, other than jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
-    /// To act for its worker. The jobs that the worker holds are then told by [`Agent::resume`].
+    /// To act for its worker. The jobs that the worker holds are then told by
+    /// [`WorkerDispatcher::resume`].
     Attach,
     /// When the worker does not hold this job any more.
     AwaitRelease(JobId, LeaseEpoch),

@@ -37,7 +37,7 @@ impl Stream {
 }
 
 impl Long for Stream {
-    /// O([`FIGURES_AT_ONCE`]).
+    /// O([`METRICS_QUEUES_PER_STEP`]).
     fn fill(&mut self, text: &mut Vec<u8>) -> bool {
         if let Some(general) = self.general.take() {
             write(general, true, self.form, text);

@@ -28,7 +28,7 @@ impl WorkerTable {
         WorkerRows { list: list.collect(), next: (stop < end).then_some(stop) }
     }
 
-    /// How many workers are idle, and busy, in up to [`FIGURES_QUEUES`] queues. O(queues).
+    /// How many workers are idle, and busy, in up to [`METRICS_QUEUES_MAX`] queues. O(queues).
     pub(in crate::protocol::processor) fn stats(&self) -> Vec<BusWorkerStats> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
         let short = queues.filter(|queue| queue.name.len() <= METRICS_NAME_MAX_BYTES);
