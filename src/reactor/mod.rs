@@ -10,7 +10,8 @@
 //! 3. sample the clock once
 //! 4. note what is ready: facts to remember, not commands to act on
 //! 5. accept; outgoing connections go on towards being connected; then every runnable connection:
-//!    one read of at most [`READ_BUDGET_BYTES`] bytes, and of what only lingers until it can be closed
+//!    one read of at most [`READ_BUDGET_BYTES`] bytes, and of what only lingers until it can be
+//!    closed
 //! 6. the core ends its pass: expiry, group commit, replies, pipelines that go on
 //! 7. one write for every connection that has output
 //! 8. log what the operator should know; close what is to be closed, and begin what is to be
