@@ -112,6 +112,9 @@ impl SimDriver {
         for (&id, client) in &mut self.model.clients {
             client.count(self.server.output(id).len());
         }
+        for id in self.model.clients.keys().copied().collect::<Vec<_>>() {
+            self.model.arm_flush_timeout(id);
+        }
         for &id in self.model.clients.keys() {
             let wants = self.server.wants_input(id);
             let number = self.sockets[&id].number;

@@ -30,7 +30,7 @@ use std::time::Duration;
 use types::{DEFAULT, HttpOptions, Payload, QUEUES, Question, Request, Want};
 
 /// Seeds that have failed once.
-const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972];
+const FAILED_ONCE: &[u64] = &[149_403_731_300, 846_177_244_972, 1_174_667_164_109];
 
 const PLAN: Plan = Plan::new(120, FAILED_ONCE);
 

@@ -465,9 +465,18 @@ impl ServerModel {
             self.client(id).deadline = Some((now.after(LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));
             self.armed += 1;
-        } else if client.unsent > 0 && client.is_leaving() {
-            let armed = self.armed;
-            self.client(id).deadline = Some((now.after(FLUSH_TIMEOUT), armed));
+        } else {
+            self.arm_flush_timeout(id);
+        }
+    }
+
+    /// Bounds the time that a client which is leaving has to take its output. Called again after
+    /// each call of the server: the script says nothing of interim responses.
+    pub(super) fn arm_flush_timeout(&mut self, id: ClientId) {
+        let (at, armed) = (self.now.mono.after(FLUSH_TIMEOUT), self.armed);
+        let client = self.client(id);
+        if client.unsent > 0 && client.is_leaving() && client.deadline.is_none() {
+            client.deadline = Some((at, armed));
             self.armed += 1;
         }
     }
