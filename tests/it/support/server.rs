@@ -73,8 +73,11 @@ impl Server {
         let mut server = Self { child, address: SocketAddr::from(([0, 0, 0, 0], 0)), log };
         let mut bound = None;
         until("the line with the address", || {
+            // In this order: what it has logged before its end may be read only after it.
+            let ended = server.child.try_wait().unwrap();
+            let is_read = Arc::strong_count(&server.log) == 1;
             bound = server.log_lines().iter().find_map(|line| address(line));
-            if let (None, Some(status)) = (bound, server.child.try_wait().unwrap()) {
+            if let (None, Some(status), true) = (bound, ended, is_read) {
                 panic!("the server ended ({status}): {:?}", server.log_lines());
             }
             bound.is_some()
