@@ -60,7 +60,7 @@ fn a_job_of_another_door_reaches_the_worker_that_names_its_queue() {
 
 #[test]
 fn a_job_reaches_a_worker_by_tls() {
-    let dir = TempDir::new("agents-tls");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let authority = Authority::new();
     let identity = authority.identity("127.0.0.1", 3000);
@@ -133,7 +133,7 @@ fn a_worker_that_refuses_or_cannot_be_reached_is_passed_over() {
 
 #[test]
 fn a_job_that_is_reported_after_the_master_was_killed_is_taken_once() {
-    let dir = TempDir::new("agents-killed");
+    let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();
     let server = Server::start(&flags);
@@ -159,7 +159,7 @@ fn a_job_that_is_reported_after_the_master_was_killed_is_taken_once() {
 
 #[test]
 fn a_stop_leaves_jobs_to_their_workers() {
-    let dir = TempDir::new("agents-stopped");
+    let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();
     let mut server = Server::start(&flags);

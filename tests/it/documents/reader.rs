@@ -54,7 +54,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        let dir = TempDir::new("documents");
+        let dir = TempDir::new();
         let at = |path: &str| dir.path().join(path);
         for folder in ["bin", "target/release", "python"] {
             fs::create_dir_all(at(folder)).unwrap();

@@ -107,7 +107,7 @@ fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
 /// is deleted.
 #[test]
 fn constraints_survive_a_restart_and_those_of_the_file_win() {
-    let dir = crate::support::TempDir::new("constraints-http");
+    let dir = crate::support::TempDir::new();
     let data = dir.text().to_owned();
     let file = format!("{data}.toml");
     let table = "[[constraint]]\nname = 'both'\nmatcher = [['name', '=', 'b']]\nmax_running = 2\n";
@@ -156,7 +156,7 @@ fn constraints_survive_a_restart_and_those_of_the_file_win() {
 
 #[test]
 fn workers_and_jobs_survive_a_restart() {
-    let dir = crate::support::TempDir::new("lightjq");
+    let dir = crate::support::TempDir::new();
     let data = dir.text().to_owned();
     let flags = ["--http", ":0", "--data", &data];
     let server = Server::start(&flags);

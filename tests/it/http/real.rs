@@ -79,7 +79,7 @@ fn clients_of_both_doors_see_the_same_jobs() {
 
 #[test]
 fn jobs_survive_a_restart_with_state_and_log() {
-    let dir = crate::support::TempDir::new("http-restart");
+    let dir = crate::support::TempDir::new();
     let start = || Server::start(&["--http", ":0", "--data", dir.text()]);
     let mut server = start();
     let mut client = Client::connect(server.address_of("http"));

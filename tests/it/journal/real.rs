@@ -3,43 +3,29 @@
 use super::harness::{Harness, delete_record, put_record};
 use super::simulation::{Found, options, recover_into};
 use crate::rng::TestRng;
-use crate::support::until;
+use crate::support::{TempDir, until};
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::journal::disk::DiskError;
 use jobcentre::journal::{Journal, Options, RecordRole, SyncMode, salvage};
 use jobcentre::reactor::disk::{Directory, FileDisk, LockMode};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SEGMENT: u64 = 64 * 1024;
 
-/// A directory that is removed at the end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("journal-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&place);
-        Self(place)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(&self.0)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
+/// A data directory on a real disk: the system's temporary files may be in memory.
+fn data_dir() -> TempDir {
+    TempDir::in_folder(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn file_names(dir: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 /// A journal that runs, and its owners.
@@ -51,8 +37,8 @@ struct Real {
 }
 
 impl Real {
-    fn open(place: &Place, options: &Options) -> Result<Self, DiskError> {
-        let mut directory = Directory::open(&place.0, LockMode::Exclusive)?;
+    fn open(dir: &TempDir, options: &Options) -> Result<Self, DiskError> {
+        let mut directory = Directory::open(dir.path(), LockMode::Exclusive)?;
         let Found { recovered, mut harness, report, .. } =
             recover_into(&mut directory, options).unwrap();
         assert_eq!(report.torn, None);
@@ -134,11 +120,11 @@ const MODES: [SyncMode; 3] =
 #[test]
 fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
     for sync in MODES {
-        let place = Place::new("restart");
+        let dir = data_dir();
         let mut rng = TestRng::new(1);
         let mut expected = Harness::default();
         for round in 0..6 {
-            let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+            let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
             assert_eq!(real.harness.values(), expected.values(), "round {round}, {sync:?}");
             assert_eq!(real.harness.last_id, expected.last_id);
             for _ in 0..60 {
@@ -169,16 +155,16 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
             // Otherwise as if the process had been killed.
             expected = real.harness;
         }
-        let names = place.names();
+        let names = file_names(&dir);
         assert!(names.len() < 12, "{names:?}");
     }
 }
 
 #[test]
 fn a_timer_syncs_without_traffic() {
-    let place = Place::new("timer");
+    let dir = data_dir();
     let sync = SyncMode::Every(Duration::from_millis(5));
-    let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+    let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
     let stamp = real.put(100);
     real.wait_for(stamp);
     let before = real.journal.stats().synced_records;
@@ -194,8 +180,8 @@ fn a_timer_syncs_without_traffic() {
 
 #[test]
 fn batches_that_come_during_a_sync_are_synced_together() {
-    let place = Place::new("together");
-    let mut real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
+    let dir = data_dir();
+    let mut real = Real::open(&dir, &options(SyncMode::Always, SEGMENT)).unwrap();
     until("batches that share a sync", || {
         for _ in 0..5 {
             real.put(100);
@@ -213,10 +199,10 @@ fn batches_that_come_during_a_sync_are_synced_together() {
 
 #[test]
 fn lock_held_twice() {
-    let place = Place::new("lock");
-    let real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
+    let dir = data_dir();
+    let real = Real::open(&dir, &options(SyncMode::Always, SEGMENT)).unwrap();
     for access in [LockMode::Exclusive, LockMode::ReadOnly] {
-        let fault = Directory::open(&place.0, access).unwrap_err();
+        let fault = Directory::open(dir.path(), access).unwrap_err();
         assert_eq!(fault.operation, "lock");
         let words = fault.to_string();
         assert!(words.contains("another process uses this directory"), "{words}");
@@ -224,35 +210,35 @@ fn lock_held_twice() {
         assert!(words.contains(&pid) || words.contains("fuser -v"), "{words}");
     }
     drop(real);
-    let first = Directory::open(&place.0, LockMode::ReadOnly).unwrap();
-    let second = Directory::open(&place.0, LockMode::ReadOnly).unwrap();
-    assert!(Directory::open(&place.0, LockMode::Exclusive).is_err(), "somebody looks");
+    let first = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
+    let second = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
+    assert!(Directory::open(dir.path(), LockMode::Exclusive).is_err(), "somebody looks");
     drop((first, second));
-    Directory::open(&place.0, LockMode::Exclusive).unwrap();
+    Directory::open(dir.path(), LockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn looking_makes_nothing() {
-    let place = Place::new("look");
-    assert!(Directory::open(&place.0, LockMode::ReadOnly).is_err(), "there is nothing");
-    assert!(!place.0.exists());
-    std::fs::create_dir_all(&place.0).unwrap();
-    Directory::open(&place.0, LockMode::ReadOnly).unwrap();
-    assert_eq!(place.names(), Vec::<String>::new());
+    let dir = data_dir();
+    assert!(Directory::open(dir.path(), LockMode::ReadOnly).is_err(), "there is nothing");
+    assert!(!dir.path().exists());
+    std::fs::create_dir_all(dir.path()).unwrap();
+    Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
+    assert_eq!(file_names(&dir), Vec::<String>::new());
 }
 
 #[test]
 fn read_only_directory() {
     use std::os::unix::fs::PermissionsExt;
-    let place = Place::new("read-only");
-    std::fs::create_dir_all(&place.0).unwrap();
-    std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o500)).unwrap();
-    let opened = Directory::open(&place.0, LockMode::Exclusive);
-    if std::fs::write(place.0.join("probe"), "").is_err() {
+    let dir = data_dir();
+    std::fs::create_dir_all(dir.path()).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let opened = Directory::open(dir.path(), LockMode::Exclusive);
+    if std::fs::write(dir.path().join("probe"), "").is_err() {
         let fault = opened.unwrap_err();
         assert!(fault.file.ends_with("/lock") && fault.operation == "open", "{fault}");
     }
-    std::fs::set_permissions(&place.0, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     // One in which not even root can make a file, one that cannot be made, and one that is a file.
     assert_eq!(
         Directory::open(Path::new("/proc/self"), LockMode::Exclusive).unwrap_err().operation,
@@ -264,9 +250,9 @@ fn read_only_directory() {
 
 #[test]
 fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
-    let place = Place::new("no-directory");
-    std::fs::create_dir_all(&place.0).unwrap();
-    let (file, link) = (place.0.join("file"), place.0.join("link"));
+    let dir = data_dir();
+    std::fs::create_dir_all(dir.path()).unwrap();
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     std::fs::write(&file, "").unwrap();
     std::os::unix::fs::symlink("nowhere", &link).unwrap();
     let below = file.join("below");
@@ -279,21 +265,21 @@ fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
         let fault = Directory::open(&link, access).unwrap_err();
         assert!(fault.to_string().contains("a symbolic link that leads to nothing"), "{fault}");
     }
-    std::os::unix::fs::symlink(".", place.0.join("here")).unwrap();
-    Directory::open(&place.0.join("here"), LockMode::Exclusive).unwrap();
+    std::os::unix::fs::symlink(".", dir.path().join("here")).unwrap();
+    Directory::open(&dir.path().join("here"), LockMode::Exclusive).unwrap();
 }
 
 #[test]
 fn vanished_directory() {
     for sync in MODES {
-        let place = Place::new("vanished");
-        let mut real = Real::open(&place, &options(sync, SEGMENT)).unwrap();
+        let dir = data_dir();
+        let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
         let stamp = real.put(100);
         real.wait_for(stamp);
         // Another segment may just be made there.
         until("the end of the directory", || {
-            let _ = std::fs::remove_dir_all(&place.0);
-            !place.0.exists()
+            let _ = std::fs::remove_dir_all(dir.path());
+            !dir.path().exists()
         });
         let acknowledged = real.journal.durable();
         let fault = real.wait_for_fault();
@@ -309,11 +295,11 @@ fn vanished_directory() {
 
 #[test]
 fn a_journal_that_is_dropped_while_it_makes_a_segment_leaves_nothing_that_matters() {
-    let place = Place::new("dropped");
+    let dir = data_dir();
     for _ in 0..5 {
-        drop(Real::open(&place, &options(SyncMode::Always, 32 * 1024 * 1024)).unwrap());
+        drop(Real::open(&dir, &options(SyncMode::Always, 32 * 1024 * 1024)).unwrap());
     }
-    let mut real = Real::open(&place, &options(SyncMode::Always, SEGMENT)).unwrap();
+    let mut real = Real::open(&dir, &options(SyncMode::Always, SEGMENT)).unwrap();
     let stamp = real.put(1_000);
     real.wait_for(stamp);
     real.close();
@@ -321,24 +307,24 @@ fn a_journal_that_is_dropped_while_it_makes_a_segment_leaves_nothing_that_matter
 
 #[test]
 fn a_record_larger_than_a_segment_gets_one_of_its_own() {
-    let place = Place::new("large");
+    let dir = data_dir();
     let options = options(SyncMode::Always, SEGMENT);
-    let mut real = Real::open(&place, &options).unwrap();
+    let mut real = Real::open(&dir, &options).unwrap();
     for size in [10, usize::try_from(3 * SEGMENT).unwrap(), 10] {
         let stamp = real.put(size);
         real.wait_for(stamp);
     }
-    let large = std::fs::read_dir(&place.0).unwrap();
+    let large = std::fs::read_dir(dir.path()).unwrap();
     let large = large.filter(|entry| entry.as_ref().unwrap().metadata().unwrap().len() > SEGMENT);
     assert_eq!(large.count(), 1);
     let expected = real.harness.values();
     drop(real);
-    assert_eq!(Real::open(&place, &options).unwrap().harness.values(), expected);
+    assert_eq!(Real::open(&dir, &options).unwrap().harness.values(), expected);
 }
 
 #[test]
 fn salvage_on_the_real_disk() {
-    let (from, to) = (Place::new("salvage-from"), Place::new("salvage-to"));
+    let (from, to) = (data_dir(), data_dir());
     let options = options(SyncMode::Always, SEGMENT);
     let mut real = Real::open(&from, &options).unwrap();
     for _ in 0..500 {
@@ -349,8 +335,8 @@ fn salvage_on_the_real_disk() {
     real.close();
     let expected = real.harness.values();
     drop(real);
-    let mut source = Directory::open(&from.0, LockMode::ReadOnly).unwrap();
-    let mut target = Directory::open(&to.0, LockMode::Exclusive).unwrap();
+    let mut source = Directory::open(from.path(), LockMode::ReadOnly).unwrap();
+    let mut target = Directory::open(to.path(), LockMode::Exclusive).unwrap();
     let salvaged = salvage(&mut source, &mut target, SEGMENT).unwrap();
     assert!(salvaged.skipped.is_empty() && salvaged.records == 500);
     drop(target);

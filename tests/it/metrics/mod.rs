@@ -207,7 +207,7 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
 
 #[test]
 fn the_process_tells_of_its_loop_its_memory_and_its_journal() {
-    let dir = TempDir::new("figures");
+    let dir = TempDir::new();
     let server = Process::start(&["--data", dir.text(), "--http", ":0"]);
     let mut client = server.connect();
     for _ in 0..3 {

@@ -311,7 +311,7 @@ fn a_call_can_be_called_off_in_the_middle_of_a_handshake() {
 
 #[test]
 fn a_server_starts_only_with_sound_authorities() {
-    let dir = TempDir::new("worker-ca");
+    let dir = TempDir::new();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(dir.path()).unwrap();
     let sound = Authority::new().pem();

@@ -68,7 +68,7 @@ fn put_all(client: &mut Client) {
 #[test]
 fn calls_to_workers_leave_clients_and_the_journal_their_descriptors() {
     for fsync in ["10ms", "always"] {
-        let dir = TempDir::new(&format!("descriptors-{fsync}"));
+        let dir = TempDir::new();
         let mut server = serve(&dir, 256, &["--max-clients", "40", "--fsync", fsync]);
         server.wait_for_log("the system allows few open files");
         let (worker, held) = silent_worker();
@@ -103,7 +103,7 @@ fn set_limit(server: &Server, files: usize) -> bool {
 #[test]
 fn a_journal_without_descriptors_waits_for_them_and_goes_on() {
     for fsync in ["10ms", "always"] {
-        let dir = TempDir::new(&format!("no-descriptors-{fsync}"));
+        let dir = TempDir::new();
         let mut server = Server::start(&["--data", dir.text(), "--fsync", fsync, "--http", ":0"]);
         let mut client = server.connect();
         client.ask(&put("q", 1, "{}"));

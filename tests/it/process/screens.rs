@@ -119,7 +119,7 @@ fn plain(shown: &str) -> Vec<String> {
 
 #[test]
 fn the_log_of_a_start_fits_a_terminal() {
-    let dir = TempDir::new("screen");
+    let dir = TempDir::new();
     let serve = ["serve", "--listen", ":0", "--pinpriq", ":0", "--http", ":0"];
     for more in [&[][..], &["--data", dir.text()][..]] {
         let Some(shown) = shown("serving", &[&serve, more].concat(), &[]) else { return };

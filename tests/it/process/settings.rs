@@ -1,28 +1,19 @@
 //! Flags, then `JOBCENTRE_*` variables, then the file; what is wrong is named where it stands.
 
-use crate::support::{Client, Program, Server, plain_command};
-use std::path::PathBuf;
+use crate::support::{Client, Program, Server, TempDir, plain_command};
 
-/// A configuration file that is gone at the end of the test.
-struct File(PathBuf);
+/// A configuration file, removed at the end of the test.
+struct ConfigFile(TempDir);
 
-impl File {
-    fn new(name: &str, text: &str) -> Self {
-        let name = format!("jobcentre-test-{}-{name}.toml", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        Self(path)
+impl ConfigFile {
+    fn new(text: &str) -> Self {
+        let file = TempDir::new();
+        std::fs::write(file.path(), text).unwrap();
+        Self(file)
     }
 
     fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // It is a temporary file: whoever cleans up will find it.
-        let _ = std::fs::remove_file(&self.0);
+        self.0.text()
     }
 }
 
@@ -41,7 +32,7 @@ fn effective(flags: &[&str], variables: &[(&str, &str)]) -> (u64, u64) {
 #[test]
 fn flags_win_over_variables_and_these_over_the_file() {
     let file = "listen = ':0'\nlog-format = 'json'\nmax-clients = 11\nmax-request = '1KiB'\n";
-    let file = File::new("precedence", file);
+    let file = ConfigFile::new(file);
     let from_file = ["--config", file.path()];
     assert_eq!(effective(&from_file, &[]), (11, 1024));
     assert_eq!(effective(&[], &[("JOBCENTRE_CONFIG", file.path())]), (11, 1024));
@@ -70,7 +61,7 @@ fn flags_win_over_variables_and_these_over_the_file() {
 
 #[test]
 fn the_flag_of_an_address_wins() {
-    let file = File::new("listen", "listen = 'off'\nlog-format = 'json'");
+    let file = ConfigFile::new("listen = 'off'\nlog-format = 'json'");
     let flags = ["--config", file.path(), "--listen", ":0"];
     assert_eq!(effective(&flags, &[("JOBCENTRE_LISTEN", "off")]).1, 1024 * 1024);
 }
@@ -78,7 +69,7 @@ fn the_flag_of_an_address_wins() {
 #[test]
 fn every_door_has_its_own_setting() {
     let file = "listen = 'off'\npinpriq = 'off'\nlog-format = 'json'\n";
-    let file = File::new("protocols", file);
+    let file = ConfigFile::new(file);
     let protocols = |flags: &[&str], variables: &[(&str, &str)]| {
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--config", file.path()]).args(flags);
@@ -100,7 +91,7 @@ fn every_door_has_its_own_setting() {
     assert_eq!(protocols(&[], &[("JOBCENTRE_HTTP", ":0")]), ["http"]);
     let all_off = complaint(&["--config", file.path()], &[]);
     assert!(all_off.contains("every protocol is off"), "{all_off}");
-    let file = File::new("pinpriq", "listen = 'off'\npinpriq = ':0'\nlog-format = 'json'\n");
+    let file = ConfigFile::new("listen = 'off'\npinpriq = ':0'\nlog-format = 'json'\n");
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--config", file.path()]);
     let server = Server::spawn(command);
@@ -110,7 +101,7 @@ fn every_door_has_its_own_setting() {
 #[test]
 fn a_name_of_the_host_may_come_from_every_source() {
     let file = "listen = ':0'\nlog-format = 'json'\nhttp-name = ['a.example', 'b.example']\n";
-    let file = File::new("http-name", file);
+    let file = ConfigFile::new(file);
     let statuses = |flags: &[&str], variables: &[(&str, &str)]| {
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--http", ":0", "--config", file.path()]).args(flags);
@@ -185,14 +176,14 @@ fn a_wrong_value_names_its_variable() {
 fn a_wrong_value_names_its_line() {
     for (name, values) in WRONG {
         for value in values {
-            let file = File::new("wrong", &format!("# a comment\n{name} = '{value}'\n"));
+            let file = ConfigFile::new(&format!("# a comment\n{name} = '{value}'\n"));
             let text = complaint(&["--config", file.path()], &[]);
             assert!(text.contains(file.path()), "{name}={value}: {text}");
             assert!(text.contains("line 2"), "{name}={value}: {text}");
         }
     }
     for wrong in ["no-such-setting = 1", "max_clients = 1", "max-clients = ", "[section]\nx = 1"] {
-        let file = File::new("unknown", &format!("log-format = 'json'\n{wrong}\n"));
+        let file = ConfigFile::new(&format!("log-format = 'json'\n{wrong}\n"));
         let text = complaint(&["--config", file.path()], &[]);
         assert!(text.contains("line 2") && text.contains(file.path()), "{wrong}: {text}");
     }
@@ -226,7 +217,7 @@ fn no_error_about_a_value_speaks_of_types() {
     let more = ["data", "worker-ca", "query-timeout", "result-ttl"];
     for name in WRONG.iter().map(|(name, _)| *name).chain(more) {
         for value in values {
-            let file = File::new("jargon", &format!("listen = 'off'\n{name} = {value}\n"));
+            let file = ConfigFile::new(&format!("listen = 'off'\n{name} = {value}\n"));
             let output = Program::output(&["serve", "--config", file.path()], &[]);
             assert_plain(&String::from_utf8(output.stderr).unwrap());
             let flag = format!("--{name}={}", value.trim_matches('\''));
@@ -264,7 +255,7 @@ fn no_error_about_a_value_speaks_of_types() {
 #[test]
 fn a_setting_that_is_almost_right_is_suggested() {
     for (wrong, right) in [("max_clients = 5", "`max-clients`"), ("lisen = ':0'", "`listen`")] {
-        let file = File::new("almost", &format!("log-format = 'json'\n{wrong}\n"));
+        let file = ConfigFile::new(&format!("log-format = 'json'\n{wrong}\n"));
         let text = complaint(&["--config", file.path()], &[]);
         assert!(text.contains(&format!("did you mean {right}?")), "{text}");
         assert!(text.contains(wrong), "the line is shown: {text}");

@@ -116,7 +116,7 @@ fn stop_while_sending(server: &mut Server, mut client: Client, words: &str) -> S
 
 #[test]
 fn a_client_that_goes_on_sending_at_a_stop_gets_the_answers_to_all_that_was_carried_out() {
-    let dir = TempDir::new("stop-sending");
+    let dir = TempDir::new();
     for round in 0..3 {
         let mut server = Server::start(&["--data", dir.text(), "--fsync", "10ms"]);
         let client = server.connect();
@@ -149,7 +149,7 @@ fn an_http_client_that_goes_on_sending_at_a_stop_gets_whole_answers() {
 
 #[test]
 fn a_slow_reader_that_goes_on_sending_is_not_served_on_after_a_stop() {
-    let dir = TempDir::new("stop-slow");
+    let dir = TempDir::new();
     let mut server = Server::start(&["--data", dir.text()]);
     let mut client = server.connect();
     SockRef::from(client.stream()).set_recv_buffer_size(65_536).unwrap();

@@ -24,13 +24,13 @@ const JOBS: usize = 60;
 
 #[test]
 fn a_few_crashes_of_master_and_workers_cost_nothing() {
-    crash("few", ROUNDS);
+    crash(ROUNDS);
 }
 
 #[test]
 #[ignore = "slow: run by .ci/run"]
 fn many_crashes_of_master_and_workers_cost_nothing() {
-    crash("many", MANY_ROUNDS);
+    crash(MANY_ROUNDS);
 }
 
 /// An address where nobody listens, and somebody is going to, again and again.
@@ -50,10 +50,10 @@ fn start_worker(master: SocketAddr, at: SocketAddr) -> Server {
     Server::spawn(command)
 }
 
-fn crash(name: &str, rounds: usize) {
+fn crash(rounds: usize) {
     let seed = seed();
     eprintln!("CRASH_SEED={seed}");
-    let (dir, mut rng) = (TempDir::new(&format!("workers-{name}")), TestRng::new(seed));
+    let (dir, mut rng) = (TempDir::new(), TestRng::new(seed));
     let at = free_address();
     let places: Vec<SocketAddr> = (0..WORKERS).map(|_| free_address()).collect();
     let mut master = Some(start_master(&dir, at));

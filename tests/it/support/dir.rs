@@ -1,31 +1,36 @@
-//! A directory that is gone at the end of the test.
+//! Temporary directories.
 
 use std::path::{Path, PathBuf};
 
-/// A path of its own for a test; nothing is made there.
-pub(crate) struct TempDir(PathBuf);
+/// A path at which nothing exists yet, removed with all that a test makes there.
+pub(crate) struct TempDir {
+    path: PathBuf,
+    _parent: tempfile::TempDir,
+}
 
 impl TempDir {
-    /// `name` must be the test's own.
-    pub(crate) fn new(name: &str) -> Self {
-        let name = format!("jobcentre-test-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // A former process with this id may have been killed.
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
+    /// In the system's directory for temporary files.
+    pub(crate) fn new() -> Self {
+        Self::in_folder(&std::env::temp_dir())
+    }
+
+    /// Below `folder`.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        let parent = tempfile::Builder::new().prefix("jobcentre-").tempdir_in(folder).unwrap();
+        Self { path: parent.path().join("data"), _parent: parent }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     pub(crate) fn text(&self) -> &str {
-        self.0.to_str().unwrap()
+        self.path.to_str().unwrap()
     }
 
-    /// The segments in it, oldest first.
+    /// The journal's segments in it, oldest first.
     pub(crate) fn segments(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let entries = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
         let is_segment = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
             path.extension().is_some_and(|end| end == "seg") && !name.starts_with("spare")
@@ -33,12 +38,5 @@ impl TempDir {
         let mut segments: Vec<_> = entries.filter(is_segment).collect();
         segments.sort();
         segments
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        // It is a temporary directory: whoever cleans up will find it.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn is_gone(file: &std::path::Path) -> bool {
 
 #[test]
 fn a_command_that_takes_too_long_is_killed_with_its_children() {
-    let dir = TempDir::new("kit-timeout");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let (child, own) = (dir.path().join("child"), dir.path().join("own"));
     let line = format!(
@@ -145,7 +145,7 @@ fn a_command_that_takes_too_long_is_killed_with_its_children() {
 
 #[test]
 fn what_a_command_leaves_behind_is_killed() {
-    let dir = TempDir::new("kit-behind");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let child = dir.path().join("child");
     let line = format!("sleep 1000 & echo $! > {}; echo 5", child.display());
@@ -165,7 +165,7 @@ fn what_a_command_leaves_behind_is_killed() {
 
 #[test]
 fn no_more_commands_run_than_there_are_places() {
-    let dir = TempDir::new("kit-places");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let path = dir.text();
     let line = format!("read n; touch {path}/on$n; until [ -e {path}/go$n ]; do sleep 0.02; done");

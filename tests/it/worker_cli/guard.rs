@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 #[test]
 fn a_worker_that_is_killed_takes_its_commands_and_their_children_along() {
     for signal in ["KILL", "ABRT"] {
-        let dir = TempDir::new(&format!("kit-killed-{signal}"));
+        let dir = TempDir::new();
         std::fs::create_dir(dir.path()).unwrap();
         let there = |name: &str| dir.path().join(name);
         let path = dir.text();
@@ -59,7 +59,7 @@ fn signals_that_a_command_sends_to_its_group_are_not_for_its_guard() {
 
 #[test]
 fn a_command_that_cannot_be_run_is_worth_another_try() {
-    let dir = TempDir::new("kit-not-run");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let script = dir.path().join("script");
     std::fs::write(&script, "#!/no/such/shell\n").unwrap();

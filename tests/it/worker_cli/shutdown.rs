@@ -48,7 +48,7 @@ fn a_result_that_is_not_taken_is_a_failure() {
 
 #[test]
 fn a_stopping_worker_finishes_what_it_has_begun() {
-    let dir = TempDir::new("kit-stop");
+    let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let path = dir.text();
     let line = format!("touch {path}/on; until [ -e {path}/go ]; do sleep 0.02; done; echo 1");

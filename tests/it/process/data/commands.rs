@@ -17,7 +17,7 @@ fn journal(arguments: &[&str], status: i32) -> String {
 
 #[test]
 fn a_directory_can_be_checked_and_printed() {
-    let dir = TempDir::new("commands");
+    let dir = TempDir::new();
     let server = serve(&dir, &["--pinpriq", ":0"]);
     let mut client = server.connect();
     client.ask(&put("mail", 5, r#"{"to": "ann"}"#));
@@ -58,7 +58,7 @@ fn a_directory_can_be_checked_and_printed() {
 
 #[test]
 fn what_is_no_journal_is_named() {
-    let dir = TempDir::new("no-journal");
+    let dir = TempDir::new();
     for command in ["check", "dump"] {
         let text = journal(&[command, dir.text()], 1);
         assert!(text.contains(dir.text()), "{text}");
@@ -78,7 +78,7 @@ fn what_is_no_journal_is_named() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let dir = TempDir::new("reader");
+    let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let puts = format!("{}\n", put("q", 1, "{}")).repeat(5_000);
     server.connect().exchange(puts.as_bytes(), 5_000);

@@ -9,8 +9,8 @@ const FILE: &str = "[[constraint]]\nname = 'one'\nmatcher = [['name', '=', 'q*']
 
 #[test]
 fn a_constraint_of_the_file_holds_and_is_kept() {
-    let dir = TempDir::new("constraints");
-    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    let dir = TempDir::new();
+    let file = dir.path().with_extension("toml");
     std::fs::write(&file, FILE).unwrap();
     let server = serve(&dir, &["--config", file.to_str().unwrap()]);
     std::fs::remove_file(&file).unwrap();
@@ -47,8 +47,8 @@ fn a_constraint_of_the_file_holds_and_is_kept() {
 
 #[test]
 fn a_wrong_constraint_in_the_file_is_named() {
-    let dir = TempDir::new("wrong-constraint");
-    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    let dir = TempDir::new();
+    let file = dir.path().with_extension("toml");
     std::fs::write(&file, FILE.replace("max_running = 1", "max_running = -1")).unwrap();
     let output = Program::output(&["serve", "--config", file.to_str().unwrap()], &[]);
     std::fs::remove_file(&file).unwrap();
@@ -59,12 +59,12 @@ fn a_wrong_constraint_in_the_file_is_named() {
 
 #[test]
 fn a_full_disk_that_has_the_constraint_is_no_reason_not_to_start() {
-    let Some(disk) = SmallDisk::mount("full-constraints", 80) else {
+    let Some(disk) = SmallDisk::mount(80) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
     };
     let dir = &disk.0;
-    let file = std::env::temp_dir().join(format!("{}.toml", dir.text()));
+    let file = dir.path().with_extension("toml");
     std::fs::write(&file, FILE).unwrap();
     let flags = ["--config", file.to_str().unwrap(), "--fsync", "never"];
     let server = serve(dir, &flags);

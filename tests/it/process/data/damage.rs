@@ -23,8 +23,8 @@ fn overwrite(file: &Path, at: usize, bytes: &[u8]) {
 }
 
 /// A directory in which a server was killed that had these jobs, each in a batch of its own.
-fn filled(name: &str, jobs: &[&str]) -> TempDir {
-    let dir = TempDir::new(name);
+fn filled(jobs: &[&str]) -> TempDir {
+    let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let mut client = server.connect();
     for job in jobs {
@@ -43,12 +43,12 @@ fn place(text: &str) -> usize {
 #[test]
 fn damage_in_the_middle_is_refused_and_the_rest_can_be_salvaged() {
     let jobs = [r#"{"a":"first"}"#, r#"{"a":"second"}"#, r#"{"a":"third"}"#];
-    let dir = filled("damage", &jobs);
+    let dir = filled(&jobs);
     let segment = &dir.segments()[0];
     let damaged = flip(segment, "second");
 
     let text = refusal(dir.text());
-    let out = TempDir::new("salvaged");
+    let out = TempDir::new();
     let commands = format!("jobcentre journal salvage {} OUT", dir.text());
     assert!(text.contains(segment.to_str().unwrap()), "{text}");
     assert!(text.contains("damaged") && text.contains(&commands), "{text}");
@@ -77,7 +77,7 @@ fn damage_in_the_middle_is_refused_and_the_rest_can_be_salvaged() {
 
 #[test]
 fn a_torn_tail_is_cut_and_reported() {
-    let dir = filled("torn", &[r#"{"a":"first"}"#, r#"{"a":"second"}"#]);
+    let dir = filled(&[r#"{"a":"first"}"#, r#"{"a":"second"}"#]);
     let segment = dir.segments()[0].clone();
     flip(&segment, "second");
     let check = Program::output(&["journal", "check", dir.text()], &[]);
@@ -109,7 +109,7 @@ fn a_torn_tail_is_cut_and_reported() {
 
 #[test]
 fn a_newer_format_is_left_to_newer_programs() {
-    let dir = filled("newer", &["{}"]);
+    let dir = filled(&["{}"]);
     let segment = &dir.segments()[0];
     let mut header = fs::read(segment).unwrap()[..64].to_vec();
     header[8..12].copy_from_slice(&77_u32.to_le_bytes());
@@ -127,7 +127,7 @@ fn a_newer_format_is_left_to_newer_programs() {
 
 #[test]
 fn foreign_files_are_named_and_left_alone() {
-    let dir = filled("foreign", &["{}"]);
+    let dir = filled(&["{}"]);
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     let server = serve(&dir, &[]);
     server.wait_for_log("notes.txt");
@@ -137,7 +137,7 @@ fn foreign_files_are_named_and_left_alone() {
 
 #[test]
 fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_check() {
-    let dir = filled("gone", &["{}"]);
+    let dir = filled(&["{}"]);
     let segments = dir.segments();
     for segment in &segments {
         fs::rename(segment, segment.with_extension("away")).unwrap();
@@ -153,7 +153,7 @@ fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_chec
     let complaint = String::from_utf8(check.stderr).unwrap();
     assert!(text.ends_with(complaint.strip_prefix("error: ").unwrap()), "{complaint}");
     // As it is said there.
-    let out = TempDir::new("gone-salvaged");
+    let out = TempDir::new();
     let salvage = Program::output(&["journal", "salvage", dir.text(), out.text()], &[]);
     assert_eq!(salvage.status.code(), Some(0));
     fs::remove_file(lock).unwrap();
@@ -166,7 +166,7 @@ fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_chec
 fn a_segment_that_is_missing_is_named() {
     // So many bytes that there is something in the second segment.
     let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));
-    let dir = TempDir::new("missing");
+    let dir = TempDir::new();
     let server = serve(&dir, &["--fsync", "never"]);
     let mut client = server.connect();
     for _ in 0..40 {

@@ -19,7 +19,7 @@ pub(super) fn refusal(dir: &str) -> String {
 
 #[test]
 fn a_directory_belongs_to_one_server() {
-    let dir = TempDir::new("in-use");
+    let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let text = refusal(dir.text());
     assert!(text.contains("another process uses this directory"), "{text}");
@@ -29,7 +29,7 @@ fn a_directory_belongs_to_one_server() {
 
 #[test]
 fn what_is_no_directory_is_refused() {
-    let dir = TempDir::new("file");
+    let dir = TempDir::new();
     fs::write(dir.path(), "text").unwrap();
     for wrong in [dir.text().to_owned(), format!("{}/below", dir.text())] {
         let text = refusal(&wrong);
@@ -41,7 +41,7 @@ fn what_is_no_directory_is_refused() {
 
 #[test]
 fn a_directory_that_may_not_be_written_is_refused() {
-    let dir = TempDir::new("read-only");
+    let dir = TempDir::new();
     fs::create_dir(dir.path()).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
     let mut command = plain_command(Program::PATH);
@@ -73,7 +73,7 @@ fn fails(server: &mut Server, words: &str) {
 #[test]
 fn after_a_failed_write_nothing_is_answered() {
     for mode in ["always", "never"] {
-        let dir = TempDir::new(&format!("write-{mode}"));
+        let dir = TempDir::new();
         let mut command = plain_command("sh");
         // A write beyond the limit is an error then, and no signal.
         let script = "trap '' XFSZ; exec \"$@\"";
@@ -104,8 +104,8 @@ fn after_a_failed_write_nothing_is_answered() {
 pub(super) struct SmallDisk(pub(super) TempDir);
 
 impl SmallDisk {
-    pub(super) fn mount(name: &str, mib: usize) -> Option<Self> {
-        let dir = TempDir::new(name);
+    pub(super) fn mount(mib: usize) -> Option<Self> {
+        let dir = TempDir::new();
         fs::create_dir(dir.path()).unwrap();
         let size = format!("size={mib}m");
         let mounted = Command::new("mount")
@@ -124,7 +124,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_refuses_puts_and_nothing_else() {
-    let Some(disk) = SmallDisk::mount("full", 40) else {
+    let Some(disk) = SmallDisk::mount(40) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
     };
@@ -169,7 +169,7 @@ fn a_full_disk_refuses_puts_and_nothing_else() {
 
 #[test]
 fn too_small_a_disk_is_named_at_the_start() {
-    let Some(disk) = SmallDisk::mount("tiny", 1) else {
+    let Some(disk) = SmallDisk::mount(1) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
     };

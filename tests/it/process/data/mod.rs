@@ -30,7 +30,7 @@ fn expect(client: &mut Client, bytes: &[u8]) {
 
 #[test]
 fn a_killed_server_brings_its_jobs_back() {
-    let dir = TempDir::new("back");
+    let dir = TempDir::new();
     let server = serve(&dir, &["--pinpriq", ":0"]);
     let mut client = server.connect();
     let huge = "123456789012345678901234567890";
@@ -72,7 +72,7 @@ fn a_killed_server_brings_its_jobs_back() {
 
 #[test]
 fn time_passes_while_no_server_runs() {
-    let dir = TempDir::new("time");
+    let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let mut client = server.connect();
     for (queue, time) in [("late", r#""delay":300"#), ("gone", r#""ttl":300"#)] {
@@ -91,7 +91,7 @@ fn time_passes_while_no_server_runs() {
 
 #[test]
 fn nothing_answered_is_lost_by_a_kill_however_it_is_synced() {
-    let dir = TempDir::new("modes");
+    let dir = TempDir::new();
     let mut known = Vec::new();
     for mode in ["never", "1h", "10ms", "always", "always"] {
         let server = serve(&dir, &["--fsync", mode]);
@@ -112,7 +112,7 @@ fn nothing_answered_is_lost_by_a_kill_however_it_is_synced() {
 #[test]
 fn a_long_pipeline_is_answered_to_its_end() {
     const JOBS: usize = 20_000;
-    let dir = TempDir::new("pipeline");
+    let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let puts = format!("{}\n", put("q", 1, "{}")).repeat(JOBS);
     let replies = server.connect().exchange(puts.as_bytes(), JOBS);
@@ -122,7 +122,7 @@ fn a_long_pipeline_is_answered_to_its_end() {
 #[test]
 fn a_stopped_server_keeps_all_that_it_has_answered() {
     const JOBS: usize = 500;
-    let dir = TempDir::new("stop");
+    let dir = TempDir::new();
     let mut server = serve(&dir, &["--fsync", "1h"]);
     let mut client = server.connect();
     client.settle();
@@ -146,7 +146,7 @@ fn a_stopped_server_keeps_all_that_it_has_answered() {
 
 #[test]
 fn the_journal_is_summed_up_at_an_orderly_end() {
-    let dir = TempDir::new("summed");
+    let dir = TempDir::new();
     let mut server = serve(&dir, &[]);
     let mut client = server.connect();
     for priority in 0..5 {

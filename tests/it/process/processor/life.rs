@@ -137,8 +137,8 @@ fn a_life_before(dir: &TempDir, end: impl FnOnce(&super::driver::Piped)) {
     assert_eq!(rest, Vec::<String>::new());
 }
 
-fn a_restart_after(name: &str, end: impl FnOnce(&super::driver::Piped)) {
-    let dir = TempDir::new(name);
+fn a_restart_after(end: impl FnOnce(&super::driver::Piped)) {
+    let dir = TempDir::new();
     a_life_before(&dir, end);
     let mut processor = Processor::start(&["--data", dir.text()]);
     let shown = processor.list("list_progress_queue", "q");
@@ -156,17 +156,17 @@ fn a_restart_after(name: &str, end: impl FnOnce(&super::driver::Piped)) {
 
 #[test]
 fn jobs_and_progress_survive_the_end_of_input() {
-    a_restart_after("processor-eof", |_| {});
+    a_restart_after(|_| {});
 }
 
 #[test]
 fn jobs_and_progress_survive_sigterm() {
-    a_restart_after("processor-term", |piped| piped.processor.signal("TERM"));
+    a_restart_after(|piped| piped.processor.signal("TERM"));
 }
 
 #[test]
 fn jobs_and_progress_survive_sigkill() {
-    a_restart_after("processor-kill", |piped| piped.processor.signal("KILL"));
+    a_restart_after(|piped| piped.processor.signal("KILL"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn messages(log: &[Value], level: &str) -> Vec<String> {
 
 #[test]
 fn files_are_read_and_written() {
-    let dir = TempDir::new("processor-files");
+    let dir = TempDir::new();
     std::fs::create_dir_all(dir.path()).unwrap();
     let (from, to) = (dir.path().join("in"), dir.path().join("out"));
     std::fs::write(&from, pairs(5_000)).unwrap();
@@ -106,7 +106,7 @@ fn a_socket_whose_peer_is_gone_is_a_closed_stdout() {
 
 #[test]
 fn a_named_pipe_is_a_pipe() {
-    let dir = TempDir::new("processor-fifo");
+    let dir = TempDir::new();
     std::fs::create_dir_all(dir.path()).unwrap();
     let path = dir.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&path).status();
@@ -186,7 +186,7 @@ fn cpu_ticks(processor: &Processor) -> u64 {
 
 #[test]
 fn a_stdout_that_was_closed_ends_the_run_and_keeps_the_jobs() {
-    let dir = TempDir::new("processor-closed");
+    let dir = TempDir::new();
     let mut command = by_shell(">&-", &["--data", dir.text()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut processor = Processor::spawn(command);
@@ -224,7 +224,7 @@ fn a_full_disk_behind_stdout_is_told() {
 fn a_pipe_that_breaks_ends_the_run_and_keeps_what_was_queued() {
     // While it is idle, and while it has something to say.
     for busy in [false, true] {
-        let dir = TempDir::new(if busy { "processor-epipe" } else { "processor-hup" });
+        let dir = TempDir::new();
         let mut piped = Processor::start_unread(&["--data", dir.text()]);
         piped.stdin.write_all(format!("{}\n", add("q", "kept")).as_bytes()).unwrap();
         piped.stdin.write_all(format!("{}\n", list("list_job_queue", "q")).as_bytes()).unwrap();
