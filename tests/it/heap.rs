@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn entries_leave_in_order_and_know_their_places(operations in operations()) {
+    fn entries_pop_in_order_and_positions_stay_true(operations in operations()) {
         let mut simulation = Simulation::new();
         for operation in operations {
             simulation.apply(operation);
@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn a_large_heap_is_sorted_by_popping() {
+fn large_heap_pops_in_order() {
     let mut simulation = Simulation::new();
     for number in 0..20_000_u64 {
         simulation.push(

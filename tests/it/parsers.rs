@@ -216,7 +216,7 @@ fn number_of_lines() -> u64 {
 }
 
 #[test]
-fn both_parsers_agree_about_every_line() {
+fn fast_and_exact_parser_agree_on_random_lines() {
     let mut parser = Parser::default();
     let mut accepted = 0;
     let lines = number_of_lines();
@@ -236,7 +236,7 @@ fn both_parsers_agree_about_every_line() {
 }
 
 #[test]
-fn both_parsers_agree_about_hand_picked_lines() {
+fn fast_and_exact_parser_agree_on_chosen_lines() {
     let lines: &[&[u8]] = &[
         b"",
         b"{}",
@@ -281,7 +281,7 @@ fn both_parsers_agree_about_hand_picked_lines() {
 }
 
 #[test]
-fn a_job_comes_back_byte_for_byte() {
+fn parsed_job_has_the_bytes_of_the_request() {
     let settings = Settings { max_request: 100_000, max_clients: 1 };
     let mut server = Server::new(settings, Engine::in_memory(1));
     let now = Now::default();

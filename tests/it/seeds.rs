@@ -171,7 +171,7 @@ pub(crate) fn assert_one_seed_is_one_run<T: PartialEq + Debug>(run: impl Fn(u64)
 }
 
 #[test]
-fn a_plan_plays_everything_and_names_what_failed() {
+fn plan_plays_every_seed_and_names_the_failed_ones() {
     if ["SIM_SEED", "SIM_SEEDS", "SIM_FRESH"].iter().any(|variable| number(variable).is_some()) {
         return;
     }

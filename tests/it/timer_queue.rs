@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn deadlines_fire_in_order_once_and_not_after_being_cancelled((start, operations) in runs()) {
+    fn timers_fire_once_in_order_unless_cancelled((start, operations) in runs()) {
         let mut simulation = Simulation::new(start);
         for operation in operations {
             simulation.apply(operation);
@@ -282,7 +282,7 @@ impl Loop {
 }
 
 #[test]
-fn of_many_deadlines_none_is_lost_and_none_is_late() {
+fn many_timers_fire_on_time() {
     let mut simulation = Loop::new(MANY, 11);
     for _ in 0..PASSES {
         simulation.sleep();

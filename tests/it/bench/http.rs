@@ -7,7 +7,7 @@ use std::net::TcpListener;
 const ONLY_HTTP: &str = "--listen off --http 127.0.0.1:0";
 
 #[test]
-fn jobs_are_posted_and_read_over_http() {
+fn generator_puts_and_reads_jobs_over_http() {
     let (_process, address) = serve(ONLY_HTTP);
     let report = measure(address, "put --protocol jobq -n 600 -c 4 -d 4 --queues 2 --keep");
     assert_eq!(report["latency_us"]["put"]["count"], 600);
@@ -22,7 +22,7 @@ fn jobs_are_posted_and_read_over_http() {
 }
 
 #[test]
-fn the_floor_of_http_is_measured() {
+fn health_check_workload_is_measured() {
     let (_process, address) = serve(ONLY_HTTP);
     let report = measure(address, "put --protocol health -n 600 -c 4 -d 4 --keep");
     assert_eq!(report["requests"], 600);
@@ -31,7 +31,7 @@ fn the_floor_of_http_is_measured() {
 }
 
 #[test]
-fn a_wrong_status_is_found_out() {
+fn wrong_http_status_fails_the_run() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

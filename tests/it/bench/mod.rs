@@ -115,7 +115,7 @@ fn check_cycles(report: &Value) {
 }
 
 #[test]
-fn puts_are_measured_and_taken_away_again() {
+fn put_workload_deletes_its_jobs_afterwards() {
     let (process, address) = server();
     let arguments = format!("put -n 2000 -c 4 -d 8 --queues 3 --server-pid {}", process.0.id());
     let report = measure(address, &arguments);
@@ -131,7 +131,7 @@ fn puts_are_measured_and_taken_away_again() {
 }
 
 #[test]
-fn jobs_that_are_kept_stay_and_another_run_does_not_see_them() {
+fn kept_jobs_remain_and_a_second_run_does_not_see_them() {
     let (_process, address) = server();
     for _ in 0..2 {
         let report = measure(address, "put -n 500 -c 2 --keep");
@@ -144,7 +144,7 @@ fn jobs_that_are_kept_stay_and_another_run_does_not_see_them() {
 }
 
 #[test]
-fn a_drain_empties_its_backlog() {
+fn drain_empties_its_backlog() {
     let (_process, address) = server();
     let report = measure(address, "drain --backlog 1000 -c 4 -d 4 --queues 2");
     assert_eq!(report["requests"], 2000);
@@ -156,7 +156,7 @@ fn a_drain_empties_its_backlog() {
 }
 
 #[test]
-fn a_cycle_of_so_many_requests_has_so_many_requests() {
+fn cycle_sends_exactly_the_given_number_of_requests() {
     let (_process, address) = server();
     let report = measure(address, "cycle -n 3000 -c 8 -d 4 --payload 1KiB");
     assert_eq!(report["requests"], 3000);
@@ -164,7 +164,7 @@ fn a_cycle_of_so_many_requests_has_so_many_requests() {
 }
 
 #[test]
-fn a_cycle_runs_for_a_time_after_warming_up() {
+fn cycle_measures_the_given_time_after_the_warm_up() {
     let (_process, address) = server();
     let report = measure(address, "cycle --duration 200ms --warmup 100ms -c 8 -d 2 --queues 5");
     assert!(report["seconds"].as_f64().unwrap() >= 0.2, "{report}");
@@ -174,7 +174,7 @@ fn a_cycle_runs_for_a_time_after_warming_up() {
 }
 
 #[test]
-fn a_mixed_load_works_over_its_backlog() {
+fn mixed_load_keeps_its_backlog() {
     let (_process, address) = server();
     let report = measure(address, "mixed --backlog 2000 -n 3000 -c 8");
     check_cycles(&report);
@@ -183,7 +183,7 @@ fn a_mixed_load_works_over_its_backlog() {
 }
 
 #[test]
-fn a_fixed_rate_counts_from_the_intended_time() {
+fn latency_at_a_fixed_rate_counts_from_the_intended_time() {
     let (_process, address) = server();
     let report = measure(address, "cycle --rate 2000 --duration 300ms -c 4 -d 4");
     check_cycles(&report);
@@ -200,7 +200,7 @@ fn a_fixed_rate_counts_from_the_intended_time() {
 }
 
 #[test]
-fn waiting_workers_get_every_job() {
+fn waiting_workers_reserve_every_job() {
     let (_process, address) = server();
     let report = measure(address, "wait --waiters 6 --queues 2 -n 600 -c 2 -d 2");
     let jobs = number(&report["jobs"]["put"]);
@@ -212,7 +212,7 @@ fn waiting_workers_get_every_job() {
 }
 
 #[test]
-fn idle_connections_stand_by() {
+fn idle_connections_stay_open_during_a_run() {
     let (process, address) = server();
     let arguments = format!("idle --idle 50 -n 300 --server-pid {}", process.0.id());
     let report = measure(address, &arguments);
@@ -224,7 +224,7 @@ fn idle_connections_stand_by() {
 }
 
 #[test]
-fn the_table_the_file_and_the_picture_tell_the_same() {
+fn table_json_and_plot_show_the_same_figures() {
     let (_process, address) = server();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (json, plot) = (folder.join("bench.json"), folder.join("bench.svg"));
@@ -291,7 +291,7 @@ fn liar(mut spoil: impl FnMut(u64, &str) -> String + Send + 'static) -> SocketAd
 }
 
 #[test]
-fn a_server_that_lies_is_found_out() {
+fn wrong_reply_of_a_server_fails_the_run() {
     let honest = liar(|_, reply| reply.to_owned());
     check_cycles(&measure(honest, "cycle -n 90 -c 1"));
 
@@ -331,7 +331,7 @@ fn a_server_that_lies_is_found_out() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_goes_away_is_named() {
+fn absent_or_vanished_server_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let goes = std::thread::spawn(move || drop(listener.accept().unwrap()));
@@ -343,7 +343,7 @@ fn a_server_that_is_not_there_or_goes_away_is_named() {
 }
 
 #[test]
-fn an_echo_is_driven_by_the_same_generator() {
+fn generator_drives_an_echo_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -398,7 +398,7 @@ fn check_other(address: SocketAddr, protocol: &str) {
 }
 
 #[test]
-fn beanstalkd_is_driven_by_the_same_generator() {
+fn generator_drives_beanstalkd() {
     let words = |port: u16| ["-l", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned).into();
     let Some((_process, address)) = other("beanstalkd", words) else { return };
     check_other(address, "beanstalkd");
@@ -409,7 +409,7 @@ fn beanstalkd_is_driven_by_the_same_generator() {
 }
 
 #[test]
-fn redis_is_driven_by_the_same_generator() {
+fn generator_drives_redis() {
     let words = |port: u16| {
         let port = port.to_string();
         let words = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];

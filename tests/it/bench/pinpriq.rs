@@ -136,7 +136,7 @@ fn error(address: SocketAddr, arguments: &str) -> String {
 }
 
 #[test]
-fn every_workload_is_driven_and_its_requests_are_counted() {
+fn every_workload_counts_its_requests() {
     let (_fake, address) = honest();
     drive_all(address);
 }
@@ -188,7 +188,7 @@ fn one_receipt_confirms_all_pushes_of_a_write() {
 }
 
 #[test]
-fn a_server_that_lies_is_found_out() {
+fn wrong_packet_of_a_server_fails_the_run() {
     // An answer is a count, two lengths, a key of eight bytes, and the job.
     let (_fake, address) = liar(|mut answer| {
         answer[40] ^= 1;
@@ -224,7 +224,7 @@ fn a_server_that_lies_is_found_out() {
 }
 
 #[test]
-fn a_push_that_is_not_confirmed_is_not_done() {
+fn unconfirmed_push_is_not_counted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -53,7 +53,7 @@ fn both() -> (Process, SocketAddr, impl Fn() -> u64) {
 }
 
 #[test]
-fn an_interrupted_run_tells_what_it_has_measured_and_leaves_nothing() {
+fn interrupted_run_prints_its_results_and_leaves_no_jobs() {
     let (_server, lines, jobs) = both();
     for arguments in ["put -n 100000000 -c 4 -d 16", "cycle --duration 600 -c 4 -d 16"] {
         let output = interrupted(lines, arguments, &mut || jobs() > 20);
@@ -69,7 +69,7 @@ fn an_interrupted_run_tells_what_it_has_measured_and_leaves_nothing() {
 }
 
 #[test]
-fn an_interrupted_run_that_keeps_its_jobs_names_them() {
+fn interrupted_run_that_keeps_its_jobs_names_them() {
     let (_server, lines, jobs) = both();
     let arguments = "put -n 100000000 -c 2 -d 8 --queues 3 --keep --json - --queue-prefix mine-";
     let output = interrupted(lines, arguments, &mut || jobs() > 20);
@@ -81,7 +81,7 @@ fn an_interrupted_run_that_keeps_its_jobs_names_them() {
 }
 
 #[test]
-fn a_second_signal_leaves_the_jobs_and_names_them() {
+fn second_signal_leaves_the_jobs_and_names_them() {
     let (server, lines, jobs) = both();
     let mut child = start(lines, "put -n 100000000 -c 4 -d 16 --queue-prefix mine-");
     until("a run under way", || jobs() > 1000);
@@ -111,7 +111,7 @@ fn a_second_signal_leaves_the_jobs_and_names_them() {
 }
 
 #[test]
-fn files_that_cannot_be_written_are_named_before_anything_is_measured() {
+fn unwritable_output_file_fails_before_the_measurement() {
     let (_server, lines, jobs) = both();
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.to_str().unwrap();
@@ -130,7 +130,7 @@ fn files_that_cannot_be_written_are_named_before_anything_is_measured() {
 }
 
 #[test]
-fn a_table_fits_eighty_columns() {
+fn result_table_fits_eighty_columns() {
     let (process, address) = server();
     let long = "q".repeat(90);
     for arguments in [
@@ -147,7 +147,7 @@ fn a_table_fits_eighty_columns() {
 }
 
 #[test]
-fn a_port_of_another_protocol_is_recognised() {
+fn port_of_another_protocol_is_named_in_the_error() {
     let (_http, http) = serve("--listen off --http 127.0.0.1:0");
     let error = failure(http, "put -n 10 -c 1");
     assert!(error.contains("this port speaks HTTP"), "{error}");

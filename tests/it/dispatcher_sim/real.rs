@@ -24,7 +24,7 @@ fn success(id: u64, result: &Value) -> Value {
 }
 
 #[test]
-fn a_job_of_another_door_reaches_the_worker_that_names_its_queue() {
+fn job_of_another_protocol_is_delivered_to_the_worker_that_accepts_its_queue() {
     let worker = willing();
     let server = Server::start(&["--http", ":0"]);
     enlist(protocol(&server), &about(&worker, 2, &["mail", "post"]));
@@ -59,7 +59,7 @@ fn a_job_of_another_door_reaches_the_worker_that_names_its_queue() {
 }
 
 #[test]
-fn a_job_reaches_a_worker_by_tls() {
+fn job_is_delivered_over_tls() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let authority = Authority::new();
@@ -76,7 +76,7 @@ fn a_job_reaches_a_worker_by_tls() {
 }
 
 #[test]
-fn results_and_failures_come_back_and_a_place_is_free_again() {
+fn reported_outcome_ends_the_job_and_frees_capacity_of_the_worker() {
     let worker = willing();
     let server = Server::start(&["--http", ":0"]);
     let protocol = protocol(&server);
@@ -108,7 +108,7 @@ fn results_and_failures_come_back_and_a_place_is_free_again() {
 }
 
 #[test]
-fn a_worker_that_refuses_or_cannot_be_reached_is_passed_over() {
+fn rejecting_or_unreachable_worker_is_skipped() {
     let refusing = HttpWorker::start(
         None,
         Arc::new(|_| Some("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")),
@@ -132,7 +132,7 @@ fn a_worker_that_refuses_or_cannot_be_reached_is_passed_over() {
 }
 
 #[test]
-fn a_job_that_is_reported_after_the_master_was_killed_is_taken_once() {
+fn outcome_reported_after_a_server_kill_counts_once() {
     let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();
@@ -158,7 +158,7 @@ fn a_job_that_is_reported_after_the_master_was_killed_is_taken_once() {
 }
 
 #[test]
-fn a_stop_leaves_jobs_to_their_workers() {
+fn shutdown_keeps_reservations_of_workers() {
     let dir = TempDir::new();
     let flags = ["--http", ":0", "--data", dir.text()];
     let worker = willing();

@@ -123,7 +123,7 @@ fn complaint(document: &Document, all: &[Document], link: &str) -> Option<&'stat
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let all = all_documents();
     assert!(all.iter().any(|it| it.name == "README.md"), "the documents were not found");
     let mut wrong = Vec::new();
@@ -155,7 +155,7 @@ fn every_page_is_in_the_table_of_contents() {
 }
 
 #[test]
-fn links_are_found_outside_of_code_only() {
+fn links_inside_code_are_ignored() {
     let text =
         "a [b](c.md) ![d](e.svg \"f\")\n```text\n[g](h)\n```\n`[i](j)` [k `l`](m#n)\n[o]: p\n";
     let expected = [(1, "c.md"), (1, "e.svg"), (5, "m#n"), (6, "p")];
@@ -163,7 +163,7 @@ fn links_are_found_outside_of_code_only() {
 }
 
 #[test]
-fn anchors_are_those_of_forges() {
+fn anchors_follow_the_rules_of_github() {
     let text = "# A `--flag`, B & C\n\n## The [link](x.md) here\n### Same\n### Same\n\
         ```sh\n# no heading\n```\n<a id=\"own\"></a>\n";
     let expected = ["a---flag-b--c", "own", "same", "same-1", "the-link-here"];

@@ -94,7 +94,7 @@ fn play(document: &Document, not_played: &mut Vec<(&str, &str, &str)>) {
 }
 
 #[test]
-fn every_session_of_the_documents_goes_as_it_is_shown() {
+fn every_session_in_the_documents_runs_as_printed() {
     for program in ["bash", "curl", "python3"] {
         if !is_there(program) {
             eprintln!("skipped: there is no {program} to follow the documents with");

@@ -180,7 +180,7 @@ fn arguments_table(command: &[&str]) -> String {
 }
 
 #[test]
-fn the_page_of_the_configuration_is_what_help_prints() {
+fn configuration_page_matches_help() {
     let page = "docs/configuration.md";
     check_part(page, "serve", &settings_table());
     for command in ["work", "bench", "journal check", "journal dump", "journal salvage"] {
@@ -288,7 +288,7 @@ fn limits_table(source: &str) -> String {
 }
 
 #[test]
-fn the_page_of_the_limits_is_what_the_source_says() {
+fn limits_page_matches_the_source() {
     let source = fs::read_to_string(root().join("src/base/limits.rs")).unwrap();
     check_part("docs/limits.md", "limits", &limits_table(&source));
 }
@@ -341,7 +341,7 @@ fn metrics_table(answer: &str) -> String {
 }
 
 #[test]
-fn the_page_of_the_metrics_has_every_series() {
+fn metrics_page_lists_every_series() {
     let answer = fs::read_to_string(root().join("tests/texts/metrics.txt")).unwrap();
     check_part("docs/metrics.md", "metrics", &metrics_table(&answer));
 }
@@ -360,7 +360,7 @@ fn limits_are_shown_with_their_units() {
 }
 
 #[test]
-fn arguments_are_read_from_help() {
+fn arguments_are_parsed_from_help() {
     let help = "Does.\n\nUsage: x [OPTIONS]\n\nOptions:\n      --listen <ADDR>\n          \
         Where, or off [default:\n          :1, or off]\n          \n          \
         [env: X_LISTEN=]\n\n  \

@@ -43,21 +43,21 @@ fn assert_taken_once_durable(first: &Command<'_>) {
 }
 
 #[test]
-fn a_job_behind_a_new_constraint_is_handed_out_once_its_put_is_durable() {
+fn job_put_after_a_new_constraint_is_reserved_once_its_put_is_durable() {
     assert_taken_once_durable(&Command::Work(&WorkerCommand::SetConstraint(&constraint(
         "one", 50,
     ))));
 }
 
 #[test]
-fn a_job_behind_a_declared_queue_is_handed_out_once_its_put_is_durable() {
+fn job_put_after_a_declared_queue_is_reserved_once_its_put_is_durable() {
     assert_taken_once_durable(&Command::Indexed(&IndexedCommand::CreateQueue {
         queue: Some(b"d"),
     }));
 }
 
 #[test]
-fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
+fn job_put_after_a_new_worker_is_reserved_once_its_put_is_durable() {
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
     assert_taken_once_durable(&Command::Work(&WorkerCommand::Register(worker)));
 }
@@ -65,7 +65,7 @@ fn a_job_behind_a_new_worker_is_handed_out_once_its_put_is_durable() {
 /// What is popped as it is put has no record of its own. The batch that tells that it is gone may
 /// be complete in the middle of a pass, and must then say which ids are used.
 #[test]
-fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
+fn id_of_a_packet_popped_by_a_waiter_is_never_reused() {
     for filled in 300..520 {
         let mut harness = Harness::new();
         let names = names(b"p");
@@ -85,7 +85,7 @@ fn the_id_of_a_packet_that_was_popped_as_it_was_put_is_never_used_again() {
 
 /// Everything is being written and synced for an orderly end, and then a last batch says so.
 #[test]
-fn a_put_that_comes_after_the_end_has_begun_is_not_answered() {
+fn put_after_shutdown_began_is_not_answered() {
     let mut harness = Harness::new();
     let put = put(b"a", Encoding::Json, b"1");
     assert_eq!(harness.begin(&put), NOTHING);

@@ -323,7 +323,7 @@ fn run(seed: u64) -> Seen {
 }
 
 #[test]
-fn what_clients_were_told_survives_every_end() {
+fn acknowledged_changes_survive_every_crash() {
     let Some(results) = PLAN.play(run) else { return };
     let mut seen = Seen::default();
     for more in results {
@@ -334,7 +334,7 @@ fn what_clients_were_told_survives_every_end() {
 
 /// The record of the job with the highest id is long gone, with the segment that it lay in.
 #[test]
-fn the_highest_id_outlives_the_job_that_had_it() {
+fn highest_job_id_outlives_its_job() {
     let mut simulation = Simulation::new(1);
     simulation.options.sync = SyncMode::Always;
     simulation.options.segment_bytes = 4_096;

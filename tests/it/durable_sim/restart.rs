@@ -139,7 +139,7 @@ fn shop_with_a_worker() -> Harness {
 }
 
 #[test]
-fn a_running_job_survives_with_its_worker_and_is_reported_once() {
+fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
     let mut harness = shop_with_a_worker();
     let worker = format!("{:?}", harness.engine().workers(WorkerId(0)).next().unwrap());
     assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
@@ -176,7 +176,7 @@ fn a_running_job_survives_with_its_worker_and_is_reported_once() {
 }
 
 #[test]
-fn a_lease_goes_on_while_nobody_is_there() {
+fn lease_keeps_running_while_no_server_runs() {
     let mut harness = shop_with_a_worker();
     assert_eq!(harness.pass(19_999), Vec::<String>::new());
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
@@ -189,7 +189,7 @@ fn a_lease_goes_on_while_nobody_is_there() {
 }
 
 #[test]
-fn what_a_dismissed_worker_held_is_free_for_ever() {
+fn jobs_of_a_deregistered_worker_stay_released_after_a_restart() {
     let mut harness = shop_with_a_worker();
     assert_eq!(harness.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
     harness.restart();
@@ -205,7 +205,7 @@ fn what_a_dismissed_worker_held_is_free_for_ever() {
 }
 
 #[test]
-fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
+fn worker_id_taken_on_a_full_disk_is_no_job_id() {
     let mut harness = shop_with_a_worker();
     {
         let mut platter = harness.simulation.disk.platter.lock().unwrap();
@@ -219,7 +219,7 @@ fn on_a_full_disk_the_number_of_a_worker_is_no_job_that_could_be_finished() {
 }
 
 #[test]
-fn who_takes_the_place_of_another_worker_does_so_for_ever() {
+fn replacement_of_a_worker_survives_a_restart() {
     let mut harness = shop_with_a_worker();
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);

@@ -48,7 +48,7 @@ fn pop(engine: &mut Engine) -> Option<Vec<u32>> {
 }
 
 #[test]
-fn of_a_group_that_does_not_fit_the_oldest_stay() {
+fn oldest_packets_of_an_oversized_key_group_stay() {
     let mut engine = Engine::in_memory(7);
     put(&mut engine, 0, Priority::Small(-1));
     for number in 1..PACKETS {
@@ -68,7 +68,7 @@ fn of_a_group_that_does_not_fit_the_oldest_stay() {
 /// A large job is in front of many small ones, for which as many pops wait. Serving one led to
 /// serving the next from within, until the stack was full.
 #[test]
-fn many_pops_are_served_at_once() {
+fn one_put_batch_completes_many_waiting_pops() {
     const POPS: u32 = 50_000;
     let mut engine = Engine::in_memory(7);
     let mut names = StringList::default();
@@ -97,7 +97,7 @@ fn many_pops_are_served_at_once() {
 /// What one pass may look at because of constraints was shared by all passes in which nothing was
 /// due, so that a change reached some of the jobs only, and the wrong one was handed out.
 #[test]
-fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
+fn changed_constraint_applies_to_all_jobs_in_one_pass() {
     let mut engine = Engine::in_memory(7);
     let now = Now::default();
     let mut serial = 0;
@@ -137,7 +137,7 @@ fn a_changed_constraint_reaches_all_jobs_at_once_in_a_pass_of_its_own() {
 }
 
 #[test]
-fn what_is_due_ends_batch_by_batch() {
+fn due_timers_fire_in_bounded_batches() {
     const JOBS: u32 = 20_000;
     let mut engine = Engine::in_memory(7);
     let options = JobOptions { ttl_ms: 1, ..JobOptions::default() };

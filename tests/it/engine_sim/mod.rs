@@ -349,7 +349,7 @@ fn replay(seed: u64) {
 }
 
 #[test]
-fn the_engine_does_what_the_judge_says_whatever_happens() {
+fn engine_agrees_with_the_oracle() {
     if let Some(seed) = seeds::replayed() {
         return replay(seed);
     }
@@ -357,6 +357,6 @@ fn the_engine_does_what_the_judge_says_whatever_happens() {
 }
 
 #[test]
-fn one_seed_is_one_run_of_the_engine() {
+fn same_seed_gives_the_same_run() {
     seeds::assert_one_seed_is_one_run(|seed| run(seed).simulation.said.finish());
 }

@@ -42,7 +42,7 @@ mod tests {
     use jobcentre::model::job::{Encoding, Priority, Retry, TieBreak};
 
     #[test]
-    fn backoffs_grow_to_their_limit() {
+    fn backoff_grows_to_its_limit() {
         let mut retry = Retry { limit: 9, first_ms: 5, factor: 3, max_ms: 100, jitter_percent: 10 };
         assert_eq!([1, 2, 3, 4, 5].map(|number| backoff(&retry, number)), [5, 15, 45, 100, 100]);
         retry.factor = 0;
@@ -52,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn urgencies_are_compared_as_numbers() {
+    fn priorities_are_compared_as_numbers() {
         assert!(URGENCIES.windows(2).all(|pair| compare(pair[0], pair[1]).is_lt()));
     }
 
     #[test]
-    fn the_old_go_first_then_the_new_ones_newest_first() {
+    fn fifo_jobs_precede_lifo_jobs() {
         let mut model = Model::default();
         let client = SlabKey { index: 0, generation: 0 };
         let turns = [TieBreak::Lifo, TieBreak::Fifo, TieBreak::Lifo, TieBreak::Fifo];

@@ -58,7 +58,7 @@ impl Sequence {
 /// The pop of the first queue had its second job handed out before the more urgent one of the
 /// other queue.
 #[test]
-fn jobs_go_back_and_out_by_urgency_over_all_queues() {
+fn requeued_jobs_are_reserved_by_priority_over_all_queues() {
     let mut story = Sequence::new();
     for (queue, priority) in [(0, 1), (0, 0), (1, 1), (3, 1)] {
         story.put(queue, priority, 2, 0);
@@ -75,7 +75,7 @@ fn jobs_go_back_and_out_by_urgency_over_all_queues() {
 
 /// Jobs come back to a queue where the first job is over, and only behind it is what pops wait for.
 #[test]
-fn jobs_that_go_back_behind_one_that_is_over_find_all_who_wait() {
+fn jobs_requeued_behind_an_expired_job_reach_all_waiters() {
     for others in 0..4 {
         let mut story = Sequence::new();
         story.put(0, -1, 2, 0);
@@ -96,7 +96,7 @@ fn jobs_that_go_back_behind_one_that_is_over_find_all_who_wait() {
 
 /// Rare in random runs: most large jobs in front of waiting pops are taken before they are over.
 #[test]
-fn pops_get_what_is_behind_a_large_job_that_is_over() {
+fn pop_gets_the_job_behind_an_expired_large_job() {
     let mut story = Sequence::new();
     story.put(0, 1, 70_000, 1);
     story.put(0, 0, 2, 0);

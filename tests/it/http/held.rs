@@ -72,7 +72,7 @@ impl Harness {
 }
 
 #[test]
-fn a_poll_is_answered_though_its_client_has_stopped_sending() {
+fn long_poll_is_answered_after_a_half_close() {
     let mut harness = Harness::new();
     let job = "\u{82}\u{a4}name\u{a1}a\u{a8}argument\u{1}";
     let bytes: Vec<u8> = job.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
@@ -91,7 +91,7 @@ fn a_poll_is_answered_though_its_client_has_stopped_sending() {
 }
 
 #[test]
-fn a_get_is_answered_though_its_client_has_stopped_sending() {
+fn waiting_get_is_answered_after_a_half_close() {
     let mut harness = Harness::new();
     let get = r#"{"request":"get","queues":["q"],"wait":true}"#;
     let getter = harness.say(Protocol::JobCentre, &format!("{get}\n"));

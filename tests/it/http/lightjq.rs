@@ -63,7 +63,7 @@ fn push(peer: &mut Peer, job: &Value) -> String {
 }
 
 #[test]
-fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
+fn tracked_job_is_put_reserved_by_job_centre_awaited_and_cancelled() {
     let server = Server::start(&["--http", ":0", "--result-ttl", "30s"]);
     let mut pusher = Peer::connect(&server);
     let job = json!({"name": "sum", "argument": {"numbers": [1, 2.5, null]}, "priority": -3,
@@ -106,7 +106,7 @@ fn a_job_is_pushed_taken_by_another_door_awaited_and_cancelled() {
 /// What the settings file says wins at each start; what was set under other names stays, until it
 /// is deleted.
 #[test]
-fn constraints_survive_a_restart_and_those_of_the_file_win() {
+fn constraints_survive_a_restart_and_the_config_file_overrides_them() {
     let dir = crate::support::TempDir::new();
     let data = dir.text().to_owned();
     let file = format!("{data}.toml");

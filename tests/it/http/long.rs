@@ -89,7 +89,7 @@ fn ids(body: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
+fn slow_reader_of_a_long_list_gets_one_snapshot() {
     let mut simulation = Harness::full();
     let reader = simulation.open(Protocol::Http);
     let list = "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -123,7 +123,7 @@ fn a_slow_reader_of_a_long_list_gets_all_of_it_as_it_was() {
 }
 
 #[test]
-fn all_about_many_jobs_comes_in_pieces_too() {
+fn details_of_many_jobs_are_sent_in_chunks() {
     let mut simulation = Harness::with(ROWS_PER_CHUNK, 1000);
     let reader = simulation.open(Protocol::Http);
     let query =
@@ -144,7 +144,7 @@ fn all_about_many_jobs_comes_in_pieces_too() {
 }
 
 #[test]
-fn who_reads_nothing_of_a_long_answer_is_cut_off() {
+fn client_that_reads_nothing_of_a_long_reply_is_closed() {
     let mut simulation = Harness::full();
     let reader = simulation.open(Protocol::Http);
     simulation.ask(reader, "GET /api/v0/queue/q/job HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -161,7 +161,7 @@ fn who_reads_nothing_of_a_long_answer_is_cut_off() {
 }
 
 #[test]
-fn an_old_client_gets_a_long_answer_to_the_end_of_its_connection() {
+fn http_1_0_client_gets_a_long_reply_until_close() {
     let mut simulation = Harness::full();
     let reader = simulation.open(Protocol::Http);
     simulation.ask(reader, "GET /api/v0/queue/q/job HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");

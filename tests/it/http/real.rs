@@ -34,7 +34,7 @@ fn get(path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn one_connection_carries_many_requests_however_they_are_cut() {
+fn requests_of_one_connection_may_arrive_in_any_pieces() {
     let server = Server::start(&["--http", ":0"]);
     let mut client = Client::connect(server.address_of("http"));
     assert_eq!(ask(&mut client, &get("/health")).0, "HTTP/1.1 200 OK");
@@ -64,7 +64,7 @@ fn one_connection_carries_many_requests_however_they_are_cut() {
 }
 
 #[test]
-fn clients_of_both_doors_see_the_same_jobs() {
+fn job_centre_and_http_clients_see_the_same_jobs() {
     let server = Server::start(&["--http", ":0"]);
     let (mut lines, mut http) = (server.connect(), Client::connect(server.address_of("http")));
     lines.ask(r#"{"request":"put","queue":"q","pri":1,"job":{"n":1}}"#);
@@ -78,7 +78,7 @@ fn clients_of_both_doors_see_the_same_jobs() {
 }
 
 #[test]
-fn jobs_survive_a_restart_with_state_and_log() {
+fn state_and_history_survive_a_restart() {
     let dir = crate::support::TempDir::new();
     let start = || Server::start(&["--http", ":0", "--data", dir.text()]);
     let mut server = start();
@@ -103,7 +103,7 @@ fn jobs_survive_a_restart_with_state_and_log() {
 }
 
 #[test]
-fn endless_queries_hold_nobody_up_and_end_when_their_clients_are_gone() {
+fn endless_query_delays_no_other_client_and_ends_with_its_client() {
     // As good as for ever: a piece with a wildcard that is found nowhere, in a long text.
     let slow = "printf('%.*c', 1000000, 'a') LIKE '%' || printf('%.*c', 40000, 'a') || '_b%'";
     let slow = post("/api/v0/job", &format!(r#"{{"query":[["IS","{slow}",null]]}}"#));

@@ -9,7 +9,7 @@ use jobcentre::model::indexed_queue::IndexedCommand;
 use jobcentre::model::reply::{Rejection, Reply};
 
 #[test]
-fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
+fn backfill_is_bounded_in_each_step_while_jobs_change() {
     let mut harness = Harness::new();
     let ids: Vec<_> = (0..4 * BACKFILL_JOBS_PER_STEP).map(|_| harness.put(b"q", b"1")).collect();
     let kept: Vec<_> = ids[1..].iter().copied().filter(|id| id.0 % 2 == 0).collect();
@@ -38,7 +38,7 @@ fn stock_is_taken_a_bounded_number_at_a_time_while_jobs_come_and_go() {
 }
 
 #[test]
-fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
+fn drop_of_many_jobs_takes_several_replies_indexed_or_not() {
     for watched in [false, true] {
         let mut harness = Harness::new();
         if watched {
@@ -71,7 +71,7 @@ fn many_jobs_are_dropped_in_several_answers_recorded_or_not() {
 }
 
 #[test]
-fn a_full_log_takes_no_user_events_but_the_state_goes_on() {
+fn full_history_rejects_user_events_but_not_state_changes() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let id = harness.put_watched(b"q", b"1", b"0").id;
@@ -91,7 +91,7 @@ fn a_full_log_takes_no_user_events_but_the_state_goes_on() {
 }
 
 #[test]
-fn a_log_has_a_longest_length() {
+fn history_length_is_bounded() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let id = harness.put_watched(b"q", b"1", b"0").id;
@@ -108,7 +108,7 @@ fn a_log_has_a_longest_length() {
 }
 
 #[test]
-fn all_queues_are_listed_over_several_answers() {
+fn queue_list_is_complete_over_several_replies() {
     let mut harness = Harness::new();
     let name = |number: u32| format!("queue {number}").into_bytes();
     for number in 0..1_500 {

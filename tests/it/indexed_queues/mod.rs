@@ -21,7 +21,7 @@ fn state_is(literal: &str) -> Arc<Query> {
 }
 
 #[test]
-fn queues_are_declared_listed_and_dropped() {
+fn queues_are_created_listed_and_dropped() {
     let mut harness = Harness::new();
     assert_eq!(harness.queues(), [("default".to_owned(), 0)]);
     assert_eq!(harness.list(b"q"), None);
@@ -46,7 +46,7 @@ fn queues_are_declared_listed_and_dropped() {
 }
 
 #[test]
-fn a_queue_without_a_name_gets_one_by_chance() {
+fn queue_created_without_a_name_gets_a_random_one() {
     let mut harness = Harness::new();
     let first = harness.declare_some();
     let second = harness.declare_some();
@@ -56,7 +56,7 @@ fn a_queue_without_a_name_gets_one_by_chance() {
 }
 
 #[test]
-fn states_advance_and_the_log_tells_everything() {
+fn state_changes_are_in_the_history() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let row = harness.put_watched(b"q", b"{\"n\":1}", b"\"NEW\"");
@@ -86,7 +86,7 @@ fn states_advance_and_the_log_tells_everything() {
 }
 
 #[test]
-fn failures_retries_and_kicks_are_logged() {
+fn failures_retries_and_kicks_are_in_the_history() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let retry = Retry { limit: 1, first_ms: 10, factor: 1, max_ms: 10, jitter_percent: 0 };
@@ -116,7 +116,7 @@ fn failures_retries_and_kicks_are_logged() {
 }
 
 #[test]
-fn jobs_from_before_are_recorded_when_they_are_asked_for() {
+fn first_query_indexes_existing_jobs() {
     let mut harness = Harness::new();
     let first = harness.put(b"q", b"1");
     let packet = harness.put_packet(b"q", b"key", b"value");
@@ -139,7 +139,7 @@ fn jobs_from_before_are_recorded_when_they_are_asked_for() {
 }
 
 #[test]
-fn polls_take_the_longest_untouched_and_finds_stop_at_their_limit() {
+fn poll_claims_the_least_recently_changed_and_find_stops_at_its_limit() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let ids: Vec<_> = (0..5).map(|_| harness.put_watched(b"q", b"1", b"\"NEW\"").id).collect();
@@ -162,7 +162,7 @@ fn polls_take_the_longest_untouched_and_finds_stop_at_their_limit() {
 }
 
 #[test]
-fn a_queue_is_watched_until_it_is_gone() {
+fn queue_stays_indexed_until_it_is_dropped() {
     let mut harness = Harness::new();
     let id = harness.put(b"q", b"1");
     assert_eq!(harness.tags(b"q", id), ["job_created"]);
@@ -179,7 +179,7 @@ fn a_queue_is_watched_until_it_is_gone() {
 }
 
 #[test]
-fn dropped_jobs_are_gone_for_their_holders_and_waiters_stay() {
+fn drop_of_a_queue_deletes_reserved_jobs_and_keeps_waiters() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     let ids: Vec<_> = (0..3).map(|_| harness.put_watched(b"q", b"1", b"null").id).collect();
@@ -194,7 +194,7 @@ fn dropped_jobs_are_gone_for_their_holders_and_waiters_stay() {
 }
 
 #[test]
-fn a_job_that_goes_to_a_waiter_at_once_is_answered_as_it_was_put() {
+fn put_reply_of_a_job_reserved_at_once_shows_it_as_put() {
     let mut harness = Harness::new();
     harness.declare(b"q");
     harness.wait(B, b"q");

@@ -61,7 +61,7 @@ fn ids(rows: &[Arc<Row>]) -> Vec<JobId> {
 }
 
 #[test]
-fn a_search_has_those_that_may_match() {
+fn search_gets_the_candidate_rows() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
@@ -74,7 +74,7 @@ fn a_search_has_those_that_may_match() {
 }
 
 #[test]
-fn the_first_candidate_that_has_not_changed_is_advanced() {
+fn poll_advances_the_first_unchanged_candidate() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
@@ -101,7 +101,7 @@ fn the_first_candidate_that_has_not_changed_is_advanced() {
 }
 
 #[test]
-fn a_search_whose_queue_is_gone_is_answered() {
+fn search_of_a_dropped_queue_is_answered() {
     let mut fx = Effects::default();
     let (mut store, known) = store(&mut fx);
     let query = query();
@@ -119,7 +119,7 @@ fn a_search_whose_queue_is_gone_is_answered() {
 }
 
 #[test]
-fn how_long_a_job_was_ready_is_known_when_it_is_handed_out() {
+fn reserve_reports_how_long_the_job_was_ready() {
     let (mut store, mut fx) = (Store::new(1), Effects::default());
     // Just before the milliseconds wrap.
     let at = |ms: u64| Now { mono: Mono((u64::from(u32::MAX) + ms) * 1_000_000), ..NOW };

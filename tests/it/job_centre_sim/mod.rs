@@ -293,19 +293,19 @@ fn run(seed: u64) -> Summary {
 }
 
 #[test]
-fn the_server_does_what_the_judge_says_whatever_happens() {
+fn server_agrees_with_the_oracle() {
     PLAN.run(&WANTED, 4, run);
 }
 
 #[test]
-fn one_seed_is_one_run() {
+fn same_seed_gives_the_same_run() {
     seeds::assert_one_seed_is_one_run(run);
 }
 
 /// Edges are rare: this one would hardly be met by chance. The client's input is used up when too
 /// much is unsent for more to be read, and the peer's reading is all that happens then.
 #[test]
-fn what_a_slow_reader_has_written_is_not_forgotten() {
+fn requests_of_a_slow_reader_are_answered() {
     let mut rng = TestRng::new(1);
     let settings = Settings { max_request: 100_000, max_clients: 10 };
     let mut profile = Profile::draw(&mut rng);
@@ -342,7 +342,7 @@ fn what_a_slow_reader_has_written_is_not_forgotten() {
 
 /// What a seed once found: the replies that could not be sent any more held up the rest.
 #[test]
-fn a_deaf_client_that_writes_nonsense_comes_to_its_end() {
+fn client_that_sends_garbage_and_never_reads_is_closed() {
     let now = Now::default();
     let settings = Settings { max_request: 1_000, max_clients: 10 };
     let mut server = Server::new(settings, Engine::in_memory(0));

@@ -197,7 +197,7 @@ fn truncated_at_every_byte() {
 }
 
 #[test]
-fn a_tail_of_zeros_from_every_byte() {
+fn zeros_from_every_byte_on() {
     let image = crashed(30);
     let all = frames(&image);
     let epoch = all.last().unwrap().epoch;
@@ -412,7 +412,7 @@ fn payload_that_looks_like_a_batch() {
 }
 
 #[test]
-fn record_that_says_nothing() {
+fn unknown_record() {
     let image = closed(10);
     let mut left = 4;
     let mut each = |_: &[u8], _| {
@@ -441,7 +441,7 @@ pub(super) fn unsynced(count: usize, damaged: usize) -> Image {
 }
 
 #[test]
-fn damage_where_nothing_was_durable_is_a_torn_tail() {
+fn damage_beyond_the_durable_end_is_a_torn_tail() {
     for (count, damaged) in [(15, 0), (15, 8), (15, 14), (35, 30)] {
         let image = unsynced(count, damaged);
         let found = try_recover(&image).unwrap();

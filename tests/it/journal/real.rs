@@ -118,7 +118,7 @@ const MODES: [SyncMode; 3] =
     [SyncMode::Always, SyncMode::Every(Duration::from_millis(5)), SyncMode::Never];
 
 #[test]
-fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
+fn records_survive_a_restart_and_a_kill() {
     for sync in MODES {
         let dir = data_dir();
         let mut rng = TestRng::new(1);
@@ -161,7 +161,7 @@ fn what_was_written_is_there_after_a_restart_and_after_an_end_without_notice() {
 }
 
 #[test]
-fn a_timer_syncs_without_traffic() {
+fn sync_timer_fires_without_traffic() {
     let dir = data_dir();
     let sync = SyncMode::Every(Duration::from_millis(5));
     let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
@@ -179,7 +179,7 @@ fn a_timer_syncs_without_traffic() {
 }
 
 #[test]
-fn batches_that_come_during_a_sync_are_synced_together() {
+fn batches_appended_during_a_sync_share_the_next_one() {
     let dir = data_dir();
     let mut real = Real::open(&dir, &options(SyncMode::Always, SEGMENT)).unwrap();
     until("batches that share a sync", || {
@@ -198,7 +198,7 @@ fn batches_that_come_during_a_sync_are_synced_together() {
 }
 
 #[test]
-fn lock_held_twice() {
+fn second_lock_of_a_directory_fails() {
     let dir = data_dir();
     let real = Real::open(&dir, &options(SyncMode::Always, SEGMENT)).unwrap();
     for access in [LockMode::Exclusive, LockMode::ReadOnly] {
@@ -218,7 +218,7 @@ fn lock_held_twice() {
 }
 
 #[test]
-fn looking_makes_nothing() {
+fn read_only_open_creates_no_file() {
     let dir = data_dir();
     assert!(Directory::open(dir.path(), LockMode::ReadOnly).is_err(), "there is nothing");
     assert!(!dir.path().exists());
@@ -228,7 +228,7 @@ fn looking_makes_nothing() {
 }
 
 #[test]
-fn read_only_directory() {
+fn unwritable_directory_is_rejected() {
     use std::os::unix::fs::PermissionsExt;
     let dir = data_dir();
     std::fs::create_dir_all(dir.path()).unwrap();
@@ -249,7 +249,7 @@ fn read_only_directory() {
 }
 
 #[test]
-fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
+fn path_that_is_no_directory_is_rejected_with_its_file_type() {
     let dir = data_dir();
     std::fs::create_dir_all(dir.path()).unwrap();
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
@@ -270,7 +270,7 @@ fn a_path_that_is_no_directory_is_refused_with_what_it_is() {
 }
 
 #[test]
-fn vanished_directory() {
+fn write_to_a_removed_directory_fails() {
     for sync in MODES {
         let dir = data_dir();
         let mut real = Real::open(&dir, &options(sync, SEGMENT)).unwrap();
@@ -294,7 +294,7 @@ fn vanished_directory() {
 }
 
 #[test]
-fn a_journal_that_is_dropped_while_it_makes_a_segment_leaves_nothing_that_matters() {
+fn journal_dropped_during_prefill_can_be_opened_again() {
     let dir = data_dir();
     for _ in 0..5 {
         drop(Real::open(&dir, &options(SyncMode::Always, 32 * 1024 * 1024)).unwrap());
@@ -306,7 +306,7 @@ fn a_journal_that_is_dropped_while_it_makes_a_segment_leaves_nothing_that_matter
 }
 
 #[test]
-fn a_record_larger_than_a_segment_gets_one_of_its_own() {
+fn record_larger_than_a_segment_gets_its_own_segment() {
     let dir = data_dir();
     let options = options(SyncMode::Always, SEGMENT);
     let mut real = Real::open(&dir, &options).unwrap();

@@ -167,6 +167,6 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn whatever_is_whole_somewhere_is_salvaged_and_nothing_that_was_given_up() {
+fn salvage_copies_every_verified_batch_and_no_abandoned_one() {
     PLAN.play(run);
 }

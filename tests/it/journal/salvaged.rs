@@ -19,7 +19,7 @@ fn salvaged(image: &Image) -> (SalvageReport, Harness) {
 }
 
 #[test]
-fn salvage_of_what_is_not_damaged_is_a_copy() {
+fn salvage_of_an_undamaged_directory_is_a_copy() {
     for image in [closed(60), crashed(33), crashed(0)] {
         let (report, harness) = salvaged(&image);
         assert_eq!(harness.values(), try_recover(&image).unwrap().harness.values());
@@ -30,7 +30,7 @@ fn salvage_of_what_is_not_damaged_is_a_copy() {
 }
 
 #[test]
-fn salvage_takes_everything_but_what_is_damaged() {
+fn salvage_skips_only_damaged_batches() {
     let image = closed(60);
     let all = frames(&image);
     for at in [0, 7, 30, 50] {
@@ -60,7 +60,7 @@ fn salvage_takes_everything_but_what_is_damaged() {
 }
 
 #[test]
-fn salvage_refuses_a_directory_with_a_journal() {
+fn salvage_into_a_directory_with_a_journal_is_rejected() {
     let mut full = SimDisk::of(closed(3));
     let before = full.image();
     let refused = salvage(&mut SimDisk::of(closed(2)), &mut full, SEGMENT).unwrap_err();
@@ -69,7 +69,7 @@ fn salvage_refuses_a_directory_with_a_journal() {
 }
 
 #[test]
-fn salvage_takes_no_batch_that_a_recovery_has_cut_off() {
+fn salvage_skips_batches_that_a_recovery_cut_off() {
     let mut disk = SimDisk::of(unsynced(15, 8));
     let found = recover_into(&mut disk, &always()).unwrap();
     let mut journal = found.recovered.start(Box::new(disk.clone()), Now::default());
@@ -95,7 +95,7 @@ fn one_segment() -> Image {
 }
 
 #[test]
-fn any_flipped_bit_in_the_header_of_the_only_segment_costs_nothing() {
+fn flipped_bit_in_the_header_of_the_only_segment_costs_no_batch() {
     let image = one_segment();
     let whole = try_recover(&image).unwrap().harness.values();
     for bit in 0..64 * 8 {
@@ -108,7 +108,7 @@ fn any_flipped_bit_in_the_header_of_the_only_segment_costs_nothing() {
 }
 
 #[test]
-fn a_header_that_is_gone_with_the_first_batches_costs_those() {
+fn lost_header_and_first_batches_cost_only_these_batches() {
     for (file, kept) in [(segment_name(1), true), ("renamed".to_owned(), false)] {
         let image = one_segment();
         let all = frames(&image);
@@ -124,7 +124,7 @@ fn a_header_that_is_gone_with_the_first_batches_costs_those() {
 }
 
 #[test]
-fn renamed_segments_are_taken_for_what_they_are() {
+fn renamed_segments_are_identified_by_their_headers() {
     let image = closed(60);
     let whole = try_recover(&image).unwrap().harness.values();
     // All of them, in a circle, and to names that no segment has.
@@ -147,7 +147,7 @@ fn renamed_segments_are_taken_for_what_they_are() {
 }
 
 #[test]
-fn misplaced_blocks_cost_the_batches_that_they_cut_and_no_other() {
+fn misplaced_blocks_cost_only_the_batches_that_they_cut() {
     const BLOCK: usize = 512;
     let image = closed(60);
     let all = frames(&image);
@@ -209,7 +209,7 @@ impl Files for BadBlocks {
 }
 
 #[test]
-fn what_the_disk_cannot_read_costs_nothing_else() {
+fn unreadable_block_costs_only_its_batches() {
     let large = jobcentre::journal::Options { segment_bytes: 64 * 1024, ..always() };
     let mut simulation = Simulation::new(SimDisk::new(1), large);
     for _ in 0..300 {

@@ -172,6 +172,6 @@ fn run(seed: u64) -> Seen {
 }
 
 #[test]
-fn whatever_the_disk_does_the_promise_holds() {
+fn durable_records_survive_every_disk_fault() {
     PLAN.run(&WANTED, 4, run);
 }

@@ -122,7 +122,7 @@ fn happen(simulation: &mut Simulation, rng: &mut TestRng, manner: usize, target:
 }
 
 #[test]
-fn whenever_compaction_has_caught_up_the_directory_is_within_its_bound() {
+fn directory_is_within_its_bound_after_compaction() {
     for seed in 0..60 {
         let mut rng = TestRng::new(seed);
         let sync = *rng.pick(&[SyncMode::Always, SyncMode::Never]);
@@ -139,7 +139,7 @@ fn whenever_compaction_has_caught_up_the_directory_is_within_its_bound() {
 }
 
 #[test]
-fn work_that_is_steady_stays_within_the_bound_all_the_time() {
+fn directory_stays_within_its_bound_under_steady_load() {
     for seed in 0..40 {
         let mut rng = TestRng::new(seed);
         let mut simulation = Simulation::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
@@ -164,7 +164,7 @@ fn work_that_is_steady_stays_within_the_bound_all_the_time() {
 }
 
 #[test]
-fn after_many_deletions_compaction_comes_to_its_end_without_any_traffic() {
+fn compaction_after_deletes_ends_without_traffic() {
     let mut rng = TestRng::new(1);
     let mut simulation = simulation(1, SyncMode::Always);
     for _ in 0..2_000 {
@@ -184,7 +184,7 @@ fn after_many_deletions_compaction_comes_to_its_end_without_any_traffic() {
 }
 
 #[test]
-fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is_a_pass() {
+fn idle_compaction_writes_one_batch_for_each_step() {
     let mut rng = TestRng::new(1);
     let mut simulation = Simulation::new(SimDisk::new(1), options(SyncMode::Always, 256 * 1024));
     for _ in 0..200 {
@@ -208,7 +208,7 @@ fn compaction_without_traffic_costs_a_batch_for_each_step_however_often_there_is
 }
 
 #[test]
-fn records_that_cannot_be_packed_are_not_moved_for_ever() {
+fn compaction_of_unpackable_records_ends() {
     let mut simulation = simulation(1, SyncMode::Always);
     for _ in 0..50 {
         simulation.put(1, 2_300);
@@ -226,7 +226,7 @@ fn records_that_cannot_be_packed_are_not_moved_for_ever() {
 }
 
 #[test]
-fn an_empty_journal_takes_two_segments_however_much_was_in_it() {
+fn emptied_journal_shrinks_to_two_segments() {
     let mut rng = TestRng::new(1);
     for sync in [SyncMode::Always, SyncMode::Never] {
         let mut simulation = simulation(1, sync);
@@ -256,7 +256,7 @@ fn fill(simulation: &mut Simulation, rng: &mut TestRng, size: usize) {
 }
 
 #[test]
-fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_space() {
+fn full_disk_rejects_only_puts_until_space_is_free() {
     for seed in 0..12 {
         let mut rng = TestRng::new(seed);
         let mut simulation = Simulation::new(SimDisk::new(seed), options(SyncMode::Always, LARGER));
@@ -295,7 +295,7 @@ fn a_full_disk_refuses_puts_and_nothing_else_and_takes_puts_again_when_there_is_
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_beginning_takes_nothing_until_there_is_space() {
+fn disk_full_at_the_start_rejects_puts_until_space_is_free() {
     let disk = SimDisk::new(1);
     disk.platter.lock().unwrap().capacity = SEGMENT - 1;
     let mut simulation = Simulation::new(disk, options(SyncMode::Always, SEGMENT));
@@ -310,7 +310,7 @@ fn a_disk_that_is_full_from_the_beginning_takes_nothing_until_there_is_space() {
 }
 
 #[test]
-fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_same() {
+fn batches_sealed_before_the_disk_was_full_are_written() {
     // The first segment has space, the second has not, and a large batch is on its way there.
     let disk = SimDisk::new(1);
     disk.platter.lock().unwrap().capacity = SEGMENT + 2_500;
@@ -325,7 +325,7 @@ fn batches_that_came_before_the_disk_was_known_to_be_full_are_written_all_the_sa
 }
 
 #[test]
-fn a_small_disk_takes_puts_to_the_most_part_of_it() {
+fn small_disk_is_mostly_usable_for_puts() {
     for mib in [4, 7, 10, 40, 70] {
         let capacity: u64 = mib << 20;
         let segment = segment_bytes_for(capacity);
@@ -345,7 +345,7 @@ fn a_small_disk_takes_puts_to_the_most_part_of_it() {
 }
 
 #[test]
-fn a_full_disk_goes_on_with_segments_of_another_size_after_a_restart() {
+fn full_disk_continues_after_a_restart_with_another_segment_size() {
     for (before, after) in [(LARGER, SEGMENT), (SEGMENT, LARGER)] {
         for seed in 0..12 {
             let mut rng = TestRng::new(seed);

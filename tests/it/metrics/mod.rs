@@ -60,7 +60,7 @@ fn put(queue: &str) -> String {
 }
 
 #[test]
-fn the_figures_are_what_was_done() {
+fn metrics_match_the_requests() {
     let mut shell = Shell::new();
     let client = shell.open(Protocol::JobCentre);
     let mut sent = 0;
@@ -119,7 +119,7 @@ fn the_figures_are_what_was_done() {
 }
 
 #[test]
-fn ten_thousand_queues_are_counted_a_little_in_each_pass() {
+fn stats_of_ten_thousand_queues_are_bounded_in_each_pass() {
     const QUEUES: usize = 10_000;
     let mut shell = Shell::new();
     let client = shell.open(Protocol::JobCentre);
@@ -156,7 +156,7 @@ fn ten_thousand_queues_are_counted_a_little_in_each_pass() {
 }
 
 #[test]
-fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
+fn stats_pages_are_bounded_and_complete() {
     const JOBS: u32 = 30_000;
     let mut engine = Engine::in_memory(3);
     let mut serial = 0;
@@ -206,7 +206,7 @@ fn each_part_of_a_census_is_bounded_and_all_parts_are_everything() {
 }
 
 #[test]
-fn the_process_tells_of_its_loop_its_memory_and_its_journal() {
+fn process_exports_metrics_of_loop_memory_and_journal() {
     let dir = TempDir::new();
     let server = Process::start(&["--data", dir.text(), "--http", ":0"]);
     let mut client = server.connect();

@@ -318,18 +318,18 @@ fn run(seed: u64) -> Summary {
 }
 
 #[test]
-fn all_doors_do_what_the_judge_says() {
+fn all_protocols_agree_with_the_oracle() {
     PLAN.run(&WANTED, 4, run);
 }
 
 #[test]
-fn one_seed_is_one_run() {
+fn same_seed_gives_the_same_run() {
     seeds::assert_one_seed_is_one_run(run);
 }
 
 /// The peer's reading is all that happens while a long answer waits, and nothing is behind it.
 #[test]
-fn a_long_answer_that_waits_for_its_reader_is_not_forgotten() {
+fn long_reply_to_a_slow_reader_is_completed() {
     let mut run = Run::new(1);
     let id = run.shell.open(Protocol::Http, 0);
     for number in 0..8 {

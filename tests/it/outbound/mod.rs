@@ -55,7 +55,7 @@ fn to_the_end(client: ClientId) -> impl FnMut(&mut Calls) -> bool {
 }
 
 #[test]
-fn bytes_go_both_ways() {
+fn plain_connection_carries_bytes_both_ways() {
     let (address, thread) = peer(|mut stream| echo(&mut stream));
     let (mut calls, words) = (Calls::default(), content(3_000_000));
     let client = calls.call(target(HOST, address, false), &words);
@@ -66,7 +66,7 @@ fn bytes_go_both_ways() {
 }
 
 #[test]
-fn bytes_go_both_ways_through_tls() {
+fn tls_connection_carries_bytes_both_ways() {
     let authority = Authority::new();
     let identity = authority.identity(HOST, YEAR);
     let (address, thread) = peer(move |stream| {
@@ -84,7 +84,7 @@ fn bytes_go_both_ways_through_tls() {
 }
 
 #[test]
-fn what_was_sent_to_a_slow_peer_before_a_close_arrives() {
+fn bytes_sent_before_a_close_reach_a_slow_peer() {
     let authority = Authority::new();
     let identity = authority.identity("localhost", YEAR);
     let (go, wait) = channel();
@@ -118,7 +118,7 @@ fn what_was_sent_to_a_slow_peer_before_a_close_arrives() {
 }
 
 #[test]
-fn a_peer_that_speaks_and_goes_at_once_is_heard_to_the_end() {
+fn bytes_sent_before_an_immediate_close_are_received() {
     let (address, thread) = peer(|mut stream| stream.write_all(b"bye").unwrap());
     let mut calls = Calls::default();
     let client = calls.call(target(HOST, address, false), b"");
@@ -129,7 +129,7 @@ fn a_peer_that_speaks_and_goes_at_once_is_heard_to_the_end() {
 }
 
 #[test]
-fn an_encrypted_stream_that_ends_without_farewell_is_no_end() {
+fn tls_end_without_close_notify_is_an_error() {
     let authority = Authority::new();
     let identity = authority.identity(HOST, YEAR);
     let (address, thread) = peer(move |stream| {
@@ -146,7 +146,7 @@ fn an_encrypted_stream_that_ends_without_farewell_is_no_end() {
 }
 
 #[test]
-fn a_peer_that_resets_is_noticed() {
+fn reset_by_the_peer_closes_the_connection() {
     let authority = Authority::new();
     for tls in [false, true] {
         let identity = tls.then(|| authority.identity(HOST, YEAR));
@@ -180,7 +180,7 @@ fn failure(target: Arc<jobcentre::model::driver::Target>, authority: &Authority)
 }
 
 #[test]
-fn nobody_listens() {
+fn refused_connection_fails_the_dial() {
     let (_socket, address) = closed_port();
     for tls in [false, true] {
         let why = failure(target(HOST, address, tls), &Authority::new());
@@ -190,7 +190,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn nobody_has_this_name() {
+fn unknown_host_name_fails_the_dial() {
     let (_socket, address) = closed_port();
     // A label of 64 bytes: no name server has to be asked.
     let host = "x".repeat(64);
@@ -210,7 +210,7 @@ fn distrust(identity: Identity, authority: &Authority) -> (String, String) {
 }
 
 #[test]
-fn certificates_that_do_not_hold_are_named() {
+fn invalid_certificate_is_named_in_the_error() {
     let (ours, theirs) = (Authority::new(), Authority::named("theirs"));
     let (why, heard) = distrust(theirs.identity(HOST, YEAR), &ours);
     let expected = "no secure connection: its certificate is signed by nobody who is trusted here";
@@ -235,7 +235,7 @@ fn misgreeting(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
 }
 
 #[test]
-fn handshakes_that_go_wrong_are_named() {
+fn failed_tls_handshake_is_named_in_the_error() {
     let why = misgreeting(|mut stream| {
         stream.read_exact(&mut [0; 5]).unwrap();
         reset(stream);
@@ -256,7 +256,7 @@ fn handshakes_that_go_wrong_are_named() {
 }
 
 #[test]
-fn a_name_that_no_certificate_can_have_is_refused() {
+fn host_name_invalid_for_tls_is_rejected() {
     let (address, thread) = peer(|mut stream| stream.read(&mut [0; 1]).unwrap());
     // The system resolves it like 127.0.0.1.
     let why = failure(target("127.1", address, true), &Authority::new());
@@ -268,7 +268,7 @@ fn a_name_that_no_certificate_can_have_is_refused() {
 }
 
 #[test]
-fn a_call_can_be_called_off_while_its_name_is_looked_up() {
+fn dial_can_be_cancelled_during_the_dns_lookup() {
     let (address, thread) = peer(|mut stream| echo(&mut stream));
     let mut calls = Calls::default();
     let first = calls.call(target("localhost", address, false), b"first");
@@ -281,7 +281,7 @@ fn a_call_can_be_called_off_while_its_name_is_looked_up() {
 }
 
 #[test]
-fn a_call_can_be_called_off_in_the_middle_of_a_handshake() {
+fn dial_can_be_cancelled_during_the_tls_handshake() {
     let (silent, hears) = peer(|mut stream| {
         stream.read_exact(&mut [0; 5]).unwrap();
         stream
@@ -310,7 +310,7 @@ fn a_call_can_be_called_off_in_the_middle_of_a_handshake() {
 }
 
 #[test]
-fn a_server_starts_only_with_sound_authorities() {
+fn server_start_fails_with_an_invalid_worker_ca() {
     let dir = TempDir::new();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     std::fs::create_dir(dir.path()).unwrap();
@@ -334,7 +334,7 @@ fn a_server_starts_only_with_sound_authorities() {
 }
 
 #[test]
-fn many_calls_share_a_loop() {
+fn many_dials_run_in_one_loop() {
     const ROUNDS: usize = 20;
     let authority = Authority::new();
     let (mut calls, mut said) = (Calls::default(), Vec::new());

@@ -66,7 +66,7 @@ fn put_all(client: &mut Client) {
 }
 
 #[test]
-fn calls_to_workers_leave_clients_and_the_journal_their_descriptors() {
+fn deliveries_leave_descriptors_for_clients_and_the_journal() {
     for fsync in ["10ms", "always"] {
         let dir = TempDir::new();
         let mut server = serve(&dir, 256, &["--max-clients", "40", "--fsync", fsync]);
@@ -101,7 +101,7 @@ fn set_limit(server: &Server, files: usize) -> bool {
 }
 
 #[test]
-fn a_journal_without_descriptors_waits_for_them_and_goes_on() {
+fn journal_without_descriptors_waits_and_continues() {
     for fsync in ["10ms", "always"] {
         let dir = TempDir::new();
         let mut server = Server::start(&["--data", dir.text(), "--fsync", fsync, "--http", ":0"]);
@@ -138,7 +138,7 @@ fn a_journal_without_descriptors_waits_for_them_and_goes_on() {
 }
 
 #[test]
-fn a_worker_is_not_dropped_because_this_side_has_no_descriptor_to_call_it_with() {
+fn lack_of_descriptors_does_not_deregister_a_worker() {
     let server = Server::start(&["--http", ":0", "--log-level", "debug"]);
     let (worker, held) = silent_worker();
     let master = server.address_of("http");

@@ -98,7 +98,7 @@ time.sleep(3600)
 }
 
 #[test]
-fn clients_that_do_not_read_their_answers_end_alone() {
+fn clients_that_never_read_are_closed() {
     let mut server = Server::start(&[]);
     let mut other = server.connect();
     other.ask(&put("q", 1, &format!(r#"{{"a":"{}"}}"#, "x".repeat(10_000))));
@@ -121,7 +121,7 @@ fn clients_that_do_not_read_their_answers_end_alone() {
 }
 
 #[test]
-fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
+fn disconnect_of_a_waiting_client_with_pipelined_requests_is_noticed() {
     // As much as the server buffers behind a waiting get, and a little that stays in the socket:
     // not so much that the system of the client could not send the end of the connection after it.
     let buffered = "nonsense\n".repeat(STALLED_INPUT_MAX_BYTES / 9 + 1);
@@ -149,7 +149,7 @@ fn a_waiting_client_with_unread_requests_behind_is_seen_leaving() {
 }
 
 #[test]
-fn clients_beyond_the_limit_are_counted_and_logged_now_and_then() {
+fn rejected_connections_are_counted_and_logged_at_intervals() {
     const REFUSED: u64 = 60;
     let server = Server::start(&["--max-clients", "1"]);
     let mut first = server.connect();
@@ -179,7 +179,7 @@ fn send_slowly(client: &mut Client) -> String {
 }
 
 #[test]
-fn a_client_that_is_sent_away_while_it_sends_is_told_why() {
+fn rejected_client_that_is_sending_gets_the_reason() {
     let server = Server::start(&["--max-clients", "1", "--http", ":0", "--max-request", "1KiB"]);
     let http = server.address_of("http");
     let mut upload = Client::connect(http);

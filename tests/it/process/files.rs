@@ -18,7 +18,7 @@ fn connect_until_served(server: &Server) -> Client {
 }
 
 #[test]
-fn a_client_beyond_the_limit_is_told_so_until_a_place_is_free() {
+fn client_beyond_max_clients_is_rejected_until_another_leaves() {
     let server = Server::start(&["--max-clients", "2"]);
     let (mut first, mut second) = (server.connect(), server.connect());
     first.ask(&put("q", 1, "{}"));
@@ -41,7 +41,7 @@ fn a_client_beyond_the_limit_is_told_so_until_a_place_is_free() {
 }
 
 #[test]
-fn refused_clients_that_do_not_leave_are_let_go() {
+fn rejected_clients_that_stay_are_closed() {
     let server = Server::start(&["--max-clients", "1"]);
     let mut first = server.connect();
     assert_eq!(first.ask(&get("q")), NO_JOB);
@@ -55,7 +55,7 @@ fn refused_clients_that_do_not_leave_are_let_go() {
 }
 
 #[test]
-fn a_server_that_runs_out_of_files_goes_on_when_some_are_closed() {
+fn server_without_descriptors_continues_when_some_are_closed() {
     let mut server = Server::start(&[]);
     let mut first = server.connect();
     assert_eq!(first.ask(&get("q")), NO_JOB);
@@ -79,7 +79,7 @@ fn a_server_that_runs_out_of_files_goes_on_when_some_are_closed() {
 }
 
 #[test]
-fn a_server_with_too_few_files_from_the_start_serves_fewer_clients() {
+fn low_descriptor_limit_lowers_max_clients() {
     let mut command = plain_command("sh");
     command.args(["-c", "ulimit -n 40; exec \"$@\"", "sh", Program::PATH]);
     command.args(["serve", "--listen", ":0", "--log-format", "json"]);
@@ -99,7 +99,7 @@ fn a_server_with_too_few_files_from_the_start_serves_fewer_clients() {
 }
 
 #[test]
-fn a_soft_limit_on_files_is_raised() {
+fn soft_descriptor_limit_is_raised() {
     let mut command = plain_command("sh");
     command.args(["-c", "ulimit -Sn 40; exec \"$@\"", "sh", Program::PATH]);
     command.args(["serve", "--listen", ":0", "--log-format", "json", "--max-clients", "100"]);

@@ -12,7 +12,7 @@ fn connect_all(server: &Server) -> Vec<Client> {
 }
 
 #[test]
-fn a_thousand_clients_at_once_are_served() {
+fn thousand_concurrent_clients_are_answered() {
     let server = Server::start(&[]);
     let mut clients = connect_all(&server);
     for round in 0..3 {
@@ -30,7 +30,7 @@ fn a_thousand_clients_at_once_are_served() {
 }
 
 #[test]
-fn a_thousand_waiting_clients_are_each_served_once_in_their_order() {
+fn thousand_waiters_are_matched_once_in_order_of_arrival() {
     let server = Server::start(&[]);
     let mut clients = connect_all(&server);
     let mut producer = server.connect();
@@ -50,7 +50,7 @@ fn a_thousand_waiting_clients_are_each_served_once_in_their_order() {
 }
 
 #[test]
-fn fifty_thousand_jobs_come_out_the_most_urgent_first() {
+fn fifty_thousand_jobs_are_reserved_by_priority() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     // Each priority comes about fifty times, in no order.

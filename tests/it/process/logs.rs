@@ -36,7 +36,7 @@ fn log_of_a_life(format: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_log_for_programs_is_json() {
+fn json_log_has_one_object_on_each_line() {
     for line in log_of_a_life("json") {
         let json: serde_json::Value = serde_json::from_str(&line).unwrap();
         for field in ["timestamp", "level", "message"] {
@@ -46,7 +46,7 @@ fn a_log_for_programs_is_json() {
 }
 
 #[test]
-fn a_log_for_people_is_text() {
+fn text_log_has_no_json() {
     for line in log_of_a_life("human") {
         assert!(line.contains(" INFO ") && !line.starts_with('{'), "{line}");
         assert!(!line.contains('\x1b'), "colours in a file: {line}");
@@ -54,7 +54,7 @@ fn a_log_for_people_is_text() {
 }
 
 #[test]
-fn a_server_whose_log_nobody_reads_lives_on() {
+fn server_survives_a_blocked_log() {
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", ":0", "--log-format", "json"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

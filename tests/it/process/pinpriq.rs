@@ -34,7 +34,7 @@ fn expect(client: &mut Client, bytes: &[u8]) {
 }
 
 #[test]
-fn both_doors_lead_to_the_same_jobs() {
+fn job_centre_and_pinpriq_share_the_jobs() {
     let server = Server::start(&PINPRIQ);
     let (mut lines, mut packets) = (server.connect(), connect(&server));
     lines.ask(&put("q", 0, r#"{"n":1}"#));
@@ -51,7 +51,7 @@ fn both_doors_lead_to_the_same_jobs() {
 }
 
 #[test]
-fn it_may_be_the_only_door() {
+fn pinpriq_may_be_the_only_listener() {
     let mut command = plain_command(Program::PATH);
     command.args(["serve", "--listen", "off", "--pinpriq", ":0", "--log-format", "json"]);
     let server = Server::spawn(command);
@@ -64,7 +64,7 @@ fn it_may_be_the_only_door() {
 }
 
 #[test]
-fn packets_live_as_long_as_they_were_given() {
+fn packets_expire_after_their_ttl() {
     let server = Server::start(&PINPRIQ);
     let mut client = connect(&server);
     // However slow the machine is, at last a packet is gone before it is asked for.
@@ -92,7 +92,7 @@ fn warnings(server: &Server) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_byte_that_begins_no_request_is_logged_and_ends_its_connection() {
+fn unknown_request_byte_is_logged_and_closes_the_connection() {
     let server = Server::start(&PINPRIQ);
     let mut other = connect(&server);
     let mut client = connect(&server);
@@ -112,7 +112,7 @@ fn a_byte_that_begins_no_request_is_logged_and_ends_its_connection() {
 }
 
 #[test]
-fn a_job_that_no_packet_can_carry_is_logged_and_stays() {
+fn job_too_large_for_a_packet_is_logged_and_stays() {
     let server = Server::start(&PINPRIQ);
     let (mut lines, mut packets) = (server.connect(), connect(&server));
     let job = format!(r#"{{"a":"{}"}}"#, "x".repeat(65_535));
@@ -130,7 +130,7 @@ fn a_job_that_no_packet_can_carry_is_logged_and_stays() {
 }
 
 #[test]
-fn who_subscribes_to_everything_is_sent_away() {
+fn too_many_subscriptions_close_the_connection() {
     let server = Server::start(&PINPRIQ);
     let mut client = connect(&server);
     for queue in 0..10_000_u32 {
@@ -141,7 +141,7 @@ fn who_subscribes_to_everything_is_sent_away() {
 }
 
 #[test]
-fn who_subscribes_to_much_gets_everything_in_the_order_of_its_pushes() {
+fn subscriber_of_many_queues_gets_packets_in_push_order() {
     const COUNT: u16 = 500;
     let server = Server::start(&PINPRIQ);
     let (mut subscriber, mut producer) = (connect(&server), connect(&server));
@@ -165,7 +165,7 @@ fn who_subscribes_to_much_gets_everything_in_the_order_of_its_pushes() {
 }
 
 #[test]
-fn one_too_many_is_closed_without_a_word() {
+fn connection_beyond_max_clients_is_closed_without_a_reply() {
     let server = Server::start(&["--pinpriq", ":0", "--max-clients", "1"]);
     let mut first = connect(&server);
     pop(&mut first);

@@ -16,7 +16,7 @@ const COMMANDS: [&[&str]; 8] = [
 ];
 
 #[test]
-fn every_help_is_as_wide_as_it_may_be() {
+fn every_help_fits_the_terminal_width() {
     for command in COMMANDS {
         for flag in ["-h", "--help"] {
             // Of no terminal, and of a narrow one.
@@ -34,7 +34,7 @@ fn every_help_is_as_wide_as_it_may_be() {
 }
 
 #[test]
-fn the_command_of_guards_is_nobodys_business() {
+fn guard_command_is_hidden_from_help() {
     let help = String::from_utf8(Program::output(&["--help"], &[]).stdout).unwrap();
     assert!(!help.contains("guard"), "{help}");
     // By hand it does nothing.
@@ -43,7 +43,7 @@ fn the_command_of_guards_is_nobodys_business() {
 }
 
 #[test]
-fn the_recorder_of_flame_graphs_explains_itself() {
+fn flame_graph_recorder_prints_help() {
     let record = |arguments: &[&str]| {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/flamegraphs/record");
         Command::new(path).args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -118,7 +118,7 @@ fn plain(shown: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_log_of_a_start_fits_a_terminal() {
+fn start_log_fits_a_terminal() {
     let dir = TempDir::new();
     let serve = ["serve", "--listen", ":0", "--pinpriq", ":0", "--http", ":0"];
     for more in [&[][..], &["--data", dir.text()][..]] {
@@ -136,7 +136,7 @@ fn the_log_of_a_start_fits_a_terminal() {
 }
 
 #[test]
-fn a_terminal_that_wants_no_colours_gets_none() {
+fn no_color_disables_colours() {
     let serve = ["serve", "--listen", ":0", "--http", "off"];
     for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let Some(shown) = shown("serving", &serve, &[variable]) else { return };

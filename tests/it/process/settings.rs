@@ -30,7 +30,7 @@ fn effective(flags: &[&str], variables: &[(&str, &str)]) -> (u64, u64) {
 }
 
 #[test]
-fn flags_win_over_variables_and_these_over_the_file() {
+fn flags_override_variables_and_these_the_file() {
     let file = "listen = ':0'\nlog-format = 'json'\nmax-clients = 11\nmax-request = '1KiB'\n";
     let file = ConfigFile::new(file);
     let from_file = ["--config", file.path()];
@@ -60,14 +60,14 @@ fn flags_win_over_variables_and_these_over_the_file() {
 }
 
 #[test]
-fn the_flag_of_an_address_wins() {
+fn address_flag_overrides_variable_and_file() {
     let file = ConfigFile::new("listen = 'off'\nlog-format = 'json'");
     let flags = ["--config", file.path(), "--listen", ":0"];
     assert_eq!(effective(&flags, &[("JOBCENTRE_LISTEN", "off")]).1, 1024 * 1024);
 }
 
 #[test]
-fn every_door_has_its_own_setting() {
+fn every_protocol_has_its_own_setting() {
     let file = "listen = 'off'\npinpriq = 'off'\nlog-format = 'json'\n";
     let file = ConfigFile::new(file);
     let protocols = |flags: &[&str], variables: &[(&str, &str)]| {
@@ -99,7 +99,7 @@ fn every_door_has_its_own_setting() {
 }
 
 #[test]
-fn a_name_of_the_host_may_come_from_every_source() {
+fn http_host_names_may_come_from_every_source() {
     let file = "listen = ':0'\nlog-format = 'json'\nhttp-name = ['a.example', 'b.example']\n";
     let file = ConfigFile::new(file);
     let statuses = |flags: &[&str], variables: &[(&str, &str)]| {
@@ -148,7 +148,7 @@ const WRONG: [(&str, &[&str]); 11] = [
 ];
 
 #[test]
-fn a_wrong_value_names_its_flag() {
+fn invalid_value_of_a_flag_names_the_flag() {
     for (name, values) in WRONG {
         for value in values {
             let text = complaint(&[&format!("--{name}={value}")], &[]);
@@ -162,7 +162,7 @@ fn a_wrong_value_names_its_flag() {
 }
 
 #[test]
-fn a_wrong_value_names_its_variable() {
+fn invalid_value_of_a_variable_names_the_variable() {
     for (name, values) in WRONG {
         let variable = format!("JOBCENTRE_{}", name.replace('-', "_").to_uppercase());
         for value in values.iter().filter(|value| !value.is_empty()) {
@@ -173,7 +173,7 @@ fn a_wrong_value_names_its_variable() {
 }
 
 #[test]
-fn a_wrong_value_names_its_line() {
+fn invalid_value_in_the_file_names_its_line() {
     for (name, values) in WRONG {
         for value in values {
             let file = ConfigFile::new(&format!("# a comment\n{name} = '{value}'\n"));
@@ -212,7 +212,7 @@ fn assert_plain(text: &str) {
 }
 
 #[test]
-fn no_error_about_a_value_speaks_of_types() {
+fn errors_about_values_do_not_mention_types() {
     let values = ["'x'", "-1", "0", "1.5", "true", "[]", "{}", "99999999999999999999", "'5'"];
     let more = ["data", "worker-ca", "query-timeout", "result-ttl"];
     for name in WRONG.iter().map(|(name, _)| *name).chain(more) {
@@ -253,7 +253,7 @@ fn no_error_about_a_value_speaks_of_types() {
 }
 
 #[test]
-fn a_setting_that_is_almost_right_is_suggested() {
+fn similar_setting_is_suggested_for_a_misspelt_one() {
     for (wrong, right) in [("max_clients = 5", "`max-clients`"), ("lisen = ':0'", "`listen`")] {
         let file = ConfigFile::new(&format!("log-format = 'json'\n{wrong}\n"));
         let text = complaint(&["--config", file.path()], &[]);
@@ -263,7 +263,7 @@ fn a_setting_that_is_almost_right_is_suggested() {
 }
 
 #[test]
-fn a_variable_that_is_no_setting_is_warned_about() {
+fn unknown_variable_is_warned_about() {
     let start = |variables: &[(&str, &str)]| {
         let mut command = plain_command(Program::PATH);
         command.args(["serve", "--listen", ":0", "--log-format", "json"]);
@@ -284,7 +284,7 @@ fn a_variable_that_is_no_setting_is_warned_about() {
 }
 
 #[test]
-fn an_error_about_what_was_typed_does_not_speak_of_variables() {
+fn error_about_a_flag_does_not_mention_variables() {
     for arguments in [&["bench", "foo"][..], &["bench", "-c", "x"], &["work", "--max-jobs", "x"]] {
         let variables = [("JOBCENTRE_WORKLOAD", "put"), ("JOBCENTRE_CONNECTIONS", "1")];
         let output = Program::output(arguments, &variables);
@@ -295,13 +295,13 @@ fn an_error_about_what_was_typed_does_not_speak_of_variables() {
 }
 
 #[test]
-fn a_server_without_doors_is_wrong_usage() {
+fn server_without_listeners_is_a_usage_error() {
     assert!(complaint(&["--listen", "off"], &[]).contains("every protocol is off"));
     assert!(complaint(&[], &[("JOBCENTRE_LISTEN", "off")]).contains("every protocol is off"));
 }
 
 #[test]
-fn an_address_in_use_is_named() {
+fn address_in_use_is_named() {
     let server = Server::start(&[]);
     let address = server.address.to_string();
     for format in ["human", "json"] {
@@ -322,7 +322,7 @@ fn an_address_in_use_is_named() {
 }
 
 #[test]
-fn a_port_can_be_used_again_at_once() {
+fn port_can_be_reused_at_once() {
     // On an address of its own no other test can get the port in between.
     let host = if cfg!(target_os = "linux") { "127.0.0.77" } else { "127.0.0.1" };
     let start = |port: u16| {
@@ -342,7 +342,7 @@ fn a_port_can_be_used_again_at_once() {
 }
 
 #[test]
-fn help_and_version_tell_what_there_is() {
+fn help_and_version_are_printed() {
     let output = Program::output(&["serve", "--help"], &[]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -359,7 +359,7 @@ fn help_and_version_tell_what_there_is() {
 }
 
 #[test]
-fn a_listener_that_other_machines_can_reach_is_warned_about() {
+fn listener_beyond_loopback_is_warned_about() {
     for (at, warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
         let mut server = Server::start(&["--pinpriq", at]);
         server.wait_for_log("serving");

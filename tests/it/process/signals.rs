@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn a_signal_ends_the_server_after_it_has_answered_what_was_received() {
+fn signal_ends_the_server_after_replies_to_received_requests() {
     for signal in ["TERM", "INT"] {
         let mut server = Server::start(&[]);
         let (mut asking, mut waiting, mut idle) =
@@ -41,14 +41,14 @@ fn a_signal_ends_the_server_after_it_has_answered_what_was_received() {
 }
 
 #[test]
-fn a_signal_ends_a_server_without_clients() {
+fn signal_ends_a_server_without_clients() {
     let mut server = Server::start(&[]);
     server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0));
 }
 
 #[test]
-fn a_stopping_server_does_not_take_new_clients() {
+fn server_in_shutdown_accepts_no_clients() {
     let mut server = Server::start(&[]);
     let mut slow = slow_reader(&server);
     server.signal("TERM");
@@ -65,7 +65,7 @@ fn a_stopping_server_does_not_take_new_clients() {
 }
 
 #[test]
-fn a_second_signal_ends_the_server_at_once() {
+fn second_signal_ends_the_server_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM")] {
         let mut server = Server::start(&[]);
         let _slow = slow_reader(&server);
@@ -80,7 +80,7 @@ fn a_second_signal_ends_the_server_at_once() {
 }
 
 #[test]
-fn a_client_that_never_reads_does_not_hold_the_server_up_forever() {
+fn client_that_never_reads_delays_shutdown_for_a_bounded_time() {
     let mut server = Server::start(&[]);
     let _slow = slow_reader(&server);
     server.connect().settle();
@@ -115,7 +115,7 @@ fn stop_while_sending(server: &mut Server, mut client: Client, words: &str) -> S
 }
 
 #[test]
-fn a_client_that_goes_on_sending_at_a_stop_gets_the_answers_to_all_that_was_carried_out() {
+fn client_that_keeps_sending_at_shutdown_gets_a_reply_to_every_executed_request() {
     let dir = TempDir::new();
     for round in 0..3 {
         let mut server = Server::start(&["--data", dir.text(), "--fsync", "10ms"]);
@@ -135,7 +135,7 @@ fn a_client_that_goes_on_sending_at_a_stop_gets_the_answers_to_all_that_was_carr
 }
 
 #[test]
-fn an_http_client_that_goes_on_sending_at_a_stop_gets_whole_answers() {
+fn http_client_that_keeps_sending_at_shutdown_gets_complete_replies() {
     let mut server = Server::start(&["--http", ":0"]);
     let client = Client::connect(server.address_of("http"));
     let words = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -148,7 +148,7 @@ fn an_http_client_that_goes_on_sending_at_a_stop_gets_whole_answers() {
 }
 
 #[test]
-fn a_slow_reader_that_goes_on_sending_is_not_served_on_after_a_stop() {
+fn requests_of_a_slow_reader_after_a_shutdown_began_are_not_executed() {
     let dir = TempDir::new();
     let mut server = Server::start(&["--data", dir.text()]);
     let mut client = server.connect();
@@ -185,7 +185,7 @@ fn a_slow_reader_that_goes_on_sending_is_not_served_on_after_a_stop() {
 }
 
 #[test]
-fn signals_that_mean_nothing_to_a_server_are_logged_now_and_then_and_end_nothing() {
+fn ignored_signals_are_logged_at_intervals() {
     let mut server = Server::start(&[]);
     for signal in ["HUP", "USR1", "USR2", "ALRM"] {
         for _ in 0..10 {

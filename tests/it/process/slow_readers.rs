@@ -24,7 +24,7 @@ fn memory(server: &Server) -> Option<usize> {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_served_and_others_are() {
+fn client_that_never_reads_blocks_only_itself() {
     let server = Server::start(&[]);
     let mut other = server.connect();
     let before = memory(&server);
@@ -45,7 +45,7 @@ fn a_client_that_does_not_read_is_not_served_and_others_are() {
 }
 
 #[test]
-fn a_client_that_does_not_read_and_is_reset_gives_its_job_back() {
+fn reset_of_a_client_that_never_reads_releases_its_job() {
     let server = Server::start(&[]);
     let mut other = server.connect();
     let slow = slow_reader(&server);
@@ -57,7 +57,7 @@ fn a_client_that_does_not_read_and_is_reset_gives_its_job_back() {
 }
 
 #[test]
-fn a_client_that_pipelines_heavily_starves_nobody() {
+fn heavy_pipelining_starves_no_other_client() {
     let server = Server::start(&[]);
     let (mut heavy, mut other) = (server.connect(), server.connect());
     assert_eq!(heavy.ask(&get("none")), NO_JOB);
@@ -79,7 +79,7 @@ fn a_client_that_pipelines_heavily_starves_nobody() {
 }
 
 #[test]
-fn a_line_too_long_is_not_kept() {
+fn oversized_line_is_not_buffered() {
     let server = Server::start(&["--max-request", "64KiB"]);
     let mut client = server.connect();
     let before = memory(&server);

@@ -23,13 +23,13 @@ const PUSHERS: usize = 2;
 const JOBS: usize = 60;
 
 #[test]
-fn a_few_crashes_of_master_and_workers_cost_nothing() {
+fn few_kills_of_server_and_workers_lose_no_job() {
     crash(ROUNDS);
 }
 
 #[test]
 #[ignore = "slow: run by .ci/run"]
-fn many_crashes_of_master_and_workers_cost_nothing() {
+fn many_kills_of_server_and_workers_lose_no_job() {
     crash(MANY_ROUNDS);
 }
 

@@ -41,7 +41,7 @@ fn lists_show_jobs_as_they_were_added_and_workers() {
 }
 
 #[test]
-fn a_list_has_the_topic_of_its_question() {
+fn list_has_the_topic_of_its_request() {
     let mut simulation = Simulation::new();
     simulation.say("list progress q");
     simulation.settle();
@@ -101,7 +101,7 @@ fn the_page_of_a_queue_shows_the_seven_structures() {
 
 /// Assignments while a long list is being written come behind it.
 #[test]
-fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
+fn long_list_is_one_uninterrupted_line() {
     let mut simulation = Simulation::new();
     let name = |number: usize| format!("{}-{number:04}", "x".repeat(300));
     for number in 0..3_000 {
@@ -136,7 +136,7 @@ fn a_long_list_is_one_line_and_nothing_is_mixed_with_it() {
 }
 
 #[test]
-fn jobs_that_a_constraint_holds_back_are_queued_and_are_shown() {
+fn blocked_jobs_are_listed_as_queued() {
     let mut simulation = Simulation::new();
     let constraint = Constraint {
         name: "one".into(),

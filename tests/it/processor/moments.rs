@@ -5,7 +5,7 @@ use super::simulation::Simulation;
 /// Workers a and b hold j1, which is urgent, and j2, which is not; c stands in line and is
 /// forgotten when both leases end; x is there later.
 #[test]
-fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next_one() {
+fn worker_timed_out_with_a_lease_end_is_not_assigned_the_urgent_job() {
     for mut simulation in [Simulation::new(), Simulation::durable()] {
         simulation.play(
             "> add q j1 0
@@ -32,7 +32,7 @@ fn a_worker_forgotten_when_leases_end_does_not_take_the_urgent_job_from_the_next
 /// More workers than are forgotten in one pass, and the first in line for a job is the last that is
 /// forgotten.
 #[test]
-fn very_many_workers_forgotten_when_a_lease_ends_get_nothing() {
+fn workers_timed_out_with_a_lease_end_get_no_assignment() {
     const WORKERS: usize = 3_000;
     let mut simulation = Simulation::new();
     simulation.play("> idle q a\n> add q j\n< a j");

@@ -3,7 +3,7 @@
 use super::simulation::Simulation;
 
 #[test]
-fn jobs_and_what_is_being_done_outlive_a_restart() {
+fn jobs_and_reservations_survive_a_restart() {
     let mut simulation = Simulation::durable();
     simulation.play(
         "> add q a
@@ -44,7 +44,7 @@ fn jobs_and_what_is_being_done_outlive_a_restart() {
 }
 
 #[test]
-fn a_lease_goes_on_while_the_program_is_away() {
+fn lease_keeps_running_while_no_server_runs() {
     let mut simulation = Simulation::durable();
     simulation.play("> add q a\n> idle q v\n< v a\n> accept q v a\n> idle q w\n@ 1000");
     simulation.restart(7_000);
@@ -54,7 +54,7 @@ fn a_lease_goes_on_while_the_program_is_away() {
 }
 
 #[test]
-fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
+fn assignment_is_sent_once_durable_and_before_the_end() {
     let mut simulation = Simulation::durable();
     let idle = "{\"topic\":\"default/job_queue/worker_idle\",\"service_uuid\":\"w\",\
         \"payload\":{\"queue_name\":\"q\"}}";
@@ -69,7 +69,7 @@ fn what_is_assigned_is_written_down_first_and_is_said_before_the_end() {
 }
 
 #[test]
-fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
+fn end_of_input_keeps_reservations() {
     let mut simulation = Simulation::durable();
     simulation.play("> add q a\n> add q b\n> idle q v\n< v a\n> accept q v a\n> idle q w\n< w b");
     assert!(simulation.end());
@@ -90,7 +90,7 @@ fn the_end_of_input_leaves_what_is_being_done_as_it_is() {
 }
 
 #[test]
-fn a_name_is_free_again_after_a_restart_if_it_was_before() {
+fn freed_uuid_stays_free_after_a_restart() {
     let mut simulation = Simulation::durable();
     simulation
         .play("> add q a\n> del q a\n> add p a\n> add q b\n> idle q w\n< w b\n> finish q w b");
@@ -101,7 +101,7 @@ fn a_name_is_free_again_after_a_restart_if_it_was_before() {
 /// A worker that listens elsewhere may know of its job before the disk has done its work; so does
 /// everybody whose messages are played from a file.
 #[test]
-fn a_job_that_is_accepted_before_its_assignment_is_written_stays_with_its_worker() {
+fn acceptance_before_the_assignment_is_durable_keeps_the_reservation() {
     let mut simulation = Simulation::durable();
     let say = |topic: &str, payload: &str| {
         format!(

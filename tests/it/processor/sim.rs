@@ -167,6 +167,6 @@ fn run(seed: u64) -> Seen {
 }
 
 #[test]
-fn whatever_is_said_is_judged_right() {
+fn processor_agrees_with_the_oracle() {
     PLAN.run(&EVENTS, 2, run);
 }

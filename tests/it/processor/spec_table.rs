@@ -15,7 +15,7 @@ fn play(script: &str) {
 }
 
 #[test]
-fn a_job_goes_from_its_sender_to_a_worker_and_ends() {
+fn job_is_added_assigned_and_finished() {
     play(
         "> add q j
          > idle q w
@@ -31,7 +31,7 @@ fn a_job_goes_from_its_sender_to_a_worker_and_ends() {
 }
 
 #[test]
-fn an_assignment_is_the_job_as_it_was_added_and_when() {
+fn assignment_has_the_job_and_its_time() {
     let mut simulation = Simulation::new();
     let payload =
         "{\"queue_name\":\"q\", \"uuid\":\"\\u00e4\\\"\",\"n\":1.50,\"dispatched_at\":1 }";
@@ -50,7 +50,7 @@ fn an_assignment_is_the_job_as_it_was_added_and_when() {
 }
 
 #[test]
-fn the_most_urgent_goes_first_and_of_those_the_first() {
+fn assignment_follows_priority_then_fifo() {
     play(
         "> add q e 9
          > add q c
@@ -71,7 +71,7 @@ fn the_most_urgent_goes_first_and_of_those_the_first() {
 }
 
 #[test]
-fn each_idle_worker_of_a_queue_gets_one_job_in_turn() {
+fn idle_workers_get_one_job_each_in_turn() {
     play(
         "> idle q v
          > idle q w
@@ -90,7 +90,7 @@ fn each_idle_worker_of_a_queue_gets_one_job_in_turn() {
 }
 
 #[test]
-fn a_worker_belongs_to_the_queue_that_it_names_last() {
+fn worker_belongs_to_the_queue_it_named_last() {
     play(
         "> idle q w
          > idle p w
@@ -108,7 +108,7 @@ fn a_worker_belongs_to_the_queue_that_it_names_last() {
 }
 
 #[test]
-fn a_busy_worker_gets_nothing() {
+fn busy_worker_gets_no_assignment() {
     play(
         "> idle q w
          > busy q w x
@@ -123,7 +123,7 @@ fn a_busy_worker_gets_nothing() {
 }
 
 #[test]
-fn what_was_said_long_ago_makes_idle_and_dispatches_later() {
+fn old_messages_are_handled_before_later_dispatches() {
     play(
         "> add q a
          > idle q v 3001
@@ -164,7 +164,7 @@ fn what_was_said_long_ago_makes_idle_and_dispatches_later() {
 }
 
 #[test]
-fn what_is_not_accepted_in_three_ticks_goes_back_to_the_front() {
+fn unaccepted_job_is_requeued_first_after_three_ticks() {
     play(
         "> add q a
          > add q b
@@ -188,7 +188,7 @@ fn what_is_not_accepted_in_three_ticks_goes_back_to_the_front() {
 }
 
 #[test]
-fn what_is_processed_is_kept_as_long_as_it_is_heard_of() {
+fn progress_reports_renew_the_lease() {
     play(
         "> add q a
          > idle q v
@@ -209,7 +209,7 @@ fn what_is_processed_is_kept_as_long_as_it_is_heard_of() {
 }
 
 #[test]
-fn a_worker_that_is_forgotten_gets_nothing() {
+fn timed_out_worker_gets_no_assignment() {
     play(
         "> idle q v
          @ 1
@@ -225,7 +225,7 @@ fn a_worker_that_is_forgotten_gets_nothing() {
 }
 
 #[test]
-fn a_worker_that_accepts_late_is_told_so() {
+fn late_acceptance_is_rejected() {
     play(
         "> add q a
          > idle q v
@@ -256,7 +256,7 @@ fn a_worker_that_accepts_late_is_told_so() {
 }
 
 #[test]
-fn progress_without_an_acceptance_is_one() {
+fn progress_report_implies_acceptance() {
     play(
         "> add q a
          > idle q w
@@ -274,7 +274,7 @@ fn progress_without_an_acceptance_is_one() {
 }
 
 #[test]
-fn a_job_can_be_removed_whatever_it_is_doing() {
+fn job_can_be_removed_in_every_status() {
     play(
         "> add q a
          > del q a
@@ -299,7 +299,7 @@ fn a_job_can_be_removed_whatever_it_is_doing() {
 }
 
 #[test]
-fn a_uuid_is_there_once_in_whatever_queue() {
+fn uuid_is_unique_over_all_queues() {
     play(
         "> add q a
          > add q a
@@ -321,7 +321,7 @@ fn a_uuid_is_there_once_in_whatever_queue() {
 }
 
 #[test]
-fn what_is_no_message_is_said_and_the_next_line_is_served() {
+fn invalid_line_is_reported_and_the_next_one_handled() {
     let mut simulation = Simulation::new();
     for piece in [usize::MAX, 1] {
         simulation.piece = piece;
@@ -361,7 +361,7 @@ fn what_is_no_message_is_said_and_the_next_line_is_served() {
 }
 
 #[test]
-fn very_many_bad_lines_are_said_one_by_one() {
+fn many_invalid_lines_are_each_reported() {
     let mut simulation = Simulation::new();
     simulation.send(&b"\n".repeat(10_000));
     simulation.settle();
@@ -369,7 +369,7 @@ fn very_many_bad_lines_are_said_one_by_one() {
 }
 
 #[test]
-fn the_end_of_input_ends_the_connection_once_all_is_said() {
+fn end_of_input_closes_after_all_messages_are_sent() {
     for (last, assigned) in [("\n", true), ("\r\n", true), ("", true), ("\r", true), ("x", false)] {
         let mut simulation = Simulation::new();
         simulation.play("> idle q v\n> idle q w");
@@ -387,7 +387,7 @@ fn the_end_of_input_ends_the_connection_once_all_is_said() {
 }
 
 #[test]
-fn a_slow_reader_gets_everything_in_the_end() {
+fn slow_reader_gets_every_message() {
     let mut simulation = Simulation::new();
     let payload = "x".repeat(900);
     simulation.room = 0;
@@ -422,7 +422,7 @@ fn a_slow_reader_gets_everything_in_the_end() {
 }
 
 #[test]
-fn namespaces_and_names_are_what_the_operator_says() {
+fn namespace_and_name_follow_the_settings() {
     let mut simulation = Simulation::with(Settings {
         listener: "in/1".into(),
         publisher: "out".into(),
@@ -446,7 +446,7 @@ fn namespaces_and_names_are_what_the_operator_says() {
 }
 
 #[test]
-fn jobs_of_other_doors_are_assigned_and_found_by_their_numbers() {
+fn jobs_of_other_protocols_are_assigned_under_their_job_ids() {
     play(
         "J> {\"request\":\"put\",\"queue\":\"q\",\"job\":{ },\"pri\":0}
          J< {\"status\":\"ok\",\"id\":2}

@@ -102,7 +102,7 @@ const ATTACKS: [(&str, &str); 82] = [
 ];
 
 #[test]
-fn nothing_but_an_expression_is_taken() {
+fn only_a_single_expression_is_accepted() {
     let (mut evaluator, rows) = (evaluator(), rows());
     for (attack, why) in ATTACKS {
         for (left, right) in [(attack, "1"), ("1", attack)] {
@@ -118,7 +118,7 @@ fn nothing_but_an_expression_is_taken() {
 }
 
 #[test]
-fn what_was_meant_as_a_text_is_told_how_to_be_one() {
+fn unquoted_text_is_rejected_with_a_hint() {
     let (mut evaluator, rows) = (evaluator(), rows());
     let long = "x y".repeat(100);
     for (written, hint) in [
@@ -151,7 +151,7 @@ fn what_was_meant_as_a_text_is_told_how_to_be_one() {
 }
 
 #[test]
-fn words_are_never_searched_for() {
+fn string_literals_are_not_searched_for_keywords() {
     let (mut evaluator, rows) = (evaluator(), rows());
     for (left, op, right, expected) in [
         ("json_extract(payload, '$.text')", Op::Like, "'%SELECT%;%drop table%'", vec![1]),
@@ -166,7 +166,7 @@ fn words_are_never_searched_for() {
 }
 
 #[test]
-fn long_and_deep_queries_are_refused() {
+fn long_or_deep_queries_are_rejected() {
     let (mut evaluator, rows) = (evaluator(), rows());
     let long = format!("'{}'", "x".repeat(300_000));
     let said = run(&mut evaluator, &rows, &query([(text(&long), Op::Is, Expr::Null)]));
@@ -206,7 +206,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn json_that_sqlite_cannot_read_is_a_row_that_does_not_match() {
+fn json_invalid_for_sqlite_does_not_match() {
     let deep = format!("{}{}", "[".repeat(1500), "]".repeat(1500));
     let mut jobs: Vec<_> = (0..3000)
         .map(|id| row(id, if id % 5 == 0 { &deep } else { r#"{"a":"plain"}"# }, "null"))
@@ -244,7 +244,7 @@ fn patient(questions: u64) -> (Evaluator, Arc<AtomicU64>) {
 }
 
 #[test]
-fn what_takes_too_long_is_stopped() {
+fn query_beyond_its_time_is_stopped() {
     let long = format!("\"{}\"", "ab".repeat(500_000));
     let rows = snapshot((0..500).map(|id| row(id, &long, "null")));
     for slow in [
@@ -271,7 +271,7 @@ fn what_takes_too_long_is_stopped() {
 }
 
 #[test]
-fn what_makes_long_texts_for_one_row_is_stopped() {
+fn query_that_builds_long_texts_in_one_row_is_stopped() {
     for slow in [
         "length(hex(zeroblob(40000 + id)))",
         "length(printf('%.*c', 40000 + id, 'x'))",
@@ -290,7 +290,7 @@ fn what_makes_long_texts_for_one_row_is_stopped() {
 }
 
 #[test]
-fn functions_are_counted() {
+fn number_of_function_calls_is_limited() {
     let (mut evaluator, rows) = (evaluator(), rows());
     let ten = format!("max({}) ", ["abs(id)"; 9].join(","));
     let ask = |terms| query(std::iter::repeat_n((text(&ten), Op::IsNot, Expr::Null), terms));
@@ -301,7 +301,7 @@ fn functions_are_counted() {
 }
 
 #[test]
-fn texts_are_as_long_as_what_can_be_put() {
+fn text_length_is_bounded_by_the_request_size() {
     assert_eq!(value_max(64), 4 << 20);
     assert_eq!(value_max(5 << 20), 10 << 20);
     assert_eq!(value_max(1 << 30), 64 << 20);
@@ -314,7 +314,7 @@ fn texts_are_as_long_as_what_can_be_put() {
 }
 
 #[test]
-fn functions_that_are_asked_for_elsewhere_are_the_same() {
+fn reimplemented_functions_agree_with_sqlite() {
     let (mut evaluator, rows) = (evaluator(), rows());
     for (expr, expected) in [
         ("hex(CAST(x'ff41' AS TEXT))", "'FF41'"),
@@ -335,7 +335,7 @@ fn functions_that_are_asked_for_elsewhere_are_the_same() {
 }
 
 #[test]
-fn long_functions_are_linear() {
+fn cost_of_text_functions_is_linear() {
     // SQLite's own `instr` takes minutes for each of these.
     let (half, rest) = ("a".repeat(500_000), "a".repeat(499_000));
     let mut evaluator = evaluator();

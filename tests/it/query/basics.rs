@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
-fn the_originals_examples_run_as_they_stand() {
+fn examples_of_the_specification_run() {
     let rows = snapshot([
         row(1, "1", r#"["CREATED"]"#),
         row(2, "2", r#"["RUNNING"]"#),
@@ -47,7 +47,7 @@ fn the_originals_examples_run_as_they_stand() {
 }
 
 #[test]
-fn one_word_alone_is_a_text() {
+fn single_word_is_a_string_literal() {
     let words = ["CREATED", "select", "null", "true", "NOT", "current_time", "rowid", "j", "_x$1"];
     let mut evaluator = evaluator();
     for word in words.into_iter().chain(["\u{e9}t\u{e9}", "\u{65e5}\u{672c}", "\u{1f600}"]) {
@@ -58,7 +58,7 @@ fn one_word_alone_is_a_text() {
 }
 
 #[test]
-fn columns_show_every_kind_of_job() {
+fn columns_cover_every_status() {
     let mut packet = row(1, "", "null");
     packet.encoding = Encoding::Packet { key_len: 1 };
     packet.payload = Arc::from(*b"k\xff\x00");
@@ -90,7 +90,7 @@ fn columns_show_every_kind_of_job() {
 }
 
 #[test]
-fn limits_take_the_first_and_look_no_further() {
+fn limit_stops_the_scan() {
     let rows = snapshot((0..5000).map(|id| row(id, "{}", "null")));
     let order: Vec<u64> = rows.values().map(|row| row.id.0).collect();
     let mut evaluator = evaluator();
@@ -114,7 +114,7 @@ fn limits_take_the_first_and_look_no_further() {
 }
 
 #[test]
-fn a_wrong_query_is_wrong_over_no_rows_as_well() {
+fn invalid_query_is_rejected_without_rows() {
     let wrong = query([(text("nothing.here"), Op::Is, Expr::Null)]);
     assert!(run(&mut evaluator(), &snapshot([]), &wrong).is_err());
     let right = query([(text("id"), Op::Is, Expr::Null)]);
@@ -122,7 +122,7 @@ fn a_wrong_query_is_wrong_over_no_rows_as_well() {
 }
 
 #[test]
-fn what_was_stopped_goes_on_where_it_was() {
+fn stopped_query_resumes_at_its_row() {
     // Every seventh row is one that SQLite stumbles over.
     let deep = format!("{}{}", "[".repeat(1500), "]".repeat(1500));
     let payload = |id: u64| if id.is_multiple_of(7) { deep.clone() } else { format!("[{id}]") };

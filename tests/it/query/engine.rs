@@ -244,7 +244,7 @@ pub(super) fn told(serial: u32, words: &str) -> (u32, String) {
 }
 
 #[test]
-fn searches_are_answered_in_their_order() {
+fn searches_of_one_client_are_answered_in_order() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         let all = harness.find(1, &query([(text("id"), Op::Greater, text("0"))]));
         let wrong = harness.find(2, &query([(text("(SELECT 1)"), Op::Is, Expr::Null)]));
@@ -262,7 +262,7 @@ fn searches_are_answered_in_their_order() {
 }
 
 #[test]
-fn polls_at_once_never_get_the_same_job() {
+fn concurrent_polls_claim_different_jobs() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         let polls: Vec<u32> = (1..6).map(|who| harness.poll(who, &free())).collect();
         let said = harness.told();
@@ -278,7 +278,7 @@ fn polls_at_once_never_get_the_same_job() {
 }
 
 #[test]
-fn a_poll_that_is_overtaken_searches_again() {
+fn poll_with_changed_candidates_is_resubmitted() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         let first = harness.find(1, &free());
         let said = harness.told();
@@ -310,7 +310,7 @@ fn a_poll_that_is_overtaken_searches_again() {
 }
 
 #[test]
-fn a_client_that_ends_is_not_searched_for() {
+fn search_of_a_disconnected_client_is_cancelled() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         harness.mode(Mode::Hold);
         harness.find(1, &free());
@@ -327,7 +327,7 @@ fn a_client_that_ends_is_not_searched_for() {
 }
 
 #[test]
-fn a_queue_that_goes_meanwhile_is_no_queue() {
+fn search_of_a_queue_dropped_meanwhile_reports_no_queue() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         harness.mode(Mode::Hold);
         let (first, second) = (harness.poll(1, &free()), harness.find(1, &free()));
@@ -340,7 +340,7 @@ fn a_queue_that_goes_meanwhile_is_no_queue() {
 }
 
 #[test]
-fn too_many_are_refused_and_so_are_all_without_a_helper() {
+fn too_many_searches_are_rejected_and_all_without_a_query_thread() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Hold);
     for who in 0..1024 {

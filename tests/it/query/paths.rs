@@ -256,12 +256,12 @@ fn check(rng: &mut TestRng) -> usize {
 const PLAN: Plan = Plan::of_queries(60, &[]);
 
 #[test]
-fn what_a_path_leads_to_is_what_sqlite_finds() {
+fn json_paths_agree_with_sqlite() {
     PLAN.check_queries(check);
 }
 
 #[test]
-fn the_first_of_two_alike_counts_and_nothing_else_is_taken_for_it() {
+fn first_of_duplicate_keys_counts_and_lookalikes_do_not() {
     let payloads = [
         r#"{"a":1,"a":2}"#,
         r#"{"a":2,"a":1}"#,
@@ -303,7 +303,7 @@ fn the_first_of_two_alike_counts_and_nothing_else_is_taken_for_it() {
 }
 
 #[test]
-fn a_text_that_is_long_is_given_up_in_time() {
+fn path_lookup_in_a_long_text_can_be_stopped() {
     // One value with many ends, and many values.
     let inner = "[\"x\"],".repeat(200_000);
     for payload in [format!("[[{inner}1],2]"), format!("[{inner}1]")] {

@@ -331,7 +331,7 @@ fn check_state(query: &Query, rows: &Rows, ids: &[u64]) {
 }
 
 #[test]
-fn globs_match_what_they_match_to_sqlite() {
+fn globs_agree_with_sqlite() {
     let letters = ["a", "b", "A", "]", "-", "^", "\u{e9}", "\u{65e5}", "z", "["];
     let mut rng = TestRng::new(11);
     let rows = snapshot((0..60).map(|number| {
@@ -355,12 +355,12 @@ fn globs_match_what_they_match_to_sqlite() {
 const PLAN: Plan = Plan::of_queries(40, &[196_688_563_452]);
 
 #[test]
-fn queries_find_what_a_table_of_sqlite_finds() {
+fn random_queries_agree_with_a_sqlite_table() {
     PLAN.check_queries(|rng| check(rng, 40));
 }
 
 #[test]
-fn what_a_query_says_of_the_state_is_what_sqlite_says() {
+fn state_predicates_agree_with_sqlite() {
     let mut rng = TestRng::new(7);
     let rows = rows(&mut TestRng::new(3));
     let (mut evaluator, mut seen) = (evaluator(), 0);

@@ -58,7 +58,7 @@ fn rows() -> Rows {
 }
 
 #[test]
-fn what_is_refused_does_not_take_others_with_it() {
+fn rejected_row_does_not_reject_similar_rows() {
     let rows = rows();
     let mut evaluator = evaluator();
     for expression in [
@@ -98,7 +98,7 @@ fn what_is_refused_does_not_take_others_with_it() {
 }
 
 #[test]
-fn rows_that_were_never_shown_are_no_more_than_alike() {
+fn unread_columns_do_not_make_rows_similar() {
     let rows = rows();
     let mut evaluator = evaluator();
     let number = |number: &str| Expr::Number(number.into());

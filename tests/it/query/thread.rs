@@ -59,7 +59,7 @@ fn left(ended: Ended) -> Task {
 }
 
 #[test]
-fn they_answer() {
+fn query_threads_answer() {
     let mut threads = threads();
     for limit in [3, 5] {
         begin(&mut threads, Task::new(QueryTask { limit: Some(limit), ..even() }), 1);
@@ -74,7 +74,7 @@ fn they_answer() {
 }
 
 #[test]
-fn a_query_that_gives_up_its_turns_is_answered_in_full() {
+fn query_that_yields_returns_all_rows() {
     for pace in [Pace::Share, Pace::Leave, Pace::GiveBack] {
         let mut threads = threads();
         let mut task = Task::new(even());
@@ -98,7 +98,7 @@ fn a_query_that_gives_up_its_turns_is_answered_in_full() {
 }
 
 #[test]
-fn each_turn_that_ends_between_rows_has_come_further() {
+fn each_turn_makes_progress() {
     let mut threads = threads();
     let mut task = Task::new(even());
     for _ in 0..50 {
@@ -111,7 +111,7 @@ fn each_turn_that_ends_between_rows_has_come_further() {
 }
 
 #[test]
-fn a_turn_that_is_told_to_end_in_a_long_row_ends_there_and_others_have_other_lanes() {
+fn turn_stopped_within_a_long_row_ends_and_others_use_other_threads() {
     let mut threads = threads();
     let first = begin(&mut threads, Task::new(slow()), 1);
     threads.say(first, Pace::Leave);
@@ -131,7 +131,7 @@ fn a_turn_that_is_told_to_end_in_a_long_row_ends_there_and_others_have_other_lan
 }
 
 #[test]
-fn what_nobody_waits_for_is_dropped() {
+fn search_without_a_waiting_client_is_dropped() {
     let mut threads = threads();
     let lane = begin(&mut threads, Task::new(slow()), 1);
     threads.say(lane, Pace::Drop);

@@ -11,7 +11,7 @@ use std::time::Duration;
 const TOO_LONG: &str = "the query took longer than 4s (--query-timeout) and was stopped";
 
 #[test]
-fn the_time_of_a_search_counts_from_its_arrival_and_ends_whatever_the_helper_does() {
+fn search_times_out_from_its_arrival_even_if_the_thread_hangs() {
     for mut harness in [Harness::in_memory(), Harness::durable()] {
         harness.mode(Mode::Stick);
         let first = harness.find(1, &free());
@@ -37,7 +37,7 @@ fn cheap() -> Arc<Query> {
 }
 
 #[test]
-fn a_query_that_others_wait_for_gives_its_turn_up_and_goes_on_later() {
+fn query_yields_its_turn_to_waiting_queries_and_resumes() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Share);
     let endless = harness.find(1, &free());
@@ -69,7 +69,7 @@ fn beside_endless(count: u32) -> Harness {
 }
 
 #[test]
-fn a_cheap_query_beside_endless_ones_waits_for_one_turn_however_many_they_are() {
+fn cheap_query_beside_endless_ones_waits_for_one_turn() {
     for count in [8, 200, 900] {
         let mut harness = beside_endless(count);
         for who in [1, 1, 2, 1] {
@@ -85,7 +85,7 @@ fn a_cheap_query_beside_endless_ones_waits_for_one_turn_however_many_they_are() 
 }
 
 #[test]
-fn turns_become_longer_and_few_keep_their_snapshots() {
+fn turns_grow_and_few_searches_keep_their_snapshots() {
     let harness = beside_endless(40);
     let desk = harness.desk.lock().unwrap();
     let steps: Vec<u64> = desk.begun.iter().map(|tie_break| tie_break.1).collect();
@@ -94,7 +94,7 @@ fn turns_become_longer_and_few_keep_their_snapshots() {
 }
 
 #[test]
-fn what_does_not_give_its_turn_up_is_not_waited_for() {
+fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Hold);
     let stuck = harness.find(1, &free());
@@ -119,7 +119,7 @@ fn what_does_not_give_its_turn_up_is_not_waited_for() {
 }
 
 #[test]
-fn what_does_not_give_its_turn_up_leaves_lanes_for_those_that_have_had_little() {
+fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Share);
     harness.desk.lock().unwrap().spent = Duration::from_millis(100);
@@ -141,7 +141,7 @@ fn what_does_not_give_its_turn_up_leaves_lanes_for_those_that_have_had_little() 
 }
 
 #[test]
-fn a_query_that_has_taken_a_quarter_of_its_time_goes_on_in_a_lane_with_a_share() {
+fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
     for (looks, lanes) in [(&[0.5, 0.99][..], &[0][..]), (&[1.0], &[0]), (&[1.0, 2.0], &[0, 4])] {
         let mut harness = Harness::in_memory();
         harness.mode(Mode::Stick);
@@ -177,7 +177,7 @@ const ABANDONED: &str = "the client has closed its side of the connection, and t
     longer than a moment: keep the connection open until the answer has come";
 
 #[test]
-fn who_sends_nothing_more_has_one_turn_when_nobody_else_waits() {
+fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Hold);
     let (gone, waiting) = (harness.find(1, &free()), harness.find(2, &free()));
@@ -209,7 +209,7 @@ fn who_sends_nothing_more_has_one_turn_when_nobody_else_waits() {
 }
 
 #[test]
-fn who_has_had_a_turn_and_sends_nothing_more_is_evaluated_no_more() {
+fn half_closed_client_with_a_used_turn_is_not_evaluated_again() {
     let mut harness = beside_endless(8);
     let before = harness.begun();
     for who in 0..8 {
@@ -224,7 +224,7 @@ fn who_has_had_a_turn_and_sends_nothing_more_is_evaluated_no_more() {
 }
 
 #[test]
-fn of_too_many_that_one_is_refused_whose_client_has_had_most() {
+fn full_queue_rejects_the_search_of_the_client_with_most_processor_time() {
     let mut harness = beside_endless(2);
     harness.mode(Mode::Hold);
     for who in 2..1024 {

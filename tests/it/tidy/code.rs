@@ -142,7 +142,7 @@ mod tests {
     use super::{code_only, functions, lines_with, paths};
 
     #[test]
-    fn only_code_is_left() {
+    fn comments_and_strings_are_removed() {
         let text =
             "a(\"b\\\"c\"); // d\nr#\"e\"f\"#; /* g\n */ 'h'; '\\''; h::<'i>(b\"j\", br\"k\");";
         let code = code_only(text);
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_as_words() {
+    fn tokens_are_matched_as_whole_words() {
         let code = "mio::x;\nsignal_hook_mio::y;\n mio::z";
         assert_eq!(lines_with(code, "mio::"), [1, 3]);
     }
 
     #[test]
-    fn lists_in_paths_are_taken_apart() {
+    fn lists_in_paths_are_expanded() {
         let code = "use crate::{base::{a, b::c}, model,\n wire::*};\ncrate::x::Y::z(crate::w)";
         let found: Vec<String> = paths(code, "crate")
             .iter()

@@ -244,7 +244,7 @@ fn assert_none(wrong: &[String]) {
 }
 
 #[test]
-fn nobody_names_a_higher_floor() {
+fn no_layer_names_a_higher_one() {
     let files = files();
     let protocols = protocols(&files);
     assert!(protocols.contains("job_centre"), "the protocols were not found");
@@ -257,24 +257,24 @@ fn nobody_names_a_higher_floor() {
 }
 
 #[test]
-fn nothing_stands_where_it_is_banned() {
+fn banned_tokens_occur_only_where_allowed() {
     assert_none(&files().iter().flat_map(banned_tokens).collect::<Vec<_>>());
 }
 
 #[test]
-fn files_are_laid_out_as_agreed() {
+fn files_keep_the_layout_rules() {
     assert_none(&files().iter().flat_map(layout).collect::<Vec<_>>());
 }
 
 #[test]
-fn nothing_grows_beyond_its_bound() {
+fn files_and_functions_keep_their_length_limits() {
     let files = files();
     assert_none(&long_functions(&files));
     assert_none(&long_files(&files));
 }
 
 #[test]
-fn every_file_is_part_of_something() {
+fn every_file_is_declared_as_a_module() {
     assert_none(&orphans(&files()));
 }
 
@@ -283,7 +283,7 @@ fn file(path: &str, text: &str) -> File {
 }
 
 #[test]
-fn a_path_to_a_higher_floor_is_caught() {
+fn path_to_a_higher_layer_is_reported() {
     let protocols = BTreeSet::from(["job_centre".to_owned(), "pinpriq".to_owned()]);
     let wrong = |path: &str, text: &str| wrong_paths(&file(path, text), &protocols).len();
     assert_eq!(wrong("src/store/jobs.rs", "use crate::{base::x, model::y};"), 0);
@@ -299,7 +299,7 @@ fn a_path_to_a_higher_floor_is_caught() {
 }
 
 #[test]
-fn a_banned_token_is_caught() {
+fn banned_token_is_reported() {
     let wrong = |path: &str, text: &str| banned_tokens(&file(path, text)).len();
     assert_eq!(wrong("src/server/mod.rs", "let now = Instant::now();"), 1);
     assert_eq!(wrong("src/reactor/clock.rs", "let now = Instant::now();"), 0);
@@ -312,7 +312,7 @@ fn a_banned_token_is_caught() {
 }
 
 #[test]
-fn what_is_too_long_or_has_no_head_is_caught() {
+fn long_or_undocumented_file_is_reported() {
     let wide = format!("//! {}", "x".repeat(LINE_MAX));
     assert_eq!(layout(&file("src/a.rs", &wide)).len(), 1);
     assert_eq!(layout(&file("src/a.rs", "use b;")).len(), 1);
@@ -326,7 +326,7 @@ fn what_is_too_long_or_has_no_head_is_caught() {
 }
 
 #[test]
-fn a_file_that_nobody_declares_is_caught() {
+fn undeclared_file_is_reported() {
     let lib = file("src/lib.rs", "pub mod a;");
     let module = file("src/a/mod.rs", "mod b;\n// mod c;");
     let files = [lib, module, file("src/a/b.rs", ""), file("src/a/c.rs", "")];

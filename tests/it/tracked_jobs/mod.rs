@@ -17,7 +17,7 @@ fn success(bytes: &[u8]) -> RunOutcome<'_> {
 }
 
 #[test]
-fn a_job_is_run_by_a_worker_and_its_result_fetched_once() {
+fn result_of_a_run_is_fetched_once() {
     let mut harness = Harness::new();
     assert_eq!(harness.enlist("w"), "0.1:worker 1");
     assert_eq!(harness.serve(1, 1), "1.2:Done");
@@ -41,7 +41,7 @@ fn a_job_is_run_by_a_worker_and_its_result_fetched_once() {
 }
 
 #[test]
-fn a_result_waits_for_whoever_asks_and_an_error_is_shown_again() {
+fn result_is_retained_until_fetched_and_error_is_shown_again() {
     let mut harness = Harness::new();
     harness.enlist("w");
     harness.serve(1, 1);
@@ -72,7 +72,7 @@ fn a_result_waits_for_whoever_asks_and_an_error_is_shown_again() {
 }
 
 #[test]
-fn failures_are_retried_after_their_waits_and_a_timeout_is_one() {
+fn failure_and_lease_end_are_retried_after_the_backoff() {
     let mut harness = Harness::new();
     harness.enlist("w");
     harness.serve(1, 1);
@@ -98,7 +98,7 @@ fn failures_are_retried_after_their_waits_and_a_timeout_is_one() {
 }
 
 #[test]
-fn a_job_is_cancelled_only_while_nobody_works_on_it() {
+fn reserved_job_cannot_be_cancelled() {
     let mut harness = Harness::new();
     let cancel = |id| WorkerCommand::Cancel { id: JobId(id) };
     harness.put("q", 0, Some(&options()));
@@ -113,7 +113,7 @@ fn a_job_is_cancelled_only_while_nobody_works_on_it() {
 }
 
 #[test]
-fn waits_end_with_their_client_or_are_called_off() {
+fn waits_end_by_disconnect_or_cancellation() {
     let mut harness = Harness::new();
     harness.put("q", 0, Some(&options()));
     let waiting = WorkerCommand::AwaitResult { id: JobId(1), wait_ms: 1_000 };
@@ -130,7 +130,7 @@ fn waits_end_with_their_client_or_are_called_off() {
 }
 
 #[test]
-fn the_jobs_of_a_dismissed_worker_go_back_and_its_waits_end() {
+fn deregistration_requeues_jobs_and_ends_waits() {
     let mut harness = Harness::new();
     harness.enlist("w");
     harness.serve(1, 1);
@@ -151,7 +151,7 @@ fn the_jobs_of_a_dismissed_worker_go_back_and_its_waits_end() {
 }
 
 #[test]
-fn a_worker_at_the_same_address_takes_the_place_of_the_other_one() {
+fn worker_with_a_registered_url_replaces_the_earlier_one() {
     let mut harness = Harness::new();
     assert_eq!(harness.enlist_at("w", "http://Host/base"), "0.1:worker 1");
     harness.enlist_at("v", "http://host/other");
@@ -174,7 +174,7 @@ fn a_worker_at_the_same_address_takes_the_place_of_the_other_one() {
 }
 
 #[test]
-fn another_client_takes_over_what_a_worker_holds() {
+fn attached_client_takes_over_the_reservations_of_a_worker() {
     let mut harness = Harness::new();
     harness.enlist("v");
     harness.enlist("w");
@@ -196,7 +196,7 @@ fn another_client_takes_over_what_a_worker_holds() {
 }
 
 #[test]
-fn takes_of_a_queue_and_of_any_are_served_in_the_order_of_their_coming() {
+fn reserves_of_one_and_of_any_queue_are_matched_in_order_of_arrival() {
     let mut harness = Harness::new();
     harness.work(1, WorkerCommand::ReserveAny);
     harness.take(2, "q", Wait::Forever);
@@ -210,7 +210,7 @@ fn takes_of_a_queue_and_of_any_are_served_in_the_order_of_their_coming() {
 }
 
 #[test]
-fn a_followed_job_behind_another_one_is_taken_first_by_those_who_take_any() {
+fn reserve_any_gets_a_tracked_job_behind_an_untracked_one() {
     let mut harness = Harness::new();
     harness.put("q", 9, None);
     harness.work(1, WorkerCommand::ReserveAny);

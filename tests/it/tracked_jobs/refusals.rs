@@ -18,7 +18,7 @@ fn shop_with(workers: u32) -> Harness {
 }
 
 #[test]
-fn a_job_that_was_refused_is_for_the_others() {
+fn rejected_job_is_offered_to_other_workers() {
     let mut harness = shop_with(2);
     harness.put("q", 5, Some(&options()));
     harness.put("q", 0, Some(&options()));
@@ -43,7 +43,7 @@ fn a_job_that_was_refused_is_for_the_others() {
 }
 
 #[test]
-fn who_joins_a_queue_finds_what_others_have_refused() {
+fn new_waiter_is_matched_with_jobs_that_others_rejected() {
     let mut harness = shop_with(2);
     harness.put("q", 0, Some(&options()));
     harness.take(1, "q", Wait::No);
@@ -61,7 +61,7 @@ fn who_joins_a_queue_finds_what_others_have_refused() {
 }
 
 #[test]
-fn a_refusal_that_is_a_failure_spends_a_retry() {
+fn rejection_counted_as_failure_uses_a_retry() {
     let mut harness = shop_with(2);
     harness.put("q", 0, Some(&options()));
     harness.take(1, "q", Wait::No);
@@ -75,7 +75,7 @@ fn a_refusal_that_is_a_failure_spends_a_retry() {
 }
 
 #[test]
-fn a_late_refusal_leaves_a_later_run_alone() {
+fn rejection_with_an_earlier_lease_epoch_is_ignored() {
     let mut harness = shop_with(1);
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
@@ -88,7 +88,7 @@ fn a_late_refusal_leaves_a_later_run_alone() {
 }
 
 #[test]
-fn a_thousand_refused_jobs_are_passed_over() {
+fn thousand_excluded_jobs_are_skipped() {
     let mut harness = shop_with(2);
     for id in 3..1_003 {
         harness.put("q", 0, Some(&options()));
@@ -104,7 +104,7 @@ fn a_thousand_refused_jobs_are_passed_over() {
 }
 
 #[test]
-fn what_too_many_have_refused_rests_and_is_offered_to_all_again() {
+fn job_rejected_by_too_many_workers_is_offered_again_after_a_delay() {
     let workers = u32::try_from(EXCLUDED_WORKERS_MAX).unwrap() + 1;
     let mut harness = shop_with(workers);
     harness.put("q", 0, Some(&JobOptions { lease_ms: 0, ..options() }));

@@ -86,7 +86,7 @@ fn fits(expected: &str, text: &str) -> bool {
 }
 
 #[test]
-fn digits_stand_for_digits() {
+fn digit_placeholder_matches_digits() {
     assert!(fits("a", "a") && fits("%d", "7") && fits("a%db%d", "a12b3"));
     assert!(!fits("a", "b") && !fits("%d", "") && !fits("%d", "x") && !fits("a%d", "a1b"));
 }

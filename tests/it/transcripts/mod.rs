@@ -256,7 +256,7 @@ fn play_all(
 }
 
 #[test]
-fn every_transcript_holds_in_the_pure_server() {
+fn every_transcript_passes_on_the_pure_server() {
     let modes = [Mode::Steps, Mode::Bytes, Mode::Merged, Mode::Pipelined];
     play_all(
         |_| true,
@@ -269,7 +269,7 @@ fn every_transcript_holds_in_the_pure_server() {
 }
 
 #[test]
-fn every_transcript_holds_in_the_real_process() {
+fn every_transcript_passes_on_the_real_process() {
     play_all(
         |transcript| !transcript.pure,
         &[Mode::Steps, Mode::Pipelined],
@@ -281,7 +281,7 @@ fn every_transcript_holds_in_the_real_process() {
 }
 
 #[test]
-fn every_transcript_can_be_read() {
+fn every_transcript_parses() {
     let folders = std::fs::read_dir(golden()).unwrap().map(|entry| entry.unwrap().file_name());
     let folders: Vec<String> = folders.map(|name| name.into_string().unwrap()).collect();
     for played in PLAYED {
@@ -293,7 +293,7 @@ fn every_transcript_can_be_read() {
 }
 
 #[test]
-fn a_transcript_that_does_not_hold_is_told_with_its_line() {
+fn failed_transcript_is_reported_with_its_line() {
     let outcome = |text: &str| {
         let transcript = parse::parse(text).unwrap();
         let mut pure = pure::Pure::new(transcript.settings, false);

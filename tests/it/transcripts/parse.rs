@@ -319,7 +319,7 @@ fn string(text: &str) -> Option<(Vec<u8>, &str)> {
 }
 
 #[test]
-fn bytes_are_written_with_escapes_and_repeated() {
+fn escapes_and_repetitions_are_expanded() {
     assert_eq!(bytes(r#" "a\r\n\x00\xff\"\\" * 2 + "b""#).unwrap(), {
         let piece = b"a\r\n\x00\xff\"\\";
         [&piece[..], piece, b"b"].concat()
@@ -335,7 +335,7 @@ fn bytes_are_written_with_escapes_and_repeated() {
 }
 
 #[test]
-fn a_client_speaks_as_its_door_does() {
+fn client_uses_the_framing_of_its_protocol() {
     let transcript = parse("! protocol pinpriq P Q\nP>> 41\nP<< 0a \"a\"\nA<< 0a \"a\"").unwrap();
     let [door_p, door_q, door_a] = ['P', 'Q', 'A'].map(|client| transcript.protocol(client));
     assert_eq!([door_p, door_q, door_a], ["pinpriq", "pinpriq", USUAL_DOOR]);
@@ -358,7 +358,7 @@ fn a_client_speaks_as_its_door_does() {
 }
 
 #[test]
-fn a_client_speaks_in_requests() {
+fn client_sends_whole_requests() {
     let text =
         "! protocol http H\nH> a\nH>> \"b\"\nH? PUT /x {} {}\nH? GET /\nH< c\nH= 200 d e\nH= 204";
     let steps = parse(text).unwrap().steps;
@@ -388,7 +388,7 @@ fn a_client_speaks_in_requests() {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_named() {
+fn invalid_line_is_named() {
     for wrong in ["A", "A|", "A| dance", "a> x", "A>x", "A..", "! max-request x", "! x 1", "@ 5s"] {
         let problem = parse(&format!("# fine\n{wrong}\n")).unwrap_err();
         assert!(problem.starts_with("line 2"), "{wrong}: {problem}");

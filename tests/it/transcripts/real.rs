@@ -188,7 +188,7 @@ fn is_established(ports: Ports) -> bool {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_table_of_connections_knows_who_is_connected() {
+fn connection_table_lists_connected_clients() {
     let server = Server::start(&[]);
     let client = server.connect();
     let ports = Ports { server: server.address.port(), client: client.port() };

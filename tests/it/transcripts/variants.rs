@@ -120,28 +120,28 @@ fn play_against(variant: Variant) {
 }
 
 #[test]
-fn every_transcript_holds_on_tokio_current() {
+fn every_transcript_passes_on_tokio_current() {
     play_against(Variant::TokioCurrent);
 }
 
 #[test]
-fn every_transcript_holds_on_tokio_mutex() {
+fn every_transcript_passes_on_tokio_mutex() {
     play_against(Variant::TokioMutex);
 }
 
 #[test]
-fn every_transcript_holds_on_tokio_actor() {
+fn every_transcript_passes_on_tokio_actor() {
     play_against(Variant::TokioActor);
 }
 
 #[test]
-fn every_transcript_holds_on_uring() {
+fn every_transcript_passes_on_uring() {
     play_against(Variant::Uring);
 }
 
 /// The one rule that the variant on `io_uring` does not keep: see `benches/servers/README.md`.
 #[test]
-fn who_leaves_takes_no_job_however_much_is_unread_behind_the_get() {
+fn disconnected_waiter_with_pipelined_requests_reserves_no_job() {
     let transcript = r#"
 A> {"request":"get","queues":["q"],"wait":true}
 A>> "{\"request\":\"get\",\"queues\":[\"none\"]}\n" * 5000
@@ -161,7 +161,7 @@ B< {"status":"ok","id":1,"job":{},"pri":1,"queue":"q"}
 }
 
 #[test]
-fn who_reads_no_replies_holds_up_nobody_and_loses_none() {
+fn slow_reader_blocks_only_itself_and_loses_no_reply() {
     const REQUESTS: usize = 150_000;
     let variants =
         [Variant::TokioCurrent, Variant::TokioMutex, Variant::TokioActor, Variant::Uring];
@@ -177,7 +177,7 @@ fn who_reads_no_replies_holds_up_nobody_and_loses_none() {
 }
 
 #[test]
-fn the_echo_sends_everything_back_and_reads_no_more_than_it_can_send() {
+fn echo_returns_everything_and_reads_only_what_it_can_send() {
     let (mut echo, now) = (Echo::default(), Now::default());
     let client = echo.handle_open(Protocol::JobCentre, now).unwrap();
     let piece: Vec<u8> = (0..=255).collect();

@@ -12,7 +12,7 @@ fn failure(report: &Report) -> (bool, &str) {
 }
 
 #[test]
-fn a_command_gets_its_job() {
+fn command_gets_the_job_on_stdin_and_in_variables() {
     let master = Master::start();
     let line = r#"printf '["%s","%s","%s",' "$JOB_ID" "$JOB_NAME" "$JOB_TIMEOUT"; cat; echo ]"#;
     let worker = master.worker(&[], line);
@@ -48,7 +48,7 @@ fn large_arguments_and_results_pass() {
 }
 
 #[test]
-fn a_failing_command_is_a_failure() {
+fn exit_code_other_than_zero_is_a_failure() {
     let master = Master::start();
     let worker = master.worker(&[], "read status; echo first >&2; echo last >&2; exit $status");
     master.hear("POST /worker");
@@ -81,7 +81,7 @@ fn a_failing_command_is_a_failure() {
 }
 
 #[test]
-fn what_is_no_json_is_no_result() {
+fn output_that_is_not_json_is_a_failure() {
     let master = Master::start();
     let worker = master.worker(&[], "echo some words");
     master.hear("POST /worker");
@@ -117,7 +117,7 @@ pub(super) fn is_gone(file: &std::path::Path) -> bool {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_killed_with_its_children() {
+fn command_beyond_its_timeout_is_killed_with_its_children() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let (child, own) = (dir.path().join("child"), dir.path().join("own"));
@@ -144,7 +144,7 @@ fn a_command_that_takes_too_long_is_killed_with_its_children() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_is_killed() {
+fn processes_left_by_a_command_are_killed() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let child = dir.path().join("child");
@@ -164,7 +164,7 @@ fn what_a_command_leaves_behind_is_killed() {
 }
 
 #[test]
-fn no_more_commands_run_than_there_are_places() {
+fn concurrent_commands_are_limited_by_max_jobs() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let path = dir.text();

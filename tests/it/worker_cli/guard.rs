@@ -8,7 +8,7 @@ use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
-fn a_worker_that_is_killed_takes_its_commands_and_their_children_along() {
+fn kill_of_a_worker_kills_its_commands_and_their_children() {
     for signal in ["KILL", "ABRT"] {
         let dir = TempDir::new();
         std::fs::create_dir(dir.path()).unwrap();
@@ -39,7 +39,7 @@ fn a_worker_that_is_killed_takes_its_commands_and_their_children_along() {
 }
 
 #[test]
-fn signals_that_a_command_sends_to_its_group_are_not_for_its_guard() {
+fn signal_of_a_command_to_its_group_does_not_reach_the_guard() {
     let master = Master::start();
     let line = "trap '' TERM HUP INT USR1; for s in TERM HUP INT USR1; do kill -$s 0; done; echo 7";
     let worker = master.worker(&[], line);
@@ -58,7 +58,7 @@ fn signals_that_a_command_sends_to_its_group_are_not_for_its_guard() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_worth_another_try() {
+fn command_that_cannot_be_started_is_retried() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let script = dir.path().join("script");

@@ -27,7 +27,7 @@ fn lines_of_a_failure(format: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_failure_of_a_command_is_one_line_for_people_whatever_it_prints() {
+fn command_failure_is_one_line_of_the_text_log() {
     let lines = lines_of_a_failure("human");
     let failed = failed(&lines);
     assert_eq!(failed.len(), 1, "{lines:?}");
@@ -42,7 +42,7 @@ fn the_failure_of_a_command_is_one_line_for_people_whatever_it_prints() {
 }
 
 #[test]
-fn the_failure_of_a_command_is_one_object_for_programs_whatever_it_prints() {
+fn command_failure_is_one_object_of_the_json_log() {
     let lines = lines_of_a_failure("json");
     for line in &lines {
         assert!(serde_json::from_str::<Value>(line).unwrap().is_object());
@@ -55,7 +55,7 @@ fn the_failure_of_a_command_is_one_object_for_programs_whatever_it_prints() {
 }
 
 #[test]
-fn a_final_failure_says_that_it_is_final() {
+fn final_failure_is_logged_as_final() {
     let master = Master::start();
     let worker = master.worker(&[], "exit 65");
     master.hear("POST /worker");

@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
-fn a_worker_introduces_itself() {
+fn worker_registers_itself() {
     let master = Master::start();
     let worker = master.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
     let heard = master.hear("POST /worker");
@@ -35,7 +35,7 @@ fn a_worker_introduces_itself() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_delivery_is_rejected() {
     let master = Master::start();
     let worker = master.worker(&["--job", "a", "--advertise", "http://w/here"], "true");
     master.hear("POST /worker");
@@ -60,7 +60,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_web_page_has_no_command_run() {
+fn request_of_a_foreign_origin_runs_no_command() {
     let master = Master::start();
     let worker = master.worker(&[], "cat");
     master.hear("POST /worker");
@@ -76,7 +76,7 @@ fn a_web_page_has_no_command_run() {
 }
 
 #[test]
-fn a_worker_waits_for_its_master() {
+fn worker_waits_until_the_server_runs() {
     // Whoever has the port does not listen yet.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
@@ -94,7 +94,7 @@ fn a_worker_waits_for_its_master() {
 }
 
 #[test]
-fn a_master_that_does_not_want_a_worker_ends_it() {
+fn worker_rejected_by_the_server_exits() {
     let master = Master::start();
     master.answer("POST /worker", 400);
     let mut worker = master.worker(&[], "true");
@@ -104,7 +104,7 @@ fn a_master_that_does_not_want_a_worker_ends_it() {
 }
 
 #[test]
-fn a_worker_that_is_given_the_port_for_lines_says_which_one_it_wants() {
+fn worker_given_the_job_centre_port_names_the_http_one() {
     let server = Server::start(&[]);
     let mut worker = Worker::start(server.address, &[], &["true"]);
     assert_eq!(worker.process.wait().code(), Some(1));
@@ -112,7 +112,7 @@ fn a_worker_that_is_given_the_port_for_lines_says_which_one_it_wants() {
 }
 
 #[test]
-fn a_master_that_forgets_a_worker_is_told_again() {
+fn worker_registers_again_with_a_server_that_lost_it() {
     let master = Master::start();
     let worker = master.worker(&[], "true");
     master.hear("POST /worker");
@@ -157,7 +157,7 @@ fn a_master_that_forgets_a_worker_is_told_again() {
 }
 
 #[test]
-fn wrong_usage_is_explained() {
+fn usage_error_is_explained() {
     let wrong = |flags: &[&str], text: &str| {
         let output = Program::output(&[&["work"], flags].concat(), &[]);
         let said = String::from_utf8(output.stderr).unwrap();

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::net::TcpListener;
 
 #[test]
-fn a_report_is_tried_again() {
+fn failed_outcome_report_is_retried() {
     let master = Master::start();
     let worker = master.worker(&[], "cat");
     master.hear("POST /worker");
@@ -23,7 +23,7 @@ fn a_report_is_tried_again() {
 }
 
 #[test]
-fn a_result_that_is_not_taken_is_a_failure() {
+fn rejected_result_is_reported_as_a_failure() {
     let master = Master::start();
     let worker = master.worker(&[], "cat");
     master.hear("POST /worker");
@@ -47,7 +47,7 @@ fn a_result_that_is_not_taken_is_a_failure() {
 }
 
 #[test]
-fn a_stopping_worker_finishes_what_it_has_begun() {
+fn worker_in_shutdown_finishes_running_commands() {
     let dir = TempDir::new();
     std::fs::create_dir(dir.path()).unwrap();
     let path = dir.text();
@@ -74,7 +74,7 @@ fn a_stopping_worker_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn an_idle_worker_ends_at_once() {
+fn idle_worker_stops_at_once() {
     let master = Master::start();
     let mut worker = master.worker(&[], "true");
     master.hear("POST /worker");
@@ -85,7 +85,7 @@ fn an_idle_worker_ends_at_once() {
 }
 
 #[test]
-fn a_command_that_outlasts_the_patience_goes_back() {
+fn command_beyond_the_shutdown_timeout_is_returned() {
     // By the patience, or by a second signal.
     for (patience, signals) in [("10ms", 1), ("1h", 2)] {
         let master = Master::start();
@@ -104,7 +104,7 @@ fn a_command_that_outlasts_the_patience_goes_back() {
 }
 
 #[test]
-fn a_worker_whose_master_never_came_can_be_stopped() {
+fn worker_without_a_server_can_be_stopped() {
     let master = Master::start();
     for _ in 0..100 {
         master.answer("POST /worker", 503);
@@ -116,7 +116,7 @@ fn a_worker_whose_master_never_came_can_be_stopped() {
 }
 
 #[test]
-fn a_master_that_is_silent_does_not_hold_a_worker_for_ever() {
+fn silent_server_delays_worker_exit_for_a_bounded_time() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut worker = Worker::start(silent.local_addr().unwrap(), &[], &["true"]);
     let _line = silent.accept().unwrap();

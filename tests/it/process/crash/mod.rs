@@ -26,13 +26,13 @@ const LINES: usize = 4;
 const PACKETS: usize = 2;
 
 #[test]
-fn a_few_crashes_cost_nothing() {
+fn few_kills_lose_no_acknowledged_change() {
     crash(ROUNDS);
 }
 
 #[test]
 #[ignore = "slow: run by .ci/run"]
-fn many_crashes_cost_nothing() {
+fn many_kills_lose_no_acknowledged_change() {
     crash(MANY_ROUNDS);
 }
 

@@ -16,7 +16,7 @@ fn journal(arguments: &[&str], status: i32) -> String {
 }
 
 #[test]
-fn a_directory_can_be_checked_and_printed() {
+fn journal_check_and_dump_print_the_directory() {
     let dir = TempDir::new();
     let server = serve(&dir, &["--pinpriq", ":0"]);
     let mut client = server.connect();
@@ -57,7 +57,7 @@ fn a_directory_can_be_checked_and_printed() {
 }
 
 #[test]
-fn what_is_no_journal_is_named() {
+fn path_without_a_journal_is_named_in_the_error() {
     let dir = TempDir::new();
     for command in ["check", "dump"] {
         let text = journal(&[command, dir.text()], 1);
@@ -77,7 +77,7 @@ fn what_is_no_journal_is_named() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn journal_dump_into_a_closed_pipe_is_no_error() {
     let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let puts = format!("{}\n", put("q", 1, "{}")).repeat(5_000);

@@ -8,7 +8,7 @@ const FILE: &str = "[[constraint]]\nname = 'one'\nmatcher = [['name', '=', 'q*']
                     max_running = 1\nper = 'argument.host'\n";
 
 #[test]
-fn a_constraint_of_the_file_holds_and_is_kept() {
+fn constraint_of_the_config_file_applies_and_is_journaled() {
     let dir = TempDir::new();
     let file = dir.path().with_extension("toml");
     std::fs::write(&file, FILE).unwrap();
@@ -46,7 +46,7 @@ fn a_constraint_of_the_file_holds_and_is_kept() {
 }
 
 #[test]
-fn a_wrong_constraint_in_the_file_is_named() {
+fn invalid_constraint_of_the_config_file_is_named() {
     let dir = TempDir::new();
     let file = dir.path().with_extension("toml");
     std::fs::write(&file, FILE.replace("max_running = 1", "max_running = -1")).unwrap();
@@ -58,7 +58,7 @@ fn a_wrong_constraint_in_the_file_is_named() {
 }
 
 #[test]
-fn a_full_disk_that_has_the_constraint_is_no_reason_not_to_start() {
+fn server_starts_on_a_full_disk_that_has_the_constraint() {
     let Some(disk) = SmallDisk::mount(80) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;

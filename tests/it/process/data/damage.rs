@@ -41,7 +41,7 @@ fn place(text: &str) -> usize {
 }
 
 #[test]
-fn damage_in_the_middle_is_refused_and_the_rest_can_be_salvaged() {
+fn damaged_batch_is_rejected_and_the_rest_is_salvaged() {
     let jobs = [r#"{"a":"first"}"#, r#"{"a":"second"}"#, r#"{"a":"third"}"#];
     let dir = filled(&jobs);
     let segment = &dir.segments()[0];
@@ -76,7 +76,7 @@ fn damage_in_the_middle_is_refused_and_the_rest_can_be_salvaged() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_reported() {
+fn torn_tail_is_cut_and_reported() {
     let dir = filled(&[r#"{"a":"first"}"#, r#"{"a":"second"}"#]);
     let segment = dir.segments()[0].clone();
     flip(&segment, "second");
@@ -108,7 +108,7 @@ fn a_torn_tail_is_cut_and_reported() {
 }
 
 #[test]
-fn a_newer_format_is_left_to_newer_programs() {
+fn newer_format_is_rejected_and_left_unchanged() {
     let dir = filled(&["{}"]);
     let segment = &dir.segments()[0];
     let mut header = fs::read(segment).unwrap()[..64].to_vec();
@@ -126,7 +126,7 @@ fn a_newer_format_is_left_to_newer_programs() {
 }
 
 #[test]
-fn foreign_files_are_named_and_left_alone() {
+fn foreign_files_are_named_and_left_unchanged() {
     let dir = filled(&["{}"]);
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     let server = serve(&dir, &[]);
@@ -136,7 +136,7 @@ fn foreign_files_are_named_and_left_alone() {
 }
 
 #[test]
-fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_check() {
+fn directory_without_any_segment_is_rejected_by_serve_and_check() {
     let dir = filled(&["{}"]);
     let segments = dir.segments();
     for segment in &segments {
@@ -163,7 +163,7 @@ fn a_directory_whose_segments_are_all_gone_is_refused_by_the_server_and_the_chec
 }
 
 #[test]
-fn a_segment_that_is_missing_is_named() {
+fn missing_segment_is_named() {
     // So many bytes that there is something in the second segment.
     let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));
     let dir = TempDir::new();

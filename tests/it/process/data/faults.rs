@@ -18,7 +18,7 @@ pub(super) fn refusal(dir: &str) -> String {
 }
 
 #[test]
-fn a_directory_belongs_to_one_server() {
+fn directory_in_use_is_rejected() {
     let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let text = refusal(dir.text());
@@ -28,7 +28,7 @@ fn a_directory_belongs_to_one_server() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused() {
+fn path_that_is_no_directory_is_rejected() {
     let dir = TempDir::new();
     fs::write(dir.path(), "text").unwrap();
     for wrong in [dir.text().to_owned(), format!("{}/below", dir.text())] {
@@ -40,7 +40,7 @@ fn what_is_no_directory_is_refused() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_is_refused() {
+fn unwritable_directory_is_rejected() {
     let dir = TempDir::new();
     fs::create_dir(dir.path()).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o555)).unwrap();
@@ -71,7 +71,7 @@ fn fails(server: &mut Server, words: &str) {
 }
 
 #[test]
-fn after_a_failed_write_nothing_is_answered() {
+fn failed_write_stops_every_reply() {
     for mode in ["always", "never"] {
         let dir = TempDir::new();
         let mut command = plain_command("sh");
@@ -123,7 +123,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_refuses_puts_and_nothing_else() {
+fn full_disk_rejects_only_puts() {
     let Some(disk) = SmallDisk::mount(40) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;
@@ -168,7 +168,7 @@ fn a_full_disk_refuses_puts_and_nothing_else() {
 }
 
 #[test]
-fn too_small_a_disk_is_named_at_the_start() {
+fn too_small_disk_is_named_at_the_start() {
     let Some(disk) = SmallDisk::mount(1) else {
         eprintln!("skipped: a small file system cannot be mounted here");
         return;

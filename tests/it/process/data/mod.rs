@@ -29,7 +29,7 @@ fn expect(client: &mut Client, bytes: &[u8]) {
 }
 
 #[test]
-fn a_killed_server_brings_its_jobs_back() {
+fn jobs_survive_a_kill() {
     let dir = TempDir::new();
     let server = serve(&dir, &["--pinpriq", ":0"]);
     let mut client = server.connect();
@@ -71,7 +71,7 @@ fn a_killed_server_brings_its_jobs_back() {
 }
 
 #[test]
-fn time_passes_while_no_server_runs() {
+fn delays_and_ttls_elapse_while_no_server_runs() {
     let dir = TempDir::new();
     let server = serve(&dir, &[]);
     let mut client = server.connect();
@@ -90,7 +90,7 @@ fn time_passes_while_no_server_runs() {
 }
 
 #[test]
-fn nothing_answered_is_lost_by_a_kill_however_it_is_synced() {
+fn kill_loses_no_acknowledged_put_in_any_fsync_mode() {
     let dir = TempDir::new();
     let mut known = Vec::new();
     for mode in ["never", "1h", "10ms", "always", "always"] {
@@ -110,7 +110,7 @@ fn nothing_answered_is_lost_by_a_kill_however_it_is_synced() {
 }
 
 #[test]
-fn a_long_pipeline_is_answered_to_its_end() {
+fn long_pipeline_of_durable_puts_is_answered() {
     const JOBS: usize = 20_000;
     let dir = TempDir::new();
     let server = serve(&dir, &[]);
@@ -120,7 +120,7 @@ fn a_long_pipeline_is_answered_to_its_end() {
 }
 
 #[test]
-fn a_stopped_server_keeps_all_that_it_has_answered() {
+fn shutdown_keeps_every_acknowledged_put() {
     const JOBS: usize = 500;
     let dir = TempDir::new();
     let mut server = serve(&dir, &["--fsync", "1h"]);
@@ -145,7 +145,7 @@ fn a_stopped_server_keeps_all_that_it_has_answered() {
 }
 
 #[test]
-fn the_journal_is_summed_up_at_an_orderly_end() {
+fn graceful_shutdown_logs_a_summary_of_the_journal() {
     let dir = TempDir::new();
     let mut server = serve(&dir, &[]);
     let mut client = server.connect();

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 #[test]
-fn a_job_goes_its_whole_way() {
+fn job_is_added_assigned_and_finished() {
     let mut processor = Processor::start(&[]);
     let job = json!({"uuid": "j1", "queue_name": "q", "priority": 3, "file": "a b.mp4"});
     processor.send(&message("job_queue/add_job", "creator", &job));
@@ -47,7 +47,7 @@ fn a_job_goes_its_whole_way() {
 }
 
 #[test]
-fn the_end_of_input_lets_everything_be_done() {
+fn end_of_input_completes_pending_work() {
     // The last line has no end.
     let mut processor = Processor::start(&[]);
     let all = [add("q", "a"), idle("q", "w"), list("list_job_queue", "q")].join("\n");
@@ -61,7 +61,7 @@ fn the_end_of_input_lets_everything_be_done() {
 }
 
 #[test]
-fn names_come_from_the_environment() {
+fn names_are_read_from_the_environment() {
     let mut command = command(&[]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command.envs([
@@ -89,7 +89,7 @@ fn names_come_from_the_environment() {
 }
 
 #[test]
-fn without_names_there_are_defaults_and_a_uuid_of_its_own() {
+fn unset_names_have_defaults_and_a_random_uuid() {
     let uuid = || {
         let mut processor = Processor::start(&[]);
         processor.send(&list("list_job_queue", "q"));
@@ -104,7 +104,7 @@ fn without_names_there_are_defaults_and_a_uuid_of_its_own() {
 }
 
 #[test]
-fn a_line_that_says_nothing_is_logged_and_the_next_one_served() {
+fn invalid_line_is_logged_and_the_next_one_handled() {
     let mut processor = Processor::start(&[]);
     for bad in ["nonsense", "", "[]", r#"{"topic":7}"#] {
         processor.send(bad);
@@ -170,7 +170,7 @@ fn jobs_and_progress_survive_sigkill() {
 }
 
 #[test]
-fn a_signal_ends_it_in_order_after_what_was_received() {
+fn signal_ends_the_run_after_the_received_messages() {
     // Less than a pipe takes.
     const PAIRS: usize = 80;
     for signal in ["TERM", "INT"] {

@@ -43,7 +43,7 @@ fn round(number: usize) -> String {
 }
 
 #[test]
-fn a_hundred_thousand_messages_cost_no_memory() {
+fn memory_is_bounded_over_a_hundred_thousand_messages() {
     let mut piped = Processor::start_unread(&[]);
     let mut input = piped.stdin;
     let writer = std::thread::spawn(move || {

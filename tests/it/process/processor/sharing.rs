@@ -65,7 +65,7 @@ fn the_modes_of_shared_sockets_are_never_changed() {
 }
 
 #[test]
-fn a_mode_that_others_have_set_is_left_too() {
+fn nonblocking_mode_set_by_others_is_kept() {
     let ((stdin, stdout), (mut to, from)) = pipes();
     for end in [stdin.as_fd(), stdout.as_fd()] {
         rustix::fs::fcntl_setfl(end, flags(end) | OFlags::NONBLOCK).unwrap();

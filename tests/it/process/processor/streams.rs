@@ -39,7 +39,7 @@ fn messages(log: &[Value], level: &str) -> Vec<String> {
 }
 
 #[test]
-fn files_are_read_and_written() {
+fn stdin_and_stdout_may_be_files() {
     let dir = TempDir::new();
     std::fs::create_dir_all(dir.path()).unwrap();
     let (from, to) = (dir.path().join("in"), dir.path().join("out"));
@@ -53,7 +53,7 @@ fn files_are_read_and_written() {
 }
 
 #[test]
-fn an_input_that_is_at_its_end_from_the_start_is_an_orderly_run() {
+fn empty_stdin_is_a_successful_run() {
     for redirection in ["</dev/null", "<&-"] {
         let mut command = by_shell(redirection, &[]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -66,7 +66,7 @@ fn an_input_that_is_at_its_end_from_the_start_is_an_orderly_run() {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_is_an_error() {
+fn unreadable_stdin_is_an_error() {
     for redirection in ["</", "0>/dev/null"] {
         let mut command = by_shell(redirection, &[]);
         command.stdout(Stdio::piped());
@@ -77,7 +77,7 @@ fn an_input_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn sockets_are_a_connection_like_any_other() {
+fn stdin_and_stdout_may_be_sockets() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut command = command(&[]);
     command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
@@ -93,7 +93,7 @@ fn sockets_are_a_connection_like_any_other() {
 }
 
 #[test]
-fn a_socket_whose_peer_is_gone_is_a_closed_stdout() {
+fn socket_closed_by_its_peer_is_a_closed_stdout() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut command = command(&[]);
     command.stdin(Stdio::piped()).stdout(OwnedFd::from(theirs));
@@ -105,7 +105,7 @@ fn a_socket_whose_peer_is_gone_is_a_closed_stdout() {
 }
 
 #[test]
-fn a_named_pipe_is_a_pipe() {
+fn named_pipe_works_as_a_pipe() {
     let dir = TempDir::new();
     std::fs::create_dir_all(dir.path()).unwrap();
     let path = dir.path().join("fifo");
@@ -158,7 +158,7 @@ fn flood(count: usize, begin: impl FnOnce(&Processor)) {
 }
 
 #[test]
-fn what_a_slow_reader_does_not_take_is_neither_lost_nor_heaped_up() {
+fn slow_reader_gets_every_message_and_memory_is_bounded() {
     // Each answer has more than 5 KB.
     const ANSWERS: usize = 6_000;
     flood(ANSWERS, |processor| {
@@ -185,7 +185,7 @@ fn cpu_ticks(processor: &Processor) -> u64 {
 }
 
 #[test]
-fn a_stdout_that_was_closed_ends_the_run_and_keeps_the_jobs() {
+fn closed_stdout_ends_the_run_and_keeps_the_jobs() {
     let dir = TempDir::new();
     let mut command = by_shell(">&-", &["--data", dir.text()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -199,7 +199,7 @@ fn a_stdout_that_was_closed_ends_the_run_and_keeps_the_jobs() {
 }
 
 #[test]
-fn a_stdout_to_nowhere_is_no_error() {
+fn stdout_to_dev_null_is_no_error() {
     let mut command = by_shell(">/dev/null", &[]);
     command.stdin(Stdio::piped());
     let mut processor = Processor::spawn(command);
@@ -210,7 +210,7 @@ fn a_stdout_to_nowhere_is_no_error() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
+fn stdout_on_a_full_disk_is_reported() {
     let mut command = by_shell(">/dev/full", &[]);
     command.stdin(Stdio::piped());
     let mut processor = Processor::spawn(command);
@@ -221,7 +221,7 @@ fn a_full_disk_behind_stdout_is_told() {
 }
 
 #[test]
-fn a_pipe_that_breaks_ends_the_run_and_keeps_what_was_queued() {
+fn broken_pipe_ends_the_run_and_keeps_queued_jobs() {
     // While it is idle, and while it has something to say.
     for busy in [false, true] {
         let dir = TempDir::new();
@@ -261,7 +261,7 @@ fn http(processor: &Processor) -> std::net::SocketAddr {
 }
 
 #[test]
-fn other_doors_outlive_the_end_of_input() {
+fn other_listeners_outlive_the_end_of_input() {
     let mut piped = Processor::start(&["--http", ":0"]);
     let address = http(&piped.processor);
     piped.send(&add("q", "a"));
@@ -282,7 +282,7 @@ fn end_comes(lines: &Lines) -> bool {
 }
 
 #[test]
-fn no_other_door_is_open_by_itself() {
+fn no_other_listener_is_opened_by_default() {
     let mut piped = Processor::start(&[]);
     assert_eq!(piped.list("list_worker_queue", "q"), json!([]));
     let (_, _, log) = piped.finish();
@@ -290,7 +290,7 @@ fn no_other_door_is_open_by_itself() {
 }
 
 #[test]
-fn a_signal_ends_it_although_nobody_reads() {
+fn signal_ends_the_run_although_stdout_is_not_read() {
     let mut piped = Processor::start_unread(&[]);
     // More than the pipe takes, and less than stops it from being served.
     piped.stdin.write_all(pairs(400).as_bytes()).unwrap();

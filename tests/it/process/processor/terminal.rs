@@ -66,12 +66,12 @@ fn run(ending: &str) {
 }
 
 #[test]
-fn a_terminal_is_served_to_its_end_and_left_as_it_was() {
+fn end_of_input_restores_the_terminal() {
     run("eof");
 }
 
 #[test]
-fn a_terminal_is_left_as_it_was_by_signals() {
+fn signals_restore_the_terminal() {
     for signal in ["TERM", "INT", "KILL"] {
         run(signal);
     }
