@@ -26,9 +26,9 @@ struct Expected {
 
 impl Expected {
     fn note(&mut self, slot: u32, job: &Job) {
-        let (jobs, mortals) = self.jobs_in.entry(job.queue).or_default();
+        let (jobs, ttl_jobs) = self.jobs_in.entry(job.queue).or_default();
         *jobs += 1;
-        *mortals += u32::from(job.has_ttl());
+        *ttl_jobs += u32::from(job.has_ttl());
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             assert!(self.grouped.insert(slot));
         }
@@ -41,12 +41,12 @@ impl Expected {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
             }
             Status::Blocked => {}
-            Status::GroupOnly => assert!(job.is_never_selected(), "a job is passed over"),
+            Status::GroupOnly => assert!(job.is_group_only(), "a job is passed over"),
             Status::Delayed | Status::Completed => {
-                assert!(job.ext().is_some_and(|extra| !extra.timer.is_none()), "kept for ever");
+                assert!(job.ext().is_some_and(|ext| !ext.timer.is_none()), "kept for ever");
             }
         }
-        let timer = job.ext().map_or(TimerId::NONE, |extra| extra.timer);
+        let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
         self.armed += usize::from(!timer.is_none());
         if matches!(job.status, Status::Ready | Status::Blocked | Status::GroupOnly) {
             assert_eq!(!timer.is_none(), job.has_ttl(), "a time to live has no deadline");
@@ -65,8 +65,8 @@ impl Store {
     /// client that wait).
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        let takes = self.holders.waiter(ticket, &self.waiters).is_some();
-        takes || self.vigils.find(ticket).is_some()
+        let takes = self.reservations.waiter(ticket, &self.waiters).is_some();
+        takes || self.watchers.find(ticket).is_some()
     }
 
     /// Asserts every invariant of the store. O(everything).
@@ -105,69 +105,70 @@ impl Store {
         }
         let jobs = self.counts().jobs;
         assert_eq!(self.ids.count(), jobs, "ids and jobs differ in number");
-        self.check_stocks();
+        self.check_indexes();
         self.check_constraints();
-        for index in 0..u32::try_from(self.holders.len()).unwrap_or(u32::MAX) {
+        for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<u32> =
-                self.holders.jobs_of(index, &self.jobs).into_iter().collect();
+                self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
             let held = expected.held_by.remove(&index).unwrap_or_default();
             assert_eq!(listed, held, "a client's list and its jobs differ");
         }
         self.check_workers(&mut expected.held_by);
         assert!(expected.held_by.is_empty(), "a job is held by nobody");
-        self.check_vigils();
-        self.names.check_invariants(&self.jobs);
-        self.check_anywhere();
-        let grouped: BTreeSet<u32> = self.groups.check_invariants(&self.jobs).into_iter().collect();
+        self.check_watchers();
+        self.external_ids.check_invariants(&self.jobs);
+        self.check_global_ready();
+        let grouped: BTreeSet<u32> =
+            self.key_groups.check_invariants(&self.jobs).into_iter().collect();
         assert_eq!(grouped, expected.grouped, "the groups and the waiting packets differ");
         self.check_deadlines(expected.armed);
         self.check_queues(&expected);
     }
 
-    /// Every job with a record is in its queue's stock, and nothing else is; below the cursor of a
-    /// stock every job has one.
-    fn check_stocks(&self) {
+    /// Every job with a record is in its queue's index, and nothing else is; below the cursor of a
+    /// index every job has one.
+    fn check_indexes(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
         for (slot, job) in self.jobs.iter().filter(|&(slot, _)| self.is_job(slot)) {
-            let stock = self.queues[job.queue].watch.as_ref();
-            match (job.row(), stock) {
+            let index = self.queues[job.queue].index.as_ref();
+            match (job.row(), index) {
                 (None, None) => {}
-                (None, Some(stock)) => {
-                    assert!(slot >= stock.cursor, "a job was passed over in taking stock");
+                (None, Some(index)) => {
+                    assert!(slot >= index.cursor, "a job was passed over in taking index");
                 }
                 (Some(_), None) => panic!("a job of a queue that is not watched has a record"),
-                (Some(row), Some(stock)) => {
-                    let found = stock.rows().get(&row.key());
+                (Some(row), Some(index)) => {
+                    let found = index.rows().get(&row.key());
                     let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
-                    assert!(same && row.id.0 == job.id, "a job's row is not the one in stock");
+                    assert!(same && row.id.0 == job.id, "a job's row is not the one in index");
                     assert!(!job.is_simple(), "a job with a record is plain");
                     *rows.entry(job.queue).or_default() += 1;
                 }
             }
         }
         for (number, queue) in self.queues.iter() {
-            let Some(stock) = &queue.watch else { continue };
-            stock.check_invariants();
+            let Some(index) = &queue.index else { continue };
+            index.check_invariants();
             let count = rows.get(&number).copied().unwrap_or_default();
-            assert_eq!(stock.rows().len(), count, "a row without a job");
-            let exists = queue.jobs > 0 || stock.declared.is_some() || *queue.name == *DEFAULT;
+            assert_eq!(index.rows().len(), count, "a row without a job");
+            let exists = queue.jobs > 0 || index.declared.is_some() || *queue.name == *DEFAULT;
             assert!(exists, "a queue is watched that does not exist");
         }
-        let declared = self.queues.iter().filter_map(|(_, queue)| queue.watch.as_ref()?.declared);
+        let declared = self.queues.iter().filter_map(|(_, queue)| queue.index.as_ref()?.declared);
         assert_eq!(declared.count(), self.declared.len(), "a declaration of no queue");
     }
 
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
-        let vigils = self.vigils.iter().filter(|(_, vigil)| !vigil.timer.is_none()).count();
-        let others = waits + vigils + self.bucket_timers();
+        let watchers = self.watchers.iter().filter(|(_, watcher)| !watcher.timer.is_none()).count();
+        let others = waits + watchers + self.bucket_timers();
         assert_eq!(self.deadlines.len(), armed_jobs + others, "deadlines nobody knows of");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
-                Due::Job(slot) => self.jobs[slot].ext().map(|extra| extra.timer),
-                Due::Wait(waiter) => Some(self.waiters[waiter].timer),
+                Due::Job(slot) => self.jobs[slot].ext().map(|ext| ext.timer),
+                Due::Waiter(waiter) => Some(self.waiters[waiter].timer),
                 Due::Bucket(bucket) => self.bucket_timer(bucket),
-                Due::Vigil(vigil) => Some(self.vigils[vigil].timer),
+                Due::Watcher(watcher) => Some(self.watchers[watcher].timer),
             };
             assert_eq!(known, Some(timer), "a deadline's owner does not know it");
         });
@@ -178,28 +179,28 @@ impl Store {
         let mut ready = 0;
         for (slot, queue) in self.queues.iter() {
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
-            assert_eq!((queue.jobs, queue.mortals), counted, "a queue's count of jobs is wrong");
+            assert_eq!((queue.jobs, queue.ttl_jobs), counted, "a queue's count of jobs is wrong");
             let buried: BTreeSet<u32> = queue.buried.jobs(&self.jobs).into_iter().collect();
             let put_away = expected.buried_in.get(&slot).cloned().unwrap_or_default();
             assert_eq!(buried, put_away, "a queue's list of buried jobs is wrong");
-            let shelves = queue.shelves.iter().flat_map(|shelves| shelves.iter());
-            let shelves = shelves.map(|shelf| (&*shelf.refused_by, &shelf.ready));
-            for (refused_by, heap) in shelves.chain([(&[][..], &queue.ready)]) {
+            let excluded = queue.excluded.iter().flat_map(|excluded| excluded.iter());
+            let excluded = excluded.map(|heap| (&*heap.excluded_workers, &heap.ready));
+            for (excluded_workers, heap) in excluded.chain([(&[][..], &queue.ready)]) {
                 heap.check_invariants(&self.jobs, |entry, position| {
                     let job = &self.jobs[entry.slot];
-                    self.check_entry(entry, refused_by);
+                    self.check_entry(entry, excluded_workers);
                     assert_eq!(job.place, position, "a place is wrong");
                     assert_eq!(job.queue, slot, "a job is in a foreign heap");
                     ready += 1;
                 });
             }
-            let emptied = queue.shelves.as_ref().is_some_and(|shelves| shelves.is_empty());
-            assert!(!emptied, "a queue without shelves keeps room for them");
-            self.check_shelves(queue.waiters, queue.shelves.as_deref());
+            let emptied = queue.excluded.as_ref().is_some_and(|excluded| excluded.is_empty());
+            assert!(!emptied, "a queue without excluded keeps room for them");
+            self.check_excluded(queue.waiters, queue.excluded.as_deref());
             if let Some(entry) = queue.ready.peek()
                 && !self.constraints.is_pending()
             {
-                let wide = self.jobs[entry.slot].is_wide();
+                let wide = self.jobs[entry.slot].is_too_large_to_pop();
                 let next = self.waiters.first(queue.waiters, wide);
                 assert_eq!(next, None, "a waiter beside a ready job that it could have");
             }
@@ -207,7 +208,7 @@ impl Store {
                 assert!(places.remove(&(waiter, slot)), "a waiter stands in a line twice");
             }
         }
-        for waiter in self.waiters.waiters_of(self.anywhere.lines) {
+        for waiter in self.waiters.waiters_of(self.global_ready.wait_queues) {
             assert!(places.remove(&(waiter, ANY_QUEUE)), "a waiter stands in a line twice");
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");

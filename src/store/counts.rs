@@ -18,7 +18,7 @@ pub struct Counts {
     /// Takes that wait.
     pub waiters: usize,
     /// Who waits for news of a job.
-    pub vigils: usize,
+    pub watchers: usize,
     /// Deadlines that are armed.
     pub deadlines: usize,
 }
@@ -36,7 +36,7 @@ impl Store {
             workers,
             queues: self.queues.len(),
             waiters: self.waiters.len(),
-            vigils: self.vigils.len(),
+            watchers: self.watchers.len(),
             deadlines: self.deadlines.len(),
         }
     }

@@ -118,7 +118,7 @@ impl Effects {
     }
 
     /// Notes an event of a job, which has this version now.
-    pub(super) fn is_empty(
+    pub(super) fn mark_event_dirty(
         &mut self,
         slot: JobLocation,
         id: JobId,

@@ -1,9 +1,9 @@
-//! Jobs with names, and the processor: the worker of the list that nobody calls, because whoever
-//! acts for it hears by itself how its jobs are going (`docs/protocols/processor.md`).
+//! Jobs with names, and the bus_worker: the worker of the list that nobody calls, because whoever
+//! acts for it hears by itself how its jobs are going (`docs/protocols/bus_worker.md`).
 //!
-//! What its client holds is the processor's, as with any worker of the list, and is written down.
+//! What its client holds is the bus_worker's, as with any worker of the list, and is written down.
 //! It is held under the client's lease, whatever the job's options say. A job that somebody has
-//! said to work on has a progress; what has none goes back when the processor is resumed.
+//! said to work on has a progress; what has none goes back when the bus_worker is resumed.
 
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
@@ -34,7 +34,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        if let Some(slot) = self.names.find(job.name, &self.jobs) {
+        if let Some(slot) = self.external_ids.find(job.name, &self.jobs) {
             let taken = Rejection::NameTaken(JobId(self.jobs[slot].id));
             return fx.answer(ticket, Outcome::Refused(taken));
         }
@@ -52,9 +52,9 @@ impl Store {
 
     /// Gives a job this name, unless another one has it. O(1).
     pub(super) fn assign_id(&mut self, slot: u32, name: &[u8]) {
-        if self.names.find(name, &self.jobs).is_none() {
+        if self.external_ids.find(name, &self.jobs).is_none() {
             self.jobs[slot].set_external_id(name);
-            self.names.insert(name, slot);
+            self.external_ids.insert(name, slot);
         }
     }
 
@@ -62,7 +62,7 @@ impl Store {
     #[inline(never)]
     pub(super) fn release_id(&mut self, slot: u32) {
         if let Some(name) = self.jobs[slot].external_id() {
-            self.names.remove(name, slot);
+            self.external_ids.remove(name, slot);
         }
     }
 
@@ -70,7 +70,7 @@ impl Store {
     fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
         let queue = self.queues.find(job.queue)?;
         let here = |slot: &u32| self.jobs[*slot].queue == queue;
-        let named = self.names.find(job.name, &self.jobs).filter(here);
+        let named = self.external_ids.find(job.name, &self.jobs).filter(here);
         let slot = named.or_else(|| {
             let slot = self.ids.find(id_in(job.name)?).filter(here)?;
             self.jobs[slot].external_id().is_none().then_some(slot)
@@ -90,9 +90,9 @@ impl Store {
         let Some(slot) = self.find_by_ref(job, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let claim = self.claim(ticket, slot, None);
-        match transition(&self.jobs[slot], JobEvent::Touch, claim) {
-            Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
+        let caller = self.caller(ticket, slot, None);
+        match transition(&self.jobs[slot], JobEvent::Touch, caller) {
+            Err(rejection) => fx.answer(ticket, Outcome::Refused(rejection)),
             Ok(step) => {
                 let job = &mut self.jobs[slot];
                 let progress = progress.or_else(|| job.progress()).unwrap_or(Fraction::ZERO);
@@ -116,11 +116,11 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let id = JobId(self.jobs[slot].id);
-        let wish = TransitionRequest {
+        let request = TransitionRequest {
             note: Some(NOTHING),
             ..TransitionRequest::of(id, None, JobEvent::Finish)
         };
-        self.change_cold(ticket, &wish, now, fx);
+        self.change_cold(ticket, &request, now, fx);
     }
 
     /// O(log n + log d).
@@ -153,12 +153,12 @@ impl Store {
         let Some(place) = self.workers.find(worker) else { return };
         self.workers[place].lease_ms = lease_ms;
         let mut returned = std::mem::take(&mut self.requeue_buf);
-        for slot in self.holders.jobs_of(ticket.client.index, &self.jobs) {
+        for slot in self.reservations.jobs_of(ticket.client.index, &self.jobs) {
             if self.jobs[slot].progress().is_some() {
                 continue;
             }
-            self.unlink_from_worker(slot, fx);
-            self.unlink_waiting(slot);
+            self.mark_dirty_if_worker_job(slot, fx);
+            self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].is_recorded() {
                 self.record_event(slot, EventKind::Abandoned, now, fx);
@@ -170,7 +170,7 @@ impl Store {
 
     /// O(w log w + h) for the h jobs that the client holds and the w takes that wait.
     pub(super) fn detach(&mut self, ticket: Ticket, fx: &mut Effects) {
-        if let Some(place) = self.holders.worker_of(ticket.client) {
+        if let Some(place) = self.reservations.worker_of(ticket.client) {
             self.detach_client(ticket.client, place, fx);
         }
         fx.answer(ticket, Outcome::Done);
@@ -184,11 +184,11 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let mut survey = QueueScan::default();
+        let mut page = QueueScan::default();
         let end = self.jobs.end();
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         if let Some(queue) = self.queues.find(queue) {
-            let processor = self.workers.processor();
+            let bus_worker = self.workers.bus_worker();
             for slot in from..stop {
                 let Some(job) = self.jobs.get(slot) else { continue };
                 if job.queue != queue || !self.is_job(slot) {
@@ -198,12 +198,12 @@ impl Store {
                 match job.status {
                     Status::Ready | Status::Blocked => {
                         let entry = job.entry(slot);
-                        survey.ready.push(ReadyOrderKey { rank: entry.rank, tie: entry.tie, id });
+                        page.ready.push(ReadyOrderKey { rank: entry.rank, tie: entry.tie, id });
                     }
-                    Status::Reserved if processor.is_some() && job.worker() == processor => {
+                    Status::Reserved if bus_worker.is_some() && job.worker() == bus_worker => {
                         let name = job.external_id().map(Into::into);
                         let since = self.held_since(slot, now);
-                        survey.reserved.push(ReservedJob {
+                        page.reserved.push(ReservedJob {
                             id,
                             name,
                             progress: job.progress(),
@@ -213,12 +213,12 @@ impl Store {
                     _ => {}
                 }
             }
-            survey.next = (stop < end).then_some(stop);
+            page.next = (stop < end).then_some(stop);
         }
-        fx.reply(ticket, IndexedReply::Survey(survey));
+        fx.reply(ticket, IndexedReply::Survey(page));
     }
 
-    /// When the lease of a job that the processor holds began. O(log w).
+    /// When the lease of a job that the bus_worker holds began. O(log w).
     fn held_since(&self, slot: u32, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);

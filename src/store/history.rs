@@ -1,8 +1,8 @@
 //! The records of jobs of watched queues: made, continued, and given up.
 //!
-//! A job with a record has a row, which is in its queue's stock; whatever happens to the job makes
+//! A job with a record has a row, which is in its queue's index; whatever happens to the job makes
 //! a new row. All jobs of a watched queue have one, except those that were there before it was
-//! watched and have not been taken stock of.
+//! watched and have not been taken index of.
 
 use super::jobs::NONE;
 use super::queue_index::{QueueIndex, next_row};
@@ -23,16 +23,16 @@ pub(super) const DEFAULT: &[u8] = b"default";
 pub(super) const NO_STATE: &[u8] = b"null";
 
 impl Store {
-    /// The stock of a watched queue.
+    /// The index of a watched queue.
     pub(super) fn index_mut(&mut self, queue: u32) -> &mut QueueIndex {
-        self.queues[queue].watch.as_deref_mut().expect("the queue is watched")
+        self.queues[queue].index.as_deref_mut().expect("the queue is watched")
     }
 
     /// Watches a queue that exists from now on. O(1).
     pub(super) fn start_indexing(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
-        if record.watch.is_none() {
-            record.watch = Some(Box::new(QueueIndex::new(&record.name)));
+        if record.index.is_none() {
+            record.index = Some(Box::new(QueueIndex::new(&record.name)));
         }
     }
 
@@ -40,10 +40,10 @@ impl Store {
     pub(super) fn stop_indexing_if_gone(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
         if record.jobs == 0
-            && record.watch.as_ref().is_some_and(|stock| stock.declared.is_none())
+            && record.index.as_ref().is_some_and(|index| index.declared.is_none())
             && *record.name != *DEFAULT
         {
-            record.watch = None;
+            record.index = None;
         }
     }
 
@@ -52,8 +52,8 @@ impl Store {
     pub(super) fn remove_from_index(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let queue = job.queue;
-        if let (Some(row), Some(stock)) = (job.row(), &mut self.queues[queue].watch) {
-            stock.remove(row);
+        if let (Some(row), Some(index)) = (job.row(), &mut self.queues[queue].index) {
+            index.remove(row);
         }
         self.stop_indexing_if_gone(queue);
     }
@@ -61,8 +61,8 @@ impl Store {
     /// Whether this place has the declaration of a queue and no job.
     pub(super) fn is_declaration(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
-        let stock = (job.queue != NONE).then(|| self.queues[job.queue].watch.as_ref()).flatten();
-        stock.is_some_and(|stock| stock.declared == Some(slot))
+        let index = (job.queue != NONE).then(|| self.queues[job.queue].index.as_ref()).flatten();
+        index.is_some_and(|index| index.declared == Some(slot))
     }
 
     /// Whether this place has a job, and no declaration, worker or constraint.
@@ -81,11 +81,11 @@ impl Store {
     ) -> Arc<Row> {
         let event = Event { kind: EventKind::Created, at: created };
         let job = &self.jobs[slot];
-        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
+        let index = self.queues[job.queue].index.as_mut().expect("the queue is watched");
         let row = Arc::new(Row {
             id: JobId(job.id),
             version: 1,
-            queue: stock.name().clone(),
+            queue: index.name().clone(),
             priority: match job.priority() {
                 Priority::Small(number) => Some(number.to_string().into()),
                 Priority::Big(digits) => Some(digits.into()),
@@ -93,11 +93,11 @@ impl Store {
             },
             encoding: job.payload().encoding,
             payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
-            state: stock.share(state),
+            state: index.share(state),
             events: EventLog::default().with(event),
             modified: created,
         });
-        stock.insert(&row);
+        index.insert(&row);
         self.jobs[slot].set_row(row.clone());
         row
     }
@@ -105,10 +105,10 @@ impl Store {
     /// Puts another row in the place of a job's row. O(log n).
     pub(super) fn replace_row(&mut self, slot: u32, row: Row) -> Arc<Row> {
         let job = &self.jobs[slot];
-        let stock = self.queues[job.queue].watch.as_mut().expect("the queue is watched");
-        stock.remove(job.row().expect("the job has a record"));
+        let index = self.queues[job.queue].index.as_mut().expect("the queue is watched");
+        index.remove(job.row().expect("the job has a record"));
         let row = Arc::new(row);
-        stock.insert(&row);
+        index.insert(&row);
         self.jobs[slot].set_row(row.clone());
         row
     }
@@ -120,7 +120,7 @@ impl Store {
             return row.clone();
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
-        fx.is_empty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
+        fx.mark_event_dirty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
         self.make_record(slot, None, NO_STATE, at)
     }
 
@@ -142,7 +142,7 @@ impl Store {
         let event = Event { kind: what, at };
         let row = self.jobs[slot].row().expect("the job has a record");
         let next = next_row(row, row.version + 1, &event);
-        fx.is_empty(JobLocation(slot), next.id, next.version, event);
+        fx.mark_event_dirty(JobLocation(slot), next.id, next.version, event);
         self.replace_row(slot, next)
     }
 
@@ -219,7 +219,7 @@ impl Store {
 
     fn is_complete(&self, queue: u32) -> bool {
         let record = &self.queues[queue];
-        record.watch.as_ref().is_some_and(|stock| stock.rows().len() == record.jobs as usize)
+        record.index.as_ref().is_some_and(|index| index.rows().len() == record.jobs as usize)
     }
 
     /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// Notes a change if somebody asked for changes.
-    pub(super) fn record_put_cold(&self, slot: u32, fx: &mut Effects) {
+    pub(super) fn mark_put_dirty(&self, slot: u32, fx: &mut Effects) {
         fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
     }
 }

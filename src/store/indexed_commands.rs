@@ -5,7 +5,7 @@
 
 use super::history::DEFAULT;
 use super::jobs::Job;
-use super::queue_index::{IndexedReply, has_room};
+use super::queue_index::{IndexedReply, has_capacity};
 use super::{DirtyRecord, Effects, JOBS_MAX, JobLocation, Outcome, Store};
 use crate::base::limits::{
     BACKFILL_SLOTS_PER_STEP, DROPPED_JOBS_PER_CHUNK, QUEUE_NAMES_PER_CHUNK_BYTES, QUEUES_PER_CHUNK,
@@ -46,12 +46,12 @@ impl Store {
     pub(super) fn indexed_command(
         &mut self,
         ticket: Ticket,
-        watch: &IndexedCommand<'_>,
+        command: &IndexedCommand<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        let name = match *watch {
-            IndexedCommand::Stats(census) => return self.scan_stats(ticket, census, now, fx),
+        let name = match *command {
+            IndexedCommand::Stats(scan) => return self.scan_stats(ticket, scan, now, fx),
             IndexedCommand::Queues { from } => return self.list_queues(ticket, from, fx),
             IndexedCommand::CreateQueue { queue } => return self.create_queue(ticket, queue, fx),
             IndexedCommand::DropQueue { queue }
@@ -67,7 +67,7 @@ impl Store {
         let Some(queue) = self.indexed_queue(name) else {
             return fx.reply(ticket, IndexedReply::NoQueue);
         };
-        match *watch {
+        match *command {
             IndexedCommand::Stats(_)
             | IndexedCommand::Queues { .. }
             | IndexedCommand::CreateQueue { .. } => {
@@ -86,14 +86,14 @@ impl Store {
                 self.claim_matching(ticket, queue, query, state, now, fx);
             }
             IndexedCommand::Put { payload, state, .. } => {
-                self.put_watched(ticket, queue, payload, state, now, fx);
+                self.put_indexed(ticket, queue, payload, state, now, fx);
             }
             IndexedCommand::Show { id, .. } => {
                 if let Some((_, row)) = self.named(ticket, queue, id, now, fx) {
                     fx.reply(ticket, IndexedReply::Row(row));
                 }
             }
-            IndexedCommand::Delete { id, .. } => self.delete_watched(ticket, queue, id, now, fx),
+            IndexedCommand::Delete { id, .. } => self.delete_indexed(ticket, queue, id, now, fx),
             IndexedCommand::CompareAndSetState { id, old, new, .. } => {
                 let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
                 let answer = if *row.state == *old {
@@ -105,7 +105,7 @@ impl Store {
             }
             IndexedCommand::AppendEvent { id, event, .. } => {
                 let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
-                if !has_room(&row.events, 1) {
+                if !has_capacity(&row.events, 1) {
                     return fx.answer(ticket, Outcome::Refused(Rejection::LogFull));
                 }
                 let row = self.append(slot, EventKind::User(event.into()), now, fx);
@@ -126,7 +126,7 @@ impl Store {
     /// Whether a queue exists that is remembered. One that is watched does.
     fn exists(&self, queue: u32) -> bool {
         let queue = &self.queues[queue];
-        queue.jobs > 0 || queue.watch.is_some()
+        queue.jobs > 0 || queue.index.is_some()
     }
 
     /// A job of a queue, with its row; if there is none, the ticket is answered. O(log n).
@@ -173,10 +173,10 @@ impl Store {
 
     /// Which rows may match, and whether they have to be looked at.
     fn candidate_rows(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
-        let stock = self.index_mut(queue);
+        let index = self.index_mut(queue);
         match query.state_literal() {
-            Some((state, rest)) => (stock.in_state(&state), rest),
-            None => (stock.rows().clone(), !query.terms.is_empty()),
+            Some((state, rest)) => (index.in_state(&state), rest),
+            None => (index.rows().clone(), !query.terms.is_empty()),
         }
     }
 
@@ -272,16 +272,16 @@ impl Store {
     /// answered, or a new search is pushed. O(log n).
     pub fn resubmit_search(&mut self, search: &SearchRequest, now: Now, fx: &mut Effects) {
         let (queue, query) = (&*search.queue, &search.query);
-        let watch = match &search.poll {
+        let command = match &search.poll {
             Some(state) => IndexedCommand::Poll { queue, query, state },
             None => IndexedCommand::Find { queue, query, limit: search.limit },
         };
-        self.indexed_command(search.ticket, &watch, now, fx);
+        self.indexed_command(search.ticket, &command, now, fx);
         self.notify_watchers(fx);
     }
 
     /// Adds a job with a state. O(log n).
-    fn put_watched(
+    fn put_indexed(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -303,14 +303,14 @@ impl Store {
         self.queues[queue].jobs += 1;
         let row = self.record_put(slot, payload, state, now);
         fx.reply(ticket, IndexedReply::Row(row));
-        self.record_put_cold(slot, fx);
+        self.mark_put_dirty(slot, fx);
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
         }
         self.make_ready_cold(slot, now, fx);
     }
 
-    fn delete_watched(
+    fn delete_indexed(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -319,7 +319,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         self.totals.count(JobCounter::Deleted);
         fx.answer(ticket, Outcome::Done);
@@ -342,7 +342,7 @@ impl Store {
             let there = !self.jobs[slot].is_expired_waiting(now);
             jobs += u32::from(there);
             self.totals.counters[JobCounter::Deleted as usize] += u64::from(there);
-            self.unlink_waiting(slot);
+            self.unlink_cold(slot);
             drop(self.remove(slot, fx));
         }
         self.rematch_queue(queue, now, fx);
@@ -355,11 +355,11 @@ impl Store {
 
     /// A job of a queue; one without record only if its place is before `end`.
     fn next_to_drop(&mut self, queue: u32, end: u32) -> Option<u32> {
-        let stock = self.queues[queue].watch.as_ref()?;
-        if let Some(row) = stock.first() {
+        let index = self.queues[queue].index.as_ref()?;
+        if let Some(row) = index.first() {
             return self.ids.find(row.id.0);
         }
-        let mut slot = stock.cursor;
+        let mut slot = index.cursor;
         while slot < end && !self.is_unrecorded(slot, queue) {
             slot += 1;
         }
@@ -369,7 +369,7 @@ impl Store {
 
     /// Takes back that a queue was declared.
     fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
-        let declared = self.queues[queue].watch.as_mut().and_then(|stock| stock.declared.take());
+        let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
         if let Some(slot) = declared {
             let id = self.remove_declaration(slot);
             fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));

@@ -45,13 +45,13 @@ pub(super) struct RunState {
     pub(super) message: Option<Box<str>>,
     /// Who works on it, if that is a worker of the list.
     pub(super) worker: Option<WorkerId>,
-    /// Its position among all followed jobs that are ready.
-    pub(super) anywhere: u32,
+    /// Its position among all tracked jobs that are ready.
+    pub(super) global_position: u32,
     /// When tokens were taken for it, by the number of changes of constraints until then: since a
     /// later one they are not given back.
     pub(super) paid: u64,
     /// The workers that it is not offered to, in rising order.
-    pub(super) refused_by: Vec<WorkerId>,
+    pub(super) excluded_workers: Vec<WorkerId>,
     /// The name that its sender gave it.
     pub(super) name: Option<Box<[u8]>>,
     /// How much of it is done, if whoever holds it has said to work on it.
@@ -104,7 +104,7 @@ impl JobExt {
         self.content = PayloadHome::Row(row);
     }
 
-    pub(super) fn agree(&mut self, options: &JobOptions, now: Now) {
+    pub(super) fn set_options(&mut self, options: &JobOptions, now: Now) {
         if options.ttl_ms > 0 {
             self.expires = now.mono.after(Duration::from_millis(options.ttl_ms));
         }

@@ -1,7 +1,7 @@
 //! Who waits for news of a job: that its place is free, or that it has come to its end.
 //!
-//! Invariants: a vigil is found by its ticket and by its job; its job is there. All operations are
-//! O(log v) for v vigils.
+//! Invariants: a watcher is found by its ticket and by its job; its job is there. All operations
+//! are O(log v) for v watchers.
 
 use crate::base::paged::PagedSlab;
 use crate::base::timer_queue::TimerId;
@@ -24,13 +24,13 @@ pub(super) struct JobWatcher {
     pub(super) ticket: Ticket,
     /// The place of the job.
     pub(super) job: u32,
-    pub(super) aim: WatchFor,
+    pub(super) watch_for: WatchFor,
     arrival: u64,
     /// When it has lasted long enough.
     pub(super) timer: TimerId,
 }
 
-/// All vigils.
+/// All watchers.
 #[derive(Debug, Default)]
 pub(super) struct JobWatchers {
     slots: PagedSlab<JobWatcher>,
@@ -49,21 +49,21 @@ impl JobWatchers {
         self.slots.len() == 0
     }
 
-    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, aim: WatchFor) -> u32 {
+    pub(super) fn begin(&mut self, ticket: Ticket, job: u32, watch_for: WatchFor) -> u32 {
         self.arrivals += 1;
         let (arrival, timer) = (self.arrivals, TimerId::NONE);
-        let vigil = self.slots.insert(JobWatcher { ticket, job, aim, arrival, timer });
-        self.by_ticket.insert(ticket, vigil);
-        self.by_job.insert((job, aim, arrival), vigil);
-        vigil
+        let watcher = self.slots.insert(JobWatcher { ticket, job, watch_for, arrival, timer });
+        self.by_ticket.insert(ticket, watcher);
+        self.by_job.insert((job, watch_for, arrival), watcher);
+        watcher
     }
 
-    /// Takes a vigil out. Its deadline is the caller's affair.
-    pub(super) fn end(&mut self, vigil: u32) -> JobWatcher {
-        let vigil = self.slots.remove(vigil).expect("a vigil ended twice");
-        self.by_ticket.remove(&vigil.ticket);
-        self.by_job.remove(&(vigil.job, vigil.aim, vigil.arrival));
-        vigil
+    /// Takes a watcher out. Its deadline is the caller's affair.
+    pub(super) fn end(&mut self, watcher: u32) -> JobWatcher {
+        let watcher = self.slots.remove(watcher).expect("a watcher ended twice");
+        self.by_ticket.remove(&watcher.ticket);
+        self.by_job.remove(&(watcher.job, watcher.watch_for, watcher.arrival));
+        watcher
     }
 
     pub(super) fn find(&self, ticket: Ticket) -> Option<u32> {
@@ -73,39 +73,42 @@ impl JobWatchers {
     /// That of a client with the smallest serial.
     pub(super) fn first_of(&self, client: ClientId) -> Option<u32> {
         let whole = Ticket { client, serial: 0 }..=Ticket { client, serial: u32::MAX };
-        self.by_ticket.range(whole).next().map(|(_, &vigil)| vigil)
+        self.by_ticket.range(whole).next().map(|(_, &watcher)| watcher)
     }
 
     /// Who waits longest for this news of a job.
-    pub(super) fn first_for(&self, job: u32, aim: WatchFor) -> Option<u32> {
-        self.by_job.range((job, aim, 0)..=(job, aim, u64::MAX)).next().map(|(_, &vigil)| vigil)
+    pub(super) fn first_for(&self, job: u32, watch_for: WatchFor) -> Option<u32> {
+        self.by_job
+            .range((job, watch_for, 0)..=(job, watch_for, u64::MAX))
+            .next()
+            .map(|(_, &watcher)| watcher)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &JobWatcher)> {
         self.slots.iter()
     }
 
-    /// Asserts that the tables agree. O(v log v): for checks.
+    /// Asserts that the tables set_options. O(v log v): for checks.
     pub(super) fn check_invariants(&self) {
-        assert_eq!(self.by_ticket.len(), self.slots.len(), "a vigil has no ticket of its own");
-        assert_eq!(self.by_job.len(), self.slots.len(), "a vigil has no job");
-        for (number, vigil) in self.slots.iter() {
-            assert_eq!(self.find(vigil.ticket), Some(number), "a vigil is not found");
-            let place = (vigil.job, vigil.aim, vigil.arrival);
-            assert_eq!(self.by_job.get(&place), Some(&number), "a vigil is not with its job");
+        assert_eq!(self.by_ticket.len(), self.slots.len(), "a watcher has no ticket of its own");
+        assert_eq!(self.by_job.len(), self.slots.len(), "a watcher has no job");
+        for (number, watcher) in self.slots.iter() {
+            assert_eq!(self.find(watcher.ticket), Some(number), "a watcher is not found");
+            let place = (watcher.job, watcher.watch_for, watcher.arrival);
+            assert_eq!(self.by_job.get(&place), Some(&number), "a watcher is not with its job");
         }
     }
 }
 
 impl Index<u32> for JobWatchers {
     type Output = JobWatcher;
-    fn index(&self, vigil: u32) -> &JobWatcher {
-        &self.slots[vigil]
+    fn index(&self, watcher: u32) -> &JobWatcher {
+        &self.slots[watcher]
     }
 }
 
 impl IndexMut<u32> for JobWatchers {
-    fn index_mut(&mut self, vigil: u32) -> &mut JobWatcher {
-        &mut self.slots[vigil]
+    fn index_mut(&mut self, watcher: u32) -> &mut JobWatcher {
+        &mut self.slots[watcher]
     }
 }

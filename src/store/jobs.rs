@@ -103,14 +103,14 @@ impl Job {
 
     /// Agrees on options: its time to live begins now.
     pub(super) fn apply_options(&mut self, options: &JobOptions, now: Now) {
-        self.ext_mut_or_insert().agree(options, now);
+        self.ext_mut_or_insert().set_options(options, now);
     }
 
     /// Takes its options up again after a restart; its time to live is over at a moment by now.
     pub(super) fn resume(&mut self, options: &JobOptions, expires: Option<Mono>) {
-        let extra = self.ext_mut_or_insert();
-        extra.agree(&JobOptions { ttl_ms: 0, ..*options }, Now::default());
-        extra.expires = expires.unwrap_or(NEVER);
+        let ext = self.ext_mut_or_insert();
+        ext.set_options(&JobOptions { ttl_ms: 0, ..*options }, Now::default());
+        ext.expires = expires.unwrap_or(NEVER);
     }
 
     pub(super) fn tie_break(&self) -> TieBreak {
@@ -119,12 +119,12 @@ impl Job {
 
     /// Whether it was put with options.
     pub(super) fn counts_leases(&self) -> bool {
-        self.ext().is_some_and(|extra| extra.counts_leases)
+        self.ext().is_some_and(|ext| ext.counts_leases)
     }
 
     /// When its time to live is over.
     pub(super) fn expires(&self) -> Mono {
-        self.ext().map_or(NEVER, |extra| extra.expires)
+        self.ext().map_or(NEVER, |ext| ext.expires)
     }
 
     /// Whether it is neither a packet nor has anything rare.
@@ -139,18 +139,18 @@ impl Job {
     }
 
     /// Whether it has no priority.
-    pub(super) fn is_never_selected(&self) -> bool {
+    pub(super) fn is_group_only(&self) -> bool {
         self.rank == UNSELECTED_RANK
     }
 
     /// Whether a pop cannot carry it.
-    pub(super) fn is_wide(&self) -> bool {
+    pub(super) fn is_too_large_to_pop(&self) -> bool {
         !self.is_packet() && self.payload().bytes.len() > PACKET_MAX_BYTES
     }
 
     /// Whether its time to live is over while it waits, or would go back to waiting.
     pub(super) fn is_expired(&self, now: Now) -> bool {
-        self.ext().is_some_and(|extra| extra.expires <= now.mono)
+        self.ext().is_some_and(|ext| ext.expires <= now.mono)
     }
 
     /// Whether it waits although its time to live is over: then it is as good as gone.
@@ -167,12 +167,12 @@ impl Job {
     /// Its strand among those that constraints hold back, if some may.
     #[inline]
     pub(super) fn strand(&self) -> u32 {
-        self.ext().map_or(NONE, |extra| extra.strand)
+        self.ext().map_or(NONE, |ext| ext.strand)
     }
 
     /// Whether it has a time to live.
     pub(super) fn has_ttl(&self) -> bool {
-        self.ext().is_some_and(|extra| extra.expires < NEVER)
+        self.ext().is_some_and(|ext| ext.expires < NEVER)
     }
 
     /// The key by which this job, in `slot`, stands in a heap.
@@ -195,7 +195,7 @@ impl Job {
     pub(super) fn payload(&self) -> Payload<'_> {
         let bytes = match &self.body {
             Body::Inline(payload) => payload,
-            Body::Extended(extra) => extra.payload(),
+            Body::Extended(ext) => ext.payload(),
         };
         Payload { encoding: self.encoding, bytes }
     }
@@ -208,8 +208,8 @@ impl Job {
                 (&**bytes, Priority::Small(number(self.rank)), LeaseEpoch(0), false)
             }
             Body::Inline(bytes) => (&**bytes, Priority::Unselected, LeaseEpoch(0), false),
-            Body::Extended(extra) => {
-                (extra.payload(), self.priority(), extra.lease, self.external_id().is_some())
+            Body::Extended(ext) => {
+                (ext.payload(), self.priority(), ext.lease, self.external_id().is_some())
             }
         };
         JobView {
@@ -238,7 +238,7 @@ impl Job {
         };
         let bytes = match self.body {
             Body::Inline(payload) => payload,
-            Body::Extended(extra) => extra.into_payload(),
+            Body::Extended(ext) => ext.into_payload(),
         };
         Packet { key_len, bytes }
     }
@@ -247,7 +247,7 @@ impl Job {
     pub(super) fn ext(&self) -> Option<&JobExt> {
         match &self.body {
             Body::Inline(_) => None,
-            Body::Extended(extra) => Some(extra),
+            Body::Extended(ext) => Some(ext),
         }
     }
 
@@ -255,11 +255,11 @@ impl Job {
     pub(super) fn ext_mut(&mut self) -> Option<&mut JobExt> {
         match &mut self.body {
             Body::Inline(_) => None,
-            Body::Extended(extra) => Some(extra),
+            Body::Extended(ext) => Some(ext),
         }
     }
 
-    /// The extra part, made if need be.
+    /// The ext part, made if need be.
     pub(super) fn ext_mut_or_insert(&mut self) -> &mut JobExt {
         self.plain = false;
         if let Body::Inline(payload) = &mut self.body {
@@ -267,7 +267,7 @@ impl Job {
             self.body = Body::Extended(Box::new(JobExt::new(payload)));
         }
         match &mut self.body {
-            Body::Extended(extra) => extra,
+            Body::Extended(ext) => ext,
             Body::Inline(_) => unreachable!("it was made"),
         }
     }
@@ -356,15 +356,15 @@ impl Job {
     }
 
     pub(super) fn lease(&self) -> LeaseEpoch {
-        self.ext().map_or(LeaseEpoch(0), |extra| extra.lease)
+        self.ext().map_or(LeaseEpoch(0), |ext| ext.lease)
     }
 
     /// It is handed out once more.
     pub(super) fn count_lease(&mut self) {
-        if let Some(extra) = self.ext_mut()
-            && extra.counts_leases
+        if let Some(ext) = self.ext_mut()
+            && ext.counts_leases
         {
-            extra.lease.0 = extra.lease.0.wrapping_add(1);
+            ext.lease.0 = ext.lease.0.wrapping_add(1);
         }
     }
 }

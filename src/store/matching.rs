@@ -5,7 +5,7 @@
 
 use super::constraints::StepBudget;
 use super::jobs::NONE;
-use super::waiters::{ANY_QUEUE, Kind};
+use super::waiters::{ANY_QUEUE, WaiterKind};
 use super::{Due, Effects, JobLocation, Outcome, Store};
 use crate::base::heap::{Entry, orders_before, outranks};
 use crate::base::limits::{PACKETS_PER_POP_MAX, SCAN_DEFER_MAX_MS};
@@ -19,7 +19,7 @@ use crate::model::stats::JobCounter;
 use std::time::Duration;
 
 impl Store {
-    /// Hands the most urgent job of the queues out. O(q + log n); a take that waits O(q).
+    /// Hands the most urgent job of the queues out. O(q + log n); a serial that waits O(q).
     #[inline(always)]
     pub(super) fn reserve(
         &mut self,
@@ -46,7 +46,7 @@ impl Store {
                 self.mark_reserved(entry.slot, ticket, now, fx);
                 self.rematch_queue(queue, now, fx);
             }
-            None => self.wait(ticket, Kind::Take, names, wait, now, fx),
+            None => self.wait(ticket, WaiterKind::Reserve, names, wait, now, fx),
         }
     }
 
@@ -64,9 +64,9 @@ impl Store {
         let mut best: Option<Entry> = None;
         for name in names {
             let Some(queue) = self.queues.find(name) else { continue };
-            let narrow = (ticket.client, wait != Wait::No);
-            let Some(entry) = self.head_for_client(queue, narrow, now, fx) else { continue };
-            if wait != Wait::No && self.jobs[entry.slot].is_wide() {
+            let poppable_only = (ticket.client, wait != Wait::No);
+            let Some(entry) = self.head_for_client(queue, poppable_only, now, fx) else { continue };
+            if wait != Wait::No && self.jobs[entry.slot].is_too_large_to_pop() {
                 continue;
             }
             if best.is_none_or(|best| outranks(&entry, &best, &self.jobs)) {
@@ -74,7 +74,7 @@ impl Store {
             }
         }
         match best {
-            Some(entry) if self.jobs[entry.slot].is_wide() => {
+            Some(entry) if self.jobs[entry.slot].is_too_large_to_pop() => {
                 fx.answer(ticket, Outcome::TooLarge(JobId(self.jobs[entry.slot].id)));
             }
             Some(entry) => {
@@ -82,16 +82,16 @@ impl Store {
                 self.pop_out(entry.slot, ticket, now, fx);
                 self.rematch_queue(queue, now, fx);
             }
-            None => self.wait(ticket, Kind::Pop, names, wait, now, fx),
+            None => self.wait(ticket, WaiterKind::Pop, names, wait, now, fx),
         }
     }
 
-    /// Lets a take wait in all its queues. O(q).
+    /// Lets a serial wait in all its queues. O(q).
     #[inline(always)]
     fn wait(
         &mut self,
         ticket: Ticket,
-        kind: Kind,
+        kind: WaiterKind,
         names: Strings<'_>,
         wait: Wait,
         now: Now,
@@ -104,36 +104,42 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         }
         let waiter = self.enqueue_waiter(ticket, kind, names);
-        if let Wait::Milliseconds(patience) = wait {
-            let at = now.mono.after(Duration::from_millis(patience));
-            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        if let Wait::Milliseconds(timeout_ms) = wait {
+            let at = now.mono.after(Duration::from_millis(timeout_ms));
+            self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         }
     }
 
-    /// Puts a take into the lines of all its queues. O(q).
+    /// Puts a serial into the wait_queues of all its queues. O(q).
     #[inline(always)]
-    fn enqueue_waiter(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>) -> u32 {
+    fn enqueue_waiter(&mut self, ticket: Ticket, kind: WaiterKind, names: Strings<'_>) -> u32 {
         let waiter = self.waiters.add(ticket, kind);
-        self.holders.add_waiter(ticket.client, waiter, &mut self.waiters);
+        self.reservations.add_waiter(ticket.client, waiter, &mut self.waiters);
         for name in names {
             let queue = self.queues.find_or_add(name);
             self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
-            if kind == Kind::Pop && self.queues[queue].strands > 0 {
+            if kind == WaiterKind::Pop && self.queues[queue].strands > 0 {
                 self.note_blocked(queue);
             }
         }
         waiter
     }
 
-    /// A take that does not wait has found nothing, but has not seen everything: it is not told
+    /// A serial that does not wait has found nothing, but has not seen everything: it is not told
     /// that there is no job before that is known, or a good while has passed. A pass or two, as a
     /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
     /// O(q).
     #[cold]
-    fn defer_empty_reply(&mut self, ticket: Ticket, kind: Kind, names: Strings<'_>, now: Now) {
+    fn defer_empty_reply(
+        &mut self,
+        ticket: Ticket,
+        kind: WaiterKind,
+        names: Strings<'_>,
+        now: Now,
+    ) {
         let waiter = self.enqueue_waiter(ticket, kind, names);
         let at = now.mono.after(Duration::from_millis(SCAN_DEFER_MAX_MS));
-        self.waiters[waiter].timer = self.deadlines.arm(at, Due::Wait(waiter));
+        self.waiters[waiter].timer = self.deadlines.arm(at, Due::Waiter(waiter));
         self.constraints.defer_reply(waiter, ticket);
     }
 
@@ -142,12 +148,12 @@ impl Store {
     pub(super) fn subscribe(
         &mut self,
         ticket: Ticket,
-        take: u32,
+        serial: u32,
         queue: &[u8],
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        let Some(waiter) = self.reservations.waiter(Ticket { serial, ..ticket }, &self.waiters)
         else {
             return fx.answer(ticket, Outcome::NoJob);
         };
@@ -155,7 +161,7 @@ impl Store {
         let queue = self.queues.find_or_add(queue);
         if !self.waiters.is_queued_in(waiter, queue) {
             self.waiters.push_back(waiter, queue, &mut self.queues[queue].waiters);
-            if self.queues[queue].shelves.is_some() {
+            if self.queues[queue].excluded.is_some() {
                 return self.match_new_waiter(waiter, queue, now, fx);
             }
             self.match_queue(queue, now, fx);
@@ -166,11 +172,11 @@ impl Store {
     pub(super) fn unsubscribe(
         &mut self,
         ticket: Ticket,
-        take: u32,
+        serial: u32,
         queue: &[u8],
         fx: &mut Effects,
     ) {
-        let Some(waiter) = self.holders.waiter(Ticket { serial: take, ..ticket }, &self.waiters)
+        let Some(waiter) = self.reservations.waiter(Ticket { serial, ..ticket }, &self.waiters)
         else {
             return fx.answer(ticket, Outcome::NoJob);
         };
@@ -192,7 +198,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<Entry> {
         let record = &self.queues[queue];
-        if (record.mortals | record.strands) > 0 {
+        if (record.ttl_jobs | record.strands) > 0 {
             return self.head_not_blocked(queue, now, fx);
         }
         record.ready.peek()
@@ -210,8 +216,8 @@ impl Store {
         first.and_then(|_| self.queues[queue].ready.peek())
     }
 
-    /// [`Store::rematch_queue`] in the middle of a take. What a take has found to be free to run is
-    /// not given to somebody else meanwhile, who might use up what it needs.
+    /// [`Store::rematch_queue`] in the middle of a serial. What a serial has found to be free to
+    /// run is not given to somebody else meanwhile, who might use up what it needs.
     #[cold]
     pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_inactive() {
@@ -233,7 +239,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<Entry> {
         let first = self.pop_ready_head(queue, now, fx);
-        if self.queues[queue].shelves.is_none() {
+        if self.queues[queue].excluded.is_none() {
             return first;
         }
         self.head_with_excluded(queue, client, now, fx)
@@ -244,15 +250,15 @@ impl Store {
     /// held back, and whether any were removed.
     #[inline(never)]
     fn expire_heads(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
-        let (mut dropped, mut stint) = (false, None);
+        let (mut dropped, mut budget) = (false, None);
         while let Some(entry) = self.queues[queue].ready.peek() {
             if self.jobs[entry.slot].is_expired(now) {
-                self.unlink_waiting(entry.slot);
+                self.unlink_cold(entry.slot);
                 drop(self.remove(entry.slot, fx));
                 dropped = true;
             } else if !self.is_blocked(entry.slot, now) {
                 return (Some(entry), dropped);
-            } else if !self.has_scan_budget(&mut stint) {
+            } else if !self.has_scan_budget(&mut budget) {
                 self.defer_scan(queue);
                 break;
             }
@@ -261,9 +267,9 @@ impl Store {
     }
 
     /// Whether somebody who has just met a job that is held back looks at the next one.
-    pub(super) fn has_scan_budget(&mut self, stint: &mut Option<StepBudget>) -> bool {
-        let stint = *stint.get_or_insert_with(|| self.constraints.start_budget());
-        self.constraints.is_running(stint)
+    pub(super) fn has_scan_budget(&mut self, budget: &mut Option<StepBudget>) -> bool {
+        let budget = *budget.get_or_insert_with(|| self.constraints.start_budget());
+        self.constraints.is_running(budget)
     }
 
     /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
@@ -286,7 +292,7 @@ impl Store {
         if self.queues[queue].strands > 0 {
             self.note_blocked(queue);
         }
-        if self.queues[queue].shelves.is_some() {
+        if self.queues[queue].excluded.is_some() {
             self.match_pops_excluded(queue, now, fx);
         }
     }
@@ -298,10 +304,10 @@ impl Store {
         let record = &self.queues[queue];
         let job = &self.jobs[entry.slot];
         let first = if job.is_tracked() {
-            let anywhere = self.anywhere.lines;
-            self.waiters.first_of(record.waiters, anywhere, job.is_wide(), |_| true)
+            let global = self.global_ready.wait_queues;
+            self.waiters.first_of(record.waiters, global, job.is_too_large_to_pop(), |_| true)
         } else {
-            self.waiters.first(record.waiters, job.is_wide())
+            self.waiters.first(record.waiters, job.is_too_large_to_pop())
         };
         let Some(waiter) = first else { return false };
         self.reserve_for_waiter(entry.slot, waiter, now, fx);
@@ -315,10 +321,10 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.status = Status::Reserved;
         self.totals.ready_ms.note(u64::from(job.ready_for(now)), 1);
-        if !job.is_simple() || self.workers.any_served() {
+        if !job.is_simple() || self.workers.any_attached() {
             self.mark_reserved_cold(slot, ticket.client, now, fx);
         }
-        self.holders.link(ticket.client, slot, &mut self.jobs);
+        self.reservations.link(ticket.client, slot, &mut self.jobs);
         fx.answer(ticket, Outcome::Job(JobLocation(slot)));
     }
 
@@ -354,9 +360,9 @@ impl Store {
     /// here would be a recursion, one level for each that waits. O(k log n).
     pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         let group =
-            if self.jobs[slot].is_packet() { self.groups.of(slot, &self.jobs) } else { None };
+            if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
         if self.jobs[slot].strand() != NONE {
             self.spend(slot, now);
         }
@@ -367,11 +373,11 @@ impl Store {
         while let Some(group) = left
             && fx.popped.len() - first < PACKETS_PER_POP_MAX
         {
-            let (member, alone) = self.groups.newest(group, &self.jobs);
+            let (member, alone) = self.key_groups.newest(group, &self.jobs);
             if alone {
                 left = None;
             }
-            self.unlink_waiting(member);
+            self.unlink_cold(member);
             let over = self.jobs[member].is_expired(now);
             let job = self.remove(member, fx);
             if !over {
@@ -387,12 +393,12 @@ impl Store {
     }
 
     /// Takes a waiter out of all its queues. O(queues of the waiter).
-    pub(super) fn end_wait(&mut self, waiter: u32) -> (Kind, Ticket) {
-        let (queues, anywhere) = (&mut self.queues, &mut self.anywhere.lines);
-        self.holders.remove_waiter(waiter, &mut self.waiters);
+    pub(super) fn end_wait(&mut self, waiter: u32) -> (WaiterKind, Ticket) {
+        let (queues, global) = (&mut self.queues, &mut self.global_ready.wait_queues);
+        self.reservations.remove_waiter(waiter, &mut self.waiters);
         let waiter = self.waiters.end(waiter, |queue, node, kind, nodes| {
             if queue == ANY_QUEUE {
-                return nodes.unlink(node, kind, anywhere);
+                return nodes.unlink(node, kind, global);
             }
             nodes.unlink(node, kind, &mut queues[queue].waiters);
             queues.leave_if_idle(queue);

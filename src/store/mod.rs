@@ -1,7 +1,7 @@
 //! F2: the store. Jobs, queues, who waits, who holds what, what is due when; pure and total.
 //!
 //! [`Store::apply`] takes a command and the time and writes what came of it into [`Effects`]: no
-//! socket, no file, no clock, no chance but a seeded generator. A refusal is a value. The
+//! socket, no file, no clock, no chance but a seeded generator. A rejection is a value. The
 //! operations are here, in `take` (how jobs go out) and in `change` (how they change); `life` says
 //! which change is legal. The other files keep one structure each and know nothing of the rest.
 //!
@@ -91,12 +91,12 @@ pub struct JobLocation(u32);
 enum Due {
     /// The deadline of the status of the job in this slot.
     Job(u32),
-    /// The end of the patience of this waiter.
-    Wait(u32),
+    /// The end of the timeout_ms of this waiter.
+    Waiter(u32),
     /// This bucket of a constraint has a token again, or is as good as new.
     Bucket(u32),
-    /// The end of this vigil.
-    Vigil(u32),
+    /// The end of this watcher.
+    Watcher(u32),
 }
 
 /// Places for jobs: slots are 32 bits wide.
@@ -112,17 +112,17 @@ pub struct Store {
     ids: Ids,
     queues: Queues,
     waiters: Waiters,
-    holders: Reservations,
-    groups: KeyGroups,
+    reservations: Reservations,
+    key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
     /// The places of declarations of queues, by their ids.
     declared: BTreeMap<u64, u32>,
     constraints: Constraints,
     workers: Workers,
-    anywhere: GlobalReady,
-    vigils: JobWatchers,
-    names: ExternalIds,
-    /// Answers to vigils that have ended in this call.
+    global_ready: GlobalReady,
+    watchers: JobWatchers,
+    external_ids: ExternalIds,
+    /// Answers to watchers that have ended in this call.
     pending_outcomes: Vec<(Ticket, Outcome)>,
     rng: Rng,
     next_id: u64,
@@ -144,15 +144,15 @@ impl Store {
             ids: Ids::default(),
             queues: Queues::new(seed),
             waiters: Waiters::default(),
-            holders: Reservations::default(),
-            groups: KeyGroups::new(seed),
+            reservations: Reservations::default(),
+            key_groups: KeyGroups::new(seed),
             deadlines: TimerQueue::default(),
             declared: BTreeMap::new(),
             constraints: Constraints::default(),
             workers: Workers::default(),
-            anywhere: GlobalReady::default(),
-            vigils: JobWatchers::default(),
-            names: ExternalIds::new(seed),
+            global_ready: GlobalReady::default(),
+            watchers: JobWatchers::default(),
+            external_ids: ExternalIds::new(seed),
             pending_outcomes: Vec::new(),
             rng: Rng::new(seed),
             next_id: 1,
@@ -180,7 +180,7 @@ impl Store {
         self.run_deferred(now, fx);
     }
 
-    /// Behind whatever was done: what constraints let happen, and answers to those whose vigils
+    /// Behind whatever was done: what constraints let happen, and answers to those whose watchers
     /// have ended on the way.
     #[inline(always)]
     fn run_deferred(&mut self, now: Now, fx: &mut Effects) {
@@ -194,7 +194,7 @@ impl Store {
 
     #[inline(never)]
     fn apply_cold(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
-        let wish = match *command {
+        let request = match *command {
             Command::Pop { queues, wait } => return self.pop(ticket, queues, wait, now, fx),
             Command::Subscribe { serial: take, queue } => {
                 return self.subscribe(ticket, take, queue, now, fx);
@@ -224,7 +224,7 @@ impl Store {
             | Command::Delete { .. }
             | Command::Release { .. } => unreachable!("these are frequent"),
         };
-        self.change(ticket, &wish, now, fx);
+        self.change(ticket, &request, now, fx);
     }
 
     /// Adds a job. O(log n), or O(queues of the waiter) if one takes it at once.
@@ -277,7 +277,7 @@ impl Store {
         self.ids.insert(id, slot);
         let record = &mut self.queues[queue];
         record.jobs += 1;
-        if record.watch.is_some() {
+        if record.index.is_some() {
             self.record_put(slot, payload.bytes, NO_STATE, now);
         }
         fx.answer(ticket, Outcome::Put(JobId(id)));
@@ -291,7 +291,7 @@ impl Store {
         let job = &mut self.jobs[slot];
         job.apply_options(options, now);
         if job.has_ttl() {
-            self.queues[job.queue].mortals += 1;
+            self.queues[job.queue].ttl_jobs += 1;
         }
         if !self.constraints.is_empty() {
             self.attach_limiters(slot, now);
@@ -308,7 +308,7 @@ impl Store {
         let job = &self.jobs[slot];
         let (queue, place) = (job.queue, job.place);
         match job.status {
-            Status::Reserved if job.is_simple() => self.holders.unlink(slot, &mut self.jobs),
+            Status::Reserved if job.is_simple() => self.reservations.unlink(slot, &mut self.jobs),
             Status::Ready if job.is_simple() => {
                 self.queues[queue].ready.remove(place, &mut self.jobs);
             }
@@ -320,11 +320,11 @@ impl Store {
         fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
         let record = &mut self.queues[queue];
         record.jobs -= 1;
-        let awaited = !record.waiters.is_empty();
-        if record.watch.is_some() {
+        let has_waiters = !record.waiters.is_empty();
+        if record.index.is_some() {
             self.stop_indexing_if_gone(queue);
         }
-        if awaited {
+        if has_waiters {
             self.match_queue(queue, now, fx);
         } else {
             self.queues.leave_if_idle(queue);
@@ -335,8 +335,8 @@ impl Store {
     pub(super) fn delete_cold(&mut self, ticket: Ticket, slot: u32, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let (queue, gone, id) = (job.queue, job.is_expired_waiting(now), JobId(job.id));
-        self.unlink_waiting(slot);
-        self.leave_queue(slot);
+        self.unlink_cold(slot);
+        self.detach_from_queue(slot);
         drop(self.jobs.remove(slot));
         self.totals.counters[JobCounter::Deleted as usize] += u64::from(!gone);
         fx.answer(ticket, if gone { Outcome::NoJob } else { Outcome::Done });
@@ -347,38 +347,38 @@ impl Store {
     /// Calls off one take, or one wait for news of a job, if it still waits, and then answers it.
     /// O(queues it waits on + takes of its client that wait).
     pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
-        if let Some(waiter) = self.holders.waiter(ticket, &self.waiters) {
+        if let Some(waiter) = self.reservations.waiter(ticket, &self.waiters) {
             self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
-        } else if let Some(vigil) = self.vigils.find(ticket) {
-            self.remove_watcher(vigil);
+        } else if let Some(watcher) = self.watchers.find(ticket) {
+            self.remove_watcher(watcher);
             fx.answer(ticket, Outcome::Cancelled);
         }
     }
 
     /// The client is gone: its takes end unanswered, and the jobs that it holds go back together,
-    /// before any waiter is served. O(h log n) for the `h` jobs that it held.
+    /// before any waiter is attached_count. O(h log n) for the `h` jobs that it held.
     pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
-        while let Some(waiter) = self.holders.first_waiter(client) {
+        while let Some(waiter) = self.reservations.first_waiter(client) {
             self.end_wait(waiter);
         }
-        while let Some(vigil) = self.vigils.first_of(client) {
-            self.remove_watcher(vigil);
+        while let Some(watcher) = self.watchers.first_of(client) {
+            self.remove_watcher(watcher);
         }
-        if let Some(place) = self.holders.worker_of(client) {
+        if let Some(place) = self.reservations.worker_of(client) {
             self.clear_client(client, place);
         }
         let mut returned = std::mem::take(&mut self.requeue_buf);
-        while let Some(slot) = self.holders.first_job(client) {
-            self.unlink_from_worker(slot, fx);
-            self.unlink_waiting(slot);
+        while let Some(slot) = self.reservations.first_job(client) {
+            self.mark_dirty_if_worker_job(slot, fx);
+            self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
             if self.jobs[slot].is_recorded() {
                 self.record_event(slot, event::EventKind::Abandoned, now, fx);
             }
             returned.push(slot);
         }
-        self.holders.end(client);
+        self.reservations.end(client);
         self.requeue_batch(returned, now, fx);
         self.run_deferred(now, fx);
     }
@@ -397,14 +397,14 @@ impl Store {
             let Some((at, due)) = self.deadlines.pop_due(now.mono) else { break };
             match due {
                 Due::Job(slot) => self.job_due(slot, now, fx),
-                Due::Wait(waiter) => {
+                Due::Waiter(waiter) => {
                     self.waiters[waiter].timer = TimerId::NONE;
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
                 Due::Bucket(bucket) => self.refill_due(bucket),
-                Due::Vigil(vigil) => {
-                    let ticket = self.vigils.end(vigil).ticket;
+                Due::Watcher(watcher) => {
+                    let ticket = self.watchers.end(watcher).ticket;
                     fx.answer(ticket, Outcome::NotYet);
                 }
             }

@@ -163,10 +163,10 @@ impl Store {
             record.resume(options, job.expires);
         }
         self.queues[queue].jobs += 1;
-        self.queues[queue].mortals += u32::from(record.has_ttl());
+        self.queues[queue].ttl_jobs += u32::from(record.has_ttl());
         let slot = if let Some(slot) = self.ids.find(job.id.0) {
-            self.unlink_waiting(slot);
-            self.leave_queue(slot);
+            self.unlink_cold(slot);
+            self.detach_from_queue(slot);
             self.jobs[slot] = record;
             slot
         } else {
@@ -197,11 +197,11 @@ impl Store {
             return;
         };
         if version > row.version {
-            let stock = self.index_mut(self.jobs[slot].queue);
+            let index = self.index_mut(self.jobs[slot].queue);
             let what = match event.kind {
                 EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
-                    EventKind::Advanced { old, new: stock.share(&new) }
+                    EventKind::Advanced { old, new: index.share(&new) }
                 }
                 what => what,
             };
@@ -232,8 +232,8 @@ impl Store {
     /// O(w + h log n), and O(jobs) if there are constraints.
     pub fn finish_restore(&mut self, now: Now) {
         for place in self.workers.deregistered() {
-            while let Some(slot) = self.holders.first_detached(place) {
-                self.unlink_waiting(slot);
+            while let Some(slot) = self.reservations.first_detached(place) {
+                self.unlink_cold(slot);
                 self.enqueue(slot, now);
             }
             self.workers.forget(place);
@@ -254,7 +254,7 @@ impl Store {
     /// O(log n + log d).
     pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
         let Some(slot) = self.ids.find(id.0) else { return };
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         // A heap leaves the last position with what it gives up.
         self.jobs[slot].place = NONE;
         self.finish_restore_at(slot, state, now);
@@ -279,8 +279,8 @@ impl Store {
             return Some(slot);
         }
         let slot = self.ids.find(id.0)?;
-        self.unlink_waiting(slot);
-        drop(self.delete_payload(slot));
+        self.unlink_cold(slot);
+        drop(self.remove_unjournaled(slot));
         Some(JobLocation(slot))
     }
 
@@ -308,7 +308,7 @@ impl Store {
                 job.set_worker(Some(worker));
                 job.resume_lease(lease);
                 let place = self.workers.find_or_add(worker);
-                self.holders.link_detached(place, slot, &mut self.jobs);
+                self.reservations.link_detached(place, slot, &mut self.jobs);
                 if let Some(at) = until {
                     self.arm(slot, at);
                 }

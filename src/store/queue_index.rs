@@ -1,5 +1,5 @@
 //! What is kept of a watched queue: the rows of its jobs, in the order of their last change and by
-//! state, and how far its jobs have been taken stock of.
+//! state, and how far its jobs have been taken index of.
 //!
 //! Invariants: a row is among all rows and among those of its state, and nowhere else; the queue's
 //! clock of changes never runs back.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub enum IndexedReply {
     /// The query cannot be evaluated: a sentence.
     BadQuery(Box<str>),
-    /// A part of a census.
+    /// A part of a scan.
     Census(StatsPage),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
@@ -35,7 +35,7 @@ pub enum IndexedReply {
     Found(Arc<[Arc<Row>]>),
     /// There is no such queue.
     NoQueue,
-    /// Not all jobs are taken stock of yet.
+    /// Not all jobs are taken index of yet.
     NotYet,
     /// The queue of this name is there now.
     Queue(Box<[u8]>),
@@ -80,7 +80,7 @@ impl IndexedReply {
             Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
             Self::Row(row) => Reply::Row(row),
             Self::Rows(rows) => Reply::Rows(rows),
-            Self::Survey(survey) => Reply::QueueScan(survey),
+            Self::Survey(page) => Reply::QueueScan(page),
         }
     }
 }
@@ -194,7 +194,7 @@ impl QueueIndex {
         }
     }
 
-    /// Asserts that both orders agree. O(n log n): for checks.
+    /// Asserts that both orders set_options. O(n log n): for checks.
     pub(super) fn check_invariants(&self) {
         let mut alike = 0;
         for state in self.states.keys() {
@@ -217,7 +217,7 @@ impl QueueIndex {
 }
 
 /// Whether a log takes another event: of its user, or with `times` above 1 of somebody else.
-pub(super) fn has_room(log: &EventLog, times: usize) -> bool {
+pub(super) fn has_capacity(log: &EventLog, times: usize) -> bool {
     log.len() < EVENT_LOG_EVENTS_MAX * times && log.bytes() < EVENT_LOG_MAX_BYTES * times
 }
 
@@ -227,7 +227,7 @@ pub(super) fn next_row(row: &Row, version: u64, event: &Event) -> Row {
     if let EventKind::Advanced { new, .. } = &event.kind {
         next.state = new.clone();
     }
-    if has_room(&row.events, 2) {
+    if has_capacity(&row.events, 2) {
         next.events = row.events.with(event.clone());
     }
     next

@@ -27,7 +27,7 @@ pub(super) struct Queue {
     /// Jobs that wait to be taken.
     pub(super) ready: Heap,
     /// Those of them that some workers are not offered, if there are any.
-    pub(super) shelves: Option<Box<ExcludedHeaps>>,
+    pub(super) excluded: Option<Box<ExcludedHeaps>>,
     /// Takes that wait for a job.
     pub(super) waiters: WaitQueues,
     /// Jobs that were put away.
@@ -35,18 +35,18 @@ pub(super) struct Queue {
     /// Jobs that belong here, whatever they are doing.
     pub(super) jobs: u32,
     /// How many of them have a time to live.
-    pub(super) mortals: u32,
+    pub(super) ttl_jobs: u32,
     /// Strands of them that constraints may hold back.
     pub(super) strands: u32,
     /// What is kept of it if it is watched, which it is only while it exists.
-    pub(super) watch: Option<Box<QueueIndex>>,
+    pub(super) index: Option<Box<QueueIndex>>,
     /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
     listed: bool,
 }
 
 impl Queue {
     fn is_idle(&self) -> bool {
-        self.jobs == 0 && self.waiters.is_empty() && self.watch.is_none()
+        self.jobs == 0 && self.waiters.is_empty() && self.index.is_none()
     }
 }
 
@@ -109,13 +109,13 @@ impl Queues {
             name: name.into(),
             hash,
             ready: Heap::default(),
-            shelves: None,
+            excluded: None,
             waiters: WaitQueues::default(),
             buried: Buried::default(),
-            mortals: 0,
+            ttl_jobs: 0,
             strands: 0,
             jobs: 0,
-            watch: None,
+            index: None,
             listed: false,
         });
         let slots = &self.slots;
@@ -153,7 +153,7 @@ impl Queues {
         self.slots.iter()
     }
 
-    /// Asserts that names, slots and the idle list agree. O(queues).
+    /// Asserts that names, slots and the idle list set_options. O(queues).
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
         assert!(self.idle.len() <= IDLE_QUEUES, "too many idle queues are remembered");

@@ -23,7 +23,7 @@ impl Store {
             while kicked.len() < limit as usize
                 && let Some(slot) = self.queues[queue].buried.first()
             {
-                self.unlink_waiting(slot);
+                self.unlink_cold(slot);
                 self.jobs[slot].set_retries(0);
                 self.mark_state_dirty(slot, fx);
                 if self.jobs[slot].is_recorded() {
@@ -39,18 +39,18 @@ impl Store {
     }
 
     /// Brings jobs that are nowhere back to their queues together: all are there before anybody
-    /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs. Keeps the
-    /// list's memory.
+    /// who waits is attached_count, and then the most urgent goes first. O(h log n) for h jobs.
+    /// Keeps the list's memory.
     pub(super) fn requeue_batch(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving
         // anything.
         let jobs = &self.jobs;
         returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
-        let mut awaited = !self.anywhere.lines.is_empty();
+        let mut has_waiters = !self.global_ready.wait_queues.is_empty();
         for &slot in &returned {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.is_empty() {
-                awaited = true;
+                has_waiters = true;
                 // Now, so that below each job that has come back can serve one waiter at most.
                 self.pop_ready_head(queue, now, fx);
             }
@@ -70,7 +70,7 @@ impl Store {
                     self.schedule_match_for_job(slot);
                 }
             }
-        } else if awaited {
+        } else if has_waiters {
             for &slot in &returned {
                 // It may have gone with its key group; its place is nobody else's before the next
                 // command.

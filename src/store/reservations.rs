@@ -11,7 +11,7 @@ use super::waiters::Waiters;
 use crate::model::id::{ClientId, Ticket};
 
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+struct ClientEntry {
     generation: u32,
     job: u32,
     waiter: u32,
@@ -19,25 +19,25 @@ struct Holder {
     worker: u32,
 }
 
-const NOBODY: Holder = Holder { generation: 0, job: NONE, waiter: NONE, worker: NONE };
+const VACANT: ClientEntry = ClientEntry { generation: 0, job: NONE, waiter: NONE, worker: NONE };
 
-/// Marks the place of a worker where a client's index would stand: clients are far fewer.
+/// Marks the place of a worker where a client's index would place_waiting: clients are far fewer.
 const DETACHED: u32 = 1 << 31;
 
 /// Records of clients by their index.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
-    records: Vec<Holder>,
+    records: Vec<ClientEntry>,
     /// The first job of each worker for whom nobody acts, by the worker's place.
-    detached_count: Vec<u32>,
+    detached_heads: Vec<u32>,
 }
 
 impl Reservations {
     /// The record of `client`, made if need be. O(1) amortised.
-    fn record(&mut self, client: ClientId) -> &mut Holder {
+    fn record(&mut self, client: ClientId) -> &mut ClientEntry {
         let index = client.index as usize;
         if index >= self.records.len() {
-            self.records.resize(index + 1, NOBODY);
+            self.records.resize(index + 1, VACANT);
         }
         let record = &mut self.records[index];
         if record.generation != client.generation {
@@ -50,7 +50,7 @@ impl Reservations {
         record
     }
 
-    fn known(&self, client: ClientId) -> Option<&Holder> {
+    fn known(&self, client: ClientId) -> Option<&ClientEntry> {
         let record = self.records.get(client.index as usize)?;
         (record.generation == client.generation).then_some(record)
     }
@@ -75,10 +75,10 @@ impl Reservations {
     /// Adds a job to those of the worker at `place`, for whom nobody acts. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
         let index = place as usize;
-        if index >= self.detached_count.len() {
-            self.detached_count.resize(index + 1, NONE);
+        if index >= self.detached_heads.len() {
+            self.detached_heads.resize(index + 1, NONE);
         }
-        let next = std::mem::replace(&mut self.detached_count[index], slot);
+        let next = std::mem::replace(&mut self.detached_heads[index], slot);
         let job = &mut jobs[slot];
         (job.holder, job.place, job.next) = (DETACHED | place, NONE, next);
         if next != NONE {
@@ -88,7 +88,7 @@ impl Reservations {
 
     /// One of the jobs of the worker at `place`, if nobody acts for it. O(1).
     pub(super) fn first_detached(&self, place: u32) -> Option<u32> {
-        self.detached_count.get(place as usize).copied().filter(|&slot| slot != NONE)
+        self.detached_heads.get(place as usize).copied().filter(|&slot| slot != NONE)
     }
 
     /// The place of the worker for whom `client` acts. O(1).
@@ -109,7 +109,7 @@ impl Reservations {
         if previous == NONE {
             let first = match holder & DETACHED {
                 0 => &mut self.records[holder as usize].job,
-                _ => &mut self.detached_count[(holder ^ DETACHED) as usize],
+                _ => &mut self.detached_heads[(holder ^ DETACHED) as usize],
             };
             assert!(*first == slot, "a held job is not in its holder's list");
             *first = next;
@@ -171,7 +171,7 @@ impl Reservations {
             let record = &mut self.records[client.index as usize];
             let nothing = record.job == NONE && record.waiter == NONE && record.worker == NONE;
             assert!(nothing, "an ended client holds something");
-            *record = NOBODY;
+            *record = VACANT;
         }
     }
 
@@ -183,7 +183,7 @@ impl Reservations {
 
     /// The jobs of the worker at `place`, if nobody acts for it. O(jobs held).
     pub(super) fn jobs_detached(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
-        Self::list(self.detached_count.get(place as usize).copied().unwrap_or(NONE), jobs)
+        Self::list(self.detached_heads.get(place as usize).copied().unwrap_or(NONE), jobs)
     }
 
     fn list(first: u32, jobs: &Jobs) -> Vec<u32> {
@@ -192,7 +192,7 @@ impl Reservations {
     }
 
     /// The holder that the jobs of the worker at `place` have when nobody acts for it.
-    pub(super) fn away(place: u32) -> u32 {
+    pub(super) fn detached_holder(place: u32) -> u32 {
         DETACHED | place
     }
 

@@ -76,17 +76,17 @@ impl Job {
 
     /// The workers that it is not offered to, in rising order.
     pub(super) fn excluded_workers(&self) -> &[WorkerId] {
-        self.work().map_or(&[], |work| &work.refused_by)
+        self.work().map_or(&[], |work| &work.excluded_workers)
     }
 
     /// It is not offered to this worker again; tells whether that can be remembered. O(refusers).
     pub(super) fn exclude_worker(&mut self, worker: WorkerId) -> bool {
-        let refused_by = &mut self.work_mut().refused_by;
-        if let Err(place) = refused_by.binary_search(&worker) {
-            if refused_by.len() >= EXCLUDED_WORKERS_MAX {
+        let excluded_workers = &mut self.work_mut().excluded_workers;
+        if let Err(place) = excluded_workers.binary_search(&worker) {
+            if excluded_workers.len() >= EXCLUDED_WORKERS_MAX {
                 return false;
             }
-            refused_by.insert(place, worker);
+            excluded_workers.insert(place, worker);
         }
         true
     }
@@ -94,7 +94,7 @@ impl Job {
     /// It is offered to everybody again.
     pub(super) fn clear_exclusions(&mut self) {
         if !self.excluded_workers().is_empty() {
-            self.work_mut().refused_by = Vec::new();
+            self.work_mut().excluded_workers = Vec::new();
         }
     }
 }

@@ -47,7 +47,7 @@ pub(super) enum JobEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// Its present holder, under the present lease.
-    Holder,
+    ClientEntry,
     /// Its present holder, under an earlier lease.
     FormerHolder,
     /// Somebody else.

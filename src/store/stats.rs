@@ -16,9 +16,9 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 impl Store {
-    /// Answers one part of a census. O(limit).
-    pub(super) fn scan_stats(&self, ticket: Ticket, census: StatsScan, now: Now, fx: &mut Effects) {
-        let page = match census {
+    /// Answers one part of a scan. O(limit).
+    pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
+        let page = match scan {
             StatsScan::Queues(from) => self.count_queues(from),
             StatsScan::Jobs(from) => self.count_jobs(from, now),
         };
@@ -35,7 +35,7 @@ impl Store {
             && bytes < QUEUE_NAMES_PER_CHUNK_BYTES
         {
             if let Some(queue) = self.queues.get(place)
-                && (queue.jobs > 0 || queue.watch.is_some())
+                && (queue.jobs > 0 || queue.index.is_some())
             {
                 bytes += queue.name.len();
                 let (serial, name) = (queue.serial, queue.name.clone());
@@ -52,7 +52,7 @@ impl Store {
         let stop = end.min(from.saturating_add(STATS_SLOTS_PER_STEP));
         let mut numbers: HashMap<u32, usize, _> = HashMap::with_hasher(FixedState::with_seed(0));
         let mut tallies: Vec<(u64, StatusCounts)> = Vec::new();
-        let processor = self.workers.processor();
+        let bus_worker = self.workers.bus_worker();
         for place in from..stop {
             let Some(job) = self.jobs.get(place) else { continue };
             if !self.is_job(place) {
@@ -76,7 +76,7 @@ impl Store {
                 Status::Delayed => tally.delayed += 1,
                 Status::Reserved => {
                     tally.reserved += 1;
-                    let ours = processor.is_some() && job.worker() == processor;
+                    let ours = bus_worker.is_some() && job.worker() == bus_worker;
                     let processing = job.progress().is_some();
                     tally.dispatched += u64::from(ours && !processing);
                     tally.processing += u64::from(ours && processing);

@@ -48,7 +48,7 @@ impl Store {
             return Some(slot);
         }
         let queue = job.queue;
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         self.rematch_queue(queue, now, fx);
         None
@@ -60,15 +60,15 @@ impl Store {
     pub(super) fn change(
         &mut self,
         ticket: Ticket,
-        wish: &TransitionRequest<'_>,
+        request: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.find(wish.id, now, fx) else {
+        let Some(slot) = self.find(request.id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let claim = self.claim(ticket, slot, wish.lease);
-        self.change_by(ticket, slot, wish, claim, now, fx);
+        let caller = self.caller(ticket, slot, request.lease);
+        self.change_by(ticket, slot, request, caller, now, fx);
     }
 
     /// [`Store::change`] for where it is not done for each request.
@@ -76,11 +76,11 @@ impl Store {
     pub(super) fn change_cold(
         &mut self,
         ticket: Ticket,
-        wish: &TransitionRequest<'_>,
+        request: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change(ticket, wish, now, fx);
+        self.change(ticket, request, now, fx);
     }
 
     #[inline(always)]
@@ -88,30 +88,30 @@ impl Store {
         &mut self,
         ticket: Ticket,
         slot: u32,
-        wish: &TransitionRequest<'_>,
-        claim: Caller,
+        request: &TransitionRequest<'_>,
+        caller: Caller,
         now: Now,
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
         let recorded = !job.is_simple() && job.is_recorded();
-        match transition(job, wish.event, claim) {
-            Err(refusal) => fx.answer(ticket, Outcome::Refused(refusal)),
+        match transition(job, request.event, caller) {
+            Err(rejection) => fx.answer(ticket, Outcome::Refused(rejection)),
             Ok(step) => {
-                self.totals.count(count(wish.event));
-                if let Some(note) = wish.note
+                self.totals.count(count(request.event));
+                if let Some(note) = request.note
                     && step != Transition::End
                 {
                     job.set_result(note);
-                    job.set_result_message(wish.message);
+                    job.set_result_message(request.message);
                 }
-                if wish.event == JobEvent::Kick {
+                if request.event == JobEvent::Kick {
                     job.set_retries(0);
-                    fx.mark_dirty(DirtyRecord::State(JobLocation(slot), wish.id));
+                    fx.mark_dirty(DirtyRecord::State(JobLocation(slot), request.id));
                 }
                 fx.answer(ticket, Outcome::Done);
                 if recorded {
-                    self.emit_event(slot, wish.event, now, fx);
+                    self.emit_event(slot, request.event, now, fx);
                 }
                 self.apply_transition(slot, step, now, fx);
             }
@@ -124,31 +124,31 @@ impl Store {
         &mut self,
         ticket: Ticket,
         slot: u32,
-        wish: &TransitionRequest<'_>,
+        request: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change_by(ticket, slot, wish, Caller::Holder, now, fx);
+        self.change_by(ticket, slot, request, Caller::ClientEntry, now, fx);
     }
 
     /// Who asks, seen from a job that somebody holds. O(1).
     #[inline(always)]
-    pub(super) fn claim(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
+    pub(super) fn caller(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
         let job = &self.jobs[slot];
-        if !self.holders.holds(ticket.client, job) {
+        if !self.reservations.holds(ticket.client, job) {
             Caller::Stranger
         } else if lease.is_some_and(|lease| lease != job.lease()) {
             Caller::FormerHolder
         } else {
-            Caller::Holder
+            Caller::ClientEntry
         }
     }
 
     /// The deadline of a job has come.
     pub(super) fn job_due(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
-        if let Some(extra) = job.ext_mut() {
-            extra.timer = TimerId::NONE;
+        if let Some(ext) = job.ext_mut() {
+            ext.timer = TimerId::NONE;
         }
         let (queue, recorded) = (job.queue, job.is_recorded());
         self.totals.count(JobCounter::TimerFired);
@@ -183,7 +183,7 @@ impl Store {
     fn apply_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
         if step == Transition::Queue {
             if !self.jobs[slot].is_simple() {
-                self.unlink_from_worker(slot, fx);
+                self.mark_dirty_if_worker_job(slot, fx);
             }
             self.unlink(slot);
             self.make_ready(slot, now, fx);
@@ -201,7 +201,7 @@ impl Store {
             }
             return self.start_lease(slot, now);
         }
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         if step != Transition::End {
             self.mark_state_dirty(slot, fx);
             if self.jobs[slot].is_recorded() {
@@ -227,14 +227,14 @@ impl Store {
             }
             Transition::End => drop(self.remove(slot, fx)),
         }
-        if matches!(step, Transition::Keep | Transition::Bury) && !self.vigils.is_empty() {
+        if matches!(step, Transition::Keep | Transition::Bury) && !self.watchers.is_empty() {
             self.notify_end(slot, fx);
         }
     }
 
     /// A job of a worker goes back to its queue, which has to be written down. O(1).
     #[inline(never)]
-    pub(super) fn unlink_from_worker(&self, slot: u32, fx: &mut Effects) {
+    pub(super) fn mark_dirty_if_worker_job(&self, slot: u32, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
             self.mark_state_dirty(slot, fx);
         }
@@ -275,7 +275,7 @@ impl Store {
         }
         if plain
             && queue.ready.is_empty()
-            && let Some(waiter) = self.waiters.first_take(queue.waiters)
+            && let Some(waiter) = self.waiters.first_reserve(queue.waiters)
         {
             let (_, ticket) = self.end_wait(waiter);
             self.jobs[slot].ready_since(now);
@@ -313,17 +313,17 @@ impl Store {
     pub(super) fn enqueue_cold(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
         let expires = job.has_ttl().then(|| job.ext_mut_or_insert().expires);
-        self.stand(slot, now);
+        self.place_waiting(slot, now);
         if let Some(expires) = expires {
             self.arm(slot, expires);
         }
     }
 
     /// Puts a job that is nowhere, and not plain, where it is found, or held back. O(log n).
-    pub(super) fn stand(&mut self, slot: u32, now: Now) {
+    pub(super) fn place_waiting(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
         let packet = job.is_packet();
-        if job.is_never_selected() {
+        if job.is_group_only() {
             job.status = Status::GroupOnly;
         } else if job.strand() != NONE {
             self.on_ready(slot, now);
@@ -332,13 +332,13 @@ impl Store {
             self.push_ready(slot);
         }
         if packet {
-            self.groups.join(slot, &mut self.jobs);
+            self.key_groups.join(slot, &mut self.jobs);
         }
     }
 
     /// [`Store::detach`] for where it is not done for each request.
     #[inline(never)]
-    pub(super) fn unlink_waiting(&mut self, slot: u32) {
+    pub(super) fn unlink_cold(&mut self, slot: u32) {
         self.unlink(slot);
     }
 
@@ -351,7 +351,7 @@ impl Store {
             Status::Ready if plain => {
                 self.queues[queue].ready.remove(place, &mut self.jobs);
             }
-            Status::Reserved => self.holders.unlink(slot, &mut self.jobs),
+            Status::Reserved => self.reservations.unlink(slot, &mut self.jobs),
             Status::Buried => self.queues[queue].buried.unlink(slot, &mut self.jobs),
             Status::Ready
             | Status::Blocked
@@ -360,16 +360,16 @@ impl Store {
             | Status::Completed => {}
         }
         if !plain {
-            self.unlink_cold(slot);
+            self.unlink_ext(slot);
         }
     }
 
     #[inline(never)]
-    fn unlink_cold(&mut self, slot: u32) {
+    fn unlink_ext(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let bound = job.strand() != NONE;
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
-            self.groups.leave(slot, &mut self.jobs);
+            self.key_groups.leave(slot, &mut self.jobs);
         }
         match self.jobs[slot].status {
             Status::Ready => self.remove_ready(slot),
@@ -385,14 +385,14 @@ impl Store {
     /// Removes a job that is nowhere. O(1).
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
-        let job = self.delete_payload(slot);
+        let job = self.remove_unjournaled(slot);
         fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(job.id)));
         job
     }
 
     /// The same without a word to anybody.
-    pub(super) fn delete_payload(&mut self, slot: u32) -> Job {
-        self.leave_queue(slot);
+    pub(super) fn remove_unjournaled(&mut self, slot: u32) -> Job {
+        self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
         self.ids.remove(job.id, self.next_id);
         job
@@ -400,11 +400,11 @@ impl Store {
 
     /// A job that is about to be removed no longer counts in its queue. O(1).
     #[inline(always)]
-    pub(super) fn leave_queue(&mut self, slot: u32) {
-        if !self.vigils.is_empty() {
+    pub(super) fn detach_from_queue(&mut self, slot: u32) {
+        if !self.watchers.is_empty() {
             self.remove_watchers(slot);
         }
-        if !self.names.is_empty() {
+        if !self.external_ids.is_empty() {
             self.release_id(slot);
         }
         let job = &self.jobs[slot];
@@ -412,11 +412,11 @@ impl Store {
             self.drop_class(slot);
         }
         let job = &self.jobs[slot];
-        let (number, mortal) = (job.queue, !job.is_simple() && job.has_ttl());
+        let (number, has_ttl) = (job.queue, !job.is_simple() && job.has_ttl());
         let queue = &mut self.queues[number];
         queue.jobs -= 1;
-        queue.mortals -= u32::from(mortal);
-        if queue.watch.is_some() {
+        queue.ttl_jobs -= u32::from(has_ttl);
+        if queue.index.is_some() {
             self.remove_from_index(slot);
         }
         self.queues.leave_if_idle(number);
@@ -425,17 +425,17 @@ impl Store {
     /// Sets the deadline of a job's status. O(log d), O(1) on average.
     pub(super) fn arm(&mut self, slot: u32, at: Mono) {
         let timer = self.deadlines.arm(at, Due::Job(slot));
-        let extra = self.jobs[slot].ext_mut_or_insert();
-        assert!(extra.timer.is_none(), "a job has two deadlines");
-        extra.timer = timer;
+        let ext = self.jobs[slot].ext_mut_or_insert();
+        assert!(ext.timer.is_none(), "a job has two deadlines");
+        ext.timer = timer;
     }
 
     /// Calls the deadline of a job's status off, if it has one. O(log d), O(1) on average.
     pub(super) fn disarm(&mut self, slot: u32) {
-        if let Some(extra) = self.jobs[slot].ext_mut()
-            && !extra.timer.is_none()
+        if let Some(ext) = self.jobs[slot].ext_mut()
+            && !ext.timer.is_none()
         {
-            self.deadlines.cancel(std::mem::take(&mut extra.timer));
+            self.deadlines.cancel(std::mem::take(&mut ext.timer));
         }
     }
 

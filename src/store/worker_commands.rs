@@ -1,4 +1,4 @@
-//! What is asked about work that is followed to a result, and about those who do it.
+//! What is asked about work that is tracked to a result, and about those who do it.
 //!
 //! A worker outlives whoever acts for it. As long as somebody does, all that he holds is the
 //! worker's; what a worker holds is written down when it is handed out, and is still the worker's
@@ -53,8 +53,8 @@ impl Store {
             }
             WorkerCommand::ReserveAny => self.reserve_any(ticket, now, fx),
             WorkerCommand::AwaitRelease { id, lease } => self.await_release(ticket, id, lease, fx),
-            WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again } => {
-                self.return_unstarted(ticket, (id, lease), never_again, now, fx);
+            WorkerCommand::ReturnUnstarted { id, lease, exclude } => {
+                self.return_unstarted(ticket, (id, lease), exclude, now, fx);
             }
             WorkerCommand::Report { worker, id, ref report } => {
                 self.report(ticket, worker, id, report, now, fx);
@@ -76,12 +76,12 @@ impl Store {
 
     /// O(log w), and what it costs to dismiss the worker at the same address.
     fn register(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
-        if let Some(processor) = self.workers.processor()
+        if let Some(bus_worker) = self.workers.bus_worker()
             && worker.url.is_empty()
         {
-            return fx.answer(ticket, Outcome::Worker(processor));
+            return fx.answer(ticket, Outcome::Worker(bus_worker));
         }
-        let former = self.workers.find_at(worker.url);
+        let former = self.workers.find_by_url(worker.url);
         if self.is_full() || (former.is_none() && self.workers.len() >= WORKERS_MAX) {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
         }
@@ -131,7 +131,7 @@ impl Store {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
         };
-        if self.workers.processor() == Some(worker) {
+        if self.workers.bus_worker() == Some(worker) {
             return fx.answer(ticket, Outcome::NoWorker);
         }
         fx.answer(ticket, Outcome::Done);
@@ -145,9 +145,9 @@ impl Store {
             self.detach_client(client, place, fx);
         }
         let mut returned = std::mem::take(&mut self.requeue_buf);
-        while let Some(slot) = self.holders.first_detached(place) {
-            self.unlink_from_worker(slot, fx);
-            self.unlink_waiting(slot);
+        while let Some(slot) = self.reservations.first_detached(place) {
+            self.mark_dirty_if_worker_job(slot, fx);
+            self.unlink_cold(slot);
             if self.jobs[slot].is_recorded() {
                 self.record_event(slot, EventKind::Abandoned, now, fx);
             }
@@ -170,23 +170,23 @@ impl Store {
     /// A client no longer acts for its worker: what it waits for is called off, and what it holds
     /// the worker holds alone. O(w log w + h).
     pub(super) fn detach_client(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
-        while let Some(waiter) = self.holders.first_waiter(client) {
+        while let Some(waiter) = self.reservations.first_waiter(client) {
             let (_, ticket) = self.end_wait(waiter);
             fx.answer(ticket, Outcome::Cancelled);
         }
-        while let Some(vigil) = self.vigils.first_of(client) {
-            fx.answer(self.remove_watcher(vigil).ticket, Outcome::Cancelled);
+        while let Some(watcher) = self.watchers.first_of(client) {
+            fx.answer(self.remove_watcher(watcher).ticket, Outcome::Cancelled);
         }
-        while let Some(slot) = self.holders.first_job(client) {
-            self.holders.unlink(slot, &mut self.jobs);
-            self.holders.link_detached(place, slot, &mut self.jobs);
+        while let Some(slot) = self.reservations.first_job(client) {
+            self.reservations.unlink(slot, &mut self.jobs);
+            self.reservations.link_detached(place, slot, &mut self.jobs);
         }
         self.clear_client(client, place);
     }
 
     /// Nobody acts for this worker any more.
     pub(super) fn clear_client(&mut self, client: ClientId, place: u32) {
-        self.holders.set_worker(client, None);
+        self.reservations.set_worker(client, None);
         self.workers.set_client(place, None);
     }
 
@@ -198,21 +198,21 @@ impl Store {
         };
         let client = ticket.client;
         if self.workers[place].client != Some(client) {
-            if let Some(former) = self.holders.worker_of(client) {
+            if let Some(former) = self.reservations.worker_of(client) {
                 self.detach_client(client, former, fx);
             }
             if let Some(former) = self.workers[place].client {
                 self.detach_client(former, place, fx);
             }
-            for slot in self.holders.jobs_of(client.index, &self.jobs) {
+            for slot in self.reservations.jobs_of(client.index, &self.jobs) {
                 self.jobs[slot].set_worker(Some(worker));
                 self.mark_state_dirty(slot, fx);
             }
-            while let Some(slot) = self.holders.first_detached(place) {
-                self.holders.unlink(slot, &mut self.jobs);
-                self.holders.link(client, slot, &mut self.jobs);
+            while let Some(slot) = self.reservations.first_detached(place) {
+                self.reservations.unlink(slot, &mut self.jobs);
+                self.reservations.link(client, slot, &mut self.jobs);
             }
-            self.holders.set_worker(client, Some(place));
+            self.reservations.set_worker(client, Some(place));
             self.workers.set_client(place, Some(client));
         }
         fx.answer(ticket, Outcome::Done);
@@ -243,8 +243,8 @@ impl Store {
     pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
         let Some(place) = self.workers.find(worker) else { return Vec::new() };
         let slots = match self.workers[place].client {
-            Some(client) => self.holders.jobs_of(client.index, &self.jobs),
-            None => self.holders.jobs_detached(place, &self.jobs),
+            Some(client) => self.reservations.jobs_of(client.index, &self.jobs),
+            None => self.reservations.jobs_detached(place, &self.jobs),
         };
         let held = slots.into_iter().map(|slot| &self.jobs[slot]);
         held.map(|job| (JobId(job.id), job.lease())).collect()
@@ -255,7 +255,7 @@ impl Store {
         let found = self.ids.find(id.0).filter(|&slot| {
             let job = &self.jobs[slot];
             job.status == Status::Reserved
-                && self.holders.holds(ticket.client, job)
+                && self.reservations.holds(ticket.client, job)
                 && job.lease() == lease
         });
         match found {
@@ -266,10 +266,10 @@ impl Store {
         }
     }
 
-    fn add_watcher(&mut self, ticket: Ticket, slot: u32, aim: WatchFor) -> u32 {
+    fn add_watcher(&mut self, ticket: Ticket, slot: u32, watch_for: WatchFor) -> u32 {
         // A plain job ends without a look at those who wait for it.
         self.jobs[slot].ext_mut_or_insert();
-        self.vigils.begin(ticket, slot, aim)
+        self.watchers.begin(ticket, slot, watch_for)
     }
 
     /// O(log n).
@@ -277,16 +277,16 @@ impl Store {
         &mut self,
         ticket: Ticket,
         (id, lease): (JobId, LeaseEpoch),
-        never_again: bool,
+        exclude: bool,
         now: Now,
         fx: &mut Effects,
     ) {
         let Some(slot) = self.find_cold(id, now, fx) else {
             return fx.answer(ticket, Outcome::NoJob);
         };
-        let claim = self.claim(ticket, slot, Some(lease));
-        let step = match transition(&self.jobs[slot], JobEvent::Release, claim) {
-            Err(refusal) => return fx.answer(ticket, Outcome::Refused(refusal)),
+        let caller = self.caller(ticket, slot, Some(lease));
+        let step = match transition(&self.jobs[slot], JobEvent::Release, caller) {
+            Err(rejection) => return fx.answer(ticket, Outcome::Refused(rejection)),
             Ok(step) => step,
         };
         fx.answer(ticket, Outcome::Done);
@@ -297,14 +297,14 @@ impl Store {
             self.emit_event(slot, JobEvent::Release, now, fx);
         }
         self.refund(slot, now);
-        let worker = self.jobs[slot].worker().filter(|_| never_again);
+        let worker = self.jobs[slot].worker().filter(|_| exclude);
         let remembered = worker.is_none_or(|worker| self.jobs[slot].exclude_worker(worker));
         if remembered && self.has_exclusion_set(slot) {
             return self.apply_transition_cold(slot, step, now, fx);
         }
         // Offered to everybody at once, it would go in circles.
         self.mark_state_dirty(slot, fx);
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         self.jobs[slot].clear_exclusions();
         let rest = u64::try_from(EXCLUSION_RESET_DELAY.as_millis()).unwrap_or(u64::MAX);
         self.delay(slot, rest, now, fx);
@@ -346,12 +346,12 @@ impl Store {
             RunOutcome::Failure { retry, error, message } => (fail(retry), error, Some(message)),
             RunOutcome::Rejected { error, message, .. } => (fail(true), error, Some(message)),
         };
-        let wish = TransitionRequest {
+        let request = TransitionRequest {
             note: Some(note),
             message,
             ..TransitionRequest::of(id, None, event)
         };
-        self.change_for_holder(ticket, slot, &wish, now, fx);
+        self.change_for_holder(ticket, slot, &request, now, fx);
     }
 
     /// How a job is going, or with `wait_ms` how it ends. O(log n).
@@ -370,9 +370,9 @@ impl Store {
         if let Some(wait_ms) = wait_ms
             && !has_ended
         {
-            let vigil = self.add_watcher(ticket, slot, WatchFor::Completion);
+            let watcher = self.add_watcher(ticket, slot, WatchFor::Completion);
             let at = now.mono.after(Duration::from_millis(wait_ms));
-            self.vigils[vigil].timer = self.deadlines.arm(at, Due::Vigil(vigil));
+            self.watchers[watcher].timer = self.deadlines.arm(at, Due::Watcher(watcher));
             return;
         }
         self.show_progress(ticket, slot, fx);
@@ -401,7 +401,7 @@ impl Store {
         let number = u32::try_from(fx.fetched.len()).expect("answers are numbered by 32 bits");
         fx.fetched.push(progress);
         fx.answer(ticket, Outcome::Fetched(number));
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         false
     }
@@ -426,7 +426,7 @@ impl Store {
             return fx.answer(ticket, Outcome::Refused(Rejection::TooLate(id)));
         }
         let queue = job.queue;
-        self.unlink_waiting(slot);
+        self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         fx.answer(ticket, Outcome::Done);
         self.rematch_queue(queue, now, fx);
@@ -435,8 +435,8 @@ impl Store {
     /// A job has come to its end: those who waited for it are told, in the order in which they
     /// came. O(log v) for each.
     pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
-        while let Some(vigil) = self.vigils.first_for(slot, WatchFor::Completion) {
-            let ticket = self.remove_watcher(vigil).ticket;
+        while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
+            let ticket = self.remove_watcher(watcher).ticket;
             if !self.show_progress(ticket, slot, fx) {
                 return;
             }
@@ -447,8 +447,8 @@ impl Store {
     pub(super) fn unlink_reservation(&mut self, slot: u32) {
         self.jobs[slot].set_worker(None);
         self.jobs[slot].set_progress(None);
-        while let Some(vigil) = self.vigils.first_for(slot, WatchFor::Release) {
-            let ticket = self.remove_watcher(vigil).ticket;
+        while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Release) {
+            let ticket = self.remove_watcher(watcher).ticket;
             self.pending_outcomes.push((ticket, Outcome::Done));
         }
     }
@@ -456,25 +456,26 @@ impl Store {
     /// A job is about to be removed: whoever waits for it is told. O(log v) for each.
     #[cold]
     pub(super) fn remove_watchers(&mut self, slot: u32) {
-        for aim in [WatchFor::Release, WatchFor::Completion] {
-            while let Some(vigil) = self.vigils.first_for(slot, aim) {
-                let ticket = self.remove_watcher(vigil).ticket;
-                let outcome = if aim == WatchFor::Release { Outcome::Done } else { Outcome::Gone };
+        for watch_for in [WatchFor::Release, WatchFor::Completion] {
+            while let Some(watcher) = self.watchers.first_for(slot, watch_for) {
+                let ticket = self.remove_watcher(watcher).ticket;
+                let outcome =
+                    if watch_for == WatchFor::Release { Outcome::Done } else { Outcome::Gone };
                 self.pending_outcomes.push((ticket, outcome));
             }
         }
     }
 
     /// O(log v + log d).
-    pub(super) fn remove_watcher(&mut self, vigil: u32) -> JobWatcher {
-        let vigil = self.vigils.end(vigil);
-        if !vigil.timer.is_none() {
-            self.deadlines.cancel(vigil.timer);
+    pub(super) fn remove_watcher(&mut self, watcher: u32) -> JobWatcher {
+        let watcher = self.watchers.end(watcher);
+        if !watcher.timer.is_none() {
+            self.deadlines.cancel(watcher.timer);
         }
-        vigil
+        watcher
     }
 
-    /// Answers the vigils that have ended on the way, behind everything else.
+    /// Answers the watchers that have ended on the way, behind everything else.
     #[cold]
     pub(super) fn notify_watchers(&mut self, fx: &mut Effects) {
         for (ticket, outcome) in self.pending_outcomes.drain(..) {

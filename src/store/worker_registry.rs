@@ -74,14 +74,14 @@ pub(super) struct Workers {
     places: PagedSlab<WorkerEntry>,
     by_id: BTreeMap<WorkerId, u32>,
     /// The place of the worker that was enlisted last at each address.
-    by_address: BTreeMap<Box<str>, u32>,
+    by_url: BTreeMap<Box<str>, u32>,
     enlisted: usize,
     /// How often the list was changed.
     changes: u64,
     /// How many have somebody who acts for them.
-    served: u32,
+    attached_count: u32,
     /// The one on the list that has no URL.
-    processor: Option<WorkerId>,
+    bus_worker: Option<WorkerId>,
 }
 
 /// What tells two addresses apart: without the usual port, slashes at the end, and capitals where
@@ -108,14 +108,14 @@ impl Workers {
 
     /// Whether somebody acts for one of them.
     #[inline]
-    pub(super) fn any_served(&self) -> bool {
-        self.served > 0
+    pub(super) fn any_attached(&self) -> bool {
+        self.attached_count > 0
     }
 
     /// The one on the list that has no URL. O(1).
     #[inline]
-    pub(super) fn processor(&self) -> Option<WorkerId> {
-        self.processor
+    pub(super) fn bus_worker(&self) -> Option<WorkerId> {
+        self.bus_worker
     }
 
     /// For how long a worker holds what its client is handed out, if that is not for the job to
@@ -132,8 +132,8 @@ impl Workers {
     }
 
     /// The place of the worker of the list that was enlisted last at this address.
-    pub(super) fn find_at(&self, url: &str) -> Option<u32> {
-        self.by_address.get(&address(url)).copied()
+    pub(super) fn find_by_url(&self, url: &str) -> Option<u32> {
+        self.by_url.get(&address(url)).copied()
     }
 
     /// The place of a worker's record, made if need be.
@@ -148,35 +148,35 @@ impl Workers {
         let place = self.find_or_add(id);
         self.changes += 1;
         if worker.url.is_empty() {
-            self.processor = Some(id);
+            self.bus_worker = Some(id);
         }
         let address = address(&worker.url);
         match self.places[place].enlisted.replace(worker) {
             None => self.enlisted += 1,
             Some(former) => self.leave(place, &former.url),
         }
-        self.by_address.insert(address, place);
+        self.by_url.insert(address, place);
     }
 
     /// Takes a worker off the list; its record stays.
     pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
-        let struck = self.places[place].enlisted.take();
+        let removed = self.places[place].enlisted.take();
         self.changes += 1;
-        if let Some(struck) = &struck {
+        if let Some(removed) = &removed {
             self.enlisted -= 1;
-            self.leave(place, &struck.url);
+            self.leave(place, &removed.url);
         }
-        if self.processor == Some(self.places[place].id) {
-            self.processor = None;
+        if self.bus_worker == Some(self.places[place].id) {
+            self.bus_worker = None;
         }
-        struck
+        removed
     }
 
     /// The worker at this place is not to be found at this address any more.
     fn leave(&mut self, place: u32, url: &str) {
         let address = address(url);
-        if self.by_address.get(&address) == Some(&place) {
-            self.by_address.remove(&address);
+        if self.by_url.get(&address) == Some(&place) {
+            self.by_url.remove(&address);
         }
     }
 
@@ -191,14 +191,14 @@ impl Workers {
     pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
         let former = std::mem::replace(&mut self.places[place].client, client);
         self.places[place].lease_ms = 0;
-        self.served -= u32::from(former.is_some());
-        self.served += u32::from(client.is_some());
+        self.attached_count -= u32::from(former.is_some());
+        self.attached_count += u32::from(client.is_some());
     }
 
     /// The records of workers that are not on the list. O(w).
     pub(super) fn deregistered(&self) -> Vec<u32> {
-        let unlisted = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
-        unlisted.map(|(place, _)| place).collect()
+        let deregistered = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
+        deregistered.map(|(place, _)| place).collect()
     }
 
     /// Those on the list, in the order in which they were enlisted. O(w).
@@ -213,22 +213,29 @@ impl Workers {
         all.filter(|(_, record)| record.enlisted.is_some())
     }
 
-    /// Asserts that the tables agree. O(w log w): for checks.
+    /// Asserts that the tables set_options. O(w log w): for checks.
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_id.len(), self.places.len(), "numbers and workers differ");
         assert_eq!(self.iter().count(), self.enlisted, "the list of workers is miscounted");
         assert_eq!(self.enlisted, self.places.len(), "a worker is remembered without being listed");
-        let served = self.iter().filter(|(_, record)| record.client.is_some()).count();
-        assert_eq!(served, self.served as usize, "the served workers are miscounted");
-        for (at, &place) in &self.by_address {
+        let attached_count = self.iter().filter(|(_, record)| record.client.is_some()).count();
+        assert_eq!(
+            attached_count, self.attached_count as usize,
+            "the attached_count workers are miscounted"
+        );
+        for (at, &place) in &self.by_url {
             let enlisted = self.places[place].enlisted.as_ref();
             assert_eq!(enlisted.map(|worker| address(&worker.url)).as_ref(), Some(at));
         }
         let silent =
             |record: &&WorkerEntry| record.enlisted.as_ref().is_some_and(RegisteredWorker::is_bus);
         let silent: Vec<_> = self.iter().map(|(_, record)| record).filter(silent).collect();
-        let processor: Vec<_> = silent.into_iter().map(|record| record.id).collect();
-        assert_eq!(processor, self.processor.into_iter().collect::<Vec<_>>(), "a processor's URL");
+        let bus_worker: Vec<_> = silent.into_iter().map(|record| record.id).collect();
+        assert_eq!(
+            bus_worker,
+            self.bus_worker.into_iter().collect::<Vec<_>>(),
+            "a bus_worker's URL"
+        );
         for (&id, &place) in &self.by_id {
             assert_eq!(self.places[place].id, id, "a worker is found by another number");
         }

@@ -103,8 +103,8 @@ impl Store {
     /// For how many jobs shelves stay: those of queues, and of all followed jobs.
     fn reserved_shelves(&self) -> BTreeMap<(u32, &[WorkerId]), u32> {
         let of_queues =
-            self.queues.iter().map(|(queue, record)| (queue, record.shelves.as_deref()));
-        let all = of_queues.chain([(ANY_QUEUE, Some(&self.anywhere.shelves))]);
+            self.queues.iter().map(|(queue, record)| (queue, record.excluded.as_deref()));
+        let all = of_queues.chain([(ANY_QUEUE, Some(&self.global_ready.excluded))]);
         all.flat_map(|(queue, shelves)| {
             let reserved = shelves.into_iter().flat_map(ExcludedHeaps::reserved);
             reserved.map(move |(refused_by, count)| ((queue, refused_by), count))

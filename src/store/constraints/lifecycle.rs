@@ -222,7 +222,7 @@ impl Store {
     /// queue are few.
     fn limiters_of(&mut self, slot: u32, now: Now) -> Vec<u32> {
         let job = &self.jobs[slot];
-        if job.is_packet() || job.is_never_selected() {
+        if job.is_packet() || job.is_group_only() {
             return Vec::new();
         }
         let name = &*self.queues[job.queue].name;
@@ -346,7 +346,7 @@ impl Store {
         let timer = self.jobs[slot].ext_mut().filter(|_| waits);
         let timer = timer.map(|extra| std::mem::take(&mut extra.timer)).unwrap_or_default();
         if waits {
-            self.unlink_waiting(slot);
+            self.unlink_cold(slot);
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.pops().is_empty() {
                 // It may have been too large for them.
@@ -360,7 +360,7 @@ impl Store {
         }
         self.assign_class(slot, &buckets);
         if waits {
-            self.stand(slot, now);
+            self.place_waiting(slot, now);
             if !timer.is_none() {
                 self.jobs[slot].ext_mut_or_insert().timer = timer;
             }

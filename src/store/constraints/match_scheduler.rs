@@ -175,7 +175,8 @@ impl Store {
     /// at the end of this command, or in the next pass. Tells whether.
     pub(in crate::store) fn schedule_match_for_job(&mut self, slot: u32) -> bool {
         let job = &self.jobs[slot];
-        let (queue, anywhere) = (job.queue, job.is_tracked() && !self.anywhere.lines.is_empty());
+        let (queue, anywhere) =
+            (job.queue, job.is_tracked() && !self.global_ready.wait_queues.is_empty());
         let awaited = anywhere || !self.queues[queue].waiters.is_empty();
         if awaited {
             let key = OrderKey::of(slot, &self.jobs);
@@ -211,7 +212,7 @@ impl Store {
         }
         let stands_before = |&slot: &u32| {
             let job = &self.jobs[slot];
-            job.is_wide() && !job.is_simple() && job.strand() != NONE
+            job.is_too_large_to_pop() && !job.is_simple() && job.strand() != NONE
         };
         if self.awaited_heads(queue).iter().any(stands_before) {
             self.constraints.blocked.insert(queue);
@@ -281,12 +282,12 @@ impl Store {
     /// waits who could have one. O(s log s) for s shelves.
     fn awaited_heads(&self, queue: u32) -> Vec<u32> {
         let (heap, shelves, lines) = if queue == ANY_QUEUE {
-            (&self.anywhere.ready, Some(&self.anywhere.shelves), WaitQueues::default())
+            (&self.global_ready.ready, Some(&self.global_ready.excluded), WaitQueues::default())
         } else {
             let Some(record) = self.queues.get(queue) else { return Vec::new() };
-            (&record.ready, record.shelves.as_deref(), record.waiters)
+            (&record.ready, record.excluded.as_deref(), record.waiters)
         };
-        if lines.is_empty() && self.anywhere.lines.is_empty() {
+        if lines.is_empty() && self.global_ready.wait_queues.is_empty() {
             return Vec::new();
         }
         let shelves = shelves.into_iter().flat_map(ExcludedHeaps::iter);
@@ -305,13 +306,14 @@ impl Store {
         } else {
             self.queues[job.queue].waiters
         };
-        let anywhere = if job.is_tracked() { self.anywhere.lines } else { WaitQueues::default() };
+        let anywhere =
+            if job.is_tracked() { self.global_ready.wait_queues } else { WaitQueues::default() };
         let refused_by = job.excluded_workers();
         let is_meant = |waiter: &Waiter| {
             let worker = self.worker_of(waiter.ticket.client);
             worker.is_none_or(|worker| refused_by.binary_search(&worker).is_err())
         };
-        self.waiters.first_of(own, anywhere, job.is_wide(), is_meant)
+        self.waiters.first_of(own, anywhere, job.is_too_large_to_pop(), is_meant)
     }
 
     /// Whether a ready job is the first in the heap of its queue, or on the shelf. O(shelves).
@@ -320,7 +322,7 @@ impl Store {
         let record = &self.queues[job.queue];
         let first = match job.excluded_workers() {
             [] => record.ready.peek(),
-            refused_by => record.shelves.as_ref().and_then(|shelves| shelves.first(refused_by)),
+            refused_by => record.excluded.as_ref().and_then(|shelves| shelves.first(refused_by)),
         };
         first.is_some_and(|first| first.slot == slot)
     }

@@ -252,7 +252,7 @@ impl Simulation {
             counts.jobs
         );
         assert_eq!(counts.waiters, self.model.waiters.len(), "waiters");
-        assert_eq!(counts.vigils, self.model.vigils.len(), "who waits for news of a job");
+        assert_eq!(counts.watchers, self.model.vigils.len(), "who waits for news of a job");
         assert_eq!(counts.workers, self.model.workers.len(), "workers");
         let (earliest, latest) = self.model.timeout();
         let never = |at: Option<Mono>| at.map_or((true, Mono(0)), |at| (false, at));

@@ -122,11 +122,11 @@ fn waits_end_by_disconnect_or_cancellation() {
     harness.work(2, waiting);
     harness.work(3, WorkerCommand::ReserveAny);
     harness.work(3, WorkerCommand::ReserveAny);
-    assert_eq!(harness.engine.counts().vigils, 1);
+    assert_eq!(harness.engine.counts().watchers, 1);
     assert_eq!(harness.forget(2), "");
     assert_eq!(harness.forget(3), "");
     let counts = harness.engine.counts();
-    assert_eq!((counts.vigils, counts.waiters, counts.deadlines), (0, 0, 0));
+    assert_eq!((counts.watchers, counts.waiters, counts.deadlines), (0, 0, 0));
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Law {
     pub(super) fn value(&self, store: &Store, slot: u32) -> Option<Box<[u8]>> {
         let job = &store.jobs[slot];
         let (name, payload) = (&*store.queues[job.queue].name, job.payload());
-        if job.is_packet() || job.is_never_selected() {
+        if job.is_packet() || job.is_group_only() {
             return None;
         }
         let per = self.constraint.per.as_ref();
