@@ -26,11 +26,11 @@ impl Store {
                 assert_eq!(self.jobs[slot].worker(), Some(record.id), "a worker holds another's");
             }
             if let Some(client) = record.client {
-                assert!(away.is_empty(), "a job of a attached_count worker is away");
+                assert!(away.is_empty(), "a job of an attached worker is in its detached list");
                 assert_eq!(
                     self.reservations.worker_of(client),
                     Some(place),
-                    "it serves another one"
+                    "the client is attached to another worker"
                 );
                 assert!(serving.insert(client.index, record.id).is_none(), "it serves two");
             }
@@ -109,7 +109,7 @@ impl Store {
         if !self.global_ready.ready.is_empty() && !self.constraints.is_pending() {
             assert!(self.global_ready.wait_queues.is_empty(), "a waiter beside a tracked job");
         }
-        // Waits of the one line are takes: they are seen as a queue's wait_queues would be.
+        // Waits of the one line are takes: they are seen as a queue's wait queues would be.
         self.check_excluded(self.global_ready.wait_queues, Some(&self.global_ready.excluded));
     }
 }

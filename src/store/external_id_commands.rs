@@ -1,9 +1,9 @@
-//! Jobs with names, and the bus_worker: the worker of the list that nobody calls, because whoever
+//! Jobs with names, and the bus worker: the worker of the list that nobody calls, because whoever
 //! acts for it hears by itself how its jobs are going (`docs/protocols/bus_worker.md`).
 //!
-//! What its client holds is the bus_worker's, as with any worker of the list, and is written down.
+//! What its client holds is the bus worker's, as with any worker of the list, and is written down.
 //! It is held under the client's lease, whatever the job's options say. A job that somebody has
-//! said to work on has a progress; what has none goes back when the bus_worker is resumed.
+//! said to work on has a progress; what has none goes back when the bus worker is resumed.
 
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
@@ -218,7 +218,7 @@ impl Store {
         fx.reply(ticket, IndexedReply::Survey(page));
     }
 
-    /// When the lease of a job that the bus_worker holds began. O(log w).
+    /// When the lease of a job that the bus worker holds began. O(log w).
     fn held_since(&self, slot: u32, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);

@@ -28,7 +28,7 @@ pub(super) struct GlobalReady {
     pub(super) wait_queues: WaitQueues,
 }
 
-/// Jobs as they place_waiting in the heap of all tracked ones.
+/// Jobs as they stand in the heap of all tracked ones.
 pub(super) struct GlobalPositions<'a>(pub(super) &'a mut Jobs);
 
 impl PositionMap for GlobalPositions<'_> {
@@ -220,7 +220,7 @@ impl Store {
     }
 
     /// A job that is not plain may have become ready: whoever waits for it gets it. O(log n), and
-    /// for a refused job O(places of its refusers in the wait_queues).
+    /// for a refused job O(places of its refusers in the wait queues).
     pub(super) fn match_job(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
             if self.jobs[slot].status == Status::Ready {

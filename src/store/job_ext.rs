@@ -1,4 +1,4 @@
-//! What few jobs have, apart from the table of jobs.
+//! Rarely used job fields, boxed so that a table slot stays at 64 bytes.
 
 use super::jobs::NONE;
 use crate::base::time::{Mono, Now};
@@ -10,57 +10,57 @@ use crate::model::worker::WorkerId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What few jobs have.
+/// Rarely used job fields.
 #[derive(Debug)]
 pub(super) struct JobExt {
     pub(super) content: PayloadHome,
-    /// The digits of an priority beyond 64 bits.
+    /// The digits of a priority beyond 64 bits.
     pub(super) digits: Option<Box<str>>,
-    /// When its time to live is over.
+    /// When its time to live ends.
     pub(super) expires: Mono,
     /// The deadline of its status.
     pub(super) timer: TimerId,
-    /// What holds it back, if anything may: its strand among the constraints'.
+    /// Its job class, or [`NONE`] if no constraint selects it.
     pub(super) strand: u32,
-    /// How often it was handed out, if that is counted.
+    /// How often it was reserved, if `counts_leases`.
     pub(super) lease: LeaseEpoch,
     pub(super) counts_leases: bool,
     pub(super) work: Option<Box<RunState>>,
 }
 
-/// What it carries: alone, or in its row if it has a record.
+/// Where the payload is: here, or in the row of a job in an indexed queue.
 #[derive(Debug)]
 pub(super) enum PayloadHome {
     Inline(Box<[u8]>),
     Row(Arc<Row>),
 }
 
-/// What jobs have that somebody follows through failures to a result.
+/// Fields of jobs with retries, leases, results, external ids or registered workers.
 #[derive(Debug, Default)]
 pub(super) struct RunState {
     pub(super) options: JobOptions,
     pub(super) retries: u32,
     pub(super) result: Option<(Encoding, Box<[u8]>)>,
-    /// What went wrong last, for people.
+    /// The message of the last error, for people.
     pub(super) message: Option<Box<str>>,
-    /// Who works on it, if that is a worker of the list.
+    /// The registered worker that has reserved it.
     pub(super) worker: Option<WorkerId>,
-    /// Its position among all tracked jobs that are ready.
+    /// Its position in the global ready heap, or in a heap beside it.
     pub(super) global_position: u32,
-    /// When tokens were taken for it, by the number of changes of constraints until then: since a
-    /// later one they are not given back.
+    /// The version of the constraints under which it consumed tokens. Tokens are refunded only
+    /// while the version is the same.
     pub(super) paid: u64,
-    /// The workers that it is not offered to, in rising order.
+    /// The workers that have rejected it, rising.
     pub(super) excluded_workers: Vec<WorkerId>,
-    /// The name that its sender gave it.
+    /// The external id.
     pub(super) name: Option<Box<[u8]>>,
-    /// How much of it is done, if whoever holds it has said to work on it.
+    /// The progress, if its worker has reported any.
     pub(super) progress: Option<Fraction>,
 }
 
 const _: () = assert!(size_of::<JobExt>() == 64, "one allocation of a usual size");
 
-/// The moment that never comes.
+/// Later than every deadline.
 pub(super) const NEVER: Mono = Mono(u64::MAX);
 
 impl JobExt {
@@ -91,7 +91,6 @@ impl JobExt {
         }
     }
 
-    /// The row of a job that has a record.
     #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         match &self.content {

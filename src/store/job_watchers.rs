@@ -88,7 +88,7 @@ impl JobWatchers {
         self.slots.iter()
     }
 
-    /// Asserts that the tables set_options. O(v log v): for checks.
+    /// Asserts that the tables agree. O(v log v): for checks.
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_ticket.len(), self.slots.len(), "a watcher has no ticket of its own");
         assert_eq!(self.by_job.len(), self.slots.len(), "a watcher has no job");

@@ -1,7 +1,7 @@
-//! The table of jobs: one slot of 64 bytes to a job, and its payload.
+//! The job table: one slot of 64 bytes per job, and its payload.
 //!
-//! What a job is doing is its [`Status`]; `place`, `next` and `holder` mean what the status says.
-//! What few jobs have sits in a boxed [`JobExt`], so that a plain job does not pay for it.
+//! `place`, `next` and `holder` mean what the job's [`Status`] says. Rarely used fields are in a
+//! boxed [`JobExt`].
 
 use super::job_ext::{JobExt, NEVER, RunState};
 use super::queues::Queues;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 /// | status | `place` | `next` | `holder` |
 /// |---|---|---|---|
 /// | Ready | position in its queue's heap | next older packet of its key | next newer one |
-/// | Parked | position in its strand's heap | - | - |
-/// | Aside | - | the same | the same |
-/// | Held | the job before it in its holder's list | the one behind it | the holder |
-/// | Buried | the job buried before it | the one buried after it | - |
+/// | Blocked | position in the heap of its job class | - | - |
+/// | GroupOnly | - | as for Ready | as for Ready |
+/// | Reserved | previous job of the same holder | next one | client, or detached worker |
+/// | Buried | job buried before it | job buried after it | - |
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
-    /// Priority as a heap key: smaller is more urgent, 0 is beyond 64 bits.
+    /// Priority as a heap key: smaller is more urgent; 0 for priorities beyond 64 bits.
     rank: u64,
     body: Body,
     pub(super) queue: u32,
@@ -39,18 +39,18 @@ pub(super) struct Job {
     pub(super) next: u32,
     pub(super) holder: u32,
     pub(super) status: Status,
-    /// Whether it is neither a packet nor has anything rare: nothing but the heap has to know when
-    /// it comes and goes.
+    /// Whether the job is no packet and has no [`JobExt`]: no structure but the ready heap has to
+    /// be updated when it is enqueued or unlinked.
     plain: bool,
     tie_break: TieBreak,
     encoding: Encoding,
-    /// When it was put, in Unix seconds; after a restart when it came back.
+    /// When it was put, in Unix seconds; after a restart, when it was restored.
     created: u32,
     /// When it became ready last, in milliseconds of the monotonic clock, wrapping.
     since: u32,
 }
 
-/// The payload, alone or with what few jobs have. As large as the payload's own pointer.
+/// The payload, alone or with the rare fields. As large as a pointer to a slice.
 #[derive(Debug)]
 enum Body {
     Inline(Box<[u8]>),
@@ -60,11 +60,11 @@ enum Body {
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
 const _: () = assert!(size_of::<Option<Job>>() == 64, "a place costs no more than its job");
 
-/// No slot and no place: the end of a list.
+/// No slot and no position: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
 impl Job {
-    /// A job that is nowhere yet.
+    /// An unlinked job.
     #[inline(always)]
     pub(super) fn new(
         id: u64,
@@ -101,12 +101,12 @@ impl Job {
         }
     }
 
-    /// Agrees on options: its time to live begins now.
+    /// Sets the options of a new job. Its time to live starts now.
     pub(super) fn apply_options(&mut self, options: &JobOptions, now: Now) {
         self.ext_mut_or_insert().set_options(options, now);
     }
 
-    /// Takes its options up again after a restart; its time to live is over at a moment by now.
+    /// Sets the options of a restored job, which expires at `expires`.
     pub(super) fn resume(&mut self, options: &JobOptions, expires: Option<Mono>) {
         let ext = self.ext_mut_or_insert();
         ext.set_options(&JobOptions { ttl_ms: 0, ..*options }, Now::default());
@@ -122,12 +122,12 @@ impl Job {
         self.ext().is_some_and(|ext| ext.counts_leases)
     }
 
-    /// When its time to live is over.
+    /// When its time to live ends.
     pub(super) fn expires(&self) -> Mono {
         self.ext().map_or(NEVER, |ext| ext.expires)
     }
 
-    /// Whether it is neither a packet nor has anything rare.
+    /// Whether it is no packet and has no rare fields.
     #[inline]
     pub(super) fn is_simple(&self) -> bool {
         self.plain
@@ -138,44 +138,43 @@ impl Job {
         matches!(self.encoding, Encoding::Packet { .. })
     }
 
-    /// Whether it has no priority.
+    /// Whether it has no priority of its own.
     pub(super) fn is_group_only(&self) -> bool {
         self.rank == UNSELECTED_RANK
     }
 
-    /// Whether a pop cannot carry it.
+    /// Whether a waiting pop cannot carry it.
     pub(super) fn is_too_large_to_pop(&self) -> bool {
         !self.is_packet() && self.payload().bytes.len() > PACKET_MAX_BYTES
     }
 
-    /// Whether its time to live is over while it waits, or would go back to waiting.
+    /// Whether its time to live has ended. That counts only while it waits or goes back to waiting.
     pub(super) fn is_expired(&self, now: Now) -> bool {
         self.ext().is_some_and(|ext| ext.expires <= now.mono)
     }
 
-    /// Whether it waits although its time to live is over: then it is as good as gone.
+    /// Whether it waits and is expired: clients no longer see it.
     #[inline]
     pub(super) fn is_expired_waiting(&self, now: Now) -> bool {
         self.is_expired(now) && self.waits()
     }
 
-    /// Whether it waits to be handed out.
+    /// Whether it is ready, blocked, group-only or delayed.
     pub(super) fn waits(&self) -> bool {
         matches!(self.status, Status::Ready | Status::Blocked | Status::GroupOnly | Status::Delayed)
     }
 
-    /// Its strand among those that constraints hold back, if some may.
+    /// Its job class, or [`NONE`] if no constraint selects it.
     #[inline]
     pub(super) fn strand(&self) -> u32 {
         self.ext().map_or(NONE, |ext| ext.strand)
     }
 
-    /// Whether it has a time to live.
     pub(super) fn has_ttl(&self) -> bool {
         self.ext().is_some_and(|ext| ext.expires < NEVER)
     }
 
-    /// The key by which this job, in `slot`, stands in a heap.
+    /// The heap entry of this job, which is in `slot`.
     pub(super) fn entry(&self, slot: u32) -> Entry {
         let tie = match self.tie_break {
             TieBreak::Fifo => self.id,
@@ -200,7 +199,7 @@ impl Job {
         Payload { encoding: self.encoding, bytes }
     }
 
-    /// What a client gets to see. O(1).
+    /// The job as clients see it. O(1).
     #[inline]
     pub(super) fn view<'a>(&'a self, queues: &'a Queues) -> JobView<'a> {
         let (bytes, priority, lease, named) = match &self.body {
@@ -230,7 +229,7 @@ impl Job {
         }
     }
 
-    /// What remains of a job that was popped.
+    /// The packet of a popped job.
     pub(super) fn into_packet(self) -> Packet {
         let key_len = match self.encoding {
             Encoding::Packet { key_len } => key_len,
@@ -259,7 +258,7 @@ impl Job {
         }
     }
 
-    /// The ext part, made if need be.
+    /// The rare fields, added if there are none.
     pub(super) fn ext_mut_or_insert(&mut self) -> &mut JobExt {
         self.plain = false;
         if let Body::Inline(payload) = &mut self.body {
@@ -285,7 +284,7 @@ impl Job {
         self.created
     }
 
-    /// It becomes ready.
+    /// Starts the time that the job is ready.
     #[inline(always)]
     pub(super) fn ready_since(&mut self, now: Now) {
         self.since = milliseconds(now);
@@ -297,24 +296,23 @@ impl Job {
         milliseconds(now).wrapping_sub(self.since)
     }
 
-    /// Whether it has a record.
+    /// Whether it has a row, because its queue is indexed.
     #[inline]
     pub(super) fn is_recorded(&self) -> bool {
         self.row().is_some()
     }
 
-    /// Its row, if it has a record.
     #[inline]
     pub(super) fn row(&self) -> Option<&Arc<Row>> {
         self.ext()?.row()
     }
 
-    /// This is its row from now on, and the row's payload its own.
+    /// Sets the row. The job's payload is the row's from now on.
     pub(super) fn set_row(&mut self, row: Arc<Row>) {
         self.ext_mut_or_insert().set_row(row);
     }
 
-    /// What was agreed on, as far as it is more than a time to live.
+    /// The options that it was put with, without delay and time to live.
     pub(super) fn options(&self) -> JobOptions {
         self.work().map_or_else(JobOptions::default, |work| work.options)
     }
@@ -327,12 +325,11 @@ impl Job {
         self.work().map_or(0, |work| work.retries)
     }
 
-    /// Whether another try is left.
     pub(super) fn retries_left(&self) -> bool {
         self.retry().is_some_and(|retry| self.retries() < retry.limit)
     }
 
-    /// Counts retries from here.
+    /// Sets how many retries were made.
     pub(super) fn set_retries(&mut self, retries: u32) {
         if retries != self.retries() {
             self.work_mut().retries = retries;
@@ -344,7 +341,7 @@ impl Job {
         Some(Payload { encoding: *encoding, bytes })
     }
 
-    /// Notes what came of it.
+    /// Stores the result, or the error of the last run.
     pub(super) fn set_result(&mut self, result: Payload<'_>) {
         let work = self.work_mut();
         work.result = Some((result.encoding, result.bytes.into()));
@@ -359,7 +356,7 @@ impl Job {
         self.ext().map_or(LeaseEpoch(0), |ext| ext.lease)
     }
 
-    /// It is handed out once more.
+    /// Counts one more reservation, if the job has lease epochs.
     pub(super) fn count_lease(&mut self) {
         if let Some(ext) = self.ext_mut()
             && ext.counts_leases
@@ -377,11 +374,11 @@ fn milliseconds(now: Now) -> u32 {
 
 const SIGN: u64 = 1 << 63;
 
-/// The rank of a job without priority: that of the one number that is none.
+/// The rank of a job without priority: that of `i64::MIN`, which is no priority.
 const UNSELECTED_RANK: u64 = u64::MAX;
 
-/// Turns "bigger is more urgent" into "smaller leaves first". Neither 0 nor [`UNSELECTED_RANK`] for
-/// numbers that are allowed.
+/// Turns "larger is more urgent" into "smaller is more urgent". The result is neither 0 nor
+/// [`UNSELECTED_RANK`].
 fn rank(number: i64) -> u64 {
     assert!(number < i64::MAX && number > i64::MIN, "larger numbers come as digits");
     !(number.cast_unsigned() ^ SIGN)
@@ -391,7 +388,7 @@ fn number(rank: u64) -> i64 {
     (!rank ^ SIGN).cast_signed()
 }
 
-/// All jobs by slot.
+/// All jobs and other records, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     slots: PagedSlab<Job>,
@@ -412,7 +409,7 @@ impl Jobs {
         self.slots.remove(slot).expect("a job was removed that is not there")
     }
 
-    /// A slot behind all jobs.
+    /// One more than the largest slot in use.
     pub(super) fn end(&self) -> u32 {
         self.slots.end()
     }
@@ -425,7 +422,7 @@ impl Jobs {
         self.slots.iter()
     }
 
-    /// In which order two jobs are handed out.
+    /// The order in which two jobs are handed out: `Less` if `a` is first.
     pub(super) fn order(&self, a: u32, b: u32) -> Ordering {
         let (first, second) = (self[a].entry(a), self[b].entry(b));
         if orders_before(&first, &second, self) {
@@ -460,7 +457,7 @@ impl PositionMap for Jobs {
     }
 
     fn compare_exactly(&self, a: u32, b: u32) -> Ordering {
-        // Longer digits without leading zeros are larger; larger is more urgent and leaves first.
+        // Of digits without leading zeros, longer ones are larger; larger is more urgent.
         let key = |slot: u32| self[slot].digits().map(|digits| (digits.len(), digits));
         key(b).cmp(&key(a))
     }
@@ -476,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn urgencies_come_back_and_sort() {
+    fn priorities_round_trip_and_order_jobs() {
         let rising = [
             Priority::Unselected,
             Priority::Small(i64::MIN + 1),

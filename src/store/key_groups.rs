@@ -3,7 +3,7 @@
 //! or Aside; its key is that of any of its members.
 //!
 //! A packet that comes back (its holder has given it back) is older than the newest one, and its
-//! place in the list is not known. Those place_waiting in an ordered set beside it. So a packet
+//! place in the list is not known. Those stand in an ordered set beside it. So a packet
 //! joins and leaves in O(1), one that has come back in O(log r) for the r that have, and reading k
 //! packets, newest first, costs O(k log r).
 //!
@@ -22,7 +22,7 @@ struct KeyGroup {
     hash: u64,
     newest: u32,
     oldest: u32,
-    /// Members that have come back and place_waiting beside the list.
+    /// Members that have come back and stand beside the list.
     returned: u32,
 }
 
@@ -202,7 +202,7 @@ impl KeyGroups {
         std::iter::successors(newest, follow).collect()
     }
 
-    /// Asserts that groups and table set_options, and returns all members. O(packets): for checks.
+    /// Asserts that groups and table agree, and returns all members. O(packets): for checks.
     pub(super) fn check_invariants(&self, jobs: &Jobs) -> Vec<u32> {
         let listed: usize = self.shards.iter().map(HashTable::len).sum();
         assert_eq!(listed, self.slots.len(), "groups and keys differ in number");

@@ -1,7 +1,7 @@
-//! How jobs go out: takes, pops, those who wait for one, and matching the two.
+//! Reserve, pop, and the matching of ready jobs and waiters.
 //!
-//! Matching is one explicit step, [`Store::match_queue`], done wherever the first of a queue's
-//! ready jobs may have become another one while somebody waits.
+//! Matching is one explicit step, [`Store::match_queue`], done wherever the head of an awaited
+//! queue may have changed.
 
 use super::constraints::StepBudget;
 use super::jobs::NONE;
@@ -19,7 +19,7 @@ use crate::model::stats::JobCounter;
 use std::time::Duration;
 
 impl Store {
-    /// Hands the most urgent job of the queues out. O(q + log n); a serial that waits O(q).
+    /// Reserves the most urgent job of the queues. O(q + log n); a reserve that waits O(q).
     #[inline(always)]
     pub(super) fn reserve(
         &mut self,
@@ -50,8 +50,8 @@ impl Store {
         }
     }
 
-    /// Takes the most urgent job of the queues, with its key group, out for good. O(q + k log n)
-    /// for the k packets that leave.
+    /// Removes the most urgent job of the queues, with its key group. O(q + k log n) for the k
+    /// packets that leave.
     #[inline(never)]
     pub(super) fn pop(
         &mut self,
@@ -86,7 +86,8 @@ impl Store {
         }
     }
 
-    /// Lets a serial wait in all its queues. O(q).
+    /// Makes a waiter of a reserve or pop that found no job, or answers it if it does not wait.
+    /// O(q).
     #[inline(always)]
     fn wait(
         &mut self,
@@ -110,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Puts a serial into the wait_queues of all its queues. O(q).
+    /// Adds a waiter to the wait queues of all its queues. O(q).
     #[inline(always)]
     fn enqueue_waiter(&mut self, ticket: Ticket, kind: WaiterKind, names: Strings<'_>) -> u32 {
         let waiter = self.waiters.add(ticket, kind);
@@ -125,10 +126,10 @@ impl Store {
         waiter
     }
 
-    /// A serial that does not wait has found nothing, but has not seen everything: it is not told
-    /// that there is no job before that is known, or a good while has passed. A pass or two, as a
-    /// rule; meanwhile it is in line like any other, a pop as one that can carry what is not wide.
-    /// O(q).
+    /// Defers the answer of a reserve or pop that does not wait and has found no job, but whose
+    /// scan is incomplete: "no job" is answered when the scan has ended, or after
+    /// [`SCAN_DEFER_MAX_MS`]. That takes a pass or two as a rule. Meanwhile it is an ordinary
+    /// waiter; a pop then only gets jobs that a pop can carry. O(q).
     #[cold]
     fn defer_empty_reply(
         &mut self,
@@ -143,7 +144,7 @@ impl Store {
         self.constraints.defer_reply(waiter, ticket);
     }
 
-    /// Lets a waiter wait in one more queue. O(queues of the waiter).
+    /// Adds a queue to an open pop. O(queues of the waiter), and what matching costs.
     #[inline(never)]
     pub(super) fn subscribe(
         &mut self,
@@ -168,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Lets a waiter wait in one queue less. O(queues of the waiter).
+    /// Removes a queue from an open pop. O(queues of the waiter).
     pub(super) fn unsubscribe(
         &mut self,
         ticket: Ticket,
@@ -187,9 +188,9 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// The ready job of a queue that leaves next. Jobs before it whose time to live is over go on
-    /// the way, each once, and a bounded number that constraints hold back: O(log n) for each of
-    /// these, or else O(1). Nothing if there are more of the latter.
+    /// The head of a queue's ready heap. Expired jobs before it are removed, each in O(log n), and
+    /// a bounded number of jobs whose limiters are full are blocked, in O(log n) each. `None` if
+    /// there are more of the latter.
     #[inline(always)]
     pub(super) fn pop_ready_head(
         &mut self,
@@ -216,8 +217,8 @@ impl Store {
         first.and_then(|_| self.queues[queue].ready.peek())
     }
 
-    /// [`Store::rematch_queue`] in the middle of a serial. What a serial has found to be free to
-    /// run is not given to somebody else meanwhile, who might use up what it needs.
+    /// [`Store::rematch_queue`] in the middle of a reserve. With constraints, matching is only
+    /// scheduled: a waiter could use up the capacity that the reserve has found.
     #[cold]
     pub(super) fn global_head_wins(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_inactive() {
@@ -227,9 +228,9 @@ impl Store {
         }
     }
 
-    /// The ready job of a queue that leaves next if this client takes it, with `true` beside it
-    /// waiting for one that a pop can carry. As [`Store::pop_ready_head`], unless workers have
-    /// refused jobs of the queue.
+    /// The ready job of a queue that this client would reserve next; with `true` beside it, that a
+    /// waiting pop would. As [`Store::pop_ready_head`], but considers jobs that other workers have
+    /// rejected.
     #[inline(always)]
     fn head_for_client(
         &mut self,
@@ -245,9 +246,9 @@ impl Store {
         self.head_with_excluded(queue, client, now, fx)
     }
 
-    /// Removes the first ready jobs of a queue as long as their time to live is over, and puts
-    /// those away that constraints hold back. Tells which one is first then, unless too many are
-    /// held back, and whether any were removed.
+    /// Removes expired jobs from the head of a queue, and blocks those whose limiters are full.
+    /// Returns the head after that, or `None` if too many are blocked or none is left, and whether
+    /// any was removed.
     #[inline(never)]
     fn expire_heads(&mut self, queue: u32, now: Now, fx: &mut Effects) -> (Option<Entry>, bool) {
         let (mut dropped, mut budget) = (false, None);
@@ -266,14 +267,14 @@ impl Store {
         (None, dropped)
     }
 
-    /// Whether somebody who has just met a job that is held back looks at the next one.
+    /// Whether the scan may go on after a blocked job. The first call starts the budget.
     pub(super) fn has_scan_budget(&mut self, budget: &mut Option<StepBudget>) -> bool {
         let budget = *budget.get_or_insert_with(|| self.constraints.start_budget());
         self.constraints.is_running(budget)
     }
 
-    /// The first ready job of a queue has left it: if somebody waits there all the same, it was one
-    /// that the waiters could not have.
+    /// Matches a queue whose head has left: a waiter that is still there may not have been eligible
+    /// for it.
     #[inline(always)]
     pub(super) fn rematch_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if !self.queues[queue].waiters.is_empty() {
@@ -281,8 +282,8 @@ impl Store {
         }
     }
 
-    /// Gives ready jobs of a queue to those who wait there until there is none of either, or nobody
-    /// can have the first job.
+    /// Hands ready jobs of a queue to its waiters until there are no more of either, or no waiter
+    /// is eligible for the head.
     #[inline(never)]
     pub(super) fn match_queue(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
@@ -297,8 +298,8 @@ impl Store {
         }
     }
 
-    /// Gives the first ready job of a queue to whoever is the first that can have it. O(log n), or
-    /// what a pop costs.
+    /// Hands the head of a queue to the first waiter that is eligible for it. Returns false if
+    /// there is no such pair. O(log n), or what a pop costs.
     pub(super) fn match_one(&mut self, queue: u32, now: Now, fx: &mut Effects) -> bool {
         let (Some(entry), _) = self.expire_heads(queue, now, fx) else { return false };
         let record = &self.queues[queue];
@@ -314,8 +315,8 @@ impl Store {
         true
     }
 
-    /// Makes the client of `ticket` the holder of a job that is nowhere. O(1), or O(log n) of the
-    /// deadlines for a job with a lease.
+    /// Reserves an unlinked job for the client of `ticket`. O(1), or O(log d) for a job with a
+    /// lease.
     #[inline(always)]
     pub(super) fn mark_reserved(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
@@ -346,7 +347,7 @@ impl Store {
         }
     }
 
-    /// Lets the lease of a job that is being held begin now, if it has one.
+    /// Starts the lease of a reserved job, if it has one.
     pub(super) fn start_lease(&mut self, slot: u32, now: Now) {
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
         let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
@@ -355,9 +356,9 @@ impl Store {
         }
     }
 
-    /// Removes a ready job for good, and if it is a packet all others of its key, up to what one
-    /// answer carries. Whoever calls this serves those who wait for what is behind them: doing it
-    /// here would be a recursion, one level for each that waits. O(k log n).
+    /// Removes a ready job, and if it is a packet the others of its key group, up to
+    /// [`PACKETS_PER_POP_MAX`]. The caller rematches the queue: done here it would be a recursion,
+    /// one level for each waiter. O(k log n).
     pub(super) fn pop_out(&mut self, slot: u32, ticket: Ticket, now: Now, fx: &mut Effects) {
         let first = fx.popped.len();
         self.unlink_cold(slot);
@@ -387,12 +388,12 @@ impl Store {
         }
         let count = fx.popped.len() - first;
         self.totals.counters[JobCounter::Popped as usize] += count as u64;
-        // Proof: one call pops less than it applies to, which slots of 32 bits number.
+        // Proof: one call pops no more jobs than there are slots, which 32 bits number.
         let number = |count| u32::try_from(count).expect("packets are numbered by 32 bits");
         fx.answer(ticket, Outcome::Packets { first: number(first), count: number(count) });
     }
 
-    /// Takes a waiter out of all its queues. O(queues of the waiter).
+    /// Removes a waiter from all its wait queues. O(queues of the waiter).
     pub(super) fn end_wait(&mut self, waiter: u32) -> (WaiterKind, Ticket) {
         let (queues, global) = (&mut self.queues, &mut self.global_ready.wait_queues);
         self.reservations.remove_waiter(waiter, &mut self.waiters);

@@ -1,23 +1,24 @@
-//! F2: the store. Jobs, queues, who waits, who holds what, what is due when; pure and total.
+//! The store: a pure and total state machine over jobs, queues, waiters, reservations and
+//! deadlines.
 //!
-//! [`Store::apply`] takes a command and the time and writes what came of it into [`Effects`]: no
-//! socket, no file, no clock, no chance but a seeded generator. A rejection is a value. The
-//! operations are here, in `take` (how jobs go out) and in `change` (how they change); `life` says
-//! which change is legal. The other files keep one structure each and know nothing of the rest.
+//! [`Store::apply`] takes a command and the time and writes what came of it into [`Effects`]. It
+//! does no I/O and reads no clock; randomness comes from a seeded generator. A rejection is a
+//! value. `matching` hands jobs out, `transitions` changes them, `state_machine` says which change
+//! is legal; most other files keep one structure each.
 //!
 //! Invariants, asserted by [`Store::check_invariants`]:
-//! - a job is exactly where its status says: in its queue's heap at the position it knows, among
-//!   those that constraints hold back, in its holder's list, among the buried of its queue, or
-//!   nowhere; a waiting packet is in its group;
-//! - between two commands no queue has both a ready job and a waiter who could have the first one;
-//! - a job has at most one deadline, which is that of its status;
-//! - a queue that has neither jobs nor waiters is remembered as idle or not at all.
+//! - a job is linked exactly where its status says: in its queue's heap at the position it knows,
+//!   in the heap of its job class while blocked, in the list of its client or worker, in the buried
+//!   list of its queue, or nowhere; a waiting packet is in its key group;
+//! - between two commands no queue has a ready head and a waiter that is eligible for it;
+//! - a job has at most one deadline, that of its status;
+//! - a queue without jobs and waiters is in the idle list, or is not remembered, or is indexed.
 //!
-//! Costs: `n` is the number of ready jobs in the one queue concerned, `q` the number of queues that
-//! a take names, `d` the number of deadlines. Nothing depends on the number of clients, of queues,
-//! or of jobs elsewhere. A job whose time to live is over goes when its deadline is handled or when
-//! a take meets it at the top of its queue, whichever comes first: a take pays O(log n + log d) for
-//! each of those that it meets, and nobody pays for it again.
+//! Costs: `n` is the number of ready jobs of the one queue concerned, `q` the number of queues that
+//! a reserve names, `d` the number of deadlines. No cost depends on the number of clients or
+//! queues, or on jobs of other queues. An expired job is removed when its deadline fires or when a
+//! reserve meets it at the head of its queue, whichever comes first: such a reserve pays O(log n +
+//! log d) for each, once.
 
 mod buried;
 mod check;
@@ -82,30 +83,30 @@ use transitions::TransitionRequest;
 use waiters::Waiters;
 use worker_registry::Workers;
 
-/// The place of a job in the store: valid until the next command.
+/// The slot of a job or of another record. Valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLocation(u32);
 
-/// What is due at some moment.
+/// What a deadline is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    /// The deadline of the status of the job in this slot.
+    /// The status of the job in this slot ends.
     Job(u32),
-    /// The end of the timeout_ms of this waiter.
+    /// The timeout of this waiter.
     Waiter(u32),
-    /// This bucket of a constraint has a token again, or is as good as new.
+    /// A limiter gets its next token, or is full of tokens and can be dropped.
     Bucket(u32),
-    /// The end of this watcher.
+    /// The timeout of this watcher.
     Watcher(u32),
 }
 
-/// Places for jobs: slots are 32 bits wide.
+/// Largest number of slots in the job table: slot numbers have 32 bits.
 const JOBS_MAX: usize = u32::MAX as usize - 1;
 
-/// Places for returned jobs that are kept for the next client's end.
+/// Capacity, in jobs, that `requeue_buf` keeps between two uses.
 const RETURNED_KEPT: usize = 4096;
 
-/// The store.
+/// The store. See the module documentation for invariants and costs.
 #[derive(Debug)]
 pub struct Store {
     jobs: Jobs,
@@ -115,28 +116,28 @@ pub struct Store {
     reservations: Reservations,
     key_groups: KeyGroups,
     deadlines: TimerQueue<Due>,
-    /// The places of declarations of queues, by their ids.
+    /// Slots of queue declarations, by id.
     declared: BTreeMap<u64, u32>,
     constraints: Constraints,
     workers: Workers,
     global_ready: GlobalReady,
     watchers: JobWatchers,
     external_ids: ExternalIds,
-    /// Answers to watchers that have ended in this call.
+    /// Answers to watchers that have ended during this call.
     pending_outcomes: Vec<(Ticket, Outcome)>,
     rng: Rng,
     next_id: u64,
-    /// Ids from this one on belong to places that are no jobs: nobody can name them, and they are
-    /// given out downwards.
+    /// Ids from here on belong to records that are not jobs (declared queues, constraints). They
+    /// are given out downwards, and no protocol can name them.
     first_hidden_id: u64,
     totals: JobTotals,
-    /// Jobs that come back at the end of a client. Reused.
+    /// Jobs that are requeued together. Reused.
     requeue_buf: Vec<u32>,
 }
 
 impl Store {
-    /// An empty store. `seed` keys the hash of names, so that nobody can choose names that collide,
-    /// and varies the waits before retries.
+    /// An empty store. `seed` keys the hashes of names, so that clients cannot choose names that
+    /// collide, and the jitter of retries.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -162,8 +163,8 @@ impl Store {
         }
     }
 
-    /// Carries out one command. The ticket is answered exactly once: in `effects` now, or, for a
-    /// take that waits, by a later call.
+    /// Executes one command. The ticket is answered exactly once: in `effects` now, or by a later
+    /// call if the command waits.
     #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
         match *command {
@@ -180,8 +181,7 @@ impl Store {
         self.run_deferred(now, fx);
     }
 
-    /// Behind whatever was done: what constraints let happen, and answers to those whose watchers
-    /// have ended on the way.
+    /// Ends a call: runs pending work of constraints, then answers watchers that ended meanwhile.
     #[inline(always)]
     fn run_deferred(&mut self, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
@@ -227,7 +227,7 @@ impl Store {
         self.change(ticket, &request, now, fx);
     }
 
-    /// Adds a job. O(log n), or O(queues of the waiter) if one takes it at once.
+    /// Adds a job. O(log n), or O(queues of the waiter) if a waiter gets it at once.
     #[inline(always)]
     fn put(
         &mut self,
@@ -253,13 +253,13 @@ impl Store {
         }
     }
 
-    /// Whether there is no id or no place left.
+    /// Whether the ids or the slots are used up.
     #[inline(always)]
     fn is_full(&self) -> bool {
         self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX
     }
 
-    /// Makes a job that is nowhere yet, and says so. O(1).
+    /// Adds an unlinked job, answers the put and marks it dirty. O(1).
     #[inline(always)]
     fn insert_job(
         &mut self,
@@ -285,7 +285,7 @@ impl Store {
         slot
     }
 
-    /// The life of a job with options begins. O(log n + log d).
+    /// Sets the options of a new job, then delays it or makes it ready. O(log n + log d).
     #[cold]
     fn apply_options(&mut self, slot: u32, options: &JobOptions, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
@@ -299,7 +299,7 @@ impl Store {
         self.delay(slot, options.delay_ms, now, fx);
     }
 
-    /// Makes an end of a job. O(log n).
+    /// Deletes a job, whatever its status and its reserver. O(log n).
     #[inline(always)]
     fn delete(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let Some(slot) = self.ids.remove(id.0, self.next_id) else {
@@ -344,8 +344,8 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
-    /// Calls off one take, or one wait for news of a job, if it still waits, and then answers it.
-    /// O(queues it waits on + takes of its client that wait).
+    /// Cancels a waiting reserve or a watcher, if it still waits, and answers it. O(queues it waits
+    /// on + waiters of its client).
     pub fn cancel(&mut self, ticket: Ticket, fx: &mut Effects) {
         if let Some(waiter) = self.reservations.waiter(ticket, &self.waiters) {
             self.end_wait(waiter);
@@ -356,8 +356,8 @@ impl Store {
         }
     }
 
-    /// The client is gone: its takes end unanswered, and the jobs that it holds go back together,
-    /// before any waiter is attached_count. O(h log n) for the `h` jobs that it held.
+    /// Ends a client: its waiters end unanswered, and its jobs are requeued together, before any
+    /// waiter is matched. O(h log n) for the `h` jobs that it had reserved.
     pub fn disconnect_client(&mut self, client: ClientId, now: Now, fx: &mut Effects) {
         while let Some(waiter) = self.reservations.first_waiter(client) {
             self.end_wait(waiter);
@@ -383,14 +383,14 @@ impl Store {
         self.run_deferred(now, fx);
     }
 
-    /// A new pass begins: what is bounded for all commands of one together counts anew. O(1).
+    /// Starts a pass: resets the budgets that all commands of a pass share. O(1).
     #[inline]
     pub fn begin_pass(&mut self) {
         self.constraints.begin_pass();
     }
 
-    /// Handles up to `limit` things that are due, the earliest first, and what a pass does for
-    /// constraints. O(log n + log d) each.
+    /// Handles up to `limit` due deadlines, the earliest first, and a pass's share of constraint
+    /// work. O(log n + log d) each.
     pub fn expire(&mut self, limit: usize, now: Now, fx: &mut Effects) {
         self.constraints.begin_pass();
         for _ in 0..limit {
@@ -408,8 +408,8 @@ impl Store {
                     fx.answer(ticket, Outcome::NotYet);
                 }
             }
-            // What it has made room for comes before what is due later; tokens that come in one
-            // moment come together.
+            // Capacity that was freed is used before later deadlines fire; tokens that come at one
+            // moment are used together.
             let more = matches!(due, Due::Bucket(_)) && self.deadlines.next() == Some(at);
             if self.constraints.is_pending() && self.constraints.has_steps() && !more {
                 self.run_pending(now, fx);
@@ -419,7 +419,7 @@ impl Store {
         self.run_deferred(now, fx);
     }
 
-    /// When something is due next. O(1), exact.
+    /// The moment of the next deadline; 0 while constraint work is pending. O(1), exact.
     #[must_use]
     #[inline]
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -432,14 +432,14 @@ impl Store {
     /// The job in `slot`, as clients see it. O(1).
     ///
     /// # Panics
-    /// If the slot is from before the last command and its job is gone.
+    /// If the slot is from before the last command and its job was removed.
     #[must_use]
     #[inline]
     pub fn view(&self, slot: JobLocation) -> JobView<'_> {
         self.jobs[slot.0].view(&self.queues)
     }
 
-    /// Everything about the job in `slot`. O(1).
+    /// The job in `slot` with status, deadline, options and result. O(1).
     ///
     /// # Panics
     /// As [`Store::view`].

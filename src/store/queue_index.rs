@@ -194,7 +194,7 @@ impl QueueIndex {
         }
     }
 
-    /// Asserts that both orders set_options. O(n log n): for checks.
+    /// Asserts that both orders agree. O(n log n): for checks.
     pub(super) fn check_invariants(&self) {
         let mut alike = 0;
         for state in self.states.keys() {

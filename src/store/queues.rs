@@ -153,7 +153,7 @@ impl Queues {
         self.slots.iter()
     }
 
-    /// Asserts that names, slots and the idle list set_options. O(queues).
+    /// Asserts that names, slots and the idle list agree. O(queues).
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
         assert!(self.idle.len() <= IDLE_QUEUES, "too many idle queues are remembered");

@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Brings jobs that are nowhere back to their queues together: all are there before anybody
-    /// who waits is attached_count, and then the most urgent goes first. O(h log n) for h jobs.
+    /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs.
     /// Keeps the list's memory.
     pub(super) fn requeue_batch(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving

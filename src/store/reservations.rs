@@ -21,7 +21,7 @@ struct ClientEntry {
 
 const VACANT: ClientEntry = ClientEntry { generation: 0, job: NONE, waiter: NONE, worker: NONE };
 
-/// Marks the place of a worker where a client's index would place_waiting: clients are far fewer.
+/// Marks the place of a worker where a client's index would stand: clients are far fewer.
 const DETACHED: u32 = 1 << 31;
 
 /// Records of clients by their index.

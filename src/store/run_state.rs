@@ -1,4 +1,4 @@
-//! What a job has to say about who follows it and who works on it.
+//! Accessors of [`Job`] for tracking, registered workers and exclusion sets.
 
 use super::jobs::Job;
 use crate::base::limits::EXCLUDED_WORKERS_MAX;
@@ -7,12 +7,12 @@ use crate::model::job::{LeaseEpoch, Payload};
 use crate::model::worker::WorkerId;
 
 impl Job {
-    /// Whether it may be taken whatever its queue.
+    /// Whether a reserve without queue names may hand it out, and its status is asked for.
     pub(super) fn is_tracked(&self) -> bool {
         self.work().is_some_and(|work| work.options.tracked)
     }
 
-    /// The worker of the list that works on it.
+    /// The registered worker that has reserved it.
     #[inline]
     pub(super) fn worker(&self) -> Option<WorkerId> {
         self.work()?.worker
@@ -24,7 +24,7 @@ impl Job {
         }
     }
 
-    /// What went wrong last, for people.
+    /// The message of the last error, for people.
     pub(super) fn result_message(&self) -> Option<&str> {
         self.work()?.message.as_deref()
     }
@@ -35,7 +35,7 @@ impl Job {
         }
     }
 
-    /// What came of it is this and nothing else.
+    /// Sets result and message, and clears what is `None`.
     pub(super) fn resume_outcome(&mut self, result: Option<Payload<'_>>, message: Option<&str>) {
         if self.result().is_some() || result.is_some() {
             self.work_mut().result = result.map(|result| (result.encoding, result.bytes.into()));
@@ -43,18 +43,17 @@ impl Job {
         self.set_result_message(message);
     }
 
-    /// Its lease has ended, and that is all that can be said of it.
+    /// Makes "timeout" the message of the last error, without a result.
     pub(super) fn mark_timed_out(&mut self) {
         let work = self.work_mut();
         (work.result, work.message) = (None, Some("timeout".into()));
     }
 
-    /// The lease under which it was handed out before a restart.
+    /// Sets the lease epoch of a restored job.
     pub(super) fn resume_lease(&mut self, lease: LeaseEpoch) {
         self.ext_mut_or_insert().lease = lease;
     }
 
-    /// The name that its sender gave it.
     pub(super) fn external_id(&self) -> Option<&[u8]> {
         self.work()?.name.as_deref()
     }
@@ -63,7 +62,7 @@ impl Job {
         self.work_mut().name = Some(name.into());
     }
 
-    /// How much of it is done, if whoever holds it has said to work on it.
+    /// The fraction that is done, if the worker that reserved it has reported any.
     pub(super) fn progress(&self) -> Option<Fraction> {
         self.work()?.progress
     }
@@ -74,12 +73,12 @@ impl Job {
         }
     }
 
-    /// The workers that it is not offered to, in rising order.
+    /// The exclusion set: the workers that have rejected it, rising.
     pub(super) fn excluded_workers(&self) -> &[WorkerId] {
         self.work().map_or(&[], |work| &work.excluded_workers)
     }
 
-    /// It is not offered to this worker again; tells whether that can be remembered. O(refusers).
+    /// Adds a worker to the exclusion set; returns false if the set is full. O(workers in the set).
     pub(super) fn exclude_worker(&mut self, worker: WorkerId) -> bool {
         let excluded_workers = &mut self.work_mut().excluded_workers;
         if let Err(place) = excluded_workers.binary_search(&worker) {
@@ -91,7 +90,7 @@ impl Job {
         true
     }
 
-    /// It is offered to everybody again.
+    /// Empties the exclusion set.
     pub(super) fn clear_exclusions(&mut self) {
         if !self.excluded_workers().is_empty() {
             self.work_mut().excluded_workers = Vec::new();

@@ -1,4 +1,4 @@
-//! How jobs change: back to their queue, to their next try, among the kept or the buried, away.
+//! Changes of a job: release, touch, finish, fail, bury, kick, lease end, removal.
 
 use super::jobs::{Job, NONE};
 use super::retry::backoff_ms;
@@ -12,16 +12,16 @@ use crate::model::job::{LeaseEpoch, Payload, Status};
 use crate::model::stats::JobCounter;
 use std::time::Duration;
 
-/// What somebody wants of a job.
+/// A client's request to change a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransitionRequest<'a> {
     pub(super) id: JobId,
-    /// Under which lease the client believes to hold it.
+    /// The lease epoch that the client believes to be the present one.
     pub(super) lease: Option<LeaseEpoch>,
     pub(super) event: JobEvent,
-    /// The result, or what went wrong.
+    /// The result or the error.
     pub(super) note: Option<Payload<'a>>,
-    /// What went wrong, for people.
+    /// The error message, for people.
     pub(super) message: Option<&'a str>,
 }
 
@@ -33,13 +33,13 @@ impl TransitionRequest<'_> {
 }
 
 impl Store {
-    /// [`Store::find`] for where it is not done for each request.
+    /// [`Store::find`], not inlined.
     #[inline(never)]
     pub(super) fn find_cold(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
         self.find(id, now, fx)
     }
 
-    /// The job of this id, unless its time to live is over while it waits: then it goes. O(1).
+    /// The job with this id. One that is expired and waits is removed instead. O(1).
     #[inline(always)]
     fn find(&mut self, id: JobId, now: Now, fx: &mut Effects) -> Option<u32> {
         let slot = self.ids.find(id.0)?;
@@ -54,8 +54,8 @@ impl Store {
         None
     }
 
-    /// Does what the holder of a job asks for, or whoever may kick it. O(log n), and O(log d) for a
-    /// deadline among d.
+    /// Executes a request of the client that reserved a job, or a kick by any client. O(log n), and
+    /// O(log d) for a job with a deadline.
     #[inline(always)]
     pub(super) fn change(
         &mut self,
@@ -71,7 +71,7 @@ impl Store {
         self.change_by(ticket, slot, request, caller, now, fx);
     }
 
-    /// [`Store::change`] for where it is not done for each request.
+    /// [`Store::change`], not inlined.
     #[inline(never)]
     pub(super) fn change_cold(
         &mut self,
@@ -118,7 +118,8 @@ impl Store {
         }
     }
 
-    /// Does what is asked for in the name of whoever holds the job in `slot`. O(log n).
+    /// Executes a request on behalf of the client or worker that reserved the job in `slot`. O(log
+    /// n).
     #[inline(never)]
     pub(super) fn change_for_holder(
         &mut self,
@@ -131,7 +132,7 @@ impl Store {
         self.change_by(ticket, slot, request, Caller::ClientEntry, now, fx);
     }
 
-    /// Who asks, seen from a job that somebody holds. O(1).
+    /// How a reserved job regards the client of `ticket`. O(1).
     #[inline(always)]
     pub(super) fn caller(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
         let job = &self.jobs[slot];
@@ -144,7 +145,7 @@ impl Store {
         }
     }
 
-    /// The deadline of a job has come.
+    /// Handles the deadline of a job.
     pub(super) fn job_due(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let job = &mut self.jobs[slot];
         if let Some(ext) = job.ext_mut() {
@@ -178,7 +179,7 @@ impl Store {
         self.apply_transition(slot, step, now, fx);
     }
 
-    /// Takes a job to where its step leads.
+    /// Executes a legal transition.
     #[inline(always)]
     fn apply_transition(&mut self, slot: u32, step: Transition, now: Now, fx: &mut Effects) {
         if step == Transition::Queue {
@@ -232,7 +233,7 @@ impl Store {
         }
     }
 
-    /// A job of a worker goes back to its queue, which has to be written down. O(1).
+    /// Marks the state of a job dirty if a registered worker had reserved it. O(1).
     #[inline(never)]
     pub(super) fn mark_dirty_if_worker_job(&self, slot: u32, fx: &mut Effects) {
         if self.jobs[slot].worker().is_some() {
@@ -253,7 +254,7 @@ impl Store {
         self.delay(slot, wait, now, fx);
     }
 
-    /// Lets a job that is nowhere wait for so long before it is ready. O(log d).
+    /// Delays an unlinked job by `wait_ms` before it becomes ready. O(log d).
     pub(super) fn delay(&mut self, slot: u32, wait_ms: u64, now: Now, fx: &mut Effects) {
         if wait_ms == 0 {
             return self.make_ready_cold(slot, now, fx);
@@ -264,7 +265,7 @@ impl Store {
         self.arm(slot, now.mono.after(Duration::from_millis(wait_ms)).min(expires));
     }
 
-    /// A job that is nowhere becomes ready: the first who waits gets it, or else the heap.
+    /// Makes an unlinked job ready: the first eligible waiter gets it, or else it is enqueued.
     /// O(log n).
     #[inline(always)]
     pub(super) fn make_ready(&mut self, slot: u32, now: Now, fx: &mut Effects) {
@@ -284,7 +285,7 @@ impl Store {
         self.make_ready_cold(slot, now, fx);
     }
 
-    /// The same for jobs that are not plain, and where pops wait.
+    /// [`Store::make_ready`] for jobs with rare fields, and for queues on which pops wait.
     #[inline(never)]
     pub(super) fn make_ready_cold(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         if self.jobs[slot].is_expired(now) {
@@ -294,7 +295,7 @@ impl Store {
         self.match_job(slot, now, fx);
     }
 
-    /// Puts a job that is nowhere into its queue. O(log n).
+    /// Adds an unlinked job to its queue. O(log n).
     #[inline(always)]
     pub(super) fn enqueue(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
@@ -319,7 +320,8 @@ impl Store {
         }
     }
 
-    /// Puts a job that is nowhere, and not plain, where it is found, or held back. O(log n).
+    /// Adds an unlinked job with rare fields to the ready heaps, or to its job class, and to its
+    /// key group. O(log n).
     pub(super) fn place_waiting(&mut self, slot: u32, now: Now) {
         let job = &mut self.jobs[slot];
         let packet = job.is_packet();
@@ -336,13 +338,14 @@ impl Store {
         }
     }
 
-    /// [`Store::detach`] for where it is not done for each request.
+    /// [`Store::unlink`], not inlined.
     #[inline(never)]
     pub(super) fn unlink_cold(&mut self, slot: u32) {
         self.unlink(slot);
     }
 
-    /// Takes a job out of whatever its status has it in; then it is nowhere. O(log n).
+    /// Takes a job out of the heaps, lists and groups that its status has it in, and cancels its
+    /// deadline. O(log n).
     #[inline(always)]
     pub(super) fn unlink(&mut self, slot: u32) {
         let job = &self.jobs[slot];
@@ -382,7 +385,7 @@ impl Store {
         self.disarm(slot);
     }
 
-    /// Removes a job that is nowhere. O(1).
+    /// Removes an unlinked job. O(1).
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: u32, fx: &mut Effects) -> Job {
         let job = self.remove_unjournaled(slot);
@@ -390,7 +393,7 @@ impl Store {
         job
     }
 
-    /// The same without a word to anybody.
+    /// [`Store::remove`] without marking the job dirty.
     pub(super) fn remove_unjournaled(&mut self, slot: u32) -> Job {
         self.detach_from_queue(slot);
         let job = self.jobs.remove(slot);
@@ -398,7 +401,8 @@ impl Store {
         job
     }
 
-    /// A job that is about to be removed no longer counts in its queue. O(1).
+    /// Takes a job that is about to be removed out of its queue's counters and index, its job
+    /// class, and the tables of external ids and watchers. O(1).
     #[inline(always)]
     pub(super) fn detach_from_queue(&mut self, slot: u32) {
         if !self.watchers.is_empty() {
@@ -422,7 +426,7 @@ impl Store {
         self.queues.leave_if_idle(number);
     }
 
-    /// Sets the deadline of a job's status. O(log d), O(1) on average.
+    /// Arms the deadline of a job's status. O(log d), O(1) on average.
     pub(super) fn arm(&mut self, slot: u32, at: Mono) {
         let timer = self.deadlines.arm(at, Due::Job(slot));
         let ext = self.jobs[slot].ext_mut_or_insert();
@@ -430,7 +434,7 @@ impl Store {
         ext.timer = timer;
     }
 
-    /// Calls the deadline of a job's status off, if it has one. O(log d), O(1) on average.
+    /// Cancels the deadline of a job's status, if it has one. O(log d), O(1) on average.
     pub(super) fn disarm(&mut self, slot: u32) {
         if let Some(ext) = self.jobs[slot].ext_mut()
             && !ext.timer.is_none()
@@ -439,7 +443,7 @@ impl Store {
         }
     }
 
-    /// Shows a job. O(1).
+    /// Answers with a job, unreserved. O(1).
     pub(super) fn peek_job(&mut self, ticket: Ticket, id: JobId, now: Now, fx: &mut Effects) {
         let outcome = match self.find(id, now, fx) {
             Some(slot) => Outcome::Seen(JobLocation(slot)),

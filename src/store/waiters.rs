@@ -1,8 +1,8 @@
-//! Takes and pops that wait: each in the wait_queues of all the queues that it names, in the order
+//! Takes and pops that wait: each in the wait queues of all the queues that it names, in the order
 //! of arrival. A queue has one line for reserves and one for pops, because a pop cannot have every
-//! job; whoever came first of both is attached_count first. One more line, of no queue, is of those
+//! job; whoever came first of both is served first. One more line, of no queue, is of those
 //! who reserve a tracked job whatever its queue; whoever came first of that line and of those of
-//! the job's queue is attached_count first.
+//! the job's queue is served first.
 //!
 //! A reserve has one [`Waiter`] and one [`WaitNode`] for each of its queues. Nodes are linked
 //! twice: along the queue (who is next here) and along the waiter (where else it stands).
@@ -50,7 +50,7 @@ pub(super) struct WaitNode {
     arrival: u64,
 }
 
-/// The waiters of one queue: first come, first attached_count.
+/// The waiters of one queue: first come, first served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WaitQueues {
     reserves: WaitQueue,
@@ -149,7 +149,7 @@ impl Waiters {
         }
     }
 
-    /// Puts a waiter that does not place_waiting there at the end of a queue's wait_queue. O(1).
+    /// Puts a waiter that does not stand there at the end of a queue's wait queue. O(1).
     #[inline(always)]
     pub(super) fn push_back(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
@@ -168,7 +168,7 @@ impl Waiters {
         }
     }
 
-    /// Whether a waiter stands in a queue's wait_queue. O(queues of the waiter).
+    /// Whether a waiter stands in a queue's wait queue. O(queues of the waiter).
     pub(super) fn is_queued_in(&self, waiter: u32, queue: u32) -> bool {
         let mut node = self.slots[waiter].node;
         while node != NONE && self.nodes.slots[node].queue != queue {
@@ -195,7 +195,7 @@ impl Waiters {
         }
     }
 
-    /// Who is attached_count next in a queue; with `reserves_only` among those who can have any
+    /// Who is served next in a queue; with `reserves_only` among those who can have any
     /// job. O(1).
     #[inline]
     pub(super) fn first(&self, wait_queues: WaitQueues, reserves_only: bool) -> Option<u32> {
@@ -212,7 +212,7 @@ impl Waiters {
         Some(node.waiter)
     }
 
-    /// Who is attached_count next with a job that those of a queue's wait_queues want and those of
+    /// Who is served next with a job that those of a queue's wait queues want and those of
     /// the line of all tracked jobs: the first for whom the job is meant. O(places passed over).
     pub(super) fn first_of(
         &self,
@@ -232,13 +232,13 @@ impl Waiters {
         firsts.min_by_key(|node| node.arrival).map(|node| node.waiter)
     }
 
-    /// Which reserve is attached_count next in a queue, unless a pop came before it. O(1).
+    /// Which reserve is served next in a queue, unless a pop came before it. O(1).
     #[inline]
     pub(super) fn first_reserve(&self, wait_queues: WaitQueues) -> Option<u32> {
         if wait_queues.pops.is_empty() { self.first(wait_queues, true) } else { None }
     }
 
-    /// Ends a wait: `leave` reserves each node out of its queue's wait_queue. O(queues of the
+    /// Ends a wait: `leave` reserves each node out of its queue's wait queue. O(queues of the
     /// waiter).
     pub(super) fn end(
         &mut self,
@@ -255,7 +255,7 @@ impl Waiters {
         waiter
     }
 
-    /// The waiters of a queue, reserves before pops, each in order, for checks. O(wait_queues).
+    /// The waiters of a queue, reserves before pops, each in order, for checks. O(wait queues).
     pub(super) fn waiters_of(&self, wait_queues: WaitQueues) -> Vec<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
         let heads = [wait_queues.reserves.first, wait_queues.pops.first]

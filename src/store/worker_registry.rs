@@ -213,7 +213,7 @@ impl Workers {
         all.filter(|(_, record)| record.enlisted.is_some())
     }
 
-    /// Asserts that the tables set_options. O(w log w): for checks.
+    /// Asserts that the tables agree. O(w log w): for checks.
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_id.len(), self.places.len(), "numbers and workers differ");
         assert_eq!(self.iter().count(), self.enlisted, "the list of workers is miscounted");
@@ -221,7 +221,7 @@ impl Workers {
         let attached_count = self.iter().filter(|(_, record)| record.client.is_some()).count();
         assert_eq!(
             attached_count, self.attached_count as usize,
-            "the attached_count workers are miscounted"
+            "the attached workers are miscounted"
         );
         for (at, &place) in &self.by_url {
             let enlisted = self.places[place].enlisted.as_ref();

@@ -185,8 +185,8 @@ impl Store {
         }
     }
 
-    /// Lets a group show its first job if it is awake, and place_waiting at its bucket by that
-    /// one's key if it sleeps; a group without jobs is dropped. O(log n).
+    /// Lets a group show its first job if it is awake, and stand at its bucket by that one's key
+    /// if it sleeps; a group without jobs is dropped. O(log n).
     fn update_waitlist(&mut self, number: u32) {
         let constraints = &mut self.constraints;
         let group = &mut constraints.waitlists[number];

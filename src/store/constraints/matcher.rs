@@ -145,7 +145,7 @@ fn equal(found: &Leaf<'_>, value: &Scalar) -> bool {
     }
 }
 
-/// How two numbers or two texts place_waiting to each other.
+/// How two numbers or two texts stand to each other.
 fn order(found: &Leaf<'_>, value: &Scalar) -> Option<Ordering> {
     match (found, value) {
         (Leaf::Text(found), Scalar::Text(value)) => Some(Cow::as_ref(found).cmp(&**value)),
@@ -318,7 +318,7 @@ mod tests {
         assert!(!matches(&constraint(Path::Name, Compare::Greater, &[text("b")]), b"a", &json));
     }
 
-    /// By trying whatever a star could place_waiting for.
+    /// By trying whatever a star could stand for.
     fn globs_plainly(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([b'*', pattern @ ..], _) => {

@@ -131,8 +131,8 @@ pub(super) struct Constraints {
     limiters_ready: VecDeque<u32>,
     /// Rules whose limits have changed, and up to which value their buckets have been looked at.
     changed_limits: VecDeque<(u32, Option<Box<[u8]>>)>,
-    /// Takes that do not wait, and have not seen all that there is: the waiters that place_waiting
-    /// for them until it is known that there is nothing for them.
+    /// Takes that do not wait, and have not seen all that there is: the waiters that stand for
+    /// them until it is known that there is nothing for them.
     deferred_replies: VecDeque<(u32, Ticket)>,
     /// Whether this command has left something unseen that could be for whoever takes.
     scan_incomplete: bool,
