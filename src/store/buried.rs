@@ -1,4 +1,4 @@
-//! The buried jobs of a queue, those first that were buried first: a list linked through the jobs.
+//! The buried jobs of a queue, in the order of burial: a list linked through the jobs.
 
 use super::jobs::{Jobs, NONE};
 
@@ -21,7 +21,7 @@ impl Buried {
         Some(self.first).filter(|&slot| slot != NONE)
     }
 
-    /// Adds a job behind the others. O(1).
+    /// Appends a job. O(1).
     pub(super) fn link(&mut self, slot: u32, jobs: &mut Jobs) {
         let previous = std::mem::replace(&mut self.last, slot);
         (jobs[slot].place, jobs[slot].next) = (previous, NONE);
@@ -32,7 +32,7 @@ impl Buried {
         }
     }
 
-    /// Takes a job out. O(1).
+    /// Removes a job. O(1).
     pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
         let (previous, next) = (jobs[slot].place, jobs[slot].next);
         if previous == NONE {
@@ -50,7 +50,7 @@ impl Buried {
         (jobs[slot].place, jobs[slot].next) = (NONE, NONE);
     }
 
-    /// The jobs in order, for checks. O(jobs).
+    /// The jobs in order. For checks. O(jobs).
     pub(super) fn jobs(self, jobs: &Jobs) -> Vec<u32> {
         let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
         std::iter::successors(self.first(), follow).collect()

@@ -1,4 +1,4 @@
-//! The sweep over everything that must hold between two commands: for the simulator and tests.
+//! Invariant checks of the whole store, between two commands: for simulators and tests.
 
 use super::history::DEFAULT;
 use super::jobs::{Job, NONE};
@@ -11,14 +11,14 @@ use crate::model::worker::JobStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What the table of jobs says should be found elsewhere.
+/// What the job table says that other structures should contain.
 #[derive(Default)]
 struct Expected {
-    /// Jobs of each queue, and how many of them have a time to live.
+    /// Jobs of each queue, and those with a time to live.
     jobs_in: BTreeMap<u32, (u32, u32)>,
     held_by: BTreeMap<u32, BTreeSet<u32>>,
     buried_in: BTreeMap<u32, BTreeSet<u32>>,
-    /// Packets that wait.
+    /// Waiting packets.
     grouped: BTreeSet<u32>,
     ready: usize,
     armed: usize,
@@ -41,28 +41,36 @@ impl Expected {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
             }
             Status::Blocked => {}
-            Status::GroupOnly => assert!(job.is_group_only(), "a job is passed over"),
+            Status::GroupOnly => {
+                assert!(job.is_group_only(), "a job with a priority is group-only")
+            }
             Status::Delayed | Status::Completed => {
-                assert!(job.ext().is_some_and(|ext| !ext.timer.is_none()), "kept for ever");
+                assert!(
+                    job.ext().is_some_and(|ext| !ext.timer.is_none()),
+                    "a delayed or completed job has no deadline"
+                );
             }
         }
         let timer = job.ext().map_or(TimerId::NONE, |ext| ext.timer);
         self.armed += usize::from(!timer.is_none());
         if matches!(job.status, Status::Ready | Status::Blocked | Status::GroupOnly) {
-            assert_eq!(!timer.is_none(), job.has_ttl(), "a time to live has no deadline");
+            assert_eq!(
+                !timer.is_none(),
+                job.has_ttl(),
+                "a waiting job has a time to live and no deadline, or the reverse"
+            );
         }
     }
 }
 
 impl Store {
-    /// How a job is going, if it is there; nothing comes of the look. O(log n).
+    /// The status of a job, read without side effects. O(log n).
     #[must_use]
     pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
         self.ids.find(id.0).map(|slot| self.progress(JobLocation(slot)))
     }
 
-    /// Whether something that was asked waits here for its time to be answered. O(takes of its
-    /// client that wait).
+    /// Whether the ticket has a waiter or a watcher. O(waiters of its client).
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         let takes = self.reservations.waiter(ticket, &self.waiters).is_some();
@@ -72,14 +80,18 @@ impl Store {
     /// Asserts every invariant of the store. O(everything).
     ///
     /// # Panics
-    /// If the store is broken, naming what is wrong.
+    /// If an invariant does not hold; the message names it.
     pub fn check_invariants(&self) {
         self.queues.check_invariants();
         let mut expected = Expected::default();
         for (slot, job) in self.jobs.iter() {
             if self.is_constraint(slot) {
                 assert!(job.id >= self.first_hidden_id, "a constraint has a job's id");
-                assert_eq!(self.constraints.place(job.id), Some(slot), "it is not known");
+                assert_eq!(
+                    self.constraints.place(job.id),
+                    Some(slot),
+                    "a constraint is not found by its id"
+                );
                 assert_eq!(self.ids.find(job.id), None, "a constraint has a job's id");
                 continue;
             }
@@ -88,14 +100,18 @@ impl Store {
                 assert_eq!(
                     self.slot(JobId(job.id)),
                     Some(JobLocation(slot)),
-                    "a worker is not known"
+                    "a worker is not found by its id"
                 );
                 assert_eq!(self.ids.find(job.id), None, "a worker has a job's id");
                 continue;
             }
             if self.is_declaration(slot) {
                 assert!(job.id >= self.first_hidden_id, "a declaration has a job's id");
-                assert_eq!(self.declared.get(&job.id), Some(&slot), "a declaration is not known");
+                assert_eq!(
+                    self.declared.get(&job.id),
+                    Some(&slot),
+                    "a declaration is not found by its id"
+                );
                 assert_eq!(self.ids.find(job.id), None, "a declaration has a job's id");
                 continue;
             }
@@ -111,10 +127,10 @@ impl Store {
             let listed: BTreeSet<u32> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
             let held = expected.held_by.remove(&index).unwrap_or_default();
-            assert_eq!(listed, held, "a client's list and its jobs differ");
+            assert_eq!(listed, held, "a client's list and its reservations differ");
         }
         self.check_workers(&mut expected.held_by);
-        assert!(expected.held_by.is_empty(), "a job is held by nobody");
+        assert!(expected.held_by.is_empty(), "a reserved job is in no list");
         self.check_watchers();
         self.external_ids.check_invariants(&self.jobs);
         self.check_global_ready();
@@ -125,8 +141,8 @@ impl Store {
         self.check_queues(&expected);
     }
 
-    /// Every job with a record is in its queue's index, and nothing else is; below the cursor of a
-    /// index every job has one.
+    /// Every row is in its queue's index, and nothing else is; below an index's cursor every job
+    /// has a row.
     fn check_indexes(&self) {
         let mut rows = BTreeMap::<u32, usize>::new();
         for (slot, job) in self.jobs.iter().filter(|&(slot, _)| self.is_job(slot)) {
@@ -134,14 +150,14 @@ impl Store {
             match (job.row(), index) {
                 (None, None) => {}
                 (None, Some(index)) => {
-                    assert!(slot >= index.cursor, "a job was passed over in taking index");
+                    assert!(slot >= index.cursor, "backfill has passed over a job");
                 }
-                (Some(_), None) => panic!("a job of a queue that is not watched has a record"),
+                (Some(_), None) => panic!("a job of a queue without index has a row"),
                 (Some(row), Some(index)) => {
                     let found = index.rows().get(&row.key());
                     let same = found.is_some_and(|found| Arc::ptr_eq(found, row));
-                    assert!(same && row.id.0 == job.id, "a job's row is not the one in index");
-                    assert!(!job.is_simple(), "a job with a record is plain");
+                    assert!(same && row.id.0 == job.id, "a job's row is not the one in the index");
+                    assert!(!job.is_simple(), "a job with a row is simple");
                     *rows.entry(job.queue).or_default() += 1;
                 }
             }
@@ -152,17 +168,17 @@ impl Store {
             let count = rows.get(&number).copied().unwrap_or_default();
             assert_eq!(index.rows().len(), count, "a row without a job");
             let exists = queue.jobs > 0 || index.declared.is_some() || *queue.name == *DEFAULT;
-            assert!(exists, "a queue is watched that does not exist");
+            assert!(exists, "a queue that does not exist is indexed");
         }
         let declared = self.queues.iter().filter_map(|(_, queue)| queue.index.as_ref()?.declared);
-        assert_eq!(declared.count(), self.declared.len(), "a declaration of no queue");
+        assert_eq!(declared.count(), self.declared.len(), "a declaration is of no queue");
     }
 
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
         let watchers = self.watchers.iter().filter(|(_, watcher)| !watcher.timer.is_none()).count();
         let others = waits + watchers + self.bucket_timers();
-        assert_eq!(self.deadlines.len(), armed_jobs + others, "deadlines nobody knows of");
+        assert_eq!(self.deadlines.len(), armed_jobs + others, "a deadline has no owner");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
                 Due::Job(slot) => self.jobs[slot].ext().map(|ext| ext.timer),
@@ -170,7 +186,7 @@ impl Store {
                 Due::Bucket(bucket) => self.bucket_timer(bucket),
                 Due::Watcher(watcher) => Some(self.watchers[watcher].timer),
             };
-            assert_eq!(known, Some(timer), "a deadline's owner does not know it");
+            assert_eq!(known, Some(timer), "a deadline's owner has another one");
         });
     }
 
@@ -189,34 +205,34 @@ impl Store {
                 heap.check_invariants(&self.jobs, |entry, position| {
                     let job = &self.jobs[entry.slot];
                     self.check_entry(entry, excluded_workers);
-                    assert_eq!(job.place, position, "a place is wrong");
+                    assert_eq!(job.place, position, "a job's heap position is wrong");
                     assert_eq!(job.queue, slot, "a job is in a foreign heap");
                     ready += 1;
                 });
             }
             let emptied = queue.excluded.as_ref().is_some_and(|excluded| excluded.is_empty());
-            assert!(!emptied, "a queue without excluded keeps room for them");
+            assert!(!emptied, "an empty list of excluded heaps is kept");
             self.check_excluded(queue.waiters, queue.excluded.as_deref());
             if let Some(entry) = queue.ready.peek()
                 && !self.constraints.is_pending()
             {
                 let wide = self.jobs[entry.slot].is_too_large_to_pop();
                 let next = self.waiters.first(queue.waiters, wide);
-                assert_eq!(next, None, "a waiter beside a ready job that it could have");
+                assert_eq!(next, None, "a waiter is eligible for the head of its queue");
             }
             for waiter in self.waiters.waiters_of(queue.waiters) {
-                assert!(places.remove(&(waiter, slot)), "a waiter stands in a line twice");
+                assert!(places.remove(&(waiter, slot)), "a waiter is in a wait queue twice");
             }
         }
         for waiter in self.waiters.waiters_of(self.global_ready.wait_queues) {
-            assert!(places.remove(&(waiter, ANY_QUEUE)), "a waiter stands in a line twice");
+            assert!(places.remove(&(waiter, ANY_QUEUE)), "a waiter is in a wait queue twice");
         }
         assert_eq!(ready, expected.ready, "a ready job is in no heap");
-        assert!(places.is_empty(), "a waiter stands in no line");
+        assert!(places.is_empty(), "a waiter is in no wait queue");
         let linked = |job: &Job| (job.place, job.next, job.holder) != (NONE, NONE, NONE);
         let stray = self.jobs.iter().find(|(_, job)| {
             matches!(job.status, Status::Delayed | Status::Completed) && linked(job)
         });
-        assert!(stray.is_none(), "a job that is nowhere is linked somewhere");
+        assert!(stray.is_none(), "a delayed or completed job is linked");
     }
 }

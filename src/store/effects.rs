@@ -1,4 +1,4 @@
-//! What commands bring about: answers, and what has to outlive a restart.
+//! Effects of commands: answers, and records to journal.
 
 use super::JobLocation;
 use super::indexed_commands::SearchRequest;
@@ -11,30 +11,30 @@ use crate::model::owned::OwnedJobStatus;
 use crate::model::reply::Rejection;
 use crate::model::worker::WorkerId;
 
-/// Places for popped packets that are kept for the next pop.
+/// Capacity, in packets, that `popped` keeps between two uses.
 const POPPED_KEPT: usize = 1024;
 
-/// What became of one request.
+/// The answer to one ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A take was called off.
+    /// The waiting command was cancelled.
     Cancelled,
-    /// Jobs are held back as was asked; whether there was no constraint of the name before.
+    /// The constraint was set.
     Constrained {
-        /// Whether.
+        /// Whether there was none of this name before.
         new: bool,
     },
-    /// This constraint: see [`Store::constraint`](super::Store::constraint).
+    /// A constraint: see [`Store::constraint`](super::Store::constraint).
     Constraint(u32),
-    /// It is done.
+    /// Success without a result.
     Done,
-    /// The client holds this job now: see [`Store::view`](super::Store::view).
+    /// The client has reserved this job: see [`Store::view`](super::Store::view).
     Job(JobLocation),
-    /// This one of [`Effects::fetched`].
+    /// The element of [`Effects::fetched`] with this index.
     Fetched(u32),
-    /// There is no such job any more.
+    /// The job existed and was removed.
     Gone,
-    /// So many buried jobs were kicked.
+    /// Number of buried jobs that were kicked.
     Kicked(u32),
     /// There is no such constraint.
     NoConstraint,
@@ -42,56 +42,56 @@ pub enum Outcome {
     NoJob,
     /// There is no such worker.
     NoWorker,
-    /// The job has not come to its end in time.
+    /// The job has not ended in time.
     NotYet,
-    /// These are [`Effects::popped`], from `first` on.
+    /// The elements of [`Effects::popped`] from `first` on.
     Packets {
-        /// The number of the first.
+        /// Index of the first.
         first: u32,
-        /// How many.
+        /// Number of packets, at least 1.
         count: u32,
     },
-    /// This is how it is going: see [`Store::progress`](super::Store::progress).
+    /// The status of a job: see [`Store::progress`](super::Store::progress).
     Progress(JobLocation),
-    /// The job is in its queue, or will be.
+    /// The job was put and has this id.
     Put(JobId),
-    /// Nothing has changed.
+    /// The store declined the command; nothing has changed.
     Refused(Rejection),
-    /// Here it is: see [`Store::job_info`](super::Store::job_info).
+    /// The result of a peek: see [`Store::job_info`](super::Store::job_info).
     Seen(JobLocation),
     /// A pop cannot carry this job.
     TooLarge(JobId),
-    /// This one of [`Effects::watched`].
+    /// The element of [`Effects::watched`] with this index.
     Watched(u32),
-    /// The worker is on the list.
+    /// The worker is registered under this id.
     Worker(WorkerId),
 }
 
-/// What commands brought about, in order. Reused: whoever applies commands shows and clears it.
+/// What commands have brought about, in order. Reused: the engine takes the outcomes and clears it.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Requests that are answered, the caller's own or those of clients that waited.
+    /// Answers, to the ticket of the command or to waiting ones.
     pub outcomes: Vec<(Ticket, Outcome)>,
-    /// What was popped: of the outcomes' jobs those that are gone from the store.
+    /// Popped packets, which are no longer in the store.
     pub popped: Vec<Packet>,
-    /// Jobs whose results were fetched, and are gone from the store.
+    /// Fetched results of jobs that are no longer in the store.
     pub fetched: Vec<OwnedJobStatus>,
-    /// What questions about watched queues are answered.
+    /// Answers to commands on indexed queues.
     pub watched: Vec<IndexedReply>,
-    /// Questions that are not answered yet.
+    /// Queries that the engine has to evaluate; their tickets are not answered yet.
     pub searches: Vec<SearchRequest>,
     /// The events of [`DirtyRecord::Event`], each with the version of the job's row after it.
     pub events: Vec<(u64, event::Event)>,
-    /// What has to outlive a restart, in order, if that is asked for.
+    /// Records to journal, in order, if `keeps_changes`.
     pub changes: Vec<DirtyRecord>,
-    /// Whether it is.
+    /// Whether there is a journal.
     pub keeps_changes: bool,
-    /// How many of the outcomes have been shown.
+    /// How many outcomes were taken.
     shown: usize,
 }
 
 impl Effects {
-    /// Effects that keep what has to outlive a restart.
+    /// Effects for a store with a journal.
     #[must_use]
     pub fn with_changes() -> Self {
         Self { keeps_changes: true, ..Self::default() }
@@ -109,15 +109,15 @@ impl Effects {
         }
     }
 
-    /// Answers a question about a watched queue.
+    /// Answers a command on an indexed queue.
     pub fn reply(&mut self, ticket: Ticket, answer: IndexedReply) {
-        // Proof: one call answers less than it applies to, which slots of 32 bits number.
+        // Proof: one call answers fewer tickets than there are slots, which 32 bits number.
         let number = u32::try_from(self.watched.len()).expect("answers are numbered by 32 bits");
         self.watched.push(answer);
         self.answer(ticket, Outcome::Watched(number));
     }
 
-    /// Notes an event of a job, which has this version now.
+    /// Marks an event of a job dirty; its row has this version after it.
     pub(super) fn mark_event_dirty(
         &mut self,
         slot: JobLocation,
@@ -126,13 +126,13 @@ impl Effects {
         event: event::Event,
     ) {
         if self.keeps_changes {
-            let number = u32::try_from(self.events.len()).expect("jobs and their events are fewer");
+            let number = u32::try_from(self.events.len()).expect("events are numbered by 32 bits");
             self.events.push((version, event));
             self.changes.push(DirtyRecord::Event(slot, id, number));
         }
     }
 
-    /// The next outcome that has not been shown. O(1).
+    /// The next outcome that was not taken. O(1).
     #[inline(always)]
     pub fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
         let outcome = *self.outcomes.get(self.shown)?;
@@ -140,24 +140,23 @@ impl Effects {
         Some(outcome)
     }
 
-    /// Asserts that all outcomes have been shown.
+    /// Asserts that all outcomes were taken.
     #[inline]
     pub fn assert_drained(&self) {
-        assert!(
-            self.shown == self.outcomes.len(),
-            "completions show what the next call may change"
-        );
+        assert!(self.shown == self.outcomes.len(), "an outcome was not taken before the next call");
     }
 
-    /// Before each call that may bring about more: what the last one did has been shown, and is
-    /// forgotten. O(packets).
+    /// Clears everything but searches before the next call. O(packets).
+    ///
+    /// # Panics
+    /// If an outcome was not taken.
     #[inline]
     pub fn prepare(&mut self) {
         self.assert_drained();
         self.clear();
     }
 
-    /// Forgets everything but searches, which stay until somebody takes them. O(packets).
+    /// Clears everything but searches, which the engine takes itself. O(packets).
     #[inline]
     pub fn clear(&mut self) {
         self.shown = 0;
@@ -178,7 +177,7 @@ impl Effects {
         self.events.clear();
     }
 
-    /// Forgets the changes, once they are written down.
+    /// Clears the records to journal once they are written.
     #[inline]
     pub fn clear_changes(&mut self) {
         self.changes.clear();

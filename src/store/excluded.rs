@@ -1,35 +1,36 @@
-//! Ready jobs that some workers are not offered any more: beside the heap of those for everybody
-//! there is one, a heap, for each set of workers that have refused a job.
+//! Ready jobs that some workers have rejected: one heap for each exclusion set, beside the heap of
+//! jobs for every worker.
 //!
-//! Whoever takes looks at the first job of the heap and of every heap that he may take from. So
-//! however many jobs somebody has refused, he passes over them in O(excluded), of which there are
-//! at most [`EXCLUSION_SETS_MAX`]; and where nothing was refused nobody pays.
+//! A reserve looks at the head of the plain heap and of every heap that its worker is eligible for.
+//! However many jobs a worker has rejected, it skips them in O(exclusion sets), at most
+//! [`EXCLUSION_SETS_MAX`]. Without rejections there is no cost.
 //!
-//! Invariants: no heap is empty, unless it stays for jobs that constraints hold back; no two are
-//! for the same set.
+//! Invariants: a heap is empty only if it is pinned for jobs that constraints may block; no two
+//! heaps have the same exclusion set.
 
 use crate::base::heap::{Entry, Heap, PositionMap};
 use crate::base::limits::EXCLUSION_SETS_MAX;
 use crate::model::worker::WorkerId;
 
-/// Shelves of one queue, or of all.
+/// The heaps of one queue, or those beside the global heap.
 #[derive(Debug, Default)]
 pub(super) struct ExcludedHeaps {
     list: Vec<ExcludedHeap>,
 }
 
-/// Jobs that the same workers have refused.
+/// The ready jobs with one exclusion set.
 #[derive(Debug)]
 pub(super) struct ExcludedHeap {
-    /// In rising order.
+    /// Rising.
     pub(super) excluded_workers: Box<[WorkerId]>,
     pub(super) ready: Heap,
-    /// Jobs that constraints may hold back: the heap stays for them, wherever they are.
+    /// How many jobs pin the heap because constraints may block them.
     reserved: u32,
 }
 
 impl ExcludedHeap {
-    /// Whether this worker, or who is none, may take from here. O(log refusers).
+    /// Whether this worker, or a client without one, may reserve from here. O(log workers in the
+    /// set).
     pub(super) fn is_eligible(&self, worker: Option<WorkerId>) -> bool {
         worker.is_none_or(|worker| self.excluded_workers.binary_search(&worker).is_err())
     }
@@ -48,17 +49,17 @@ impl ExcludedHeaps {
         self.list.iter().position(|heap| *heap.excluded_workers == *excluded_workers)
     }
 
-    /// Whether jobs that these have refused find a place. O(excluded).
+    /// Whether there is, or can be, a heap for this exclusion set. O(exclusion sets).
     pub(super) fn has_capacity(&self, excluded_workers: &[WorkerId]) -> bool {
         self.list.len() < EXCLUSION_SETS_MAX || self.find(excluded_workers).is_some()
     }
 
-    /// The first job on the heap of these refusers. O(excluded).
+    /// The head of the heap of this exclusion set. O(exclusion sets).
     pub(super) fn first(&self, excluded_workers: &[WorkerId]) -> Option<Entry> {
         self.list[self.find(excluded_workers)?].ready.peek()
     }
 
-    /// Adds a job. O(excluded + log n).
+    /// Adds a job. O(exclusion sets + log n).
     pub(super) fn push(
         &mut self,
         excluded_workers: &[WorkerId],
@@ -81,17 +82,17 @@ impl ExcludedHeaps {
         &mut self.list[place]
     }
 
-    /// The heap of these refusers stays for one job more. O(excluded).
+    /// Pins the heap of this exclusion set for one more job. O(exclusion sets).
     pub(super) fn reserve(&mut self, excluded_workers: &[WorkerId]) {
         self.heap(excluded_workers).reserved += 1;
     }
 
-    /// It stays for one job less. O(excluded).
+    /// Unpins it for one job. O(exclusion sets).
     ///
     /// # Panics
-    /// If it was not to stay.
+    /// If it was not pinned.
     pub(super) fn release(&mut self, excluded_workers: &[WorkerId]) {
-        let place = self.find(excluded_workers).expect("a heap stays for whom it is reserved");
+        let place = self.find(excluded_workers).expect("a pinned heap exists");
         self.list[place].reserved -= 1;
         self.drop_if_empty(place);
     }
@@ -102,23 +103,24 @@ impl ExcludedHeaps {
         }
     }
 
-    /// For how many jobs excluded stay, for checks.
+    /// The pinned exclusion sets, each with the number of its pins. For checks.
     pub(super) fn reserved(&self) -> impl Iterator<Item = (&[WorkerId], u32)> {
         let reserved = self.list.iter().filter(|heap| heap.reserved > 0);
         reserved.map(|heap| (&*heap.excluded_workers, heap.reserved))
     }
 
-    /// Takes the job at this position of its heap. O(excluded + log n).
+    /// Removes the job at this position of its heap. O(exclusion sets + log n).
     ///
     /// # Panics
-    /// If it is not there.
+    /// If there is no such heap or position.
     pub(super) fn remove(
         &mut self,
         excluded_workers: &[WorkerId],
         position: u32,
         slots: &mut impl PositionMap,
     ) {
-        let place = self.find(excluded_workers).expect("a refused job is on its heap");
+        let place =
+            self.find(excluded_workers).expect("a job with an exclusion set is in its heap");
         self.list[place].ready.remove(position, slots);
         self.drop_if_empty(place);
     }

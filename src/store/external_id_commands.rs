@@ -1,9 +1,9 @@
-//! Jobs with names, and the bus worker: the worker of the list that nobody calls, because whoever
-//! acts for it hears by itself how its jobs are going (`docs/protocols/bus_worker.md`).
+//! Commands that address a job by its external id, and those of the bus worker
+//! (`docs/protocols/processor.md`).
 //!
-//! What its client holds is the bus worker's, as with any worker of the list, and is written down.
-//! It is held under the client's lease, whatever the job's options say. A job that somebody has
-//! said to work on has a progress; what has none goes back when the bus worker is resumed.
+//! The reservations of the bus worker are journaled like those of any registered worker. They have
+//! the client's lease, whatever the job's options say. A job has a progress once a worker has
+//! reported that it works on it; jobs without are requeued when the client attaches again.
 
 use super::queue_index::IndexedReply;
 use super::state_machine::{JobEvent, transition};
@@ -20,11 +20,11 @@ use crate::model::stats::JobCounter;
 use crate::model::worker::WorkerId;
 use std::time::Duration;
 
-/// What comes of a job whose worker has nothing to say about it.
+/// The result of a job that finishes without one.
 const NOTHING: Payload<'static> = Payload { encoding: Encoding::JsonLine, bytes: b"null" };
 
 impl Store {
-    /// As [`Store::put`], O(1) more.
+    /// As [`Store::put`], and O(1) more.
     pub(super) fn put_by_name(
         &mut self,
         ticket: Ticket,
@@ -50,7 +50,7 @@ impl Store {
         self.make_ready_cold(slot, now, fx);
     }
 
-    /// Gives a job this name, unless another one has it. O(1).
+    /// Assigns an external id to a job, unless another job has it. O(1).
     pub(super) fn assign_id(&mut self, slot: u32, name: &[u8]) {
         if self.external_ids.find(name, &self.jobs).is_none() {
             self.jobs[slot].set_external_id(name);
@@ -58,7 +58,7 @@ impl Store {
         }
     }
 
-    /// A job is about to be removed, or replaced. O(1).
+    /// Releases the external id of a job that is about to be removed or replaced. O(1).
     #[inline(never)]
     pub(super) fn release_id(&mut self, slot: u32) {
         if let Some(name) = self.jobs[slot].external_id() {
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// The job that is meant: the one of this name, or without a name of this id, in its queue.
+    /// The job with this external id, or the job without one with this id, in the queue named.
     fn find_by_ref(&mut self, job: &JobRef<'_>, now: Now, fx: &mut Effects) -> Option<u32> {
         let queue = self.queues.find(job.queue)?;
         let here = |slot: &u32| self.jobs[*slot].queue == queue;
@@ -140,7 +140,7 @@ impl Store {
         }
     }
 
-    /// O(h log n) for the jobs that the worker holds, and what [`Store::attach_client`] costs.
+    /// O(h log n) for the reserved jobs of the worker, and what [`Store::attach_client`] costs.
     pub(super) fn attach_with_lease(
         &mut self,
         ticket: Ticket,
@@ -168,7 +168,7 @@ impl Store {
         self.requeue_batch(returned, now, fx);
     }
 
-    /// O(w log w + h) for the h jobs that the client holds and the w takes that wait.
+    /// O(w log w + h) for the `h` reserved jobs and the `w` waiters of the client.
     pub(super) fn detach(&mut self, ticket: Ticket, fx: &mut Effects) {
         if let Some(place) = self.reservations.worker_of(ticket.client) {
             self.detach_client(ticket.client, place, fx);
@@ -218,7 +218,7 @@ impl Store {
         fx.reply(ticket, IndexedReply::Survey(page));
     }
 
-    /// When the lease of a job that the bus worker holds began. O(log w).
+    /// When the lease of a job that the bus worker has reserved started. O(log w).
     fn held_since(&self, slot: u32, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
@@ -228,7 +228,7 @@ impl Store {
     }
 }
 
-/// The id that is written like this, in digits without leading zeros.
+/// Parses a job id: digits without leading zeros.
 fn id_in(name: &[u8]) -> Option<u64> {
     let plain = name.iter().all(u8::is_ascii_digit) && name.first() != Some(&b'0');
     let text = std::str::from_utf8(name).ok().filter(|_| plain)?;

@@ -1,8 +1,8 @@
-//! From the name that its sender gave a job to its place.
+//! External ids and the slots of their jobs.
 //!
-//! The table is cut into shards, so that no put pays for the growth of all of it at once.
+//! The table has shards, so that no put pays for the growth of a large table.
 //!
-//! Invariant: a job that has a name is found by it, and no other job has the same one. All
+//! Invariant: a job with an external id is found by it, and no other job has the same id. All
 //! operations are O(1), amortised within a shard.
 
 use super::jobs::Jobs;
@@ -12,28 +12,28 @@ use std::hash::BuildHasher;
 
 const SHARDS: usize = 256;
 
-/// A shard of less room than this is not worth shrinking.
+/// Smallest capacity of a shard that is worth shrinking, in entries.
 const SMALL: usize = 64;
 
-/// Where the job of a name is, and by which part of its hash it is found there.
+/// The slot of a job, and the part of its id's hash that finds it.
 #[derive(Clone, Copy, Debug)]
 struct IdEntry {
     hash: u32,
     slot: u32,
 }
 
-/// All names that jobs have.
+/// All external ids.
 #[derive(Debug)]
 pub(super) struct ExternalIds {
-    /// None before there is a name.
+    /// Empty until the first id is added.
     shards: Vec<HashTable<IdEntry>>,
     hasher: FixedState,
     len: usize,
 }
 
-/// The table places by these bits; the shard goes by others.
+/// The hash for a shard's table; the shard itself is chosen by other bits.
 fn spread(hash: u32) -> u64 {
-    // The table's tag comes from the highest bits.
+    // The table takes its tag from the highest bits.
     u64::from(hash) << 32 | u64::from(hash)
 }
 
@@ -47,13 +47,13 @@ impl ExternalIds {
         self.len == 0
     }
 
-    /// Shard and hash of a name.
+    /// Shard and hash of an external id.
     fn index(&self, name: &[u8]) -> (usize, u32) {
         let [shard, _, _, _, hash @ ..] = self.hasher.hash_one(name).to_le_bytes();
         (usize::from(shard), u32::from_le_bytes(hash))
     }
 
-    /// The slot of the job that has this name.
+    /// The slot of the job with this external id.
     pub(super) fn find(&self, name: &[u8], jobs: &Jobs) -> Option<u32> {
         let (shard, hash) = self.index(name);
         let is_meant =
@@ -61,7 +61,7 @@ impl ExternalIds {
         self.shards.get(shard)?.find(spread(hash), is_meant).map(|known| known.slot)
     }
 
-    /// Notes a name that no job has yet.
+    /// Adds an external id that no job has.
     pub(super) fn insert(&mut self, name: &[u8], slot: u32) {
         let (shard, hash) = self.index(name);
         if self.shards.is_empty() {
@@ -72,7 +72,7 @@ impl ExternalIds {
         self.len += 1;
     }
 
-    /// Forgets the name of the job in this slot.
+    /// Removes the external id of the job in this slot.
     ///
     /// # Panics
     /// If the job is not found by it.
@@ -81,7 +81,7 @@ impl ExternalIds {
         let shard = &mut self.shards[shard];
         match shard.find_entry(spread(hash), |known| known.slot == slot) {
             Ok(entry) => entry.remove(),
-            Err(_) => unreachable!("a job that has a name is found by it"),
+            Err(_) => unreachable!("a job is found by its external id"),
         };
         self.len -= 1;
         if shard.capacity() > SMALL && shard.len() < shard.capacity() / 8 {
@@ -89,16 +89,16 @@ impl ExternalIds {
         }
     }
 
-    /// Asserts that jobs are found by their names. O(jobs): for checks.
+    /// Asserts that jobs are found by their external ids. O(jobs): for checks.
     pub(super) fn check_invariants(&self, jobs: &Jobs) {
         let mut named = 0;
         for (slot, job) in jobs.iter() {
             let Some(name) = job.external_id() else { continue };
-            assert_eq!(self.find(name, jobs), Some(slot), "a job is not found by its name");
+            assert_eq!(self.find(name, jobs), Some(slot), "a job is not found by its external id");
             named += 1;
         }
-        assert_eq!(named, self.len, "a name without a job");
+        assert_eq!(named, self.len, "an external id has no job");
         let known: usize = self.shards.iter().map(HashTable::len).sum();
-        assert_eq!(known, self.len, "names are miscounted");
+        assert_eq!(known, self.len, "external ids are miscounted");
     }
 }

@@ -1,10 +1,9 @@
-//! Ready jobs whose way goes by more than the heap of their queue: tracked jobs, which may be
-//! taken whatever their queue, and jobs that some workers have refused.
+//! The global ready heap, and the heaps of jobs that workers have rejected.
 //!
-//! A tracked job that is ready stands in the heap of its queue and in the one of all tracked
-//! jobs; one that was refused is on a heap of both instead.
+//! A ready tracked job is in the heap of its queue and in the global one. A job with an exclusion
+//! set is in the [`ExcludedHeaps`] beside both instead.
 //!
-//! Invariant: between two commands nobody waits for a tracked job beside one that he could have.
+//! Invariant: between two commands no waiter is eligible for the head of a heap.
 
 use super::excluded::ExcludedHeaps;
 use super::jobs::{Job, Jobs};
@@ -17,10 +16,10 @@ use crate::model::job::Status;
 use crate::model::worker::WorkerId;
 use std::cmp::Ordering;
 
-/// How many jobs that are over or may not run now one take of a tracked job passes by at most.
+/// How many expired or blocked jobs one reserve without queue names passes over.
 const SKIPPED_MAX: usize = 256;
 
-/// All tracked jobs that are ready, and who waits for one.
+/// The ready tracked jobs of all queues, and the waiters for any of them.
 #[derive(Debug, Default)]
 pub(super) struct GlobalReady {
     pub(super) ready: Heap,
@@ -28,7 +27,7 @@ pub(super) struct GlobalReady {
     pub(super) wait_queues: WaitQueues,
 }
 
-/// Jobs as they stand in the heap of all tracked ones.
+/// A view of the jobs that maintains their positions in the global ready heap.
 pub(super) struct GlobalPositions<'a>(pub(super) &'a mut Jobs);
 
 impl PositionMap for GlobalPositions<'_> {
@@ -42,9 +41,9 @@ impl PositionMap for GlobalPositions<'_> {
 }
 
 impl Store {
-    /// Hands the most urgent tracked job out. O(log n + excluded), and O(log n) for each of a
-    /// bounded number of jobs on the way that may not run now; the others are passed over later,
-    /// while the take waits.
+    /// Reserves the most urgent tracked job of all queues. O(log n + exclusion sets), and O(log n)
+    /// for each of a bounded number of blocked jobs on the way; further ones are scanned later,
+    /// while the reserve waits.
     pub(super) fn reserve_any(&mut self, ticket: Ticket, now: Now, fx: &mut Effects) {
         if let Some(entry) = self.global_head(ticket.client, now, fx) {
             let queue = self.jobs[entry.slot].queue;
@@ -57,17 +56,17 @@ impl Store {
         self.waiters.join(waiter, ANY_QUEUE, &mut self.global_ready.wait_queues);
     }
 
-    /// The tracked job that leaves next if this client takes it. Jobs before it whose time to live
-    /// is over go on the way; those that constraints hold back are put away, a bounded number.
+    /// The tracked job that this client would reserve next. Expired jobs before it are removed, and
+    /// a bounded number of jobs whose limiters are full are blocked.
     fn global_head(&mut self, client: ClientId, now: Now, fx: &mut Effects) -> Option<Entry> {
         let worker = self.worker_of(client);
         let mut budget = None;
         for _ in 0..SKIPPED_MAX {
             let excluded =
                 self.global_ready.excluded.iter().filter(|heap| heap.is_eligible(worker));
-            let tops = excluded.filter_map(|heap| heap.ready.peek());
+            let heads = excluded.filter_map(|heap| heap.ready.peek());
             let entry =
-                first_entry(self.global_ready.ready.peek().into_iter().chain(tops), &self.jobs)?;
+                first_entry(self.global_ready.ready.peek().into_iter().chain(heads), &self.jobs)?;
             if self.jobs[entry.slot].is_expired(now) {
                 self.expire_head(entry.slot, now, fx);
             } else if !self.is_blocked(entry.slot, now) {
@@ -80,7 +79,7 @@ impl Store {
         None
     }
 
-    /// Removes a ready job whose time to live is over.
+    /// Removes a ready job that has expired.
     pub(super) fn expire_head(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         self.unlink_cold(slot);
@@ -88,15 +87,15 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
-    /// The worker for whom a client acts.
+    /// The registered worker to which a client is attached.
     pub(super) fn worker_of(&self, client: ClientId) -> Option<WorkerId> {
         self.reservations.worker_of(client).map(|place| self.workers[place].id)
     }
 
-    /// Which ready job of a queue that has excluded leaves next if this client takes it. With
-    /// `poppable_only` a heap or heap whose first job a pop cannot carry is passed over.
-    /// O(excluded), and O(excluded + log n) for each job on the way whose time to live is over, and
-    /// for a bounded number that may not run now: nothing if there are more.
+    /// The ready job of a queue with exclusion sets that this client would reserve next. With
+    /// `poppable_only`, heaps whose first job a pop cannot carry are skipped. O(exclusion sets),
+    /// and O(exclusion sets + log n) for each expired job on the way and for a bounded number of
+    /// blocked ones; `None` if there are more.
     #[cold]
     pub(super) fn head_with_excluded(
         &mut self,
@@ -111,9 +110,9 @@ impl Store {
             let fits =
                 |entry: &Entry| !poppable_only || !self.jobs[entry.slot].is_too_large_to_pop();
             let excluded = self.queues[queue].excluded.iter().flat_map(|excluded| excluded.iter());
-            let tops = excluded.filter(|heap| heap.is_eligible(worker));
-            let tops = tops.filter_map(|heap| heap.ready.peek());
-            let all = self.queues[queue].ready.peek().into_iter().chain(tops);
+            let heads = excluded.filter(|heap| heap.is_eligible(worker));
+            let heads = heads.filter_map(|heap| heap.ready.peek());
+            let all = self.queues[queue].ready.peek().into_iter().chain(heads);
             let entry = first_entry(all.filter(fits), &self.jobs)?;
             if self.jobs[entry.slot].is_expired(now) {
                 self.unlink_cold(entry.slot);
@@ -128,7 +127,7 @@ impl Store {
         }
     }
 
-    /// A job that is nowhere becomes ready on the heaps that it belongs to. O(log n).
+    /// Makes an unlinked job ready: adds it to its heaps. O(log n).
     pub(super) fn push_ready(&mut self, slot: u32) {
         let job = &mut self.jobs[slot];
         let (entry, queue, tracked) = (job.entry(slot), job.queue, job.is_tracked());
@@ -152,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Whether there are excluded for a job, if it was refused. O(excluded).
+    /// Whether there is, or can be, a heap for the job's exclusion set. O(exclusion sets).
     pub(super) fn has_exclusion_set(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         let excluded_workers = job.excluded_workers();
@@ -162,8 +161,8 @@ impl Store {
                 && (!job.is_tracked() || self.global_ready.excluded.has_capacity(excluded_workers))
     }
 
-    /// The excluded of a job that constraints may hold back stay for it as long as it waits, if it
-    /// was refused: whenever it is shown, there is a place. O(excluded).
+    /// Keeps the heaps of the job's exclusion set, even if empty, while constraints may block the
+    /// job: when it is unblocked there is a heap for it. O(exclusion sets).
     pub(super) fn pin_exclusion_set(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if !job.excluded_workers().is_empty() {
@@ -175,14 +174,14 @@ impl Store {
         }
     }
 
-    /// They need not stay for it any longer. O(excluded).
+    /// Reverses [`Store::pin_exclusion_set`]. O(exclusion sets).
     pub(super) fn unpin_exclusion_set(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.excluded_workers().is_empty() {
             return;
         }
         let excluded = &mut self.queues[job.queue].excluded;
-        let list = excluded.as_mut().expect("the heap of a job that waits is there");
+        let list = excluded.as_mut().expect("a pinned heap exists");
         list.release(job.excluded_workers());
         if list.is_empty() {
             *excluded = None;
@@ -192,7 +191,7 @@ impl Store {
         }
     }
 
-    /// Takes a ready job that is not plain from the heaps that it stands in. O(log n).
+    /// Removes a ready job with rare fields from its heaps. O(log n).
     pub(super) fn remove_ready(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let (queue, place, tracked) = (job.queue, job.place, job.is_tracked());
@@ -208,7 +207,8 @@ impl Store {
         }
         let excluded_workers = job.excluded_workers().to_vec();
         let excluded = &mut self.queues[queue].excluded;
-        let list = excluded.as_mut().expect("a refused job is on a heap of its queue");
+        let list =
+            excluded.as_mut().expect("a job with an exclusion set is in a heap of its queue");
         list.remove(&excluded_workers, place, &mut self.jobs);
         if list.is_empty() {
             *excluded = None;
@@ -219,8 +219,8 @@ impl Store {
         }
     }
 
-    /// A job that is not plain may have become ready: whoever waits for it gets it. O(log n), and
-    /// for a refused job O(places of its refusers in the wait queues).
+    /// Matches a job with rare fields that may have become ready. O(log n), and for a job with an
+    /// exclusion set O(wait nodes of the excluded workers).
     pub(super) fn match_job(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         if self.constraints.is_pending() {
             if self.jobs[slot].status == Status::Ready {
@@ -238,8 +238,8 @@ impl Store {
         self.match_global(now, fx);
     }
 
-    /// One of several jobs that have become ready together serves one waiter at most: whoever waits
-    /// for it, or in its place for the first of its queue. As [`Store::match_job`] otherwise.
+    /// Matches one of several jobs that became ready together. It is for one waiter at most: one
+    /// that waits for this job, or for the head of its queue. Otherwise as [`Store::match_job`].
     pub(super) fn match_job_global(&mut self, slot: u32, now: Now, fx: &mut Effects) {
         let queue = self.jobs[slot].queue;
         if !self.jobs[slot].excluded_workers().is_empty() {
@@ -247,8 +247,8 @@ impl Store {
             return;
         }
         self.match_one(queue, now, fx);
-        // Behind another one in its queue, and the first of all tracked ones: those before it were
-        // here before.
+        // Not the head of its queue, but of the global heap: the jobs before it in the queue were
+        // there already, and so were not eligible.
         if let Some(job) = self.jobs.get(slot)
             && job.status == Status::Ready
             && job.is_tracked()
@@ -259,9 +259,9 @@ impl Store {
         }
     }
 
-    /// Gives tracked jobs to those who wait for one until there is none of either, or too many of
-    /// them that may not run now had to be put away: then it goes on later. They wait only beside
-    /// none, so that each job has been offered to its queue before.
+    /// Hands tracked jobs to the waiters for any of them, until there are no more of either or the
+    /// budget for blocked jobs is used up; then the rest is scheduled. These waiters exist only
+    /// while no tracked job is ready, so each job was offered to its queue before.
     pub(super) fn match_global(&mut self, now: Now, fx: &mut Effects) {
         let mut budget = None;
         while let Some(waiter) = self.waiters.first(self.global_ready.wait_queues, true)
@@ -285,9 +285,9 @@ impl Store {
         }
     }
 
-    /// Gives a refused job that has just come to its heap to the first who may have it, if it is
-    /// the first there: whoever may have one behind it does not wait. Tells whether it went there,
-    /// or elsewhere because it may not run now.
+    /// Hands a job with an exclusion set that has just become ready to the first eligible waiter,
+    /// if the job is the first of its heap: waiters eligible for later ones do not exist. Returns
+    /// whether the job has left the heap, because it was reserved, removed or blocked.
     pub(super) fn match_excluded_job(&mut self, slot: u32, now: Now, fx: &mut Effects) -> bool {
         let is_ready = |job: &&Job| job.status == Status::Ready;
         let Some(job) = self.jobs.get(slot).filter(is_ready) else { return false };
@@ -302,32 +302,30 @@ impl Store {
         let (queue, excluded_workers) = (job.queue, job.excluded_workers());
         let excluded = self.queues[queue].excluded.as_ref();
         let first = excluded.and_then(|excluded| excluded.first(excluded_workers));
-        let first_anywhere = self.global_ready.excluded.first(excluded_workers);
+        let global_first = self.global_ready.excluded.first(excluded_workers);
         let wait_queues = match first {
             Some(entry) if entry.slot == slot => self.queues[queue].waiters,
             _ => WaitQueues::default(),
         };
-        let global_position = match first_anywhere {
+        let global = match global_first {
             Some(entry) if entry.slot == slot => self.global_ready.wait_queues,
             _ => WaitQueues::default(),
         };
-        let meant = |ticket: Ticket| match self.worker_of(ticket.client) {
+        let eligible = |ticket: Ticket| match self.worker_of(ticket.client) {
             Some(worker) => excluded_workers.binary_search(&worker).is_err(),
             None => true,
         };
-        let found = self.waiters.first_of(
-            wait_queues,
-            global_position,
-            job.is_too_large_to_pop(),
-            |waiter| meant(waiter.ticket),
-        );
+        let found =
+            self.waiters.first_of(wait_queues, global, job.is_too_large_to_pop(), |waiter| {
+                eligible(waiter.ticket)
+            });
         let Some(waiter) = found else { return false };
         self.reserve_for_waiter(slot, waiter, now, fx);
         true
     }
 
-    /// Gives ready jobs on the excluded of a queue to pops, which may wait there because the one
-    /// before was too large for them.
+    /// Hands ready jobs with exclusion sets to pops, which may wait because a pop cannot carry the
+    /// job before.
     #[cold]
     pub(super) fn match_pops_excluded(&mut self, queue: u32, now: Now, fx: &mut Effects) {
         let mut budget = None;
@@ -349,15 +347,15 @@ impl Store {
             if job.is_too_large_to_pop() || job.is_expired(now) {
                 return None;
             }
-            let meant = |client| heap.is_eligible(self.worker_of(client));
-            let is_meant = |waiter: &super::waiters::Waiter| meant(waiter.ticket.client);
+            let eligible = |client| heap.is_eligible(self.worker_of(client));
+            let is_eligible = |waiter: &super::waiters::Waiter| eligible(waiter.ticket.client);
             let waiter =
-                self.waiters.first_of(wait_queues, WaitQueues::default(), false, is_meant)?;
+                self.waiters.first_of(wait_queues, WaitQueues::default(), false, is_eligible)?;
             Some((slot, waiter))
         })
     }
 
-    /// Gives a ready job to somebody who waits. O(log n), or what a pop costs.
+    /// Hands a ready job to a waiter. O(log n), or what a pop costs.
     pub(super) fn reserve_for_waiter(
         &mut self,
         slot: u32,
@@ -375,7 +373,7 @@ impl Store {
         }
     }
 
-    /// Gives a take that has begun to wait in one more queue, with excluded, what it finds there.
+    /// Matches an open pop that was subscribed to a queue with exclusion sets.
     pub(super) fn match_new_waiter(&mut self, waiter: u32, queue: u32, now: Now, fx: &mut Effects) {
         let (client, poppable_only) =
             (self.waiters[waiter].ticket.client, self.waiters[waiter].kind == WaiterKind::Pop);
@@ -387,7 +385,7 @@ impl Store {
     }
 }
 
-/// Which of these leaves first.
+/// The most urgent of these entries.
 fn first_entry(entries: impl Iterator<Item = Entry>, jobs: &Jobs) -> Option<Entry> {
     entries.reduce(|best, entry| if orders_before(&entry, &best, jobs) { entry } else { best })
 }

@@ -1,12 +1,12 @@
-//! The records of jobs of watched queues: made, continued, and given up.
+//! Rows and histories of the jobs in indexed queues.
 //!
-//! A job with a record has a row, which is in its queue's index; whatever happens to the job makes
-//! a new row. All jobs of a watched queue have one, except those that were there before it was
-//! watched and have not been taken index of.
+//! Each event of such a job makes a new row, which replaces the former one in the queue's index.
+//! All jobs of an indexed queue have a row, except those that were there before and have not been
+//! backfilled.
 
 use super::jobs::NONE;
 use super::queue_index::{QueueIndex, next_row};
-use super::state_machine::{self, Transition};
+use super::state_machine::{JobEvent, Transition};
 use super::{DirtyRecord, Effects, JobLocation, Store};
 use crate::base::limits::{BACKFILL_JOBS_PER_STEP, BACKFILL_SLOTS_PER_STEP};
 use crate::base::time::Now;
@@ -19,16 +19,16 @@ use std::sync::Arc;
 /// The queue that always exists.
 pub(super) const DEFAULT: &[u8] = b"default";
 
-/// The state of a job that was never given one.
+/// The state of a job to which no state was given.
 pub(super) const NO_STATE: &[u8] = b"null";
 
 impl Store {
-    /// The index of a watched queue.
+    /// The index of an indexed queue.
     pub(super) fn index_mut(&mut self, queue: u32) -> &mut QueueIndex {
-        self.queues[queue].index.as_deref_mut().expect("the queue is watched")
+        self.queues[queue].index.as_deref_mut().expect("the queue is indexed")
     }
 
-    /// Watches a queue that exists from now on. O(1).
+    /// Starts indexing a queue that exists. O(1).
     pub(super) fn start_indexing(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
         if record.index.is_none() {
@@ -36,7 +36,7 @@ impl Store {
         }
     }
 
-    /// A queue that does not exist any more is not watched either. O(1).
+    /// Drops the index of a queue that no longer exists. O(1).
     pub(super) fn stop_indexing_if_gone(&mut self, queue: u32) {
         let record = &mut self.queues[queue];
         if record.jobs == 0
@@ -47,7 +47,8 @@ impl Store {
         }
     }
 
-    /// A job of a watched queue is about to be removed, and no longer counts. O(log n).
+    /// Removes the row of a job that is about to be removed. Its queue no longer counts the job.
+    /// O(log n).
     #[inline(never)]
     pub(super) fn remove_from_index(&mut self, slot: u32) {
         let job = &self.jobs[slot];
@@ -58,20 +59,20 @@ impl Store {
         self.stop_indexing_if_gone(queue);
     }
 
-    /// Whether this place has the declaration of a queue and no job.
+    /// Whether this slot has the declaration of a queue.
     pub(super) fn is_declaration(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         let index = (job.queue != NONE).then(|| self.queues[job.queue].index.as_ref()).flatten();
         index.is_some_and(|index| index.declared == Some(slot))
     }
 
-    /// Whether this place has a job, and no declaration, worker or constraint.
+    /// Whether this slot has a job, and no declaration, worker or constraint.
     pub(super) fn is_job(&self, slot: u32) -> bool {
         self.jobs[slot].queue != NONE && !self.is_declaration(slot)
     }
 
-    /// Makes the record of a job of a watched queue that has none; it was put at `created`. With
-    /// `payload` in place of what it carries. O(log n).
+    /// Makes the first row of a job in an indexed queue, which was put at `created` (Unix seconds).
+    /// `payload` replaces the job's. O(log n).
     pub(super) fn make_record(
         &mut self,
         slot: u32,
@@ -81,7 +82,7 @@ impl Store {
     ) -> Arc<Row> {
         let event = Event { kind: EventKind::Created, at: created };
         let job = &self.jobs[slot];
-        let index = self.queues[job.queue].index.as_mut().expect("the queue is watched");
+        let index = self.queues[job.queue].index.as_mut().expect("the queue is indexed");
         let row = Arc::new(Row {
             id: JobId(job.id),
             version: 1,
@@ -102,18 +103,18 @@ impl Store {
         row
     }
 
-    /// Puts another row in the place of a job's row. O(log n).
+    /// Replaces the row of a job. O(log n).
     pub(super) fn replace_row(&mut self, slot: u32, row: Row) -> Arc<Row> {
         let job = &self.jobs[slot];
-        let index = self.queues[job.queue].index.as_mut().expect("the queue is watched");
-        index.remove(job.row().expect("the job has a record"));
+        let index = self.queues[job.queue].index.as_mut().expect("the queue is indexed");
+        index.remove(job.row().expect("the job has a row"));
         let row = Arc::new(row);
         index.insert(&row);
         self.jobs[slot].set_row(row.clone());
         row
     }
 
-    /// The row of a job of a watched queue, made if need be. O(log n).
+    /// The row of a job in an indexed queue, made if there is none. O(log n).
     pub(super) fn row_of(&mut self, slot: u32, fx: &mut Effects) -> Arc<Row> {
         let job = &self.jobs[slot];
         if let Some(row) = job.row() {
@@ -124,13 +125,13 @@ impl Store {
         self.make_record(slot, None, NO_STATE, at)
     }
 
-    /// Something has happened to a job that has a record. O(log n).
+    /// [`Store::append`] without a result.
     #[cold]
     pub(super) fn record_event(&mut self, slot: u32, what: EventKind, now: Now, fx: &mut Effects) {
         self.append(slot, what, now, fx);
     }
 
-    /// Notes what has happened to a job that has a record; returns its new row. O(log n).
+    /// Appends an event to the history of a job that has a row; returns the new row. O(log n).
     pub(super) fn append(
         &mut self,
         slot: u32,
@@ -140,43 +141,29 @@ impl Store {
     ) -> Arc<Row> {
         let at = self.index_mut(self.jobs[slot].queue).tick(now);
         let event = Event { kind: what, at };
-        let row = self.jobs[slot].row().expect("the job has a record");
+        let row = self.jobs[slot].row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
         fx.mark_event_dirty(JobLocation(slot), next.id, next.version, event);
         self.replace_row(slot, next)
     }
 
-    /// An event of its life has been allowed to happen to a job that has a record. O(log n).
+    /// Appends what a legal event of the state machine means to the history of a job. O(log n).
     #[cold]
-    pub(super) fn emit_event(
-        &mut self,
-        slot: u32,
-        event: state_machine::JobEvent,
-        now: Now,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn emit_event(&mut self, slot: u32, event: JobEvent, now: Now, fx: &mut Effects) {
         let job = &self.jobs[slot];
         let what = match (event, job.status) {
-            (state_machine::JobEvent::Release, _) => EventKind::Aborted,
-            (state_machine::JobEvent::Fail { .. }, _) => EventKind::Failed,
-            (state_machine::JobEvent::Kick, _) => EventKind::Kicked,
-            (state_machine::JobEvent::Due, Status::Reserved) => EventKind::Expired,
-            (state_machine::JobEvent::Due, Status::Delayed) if !job.is_expired(now) => {
-                EventKind::Due
-            }
-            // The step says it, or the job is gone; of a touch nobody else can tell.
-            (
-                state_machine::JobEvent::Due
-                | state_machine::JobEvent::Finish
-                | state_machine::JobEvent::Bury
-                | state_machine::JobEvent::Touch,
-                _,
-            ) => return,
+            (JobEvent::Release, _) => EventKind::Aborted,
+            (JobEvent::Fail { .. }, _) => EventKind::Failed,
+            (JobEvent::Kick, _) => EventKind::Kicked,
+            (JobEvent::Due, Status::Reserved) => EventKind::Expired,
+            (JobEvent::Due, Status::Delayed) if !job.is_expired(now) => EventKind::Due,
+            // The transition says it, or the job is removed, or (touch) clients cannot tell.
+            (JobEvent::Due | JobEvent::Finish | JobEvent::Bury | JobEvent::Touch, _) => return,
         };
         self.record_event(slot, what, now, fx);
     }
 
-    /// A job that has a record takes this step of its life. O(log n).
+    /// Appends a transition to the history of a job. O(log n).
     #[cold]
     pub(super) fn record_transition(
         &mut self,
@@ -194,8 +181,8 @@ impl Store {
         self.record_event(slot, what, now, fx);
     }
 
-    /// Whether all jobs of a watched queue have their records, after a bounded number of them were
-    /// made. O(limit log n).
+    /// Backfills a bounded number of rows of a queue; returns whether all jobs have theirs. O(limit
+    /// log n).
     pub(super) fn backfill_step(&mut self, queue: u32, fx: &mut Effects) -> bool {
         let mut slot = self.index_mut(queue).cursor;
         let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
@@ -211,7 +198,7 @@ impl Store {
         self.is_complete(queue)
     }
 
-    /// Whether this place has a job of a queue without a record.
+    /// Whether this slot has a job of the queue that has no row.
     pub(super) fn is_unrecorded(&self, slot: u32, queue: u32) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
         job.is_some_and(|job| job.row().is_none()) && !self.is_declaration(slot)
@@ -222,7 +209,7 @@ impl Store {
         record.index.as_ref().is_some_and(|index| index.rows().len() == record.jobs as usize)
     }
 
-    /// Adds a job that is nowhere yet to a watched queue. Its record begins with it. O(log n).
+    /// Makes the row of a new job in an indexed queue. O(log n).
     #[cold]
     pub(super) fn record_put(
         &mut self,
@@ -235,7 +222,6 @@ impl Store {
         self.make_record(slot, Some(payload.into()), state, created)
     }
 
-    /// Notes a change if somebody asked for changes.
     pub(super) fn mark_put_dirty(&self, slot: u32, fx: &mut Effects) {
         fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
     }

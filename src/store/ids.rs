@@ -1,9 +1,9 @@
-//! From a job's id to its slot.
+//! Job ids and their slots.
 //!
-//! Ids are handed out one after the other, so the slots of 64 neighbours share a page, and only
-//! pages are hashed: a lookup touches a table a sixty-fourth of the size, and growing that table
-//! stalls a sixty-fourth as long. In the worst case, one job left in every page, a job costs 280
-//! bytes here; in the usual one it costs 5.
+//! Ids rise by one, so the slots of 64 neighbours share a page, and only pages are hashed: a lookup
+//! touches a table a sixty-fourth of the size, and growing that table stalls a sixty-fourth as
+//! long. In the worst case, one job left in every page, a job costs 280 bytes here; in the usual
+//! one it costs 5.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 const SHIFT: u32 = 6;
 const PAGE: usize = 1 << SHIFT;
 const VACANT: u32 = u32::MAX;
-/// A table of fewer pages than this is not worth shrinking.
+/// Smallest capacity of the table that is worth shrinking, in pages.
 const SMALL: usize = 1024;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Page {
     live: u32,
 }
 
-/// Mixes page numbers. The server chooses the ids, so there is nobody to defend against.
+/// Mixes page numbers. The server chooses the ids, so clients cannot make them collide.
 #[derive(Debug, Default)]
 struct PageHasher(u64);
 
@@ -35,13 +35,13 @@ impl Hasher for PageHasher {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        // The table takes its place from the low bits and its tag from the high ones.
+        // The table takes the bucket from the low bits and its tag from the high ones.
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
 }
 
-/// Where the job of each id is.
+/// The slot of each job id.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     pages: HashMap<u64, Box<Page>, BuildHasherDefault<PageHasher>>,
@@ -60,7 +60,7 @@ impl Ids {
         (slot != VACANT).then_some(slot)
     }
 
-    /// Notes the slot of a new id. O(1) amortised.
+    /// Adds an id. O(1) amortised.
     #[inline(always)]
     pub(super) fn insert(&mut self, id: u64, slot: u32) {
         let page = self
@@ -73,8 +73,8 @@ impl Ids {
         page.live += 1;
     }
 
-    /// Forgets `id` and returns its slot, if there is such a job. `next_id` is the one that will be
-    /// given out next: its page stays, so that one job that comes and goes costs no allocation.
+    /// Removes `id` and returns its slot, if there is such a job. The page of `next_id`, the id
+    /// that is given next, is kept, so that a job that comes and goes alone costs no allocation.
     /// O(1).
     #[inline(always)]
     pub(super) fn remove(&mut self, id: u64, next_id: u64) -> Option<u32> {
@@ -94,7 +94,7 @@ impl Ids {
         Some(slot)
     }
 
-    /// How many ids are known. O(pages): for tests.
+    /// The number of ids. O(pages): for tests.
     pub(super) fn count(&self) -> usize {
         self.pages.values().map(|page| page.live as usize).sum()
     }
@@ -107,7 +107,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn ids_are_found_until_they_are_forgotten() {
+    fn id_is_found_until_removed() {
         let (mut ids, mut model) = (Ids::default(), BTreeMap::new());
         let mut rng = Rng::new(3);
         let mut next_id = 1;
@@ -127,7 +127,7 @@ mod tests {
         for &id in model.keys() {
             ids.remove(id, next_id);
         }
-        assert!(ids.pages.len() <= 2, "pages of forgotten ids go");
+        assert!(ids.pages.len() <= 2, "pages of removed ids are freed");
         assert_eq!(ids.find(u64::MAX), None);
     }
 }

@@ -1,7 +1,7 @@
-//! What is asked about watched queues and their jobs.
+//! Commands on indexed queues (Jobq).
 //!
-//! A queue exists if it was declared, if there is a job in it, or if it is named `default`. It is
-//! watched from the first question that names it until it no longer exists.
+//! A queue exists if it was declared, has a job, or is named `default`. It is indexed from the
+//! first command that names it until it no longer exists.
 
 use super::history::DEFAULT;
 use super::jobs::Job;
@@ -22,26 +22,26 @@ use crate::model::row::{Row, Rows};
 use crate::model::stats::JobCounter;
 use std::sync::Arc;
 
-/// A question that needs a look at many rows: whoever applies commands has them looked at, away
-/// from the loop, and answers it.
+/// A query over many rows. The engine evaluates it outside the event loop and answers it.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
-    /// Who asks.
+    /// The ticket to answer.
     pub ticket: Ticket,
-    /// The name of the queue.
+    /// Name of the queue.
     pub queue: Arc<[u8]>,
-    /// Those that may match, at one moment.
+    /// A snapshot of the candidates.
     pub rows: Rows,
-    /// Which of them are wanted.
+    /// The conditions.
     pub query: Arc<Query>,
-    /// How many of them, if that is limited.
+    /// Most rows to return; `None`: no limit.
     pub limit: Option<u64>,
-    /// The state that the first one gets ([`Store::advance_first`]); without one they are shown.
+    /// The state that the first match gets ([`Store::advance_first`]); `None`: the rows are
+    /// returned.
     pub poll: Option<Arc<[u8]>>,
 }
 
 impl Store {
-    /// Answers a question, or pushes it to [`Effects::searches`].
+    /// Executes a command, or pushes its query to [`Effects::searches`].
     #[inline(never)]
     pub(super) fn indexed_command(
         &mut self,
@@ -71,7 +71,7 @@ impl Store {
             IndexedCommand::Stats(_)
             | IndexedCommand::Queues { .. }
             | IndexedCommand::CreateQueue { .. } => {
-                unreachable!("these were done before")
+                unreachable!("handled above")
             }
             IndexedCommand::DropQueue { .. } => self.drop_jobs(ticket, queue, now, fx),
             IndexedCommand::List { .. } => {
@@ -114,7 +114,7 @@ impl Store {
         }
     }
 
-    /// The queue of this name, if it exists, watched from now on. O(name).
+    /// The queue of this name, if it exists, indexed from now on. O(name).
     fn indexed_queue(&mut self, name: &[u8]) -> Option<u32> {
         let found = self.queues.find(name).filter(|&queue| self.exists(queue));
         let default = || (*name == *DEFAULT).then(|| self.queues.find_or_add(name));
@@ -123,13 +123,13 @@ impl Store {
         Some(queue)
     }
 
-    /// Whether a queue exists that is remembered. One that is watched does.
+    /// Whether a known queue exists. An indexed one does.
     fn exists(&self, queue: u32) -> bool {
         let queue = &self.queues[queue];
         queue.jobs > 0 || queue.index.is_some()
     }
 
-    /// A job of a queue, with its row; if there is none, the ticket is answered. O(log n).
+    /// A job of a queue, with its row. If there is none, answers the ticket. O(log n).
     fn named(
         &mut self,
         ticket: Ticket,
@@ -142,7 +142,7 @@ impl Store {
         Some((slot, self.row_of(slot, fx)))
     }
 
-    /// A job of a queue; if there is none, the ticket is answered. O(log n).
+    /// A job of a queue. If there is none, answers the ticket. O(log n).
     fn find_in(
         &mut self,
         ticket: Ticket,
@@ -171,7 +171,7 @@ impl Store {
         self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
     }
 
-    /// Which rows may match, and whether they have to be looked at.
+    /// The rows that may match, and whether the query has to be evaluated on them.
     fn candidate_rows(&mut self, queue: u32, query: &Query) -> (Rows, bool) {
         let index = self.index_mut(queue);
         match query.state_literal() {
@@ -231,9 +231,9 @@ impl Store {
         }
     }
 
-    /// Gives the first of these rows' jobs a new state that has not changed since, and answers the
-    /// ticket with its row. Tells whether there was one; else nothing is answered. O(log n) for
-    /// each row.
+    /// Gives the new state to the first of these jobs whose row is still the present one, and
+    /// answers the ticket with its new row. Returns false, without an answer, if there is none.
+    /// O(log n) for each row.
     pub fn advance_first(
         &mut self,
         ticket: Ticket,
@@ -256,7 +256,7 @@ impl Store {
         fx: &mut Effects,
     ) -> bool {
         for row in rows {
-            // A job whose time to live is over goes here, once.
+            // Removes the job if it has expired.
             let Some(slot) = self.find_cold(row.id, now, fx) else { continue };
             let is_current = |now: &Arc<Row>| now.version == row.version;
             if self.jobs[slot].row().is_some_and(is_current) {
@@ -268,8 +268,8 @@ impl Store {
         false
     }
 
-    /// Asks again what a search was for, since what it found is out of date: the ticket is
-    /// answered, or a new search is pushed. O(log n).
+    /// Runs a search again, because its result is out of date: answers the ticket, or pushes a new
+    /// search. O(log n).
     pub fn resubmit_search(&mut self, search: &SearchRequest, now: Now, fx: &mut Effects) {
         let (queue, query) = (&*search.queue, &search.query);
         let command = match &search.poll {
@@ -326,7 +326,7 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
-    /// Removes a bounded number of a queue's jobs, and the queue when there are none left.
+    /// Removes a bounded number of a queue's jobs, and the queue's declaration when none is left.
     /// O(limit log n).
     fn drop_jobs(&mut self, ticket: Ticket, queue: u32, now: Now, fx: &mut Effects) {
         let (mut gone, mut jobs) = (0, 0);
@@ -353,7 +353,7 @@ impl Store {
         fx.reply(ticket, IndexedReply::Dropped { jobs, more });
     }
 
-    /// A job of a queue; one without record only if its place is before `end`.
+    /// The next job of a queue to remove; one without a row only if its slot is below `end`.
     fn next_to_drop(&mut self, queue: u32, end: u32) -> Option<u32> {
         let index = self.queues[queue].index.as_ref()?;
         if let Some(row) = index.first() {
@@ -367,7 +367,7 @@ impl Store {
         (slot < end).then_some(slot)
     }
 
-    /// Takes back that a queue was declared.
+    /// Removes the declaration of a queue.
     fn remove_queue_record(&mut self, queue: u32, fx: &mut Effects) {
         let declared = self.queues[queue].index.as_mut().and_then(|index| index.declared.take());
         if let Some(slot) = declared {
@@ -384,7 +384,7 @@ impl Store {
         JobId(id)
     }
 
-    /// Lets a queue exist without jobs. O(name).
+    /// Declares a queue, so that it exists without jobs. O(name).
     fn create_queue(&mut self, ticket: Ticket, name: Option<&[u8]>, fx: &mut Effects) {
         if self.next_id >= self.first_hidden_id || self.jobs.len() >= JOBS_MAX {
             return fx.answer(ticket, Outcome::Refused(Rejection::Full));
@@ -409,8 +409,7 @@ impl Store {
         fx.reply(ticket, IndexedReply::Queue(name));
     }
 
-    /// A declaration has a place among the jobs, so that a journal keeps it like one, and an id
-    /// that finds nothing.
+    /// Adds the slot of a declaration. Its id finds no job; see [`Store::add_record_slot`].
     pub(super) fn add_declaration(&mut self, id: JobId, name: &[u8]) -> u32 {
         let queue = self.queues.find_or_add(name);
         self.start_indexing(queue);
@@ -424,8 +423,8 @@ impl Store {
         slot
     }
 
-    /// Lists some of the queues. `default` comes first, so that it comes once whether or not it is
-    /// remembered. O(limit).
+    /// Lists a bounded number of queues. `default` comes first, so that it is listed once whether
+    /// or not it is known. O(limit).
     fn list_queues(&self, ticket: Ticket, from: u32, fx: &mut Effects) {
         let mut queues = Vec::new();
         let mut bytes = 0;

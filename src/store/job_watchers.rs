@@ -1,7 +1,7 @@
-//! Who waits for news of a job: that its place is free, or that it has come to its end.
+//! Waiting requests for the end of a reservation, or for the end of a job.
 //!
-//! Invariants: a watcher is found by its ticket and by its job; its job is there. All operations
-//! are O(log v) for v watchers.
+//! Invariants: a watcher is found by its ticket and by its job; its job exists. All operations are
+//! O(log v) for v watchers.
 
 use crate::base::paged::PagedSlab;
 use crate::base::timer_queue::TimerId;
@@ -9,24 +9,24 @@ use crate::model::id::{ClientId, Ticket};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// What is waited for.
+/// What a watcher waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WatchFor {
-    /// That nobody holds it any more.
+    /// The end of the client's reservation.
     Release,
-    /// That it is finished or has failed for good.
+    /// Completion or burial of the job.
     Completion,
 }
 
-/// Somebody who waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct JobWatcher {
     pub(super) ticket: Ticket,
-    /// The place of the job.
+    /// The job's slot.
     pub(super) job: u32,
     pub(super) watch_for: WatchFor,
     arrival: u64,
-    /// When it has lasted long enough.
+    /// The timeout, if it has one.
     pub(super) timer: TimerId,
 }
 
@@ -58,9 +58,9 @@ impl JobWatchers {
         watcher
     }
 
-    /// Takes a watcher out. Its deadline is the caller's affair.
+    /// Removes a watcher. The caller cancels its timeout.
     pub(super) fn end(&mut self, watcher: u32) -> JobWatcher {
-        let watcher = self.slots.remove(watcher).expect("a watcher ended twice");
+        let watcher = self.slots.remove(watcher).expect("a watcher was removed twice");
         self.by_ticket.remove(&watcher.ticket);
         self.by_job.remove(&(watcher.job, watcher.watch_for, watcher.arrival));
         watcher
@@ -70,13 +70,13 @@ impl JobWatchers {
         self.by_ticket.get(&ticket).copied()
     }
 
-    /// That of a client with the smallest serial.
+    /// The client's watcher with the smallest serial.
     pub(super) fn first_of(&self, client: ClientId) -> Option<u32> {
         let whole = Ticket { client, serial: 0 }..=Ticket { client, serial: u32::MAX };
         self.by_ticket.range(whole).next().map(|(_, &watcher)| watcher)
     }
 
-    /// Who waits longest for this news of a job.
+    /// The earliest watcher of this kind for a job.
     pub(super) fn first_for(&self, job: u32, watch_for: WatchFor) -> Option<u32> {
         self.by_job
             .range((job, watch_for, 0)..=(job, watch_for, u64::MAX))

@@ -58,7 +58,7 @@ enum Body {
 }
 
 const _: () = assert!(size_of::<Body>() == 16 && size_of::<Job>() == 64);
-const _: () = assert!(size_of::<Option<Job>>() == 64, "a place costs no more than its job");
+const _: () = assert!(size_of::<Option<Job>>() == 64, "a vacant slot costs no tag");
 
 /// No slot and no position: the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -267,7 +267,7 @@ impl Job {
         }
         match &mut self.body {
             Body::Extended(ext) => ext,
-            Body::Inline(_) => unreachable!("it was made"),
+            Body::Inline(_) => unreachable!("it was added above"),
         }
     }
 
@@ -406,7 +406,7 @@ impl Jobs {
 
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: u32) -> Job {
-        self.slots.remove(slot).expect("a job was removed that is not there")
+        self.slots.remove(slot).expect("a job was removed twice")
     }
 
     /// One more than the largest slot in use.

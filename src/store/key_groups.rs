@@ -1,13 +1,12 @@
-//! Packets of one queue with the same key belong together: a pop of one takes all of them. A group
-//! is a list from the newest to the oldest, linked through the jobs themselves while they are Ready
-//! or Aside; its key is that of any of its members.
+//! Key groups: the waiting packets of one queue with the same key, which a pop removes together. A
+//! group is a list from the newest to the oldest, linked through the jobs while they are Ready or
+//! GroupOnly; its key is that of any member.
 //!
-//! A packet that comes back (its holder has given it back) is older than the newest one, and its
-//! place in the list is not known. Those stand in an ordered set beside it. So a packet
-//! joins and leaves in O(1), one that has come back in O(log r) for the r that have, and reading k
-//! packets, newest first, costs O(k log r).
+//! A packet that is requeued is older than the newest one, and its place in the list is not known,
+//! so it is in an ordered set beside the list. A packet joins and leaves in O(1), a requeued one in
+//! O(log r) for the r of them, and reading k packets, newest first, costs O(k log r).
 //!
-//! Invariant: a group has a member; every packet that is Ready or Aside is in one.
+//! Invariant: a group has a member; every packet that is Ready or GroupOnly is in one.
 
 use super::jobs::{Jobs, NONE};
 use crate::base::paged::PagedSlab;
@@ -22,17 +21,17 @@ struct KeyGroup {
     hash: u64,
     newest: u32,
     oldest: u32,
-    /// Members that have come back and stand beside the list.
+    /// Requeued members, which are in the set beside the list.
     returned: u32,
 }
 
-/// In place of the next newer packet: it stands beside the list.
+/// In place of the next newer packet: the packet is in the set beside the list.
 const REINSERTED: u32 = NONE - 1;
 
-/// The table is cut into so many by hash, so that when one grows, nobody waits for all.
+/// Number of tables, chosen by hash: growing one moves a small part of the entries.
 const SHARDS: usize = 64;
 
-/// An empty shard with room for more than this gives it back.
+/// Largest capacity, in entries, that an empty shard keeps.
 const SMALL: usize = 256;
 
 /// All groups, by queue and key.
@@ -41,11 +40,11 @@ pub(super) struct KeyGroups {
     slots: PagedSlab<KeyGroup>,
     shards: Vec<HashTable<u32>>,
     hasher: FixedState,
-    /// Group, id and slot of those that have come back, the newest of a group first.
+    /// Group, id and slot of requeued packets, the newest of a group first.
     returned: BTreeSet<(u32, Reverse<u64>, u32)>,
 }
 
-/// Finds a group of a key in a queue.
+/// Identifies a group.
 struct GroupKey<'a> {
     hash: u64,
     queue: u32,
@@ -89,20 +88,19 @@ impl KeyGroups {
         }
     }
 
-    /// Id and slot of the newest of those that have come back to a group.
+    /// Id and slot of the newest requeued packet of a group.
     fn newest_other(&self, group: u32) -> Option<(u64, u32)> {
         let from = (group, Reverse(u64::MAX), 0);
         let &(of, Reverse(id), slot) = self.returned.range(from..).next()?;
         (of == group).then_some((id, slot))
     }
 
-    /// The group that the packet in `slot` belongs to, if it has other members. O(key).
+    /// The group of the packet's key, if it has a member. O(key).
     pub(super) fn of(&self, slot: u32, jobs: &Jobs) -> Option<u32> {
         self.find(&self.seek(slot, jobs), jobs)
     }
 
-    /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for one that comes
-    /// back.
+    /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for a requeued one.
     pub(super) fn join(&mut self, slot: u32, jobs: &mut Jobs) {
         let sought = self.seek(slot, jobs);
         let hash = sought.hash;
@@ -132,8 +130,7 @@ impl KeyGroups {
         }
     }
 
-    /// Takes the packet in `slot` out of its group. O(key); O(log r) more for one that had come
-    /// back.
+    /// Removes the packet in `slot` from its group. O(key); O(log r) more for a requeued one.
     pub(super) fn leave(&mut self, slot: u32, jobs: &mut Jobs) {
         let (older, newer) = (jobs[slot].next, jobs[slot].holder);
         if older == NONE || newer == NONE {
@@ -143,7 +140,7 @@ impl KeyGroups {
             if newer == REINSERTED {
                 group.returned -= 1;
                 let was_there = self.returned.remove(&(number, Reverse(jobs[slot].id), slot));
-                assert!(was_there, "a packet that came back is not beside its group");
+                assert!(was_there, "a requeued packet is not in the ordered set");
             } else {
                 if older == NONE {
                     assert!(group.oldest == slot, "a packet is not the oldest of its group");
@@ -168,7 +165,7 @@ impl KeyGroups {
     }
 
     fn forget(&mut self, number: u32) {
-        let group = self.slots.remove(number).expect("a group was forgotten twice");
+        let group = self.slots.remove(number).expect("a group was removed twice");
         let shard = &mut self.shards[Self::shard(group.hash)];
         match shard.find_entry(group.hash, |&other| other == number) {
             Ok(entry) => entry.remove(),
@@ -179,8 +176,8 @@ impl KeyGroups {
         }
     }
 
-    /// The newest packet of a group, and whether it is the only one. O(1), or O(log r) when some
-    /// have come back.
+    /// The newest packet of a group, and whether it is the only one. O(1), or O(log r) with
+    /// requeued ones.
     pub(super) fn newest(&self, number: u32, jobs: &Jobs) -> (u32, bool) {
         let group = &self.slots[number];
         let (newest, alone) = (group.newest, group.newest == group.oldest);
@@ -195,7 +192,7 @@ impl KeyGroups {
         }
     }
 
-    /// The packets of a group as they are linked. O(g).
+    /// The packets in the list of a group. O(g).
     fn members(&self, group: u32, jobs: &Jobs) -> Vec<u32> {
         let follow = |&slot: &u32| Some(jobs[slot].next).filter(|&next| next != NONE);
         let newest = Some(self.slots[group].newest).filter(|&slot| slot != NONE);
@@ -205,7 +202,7 @@ impl KeyGroups {
     /// Asserts that groups and table agree, and returns all members. O(packets): for checks.
     pub(super) fn check_invariants(&self, jobs: &Jobs) -> Vec<u32> {
         let listed: usize = self.shards.iter().map(HashTable::len).sum();
-        assert_eq!(listed, self.slots.len(), "groups and keys differ in number");
+        assert_eq!(listed, self.slots.len(), "groups and table entries differ in number");
         let mut all = Vec::new();
         for (number, group) in self.slots.iter() {
             let members = self.members(number, jobs);
@@ -217,7 +214,7 @@ impl KeyGroups {
                     assert_eq!(
                         (jobs[slot].id, jobs[slot].holder),
                         (id, REINSERTED),
-                        "a wrong place"
+                        "an entry of a requeued packet is wrong"
                     );
                     slot
                 })
@@ -229,7 +226,11 @@ impl KeyGroups {
             }
             let falling = members.windows(2).all(|pair| jobs[pair[0]].id > jobs[pair[1]].id);
             assert!(falling, "a group is out of order");
-            assert_eq!(members.last().copied().unwrap_or(NONE), group.oldest, "it ends elsewhere");
+            assert_eq!(
+                members.last().copied().unwrap_or(NONE),
+                group.oldest,
+                "the oldest of a group is wrong"
+            );
             assert_eq!(beside.len(), group.returned as usize, "a count of a group is wrong");
             for &slot in members.iter().chain(&beside) {
                 assert_eq!(jobs[slot].queue, first.queue, "a packet is in a foreign group");

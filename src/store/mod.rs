@@ -24,7 +24,6 @@ mod buried;
 mod check;
 mod check_workers;
 mod constraints;
-mod counts;
 mod effects;
 mod excluded;
 mod external_id_commands;
@@ -63,7 +62,6 @@ use crate::model::job::{JobOptions, Payload, Priority, Status, TieBreak};
 use crate::model::reply::{JobInfo, JobView, Rejection};
 use crate::model::stats::{JobCounter, JobTotals};
 use constraints::Constraints;
-pub use counts::Counts;
 pub use effects::{Effects, Outcome};
 use external_ids::ExternalIds;
 use global_ready::GlobalReady;
@@ -78,6 +76,7 @@ pub use queue_index::IndexedReply;
 use queues::Queues;
 use reservations::Reservations;
 use state_machine::JobEvent;
+pub use stats::Counts;
 use std::collections::BTreeMap;
 use transitions::TransitionRequest;
 use waiters::Waiters;
@@ -222,7 +221,7 @@ impl Store {
             Command::Put { .. }
             | Command::Reserve { .. }
             | Command::Delete { .. }
-            | Command::Release { .. } => unreachable!("these are frequent"),
+            | Command::Release { .. } => unreachable!("handled by the caller"),
         };
         self.change(ticket, &request, now, fx);
     }

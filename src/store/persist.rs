@@ -1,5 +1,5 @@
-//! The store seen by an engine that keeps a journal: which jobs have changed, what they are now,
-//! and how they come back after a restart.
+//! The store's interface for the journal: which records have changed, their contents, and how they
+//! are restored.
 
 use super::history::NO_STATE;
 use super::jobs::{Job, NONE};
@@ -14,22 +14,23 @@ use crate::model::snapshot::{History, PersistedStatus, PersistedWorker, Record, 
 use crate::model::worker::{Worker, WorkerId};
 use std::borrow::Cow;
 
-/// Something that has to outlive a restart. Slots are good until the next command.
+/// A record that has to be journaled. Slots are valid until the next command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyRecord {
-    /// A job was put, a queue declared, or a constraint set. It may be gone again by the end of the
-    /// same command.
+    /// A job was put, a queue declared, a worker registered, or a constraint set. It may have been
+    /// removed by the end of the same command.
     Put(JobLocation, JobId),
-    /// The state of a job has changed.
+    /// The status, result or worker of a job has changed.
     State(JobLocation, JobId),
-    /// Something has happened to a job that has a record: this one of [`super::Effects::events`].
+    /// An event was appended to the history of a job: the one of this index in
+    /// [`super::Effects::events`].
     Event(JobLocation, JobId, u32),
-    /// A job is gone.
+    /// The record was removed.
     Gone(JobLocation, JobId),
 }
 
 impl JobLocation {
-    /// The place of the job among all places: small and dense.
+    /// The slot number: small and dense.
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
@@ -37,8 +38,8 @@ impl JobLocation {
 }
 
 impl Store {
-    /// The place of a job, of a declaration, of a worker or of a constraint, if there is one with
-    /// this id. O(1), or O(log q) for q declared queues, workers and constraints.
+    /// The slot of the job, declaration, worker or constraint with this id. O(1), or O(log q) for q
+    /// declared queues, workers and constraints.
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobLocation> {
         let declared = || self.declared.get(&id.0).copied();
@@ -51,7 +52,7 @@ impl Store {
         found.or_else(constraint).map(JobLocation)
     }
 
-    /// The base record of what is in `slot`. O(1).
+    /// The base record of the slot. O(1).
     ///
     /// # Panics
     /// As [`Store::view`].
@@ -71,16 +72,15 @@ impl Store {
         Record::Job(self.snapshot(slot))
     }
 
-    /// What was asked for when the job was put; `None` for one without options, and for an id that
-    /// is no job's. O(1).
+    /// The options of a job; `None` if it was put without, or if the id is not a job's. O(1).
     #[must_use]
     pub fn options(&self, id: JobId) -> Option<JobOptions> {
         let job = &self.jobs[self.ids.find(id.0)?];
         job.counts_leases().then(|| job.options())
     }
 
-    /// For how long the job in `slot` has been ready, or had been when it was handed out, in
-    /// milliseconds until `now`. O(1).
+    /// For how many milliseconds the job in `slot` has been ready; of a reserved job, since it
+    /// became ready last. O(1).
     ///
     /// # Panics
     /// As [`Store::view`].
@@ -89,7 +89,7 @@ impl Store {
         self.jobs[slot.0].ready_for(now)
     }
 
-    /// The job at a place, if there is one. O(1).
+    /// The record in this slot, if there is one. O(1).
     #[must_use]
     pub fn job_at(&self, number: u32) -> Option<JobLocation> {
         self.jobs.get(number).map(|_| JobLocation(number))
@@ -121,7 +121,7 @@ impl Store {
         }
     }
 
-    /// What may change of the job in `slot`. O(1).
+    /// The mutable part of the job in `slot`. O(1).
     ///
     /// # Panics
     /// As [`Store::view`].
@@ -150,13 +150,13 @@ impl Store {
         (!timer.is_none()).then(|| self.deadlines.moment(timer))
     }
 
-    /// Brings a job back, in the place of the one that has its id. Nobody may wait yet. A job that
-    /// has no record counts as put now. O(log n + log d).
+    /// Restores a job, replacing one with the same id. A job without history counts as put now.
+    /// O(log n + log d).
     ///
     /// # Panics
-    /// If somebody waits.
+    /// If there are waiters.
     pub fn restore(&mut self, job: &Snapshot<'_>, now: Now) -> JobLocation {
-        assert!(self.waiters.len() == 0, "jobs come back before anybody asks for them");
+        assert!(self.waiters.len() == 0, "jobs are restored before there are waiters");
         let queue = self.queues.find_or_add(job.queue);
         let mut record = Job::new(job.id.0, queue, job.priority, job.tie_break, job.payload, now);
         if let Some(options) = &job.options {
@@ -188,7 +188,7 @@ impl Store {
         JobLocation(slot)
     }
 
-    /// Brings back what has happened to a job, which had this version then. O(log n).
+    /// Restores an event of a job, whose row had this version after it. O(log n).
     pub fn restore_event(&mut self, id: JobId, version: u64, event: Event) {
         let Some(slot) = self.ids.find(id.0) else { return };
         let Some(row) = self.jobs[slot].row().cloned() else {
@@ -209,14 +209,14 @@ impl Store {
         }
     }
 
-    /// Brings back that a queue was declared. O(log q).
+    /// Restores the declaration of a queue. O(log q).
     pub fn restore_queue(&mut self, id: JobId, name: &[u8]) -> JobLocation {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.declared.get(&id.0).copied();
         JobLocation(known.unwrap_or_else(|| self.add_declaration(id, name)))
     }
 
-    /// Brings back that a worker was enlisted. O(log w).
+    /// Restores a registered worker. O(log w).
     pub fn restore_worker(&mut self, id: WorkerId, worker: &PersistedWorker<'_>) -> JobLocation {
         self.next_id = self.next_id.max(id.0 + 1);
         if let Some(slot) = self.slot(JobId(id.0)) {
@@ -227,9 +227,9 @@ impl Store {
         JobLocation(self.add_worker(JobId(id.0), name, url, max_jobs, queues))
     }
 
-    /// Ends bringing back: what is held by workers that are not on the list any more waits again,
-    /// and what was brought back in whatever order is matched with the constraints.
-    /// O(w + h log n), and O(jobs) if there are constraints.
+    /// Ends the restoration: jobs reserved by workers that are not registered any more become
+    /// ready, and constraints are applied to all jobs. O(w + h log n), and O(jobs) if there are
+    /// constraints.
     pub fn finish_restore(&mut self, now: Now) {
         for place in self.workers.deregistered() {
             while let Some(slot) = self.reservations.first_detached(place) {
@@ -244,25 +244,21 @@ impl Store {
     fn worker_record(&self, slot: JobLocation) -> Record<'_> {
         let id = WorkerId(self.jobs[slot.0].id);
         let record = self.workers.find(id).and_then(|place| self.workers[place].enlisted.as_ref());
-        let Worker { name, url, max_jobs, queues } =
-            record.expect("its place is a worker's").view();
+        let Worker { name, url, max_jobs, queues } = record.expect("the slot is a worker's").view();
         let queues = queues.map(|names| names.into_iter().collect());
         Record::Worker(id, PersistedWorker { name, url, max_jobs, queues })
     }
 
-    /// Brings a job that was brought back to the state that it was in later, if it is there.
-    /// O(log n + log d).
+    /// Sets a later state of a restored job, if it exists. O(log n + log d).
     pub fn restore_state(&mut self, id: JobId, state: &State<'_>, now: Now) {
         let Some(slot) = self.ids.find(id.0) else { return };
         self.unlink_cold(slot);
-        // A heap leaves the last position with what it gives up.
+        // A heap does not reset the position of a job that it removes.
         self.jobs[slot].place = NONE;
         self.finish_restore_at(slot, state, now);
     }
 
-    /// Takes a job that was brought back away again, a declaration, a worker or a constraint, if it
-    /// is there.
-    /// O(log n + log d).
+    /// Removes a restored job, declaration, worker or constraint, if it exists. O(log n + log d).
     pub fn undo_restore(&mut self, id: JobId) -> Option<JobLocation> {
         if let Some(place) = self.workers.find(WorkerId(id.0)) {
             return self.erase_worker(place).map(JobLocation);
@@ -284,18 +280,18 @@ impl Store {
         Some(JobLocation(slot))
     }
 
-    /// Ids below this one have been given out.
+    /// All ids given so far are below this one.
     #[must_use]
     pub fn next_id(&self) -> JobId {
         JobId(self.next_id)
     }
 
-    /// No id below this one will be given out.
+    /// Makes all ids given from now on at least `next`.
     pub fn skip_ids(&mut self, next: JobId) {
         self.next_id = self.next_id.max(next.0);
     }
 
-    /// Puts a job that is nowhere where its state says.
+    /// Links a restored job as its state says.
     fn finish_restore_at(&mut self, slot: u32, state: &State<'_>, now: Now) {
         let job = &mut self.jobs[slot];
         job.set_retries(state.retries);

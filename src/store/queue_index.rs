@@ -1,8 +1,8 @@
-//! What is kept of a watched queue: the rows of its jobs, in the order of their last change and by
-//! state, and how far its jobs have been taken index of.
+//! The index of a queue: the rows of its jobs, by last change and by state, and how far backfill
+//! has come.
 //!
 //! Invariants: a row is among all rows and among those of its state, and nowhere else; the queue's
-//! clock of changes never runs back.
+//! clock of changes never runs backwards.
 
 use crate::base::limits::{EVENT_LOG_EVENTS_MAX, EVENT_LOG_MAX_BYTES};
 use crate::base::time::Now;
@@ -15,48 +15,48 @@ use crate::model::stats::StatsPage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What came of a question about a watched queue.
+/// The answer to a command on an indexed queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexedReply {
-    /// The query cannot be evaluated: a sentence.
+    /// The query cannot be evaluated: an error message.
     BadQuery(Box<str>),
-    /// A part of a scan.
+    /// A page of the statistics scan.
     Census(StatsPage),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
-    /// So many jobs of the queue were removed.
+    /// Jobs of the queue were removed.
     Dropped {
-        /// How many.
+        /// Number of jobs that clients still saw.
         jobs: u32,
-        /// Whether there are more.
+        /// Whether there are more to remove.
         more: bool,
     },
-    /// These jobs match.
+    /// The matching rows.
     Found(Arc<[Arc<Row>]>),
     /// There is no such queue.
     NoQueue,
-    /// Not all jobs are taken index of yet.
+    /// Backfill is not finished: ask again.
     NotYet,
-    /// The queue of this name is there now.
+    /// The queue of this name was created.
     Queue(Box<[u8]>),
-    /// Some of the queues.
+    /// A page of the list of queues.
     Queues {
-        /// Which.
+        /// The queues of this page.
         queues: Vec<QueueSize>,
-        /// Where to go on.
+        /// Where the next page starts; `None`: there is none.
         next: Option<u32>,
     },
-    /// This is the job now.
+    /// The row after the command.
     Row(Arc<Row>),
-    /// These are all jobs.
+    /// All rows.
     Rows(Rows),
-    /// Some of the jobs of a queue, whether it is watched or not.
+    /// A page of the jobs of a queue, indexed or not.
     Survey(QueueScan),
 }
 
 impl IndexedReply {
-    /// Whether nobody relies on it after a restart: it says that the question has to be asked
-    /// again, or counts.
+    /// Whether the answer need not be durable before it is sent: it says that the command has to be
+    /// repeated, or counts.
     #[must_use]
     pub fn is_interim(&self) -> bool {
         matches!(
@@ -65,7 +65,7 @@ impl IndexedReply {
         )
     }
 
-    /// As a reply. O(1).
+    /// O(1).
     #[must_use]
     pub fn reply(&self) -> Reply<'_> {
         match self {
@@ -85,21 +85,21 @@ impl IndexedReply {
     }
 }
 
-/// What is kept of a watched queue.
+/// The index of a queue.
 #[derive(Debug)]
 pub(super) struct QueueIndex {
     name: Arc<[u8]>,
     rows: Rows,
     states: BTreeMap<Arc<[u8]>, StateRows>,
-    /// When one of its jobs was changed last, in Unix seconds.
+    /// When a job was changed last, in Unix seconds.
     last: u64,
-    /// Below this slot all its jobs have their records.
+    /// All jobs in slots below this one have a row.
     pub(super) cursor: u32,
-    /// The slot of its declaration, if it was declared.
+    /// The slot of the queue's declaration.
     pub(super) declared: Option<u32>,
 }
 
-/// Rows with the same state. Alone in its state is what many rows are, and a map is large.
+/// Rows with the same state. Many states have one row only, and a map is large.
 #[derive(Debug)]
 enum StateRows {
     One(Arc<Row>),
@@ -127,7 +127,7 @@ impl QueueIndex {
         &self.rows
     }
 
-    /// The row untouched for longest. O(log n).
+    /// The row with the earliest last change. O(log n).
     pub(super) fn first(&self) -> Option<&Arc<Row>> {
         self.rows.get_min().map(|(_, row)| row)
     }
@@ -141,7 +141,7 @@ impl QueueIndex {
         }
     }
 
-    /// A state, shared with the rows that have it already. O(log states).
+    /// The state, shared with rows that have it already. O(log states).
     pub(super) fn share(&self, state: &[u8]) -> Arc<[u8]> {
         match self.states.get_key_value(state) {
             Some((known, _)) => known.clone(),
@@ -149,7 +149,7 @@ impl QueueIndex {
         }
     }
 
-    /// When something that happens now counts as having happened. O(1).
+    /// The time of an event that happens now, in Unix seconds: never before the last one. O(1).
     pub(super) fn tick(&mut self, now: Now) -> u64 {
         self.last = self.last.max(now.wall.0 / 1_000);
         self.last
@@ -177,7 +177,7 @@ impl QueueIndex {
         }
     }
 
-    /// Removes a row that is there. O(log n).
+    /// Removes a row. O(log n).
     pub(super) fn remove(&mut self, row: &Row) {
         let key = row.key();
         assert!(self.rows.remove(&key).is_some(), "a row is not where its key says");
@@ -209,19 +209,19 @@ impl QueueIndex {
         }
         assert_eq!(alike, self.rows.len(), "states and rows differ in number");
         for (key, row) in &self.rows {
-            assert_eq!(*key, row.key(), "a row is in a wrong place");
-            assert!(row.modified <= self.last, "a row was changed in the future");
-            assert_eq!(row.queue, self.name, "a row is in a foreign queue");
+            assert_eq!(*key, row.key(), "a row is under another key");
+            assert!(row.modified <= self.last, "a row is newer than the last change");
+            assert_eq!(row.queue, self.name, "a row is in the index of another queue");
         }
     }
 }
 
-/// Whether a log takes another event: of its user, or with `times` above 1 of somebody else.
+/// Whether a history takes another event: one of a user with `times` 1, others with more.
 pub(super) fn has_capacity(log: &EventLog, times: usize) -> bool {
     log.len() < EVENT_LOG_EVENTS_MAX * times && log.bytes() < EVENT_LOG_MAX_BYTES * times
 }
 
-/// The row of a job to which one more thing has happened. O(1).
+/// The row after one more event. O(1).
 pub(super) fn next_row(row: &Row, version: u64, event: &Event) -> Row {
     let mut next = Row { version, modified: event.at, ..row.clone() };
     if let EventKind::Advanced { new, .. } = &event.kind {

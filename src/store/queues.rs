@@ -1,8 +1,8 @@
-//! Queues by name and by place. A queue comes into being with its first job or waiter.
+//! Queues by name and slot. A queue comes into being with its first job or waiter.
 //!
-//! One that has neither any more is idle: the most recent idle ones are remembered, so that a queue
-//! which is empty for a moment is not made anew for each job, and the others are forgotten, so that
-//! names used once leave nothing behind.
+//! A queue without jobs, waiters and index is idle. The [`IDLE_QUEUES`] most recent idle ones are
+//! kept, so that a queue that is empty for a moment is not built again for each job; others are
+//! dropped, so that names used once leave nothing behind.
 
 use super::buried::Buried;
 use super::excluded::ExcludedHeaps;
@@ -20,27 +20,27 @@ use std::ops::{Index, IndexMut};
 /// One queue.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// No other queue has or had it.
+    /// Unique over the life of the store.
     pub(super) serial: u64,
     pub(super) name: Box<[u8]>,
     hash: u64,
-    /// Jobs that wait to be taken.
+    /// Ready jobs, except those in `excluded`.
     pub(super) ready: Heap,
-    /// Those of them that some workers are not offered, if there are any.
+    /// Ready jobs with exclusion sets, if there are any.
     pub(super) excluded: Option<Box<ExcludedHeaps>>,
-    /// Takes that wait for a job.
+    /// Waiting reserves and pops.
     pub(super) waiters: WaitQueues,
-    /// Jobs that were put away.
+    /// Buried jobs, in the order of burial.
     pub(super) buried: Buried,
-    /// Jobs that belong here, whatever they are doing.
+    /// Jobs of this queue in any status.
     pub(super) jobs: u32,
-    /// How many of them have a time to live.
+    /// Those with a time to live.
     pub(super) ttl_jobs: u32,
-    /// Strands of them that constraints may hold back.
+    /// Job classes of this queue: 0 if no constraint selects any of its jobs.
     pub(super) strands: u32,
-    /// What is kept of it if it is watched, which it is only while it exists.
+    /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
-    /// Whether it stands in the list of idle queues, which it may do though it is no longer idle.
+    /// Whether it is in the list of idle queues; it may be there while it is no longer idle.
     listed: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Queues {
     by_name: HashTable<u32>,
     hasher: FixedState,
     idle: VecDeque<u32>,
-    /// How many there have been.
+    /// How many queues were made; the last serial.
     made: u64,
 }
 
@@ -76,7 +76,7 @@ impl Queues {
         self.slots.len()
     }
 
-    /// A place behind all queues.
+    /// One more than the largest slot in use.
     pub(super) fn end(&self) -> u32 {
         self.slots.end()
     }
@@ -85,14 +85,14 @@ impl Queues {
         self.slots.get(queue)
     }
 
-    /// The queue of this name, if it is remembered. O(name).
+    /// The queue of this name, if it is known. O(name).
     #[inline(always)]
     pub(super) fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
         self.by_name.find(hash, |&queue| *self.slots[queue].name == *name).copied()
     }
 
-    /// The queue of this name, made if need be. O(name), amortised.
+    /// The queue of this name, made if there is none. O(name), amortised.
     #[inline]
     pub(super) fn find_or_add(&mut self, name: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(name);
@@ -123,8 +123,8 @@ impl Queues {
         queue
     }
 
-    /// Lists a queue as idle if it is, and forgets the one that has been listed longest if there
-    /// are too many. O(1).
+    /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
+    /// many. O(1).
     pub(super) fn leave_if_idle(&mut self, queue: u32) {
         let record = &mut self.slots[queue];
         if record.listed || !record.is_idle() {

@@ -1,5 +1,5 @@
-//! Jobs that go back to their queues together: what a client held that has gone, what a worker held
-//! that was dismissed, and buried jobs of a queue that are kicked.
+//! Requeuing several jobs together: those of a client that has ended or of a worker that was
+//! deregistered, and kicked ones.
 
 use super::{Effects, Outcome, RETURNED_KEPT, Store};
 use crate::base::time::Now;
@@ -38,9 +38,8 @@ impl Store {
         self.requeue_batch(kicked, now, fx);
     }
 
-    /// Brings jobs that are nowhere back to their queues together: all are there before anybody
-    /// who waits is served, and then the most urgent goes first. O(h log n) for h jobs.
-    /// Keeps the list's memory.
+    /// Requeues unlinked jobs together: all are ready before any waiter is matched, and then the
+    /// most urgent is first. O(h log n) for h jobs. Keeps the buffer's memory.
     pub(super) fn requeue_batch(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving
         // anything.
@@ -51,7 +50,7 @@ impl Store {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.is_empty() {
                 has_waiters = true;
-                // Now, so that below each job that has come back can serve one waiter at most.
+                // Expired heads go now: below, each requeued job then matches one waiter at most.
                 self.pop_ready_head(queue, now, fx);
             }
         }
@@ -64,7 +63,7 @@ impl Store {
             true
         });
         if self.constraints.is_pending() {
-            // What they have made room for may be more urgent.
+            // The capacity that these jobs have freed may be for a more urgent one.
             for &slot in &returned {
                 if self.jobs[slot].status == Status::Ready {
                     self.schedule_match_for_job(slot);
@@ -72,8 +71,7 @@ impl Store {
             }
         } else if has_waiters {
             for &slot in &returned {
-                // It may have gone with its key group; its place is nobody else's before the next
-                // command.
+                // It may have left with its key group; its slot is not reused within this command.
                 if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
                     self.match_job_global(slot, now, fx);
                 }

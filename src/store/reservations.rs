@@ -1,10 +1,11 @@
-//! Who holds which jobs, and which takes of a client wait: two lists to a client, both linked
-//! through the things themselves, so that holding costs no memory beyond the job.
+//! Reserved jobs and waiters of each client: two lists per client, linked through the jobs and
+//! waiters, so that a reservation costs no memory beyond the job.
 //!
-//! A client may act for a worker of the list; then what it holds is the worker's. What is held by a
-//! worker for whom nobody acts is in a list of the worker's own.
+//! A client may be attached to a registered worker; its reservations are then the worker's.
+//! Reservations of a worker without a client (*detached*) are in a list of the worker.
 //!
-//! Invariant: a record belongs to the client of its generation; of anybody else it says nothing.
+//! Invariant: an entry belongs to the client with its generation; of other generations it says
+//! nothing.
 
 use super::jobs::{Job, Jobs, NONE};
 use super::waiters::Waiters;
@@ -15,25 +16,25 @@ struct ClientEntry {
     generation: u32,
     job: u32,
     waiter: u32,
-    /// The place of the worker for whom the client acts.
+    /// The registry slot of the worker to which the client is attached.
     worker: u32,
 }
 
 const VACANT: ClientEntry = ClientEntry { generation: 0, job: NONE, waiter: NONE, worker: NONE };
 
-/// Marks the place of a worker where a client's index would stand: clients are far fewer.
+/// Marks a worker's slot in `Job::holder`, where otherwise a client's index is. Both are smaller.
 const DETACHED: u32 = 1 << 31;
 
-/// Records of clients by their index.
+/// The lists of all clients, by the client's index.
 #[derive(Debug, Default)]
 pub(super) struct Reservations {
     records: Vec<ClientEntry>,
-    /// The first job of each worker for whom nobody acts, by the worker's place.
+    /// The first job of each detached worker, by the worker's slot.
     detached_heads: Vec<u32>,
 }
 
 impl Reservations {
-    /// The record of `client`, made if need be. O(1) amortised.
+    /// The entry of `client`, made if there is none. O(1) amortised.
     fn record(&mut self, client: ClientId) -> &mut ClientEntry {
         let index = client.index as usize;
         if index >= self.records.len() {
@@ -43,7 +44,7 @@ impl Reservations {
         if record.generation != client.generation {
             assert!(
                 record.job == NONE && record.waiter == NONE && record.worker == NONE,
-                "a client ended without being forgotten"
+                "an earlier client with this index still has entries"
             );
             record.generation = client.generation;
         }
@@ -55,12 +56,12 @@ impl Reservations {
         (record.generation == client.generation).then_some(record)
     }
 
-    /// Whether `client` holds `job`, which somebody does.
+    /// Whether `client` has reserved `job`, which is reserved.
     pub(super) fn holds(&self, client: ClientId, job: &Job) -> bool {
         job.holder == client.index && self.known(client).is_some()
     }
 
-    /// Adds a job to those that `client` holds. O(1).
+    /// Adds a job to the client's list. O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: u32, jobs: &mut Jobs) {
         let record = self.record(client);
@@ -72,7 +73,7 @@ impl Reservations {
         }
     }
 
-    /// Adds a job to those of the worker at `place`, for whom nobody acts. O(1) amortised.
+    /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
         let index = place as usize;
         if index >= self.detached_heads.len() {
@@ -86,22 +87,22 @@ impl Reservations {
         }
     }
 
-    /// One of the jobs of the worker at `place`, if nobody acts for it. O(1).
+    /// One of the jobs of the worker at `place`, if it is detached. O(1).
     pub(super) fn first_detached(&self, place: u32) -> Option<u32> {
         self.detached_heads.get(place as usize).copied().filter(|&slot| slot != NONE)
     }
 
-    /// The place of the worker for whom `client` acts. O(1).
+    /// The registry slot of the worker to which `client` is attached. O(1).
     pub(super) fn worker_of(&self, client: ClientId) -> Option<u32> {
         self.known(client).map(|record| record.worker).filter(|&place| place != NONE)
     }
 
-    /// Lets `client` act for the worker at `place`, or for none. O(1) amortised.
+    /// Sets the worker of `client`, or none. O(1) amortised.
     pub(super) fn set_worker(&mut self, client: ClientId, place: Option<u32>) {
         self.record(client).worker = place.unwrap_or(NONE);
     }
 
-    /// Takes a job from its holder. O(1).
+    /// Takes a reserved job out of its list. O(1).
     pub(super) fn unlink(&mut self, slot: u32, jobs: &mut Jobs) {
         let job = &mut jobs[slot];
         let (previous, next, holder) = (job.place, job.next, job.holder);
@@ -111,7 +112,7 @@ impl Reservations {
                 0 => &mut self.records[holder as usize].job,
                 _ => &mut self.detached_heads[(holder ^ DETACHED) as usize],
             };
-            assert!(*first == slot, "a held job is not in its holder's list");
+            assert!(*first == slot, "a reserved job is not in its client's list");
             *first = next;
         } else {
             jobs[previous].next = next;
@@ -121,17 +122,17 @@ impl Reservations {
         }
     }
 
-    /// One of the jobs that `client` holds. O(1).
+    /// One of the jobs that `client` has reserved. O(1).
     pub(super) fn first_job(&self, client: ClientId) -> Option<u32> {
         self.known(client).map(|record| record.job).filter(|&slot| slot != NONE)
     }
 
-    /// One of the takes of `client` that wait. O(1).
+    /// One of the waiters of `client`. O(1).
     pub(super) fn first_waiter(&self, client: ClientId) -> Option<u32> {
         self.known(client).map(|record| record.waiter).filter(|&waiter| waiter != NONE)
     }
 
-    /// The waiting take with this ticket, if it waits. O(takes of the client that wait).
+    /// The waiter with this ticket. O(waiters of the client).
     pub(super) fn waiter(&self, ticket: Ticket, waiters: &Waiters) -> Option<u32> {
         let mut waiter = self.first_waiter(ticket.client)?;
         while waiters[waiter].ticket != ticket {
@@ -140,7 +141,7 @@ impl Reservations {
         Some(waiter)
     }
 
-    /// Adds a take to those of `client` that wait. O(1).
+    /// Adds a waiter to the client's list. O(1).
     #[inline(always)]
     pub(super) fn add_waiter(&mut self, client: ClientId, waiter: u32, waiters: &mut Waiters) {
         let record = self.record(client);
@@ -151,7 +152,7 @@ impl Reservations {
         }
     }
 
-    /// Takes a waiting take from its client. O(1).
+    /// Takes a waiter out of its client's list. O(1).
     pub(super) fn remove_waiter(&mut self, waiter: u32, waiters: &mut Waiters) {
         let (previous, next) = (waiters[waiter].previous, waiters[waiter].next);
         if previous == NONE {
@@ -165,23 +166,23 @@ impl Reservations {
         }
     }
 
-    /// The client is gone and holds nothing any more.
+    /// Drops the entry of a client that has no reservations and waiters any more.
     pub(super) fn end(&mut self, client: ClientId) {
         if self.known(client).is_some() {
             let record = &mut self.records[client.index as usize];
-            let nothing = record.job == NONE && record.waiter == NONE && record.worker == NONE;
-            assert!(nothing, "an ended client holds something");
+            let empty = record.job == NONE && record.waiter == NONE && record.worker == NONE;
+            assert!(empty, "an ended client still has entries");
             *record = VACANT;
         }
     }
 
-    /// The jobs in the list of client number `index`. O(jobs held).
+    /// The jobs in the list of the client with this index. O(jobs in the list).
     pub(super) fn jobs_of(&self, index: u32, jobs: &Jobs) -> Vec<u32> {
         let first = self.records.get(index as usize).map_or(NONE, |record| record.job);
         Self::list(first, jobs)
     }
 
-    /// The jobs of the worker at `place`, if nobody acts for it. O(jobs held).
+    /// The jobs of the worker at `place`, if it is detached. O(jobs in the list).
     pub(super) fn jobs_detached(&self, place: u32, jobs: &Jobs) -> Vec<u32> {
         Self::list(self.detached_heads.get(place as usize).copied().unwrap_or(NONE), jobs)
     }
@@ -191,12 +192,12 @@ impl Reservations {
         std::iter::successors(Some(first).filter(|&slot| slot != NONE), follow).collect()
     }
 
-    /// The holder that the jobs of the worker at `place` have when nobody acts for it.
+    /// The value of `Job::holder` for jobs of the detached worker at `place`.
     pub(super) fn detached_holder(place: u32) -> u32 {
         DETACHED | place
     }
 
-    /// How many clients there are records for, for checks.
+    /// The number of entries. For checks.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }

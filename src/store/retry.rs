@@ -1,10 +1,10 @@
-//! How long a failed job waits for its next try.
+//! The backoff before a retry.
 
 use crate::base::rng::Rng;
 use crate::model::job::Retry;
 
-/// The wait before retry number `retry`, counted from 1, in milliseconds:
-/// `min(first * factor^(retry-1), max)`, up to `jitter_percent` shorter or longer. O(64).
+/// The backoff before retry number `retry`, counted from 1, in milliseconds: `min(first *
+/// factor^(retry-1), max)`, up to `jitter_percent` shorter or longer. O(64).
 pub(super) fn backoff_ms(policy: &Retry, retry: u32, rng: &mut Rng) -> u64 {
     let factor = u64::from(policy.factor.max(1));
     let mut wait = policy.first_ms.min(policy.max_ms);
@@ -16,7 +16,7 @@ pub(super) fn backoff_ms(policy: &Retry, retry: u32, rng: &mut Rng) -> u64 {
             wait = wait.saturating_mul(factor).min(policy.max_ms);
         }
     }
-    // A hundredth at a time, so that nothing overflows.
+    // Hundreds first, so that nothing overflows.
     let most = wait / 100 * u64::from(policy.jitter_percent.min(100))
         + wait % 100 * u64::from(policy.jitter_percent.min(100)) / 100;
     if most == 0 {
@@ -33,7 +33,7 @@ mod tests {
         Retry { limit: 9, first_ms: 1_000, factor: 2, max_ms: 3_600_000, jitter_percent: 10 };
 
     #[test]
-    fn waits_double_up_to_the_longest_and_vary_within_bounds() {
+    fn backoff_doubles_up_to_maximum_within_jitter() {
         let mut rng = Rng::new(4);
         for (retry, expected) in
             [(1, 1_000), (2, 2_000), (3, 4_000), (12, 2_048_000), (13, 3_600_000), (99, 3_600_000)]
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_neither_overflow_nor_divide_by_zero() {
+    fn backoff_of_extreme_policies_does_not_overflow() {
         let mut rng = Rng::new(4);
         let huge = Retry {
             limit: u32::MAX,

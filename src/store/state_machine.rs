@@ -1,82 +1,82 @@
-//! The life of a job: which status it may go to from which, by whose doing.
+//! The life of a job: the legal transitions, and who may cause them.
 //!
 //! ```text
-//!             delay over                 take
-//!   Delayed -------------> Ready/Aside --------> Held ----> gone (finish, delete)
-//!      ^                      ^                   |  |
-//!      |                      +--- release, ------+  +----> Kept (finish, if its result is kept)
-//!      |                      |    lease over     |
-//!      |                    kick                  |
-//!      |                      |                   |
-//!      |                   Buried <--- bury, -----+
-//!      |                               fail       |
-//!      +--------------- fail, retries left -------+
+//!             delay over                       reserve
+//!   Delayed -----------------> Ready/GroupOnly ---------> Reserved ---> gone (finish, delete)
+//!      ^                            ^                      |    |
+//!      |                            +--- release, ---------+    +-----> Completed (finish, if the
+//!      |                            |    lease over        |                       result is kept)
+//!      |                          kick                     |
+//!      |                            |                      |
+//!      |                         Buried <--- bury, fail ---+
+//!      |                                                   |
+//!      +------------- fail, retries left ------------------+
 //! ```
 //!
-//! A job that is Ready for all that its queue knows may be Parked: constraints hold it back.
+//! A ready job may instead be Blocked: constraints hold it back.
 //!
-//! A delete is legal in every status and for everybody, so nobody asks for leave here. The end of
-//! its time to live removes a job that waits (Ready, Parked, Aside, Delayed), or that would go back
-//! to waiting; the end of its keeping one that is Kept or Buried.
+//! A delete is legal in every status and for every client, so it is not checked here. The end of a
+//! time to live removes a job that waits (Ready, Blocked, GroupOnly, Delayed) or would go back to
+//! waiting; the end of retention removes a job that is Completed or Buried.
 
 use super::jobs::Job;
 use crate::model::id::JobId;
 use crate::model::job::Status;
 use crate::model::reply::Rejection;
 
-/// What happens to a job.
+/// An event in the life of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobEvent {
-    /// Its holder gives it back.
+    /// The client gives the job back.
     Release,
-    /// Its holder needs more time.
+    /// The client needs more time.
     Touch,
-    /// Its holder is done.
+    /// The job is done.
     Finish,
-    /// Its holder gives up; worth another try or not.
+    /// The run has failed; whether the job may be retried.
     Fail { retry: bool },
-    /// Its holder puts it away.
+    /// The client puts the job away.
     Bury,
-    /// Somebody wants it tried again.
+    /// A client wants a buried job to be ready again.
     Kick,
-    /// The deadline of its status has come.
+    /// The deadline of the status has fired.
     Due,
 }
 
-/// Who asks, seen from the job.
+/// Who causes an event, as the job sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// Its present holder, under the present lease.
-    ClientEntry,
-    /// Its present holder, under an earlier lease.
-    FormerHolder,
-    /// Somebody else.
-    Stranger,
-    /// Nobody: time has passed.
+    /// The client that has reserved it, under the present lease epoch.
+    Reserver,
+    /// The client that has reserved it, under an earlier lease epoch.
+    FormerReserver,
+    /// Another client.
+    OtherClient,
+    /// The clock.
     Clock,
 }
 
-/// Where a job goes.
+/// What an event does to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transition {
-    /// Nowhere; its lease begins anew.
+    /// Starts its lease again.
     Renew,
-    /// Back to its queue, or away if its time to live is over.
+    /// Requeues it, or removes it if it has expired.
     Queue,
-    /// To wait for its next try.
+    /// Delays it until its next run.
     Retry,
-    /// To those whose results are kept.
+    /// Retains it with its result.
     Keep,
-    /// To those that have failed for good.
+    /// Buries it.
     Bury,
-    /// Away.
+    /// Removes it.
     End,
 }
 
-/// Where `job` goes by this event. The one place that knows what is legal. O(1).
+/// What this event does to `job`. The one place that knows the legal transitions. O(1).
 ///
 /// # Errors
-/// Why it stays as it is.
+/// Why the event is rejected.
 #[inline(always)]
 #[expect(clippy::match_same_arms, reason = "what comes first decides")]
 pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Transition, Rejection> {
@@ -100,8 +100,8 @@ pub(super) fn transition(job: &Job, event: JobEvent, by: Caller) -> Result<Trans
         }
         (Status::Reserved, JobEvent::Due) => Ok(Transition::Queue),
 
-        (Status::Reserved, _) if by == Caller::Stranger => Err(Rejection::ReservedByAnother(id)),
-        (Status::Reserved, _) if by == Caller::FormerHolder => Err(Rejection::LeaseExpired(id)),
+        (Status::Reserved, _) if by == Caller::OtherClient => Err(Rejection::ReservedByAnother(id)),
+        (Status::Reserved, _) if by == Caller::FormerReserver => Err(Rejection::LeaseExpired(id)),
         (Status::Reserved, JobEvent::Release) => Ok(Transition::Queue),
         (Status::Reserved, JobEvent::Touch) => Ok(Transition::Renew),
         (Status::Reserved, JobEvent::Finish) if job.options().result_retention_ms > 0 => {

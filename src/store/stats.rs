@@ -1,5 +1,5 @@
-//! What is asked about all queues at once, for the figures of the server: a bounded part at a time,
-//! and nothing of it is kept, so that nobody pays for it who does not ask.
+//! Counts of jobs and queues. Scans over all jobs and queues run in bounded steps and keep no
+//! state, so that they cost nothing unless asked for.
 
 use super::queue_index::IndexedReply;
 use super::state_machine::JobEvent;
@@ -15,8 +15,29 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
+/// Numbers of things in the store, for tests and statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs in any status.
+    pub jobs: usize,
+    /// Constraints that are set.
+    pub constraints: usize,
+    /// Declared queues.
+    pub declared: usize,
+    /// Registered workers.
+    pub workers: usize,
+    /// Known queues, idle ones included.
+    pub queues: usize,
+    /// Waiting reserves and pops.
+    pub waiters: usize,
+    /// Job watchers.
+    pub watchers: usize,
+    /// Armed deadlines.
+    pub deadlines: usize,
+}
+
 impl Store {
-    /// Answers one part of a scan. O(limit).
+    /// Answers with one page of a scan. O(limit).
     pub(super) fn scan_stats(&self, ticket: Ticket, scan: StatsScan, now: Now, fx: &mut Effects) {
         let page = match scan {
             StatsScan::Queues(from) => self.count_queues(from),
@@ -88,12 +109,29 @@ impl Store {
         StatsPage { counts: tallies, next: (stop < end).then_some(stop), ..StatsPage::default() }
     }
 
-    /// What is counted all the time. O(1).
+    /// O(1).
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let (declared, workers) = (self.declared.len(), self.workers.len());
+        let constraints = self.constraints.len();
+        Counts {
+            jobs: self.jobs.len() - declared - workers - constraints,
+            constraints,
+            declared,
+            workers,
+            queues: self.queues.len(),
+            waiters: self.waiters.len(),
+            watchers: self.watchers.len(),
+            deadlines: self.deadlines.len(),
+        }
+    }
+
+    /// The counters that are kept all the time. O(1).
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let counts = self.counts();
         let mut totals = self.totals.clone();
-        // Each job that is handed out or popped has been ready before, and was noted there.
+        // Each reserved or popped job was ready before, and is counted in `ready_ms`.
         let popped = totals.counters[JobCounter::Popped as usize];
         totals.counters[JobCounter::Reserved as usize] = totals.ready_ms.count() - popped;
         StoreStats {
@@ -105,7 +143,7 @@ impl Store {
     }
 }
 
-/// What it is called where it is counted.
+/// The counter of an event.
 #[inline(always)]
 pub(super) fn count(event: JobEvent) -> JobCounter {
     match event {

@@ -129,7 +129,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change_by(ticket, slot, request, Caller::ClientEntry, now, fx);
+        self.change_by(ticket, slot, request, Caller::Reserver, now, fx);
     }
 
     /// How a reserved job regards the client of `ticket`. O(1).
@@ -137,11 +137,11 @@ impl Store {
     pub(super) fn caller(&self, ticket: Ticket, slot: u32, lease: Option<LeaseEpoch>) -> Caller {
         let job = &self.jobs[slot];
         if !self.reservations.holds(ticket.client, job) {
-            Caller::Stranger
+            Caller::OtherClient
         } else if lease.is_some_and(|lease| lease != job.lease()) {
-            Caller::FormerHolder
+            Caller::FormerReserver
         } else {
-            Caller::ClientEntry
+            Caller::Reserver
         }
     }
 
@@ -163,7 +163,7 @@ impl Store {
                 }
                 self.apply_transition_cold(slot, step, now, fx);
             }
-            Err(_) => unreachable!("whatever has a deadline can come to it"),
+            Err(_) => unreachable!("a status with a deadline permits its end"),
         }
         self.rematch_queue(queue, now, fx);
     }
@@ -210,7 +210,7 @@ impl Store {
             }
         }
         match step {
-            Transition::Renew | Transition::Queue => unreachable!("these were done before"),
+            Transition::Renew | Transition::Queue => unreachable!("handled above"),
             Transition::Retry => self.retry(slot, now, fx),
             Transition::Keep => {
                 self.jobs[slot].status = Status::Completed;

@@ -1,11 +1,11 @@
-//! Takes and pops that wait: each in the wait queues of all the queues that it names, in the order
-//! of arrival. A queue has one line for reserves and one for pops, because a pop cannot have every
-//! job; whoever came first of both is served first. One more line, of no queue, is of those
-//! who reserve a tracked job whatever its queue; whoever came first of that line and of those of
-//! the job's queue is served first.
+//! Waiting reserves and pops, in the wait queues of all queues that they name, in the order of
+//! arrival. A queue has one wait queue for reserves and one for pops, because a pop cannot carry
+//! every job; the earlier arrival of both is matched first. One more wait queue, [`ANY_QUEUE`], is
+//! for reserves of tracked jobs without queue names; the earlier arrival of it and of the job's
+//! queue is matched first.
 //!
-//! A reserve has one [`Waiter`] and one [`WaitNode`] for each of its queues. Nodes are linked
-//! twice: along the queue (who is next here) and along the waiter (where else it stands).
+//! A waiter has one [`WaitNode`] for each of its queues. Nodes are linked twice: along the queue
+//! and along the waiter.
 
 use super::jobs::NONE;
 use crate::base::paged::PagedSlab;
@@ -13,31 +13,31 @@ use crate::base::timer_queue::TimerId;
 use crate::model::id::Ticket;
 use std::ops::{Index, IndexMut};
 
-/// A reserve that waits. `previous` and `next` link the waiting reserves of its client.
+/// A waiting reserve or pop. `previous` and `next` link the waiters of its client.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     node: u32,
     pub(super) previous: u32,
     pub(super) next: u32,
-    /// When it has waited long enough.
+    /// Its timeout, if it has one.
     pub(super) timer: TimerId,
     pub(super) kind: WaiterKind,
 }
 
-/// Stands for a queue's place where the line is that of all tracked jobs.
+/// In place of a queue: any queue, for reserves of tracked jobs.
 pub(super) const ANY_QUEUE: u32 = NONE;
 
-/// What somebody waits for.
+/// What a waiter does with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaiterKind {
-    /// To hold a job.
+    /// Reserves it.
     Reserve,
-    /// To have it for good, with its key group.
+    /// Removes it, with its key group.
     Pop,
 }
 
-/// A waiter's place in one queue.
+/// A waiter's node in one queue.
 #[derive(Debug)]
 pub(super) struct WaitNode {
     waiter: u32,
@@ -46,11 +46,11 @@ pub(super) struct WaitNode {
     next: u32,
     /// The next node of the same waiter.
     sibling: u32,
-    /// Its place in time.
+    /// Its rank in the order of arrival, over all queues.
     arrival: u64,
 }
 
-/// The waiters of one queue: first come, first served.
+/// The two wait queues of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WaitQueues {
     reserves: WaitQueue,
@@ -63,7 +63,7 @@ impl WaitQueues {
         self.reserves.is_empty() && self.pops.is_empty()
     }
 
-    /// Only the pops.
+    /// The same without reserves.
     pub(super) fn pops(self) -> Self {
         Self { reserves: WaitQueue::default(), pops: self.pops }
     }
@@ -95,14 +95,14 @@ impl WaitQueue {
     }
 }
 
-/// All nodes by place.
+/// All nodes by slot.
 #[derive(Debug, Default)]
 pub(super) struct WaitNodes {
     slots: PagedSlab<WaitNode>,
 }
 
 impl WaitNodes {
-    /// Takes a node out of the line that it stands in. O(1).
+    /// Unlinks a node from its wait queue. O(1).
     pub(super) fn unlink(&mut self, node: u32, kind: WaiterKind, wait_queues: &mut WaitQueues) {
         let wait_queue = wait_queues.of(kind);
         let (previous, next) = (self.slots[node].previous, self.slots[node].next);
@@ -119,7 +119,7 @@ impl WaitNodes {
     }
 }
 
-/// All waiting reserves.
+/// All waiters.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     slots: PagedSlab<Waiter>,
@@ -132,15 +132,15 @@ impl Waiters {
         self.slots.len()
     }
 
-    /// A waiter that stands in no line yet. O(1).
+    /// Adds a waiter that is in no wait queue yet. O(1).
     #[inline(always)]
     pub(super) fn add(&mut self, ticket: Ticket, kind: WaiterKind) -> u32 {
         let timer = TimerId::NONE;
         self.slots.insert(Waiter { ticket, node: NONE, previous: NONE, next: NONE, timer, kind })
     }
 
-    /// Puts a waiter that has just been added at the end of a queue's line, unless it is there
-    /// already. O(1): it is the last to arrive, so if it stands in that line, it is the last there.
+    /// Adds a new waiter at the end of a wait queue, unless it is there already. O(1): it arrived
+    /// last, so it can only be there as the last.
     #[inline(always)]
     pub(super) fn join(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
         let last = wait_queues.of(self.slots[waiter].kind).last;
@@ -149,7 +149,7 @@ impl Waiters {
         }
     }
 
-    /// Puts a waiter that does not stand there at the end of a queue's wait queue. O(1).
+    /// Adds a waiter, which is not there, at the end of a wait queue. O(1).
     #[inline(always)]
     pub(super) fn push_back(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
@@ -168,7 +168,7 @@ impl Waiters {
         }
     }
 
-    /// Whether a waiter stands in a queue's wait queue. O(queues of the waiter).
+    /// Whether a waiter is in a queue's wait queues. O(queues of the waiter).
     pub(super) fn is_queued_in(&self, waiter: u32, queue: u32) -> bool {
         let mut node = self.slots[waiter].node;
         while node != NONE && self.nodes.slots[node].queue != queue {
@@ -177,7 +177,7 @@ impl Waiters {
         node != NONE
     }
 
-    /// Takes a waiter out of one queue's line, if it stands there. O(queues of the waiter).
+    /// Removes a waiter from one queue, if it is there. O(queues of the waiter).
     pub(super) fn leave(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
         let (mut before, mut node) = (NONE, self.slots[waiter].node);
         while node != NONE && self.nodes.slots[node].queue != queue {
@@ -187,7 +187,7 @@ impl Waiters {
             return;
         }
         self.nodes.unlink(node, self.slots[waiter].kind, wait_queues);
-        let gone = self.nodes.slots.remove(node).expect("a waiter's node is there");
+        let gone = self.nodes.slots.remove(node).expect("a waiter's node exists");
         if before == NONE {
             self.slots[waiter].node = gone.sibling;
         } else {
@@ -195,8 +195,7 @@ impl Waiters {
         }
     }
 
-    /// Who is served next in a queue; with `reserves_only` among those who can have any
-    /// job. O(1).
+    /// The earliest waiter of a queue, with `reserves_only` the earliest reserve. O(1).
     #[inline]
     pub(super) fn first(&self, wait_queues: WaitQueues, reserves_only: bool) -> Option<u32> {
         let WaitQueues { reserves, pops } = wait_queues;
@@ -212,50 +211,48 @@ impl Waiters {
         Some(node.waiter)
     }
 
-    /// Who is served next with a job that those of a queue's wait queues want and those of
-    /// the line of all tracked jobs: the first for whom the job is meant. O(places passed over).
+    /// The earliest waiter of a queue, or of [`ANY_QUEUE`], that is eligible. O(nodes passed over).
     pub(super) fn first_of(
         &self,
         wait_queues: WaitQueues,
         global: WaitQueues,
         reserves_only: bool,
-        is_meant: impl Fn(&Waiter) -> bool,
+        is_eligible: impl Fn(&Waiter) -> bool,
     ) -> Option<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
         let first = |wait_queue: WaitQueue| {
             let head = Some(wait_queue.first).filter(|&node| node != NONE);
             let nodes = std::iter::successors(head, follow).map(|node| &self.nodes.slots[node]);
-            nodes.into_iter().find(|node| is_meant(&self.slots[node.waiter]))
+            nodes.into_iter().find(|node| is_eligible(&self.slots[node.waiter]))
         };
         let pops = if reserves_only { WaitQueue::default() } else { wait_queues.pops };
         let firsts = [wait_queues.reserves, pops, global.reserves].map(first).into_iter().flatten();
         firsts.min_by_key(|node| node.arrival).map(|node| node.waiter)
     }
 
-    /// Which reserve is served next in a queue, unless a pop came before it. O(1).
+    /// The earliest waiter of a queue, if all are reserves. O(1).
     #[inline]
     pub(super) fn first_reserve(&self, wait_queues: WaitQueues) -> Option<u32> {
         if wait_queues.pops.is_empty() { self.first(wait_queues, true) } else { None }
     }
 
-    /// Ends a wait: `leave` reserves each node out of its queue's wait queue. O(queues of the
-    /// waiter).
+    /// Removes a waiter; `leave` unlinks each of its nodes. O(queues of the waiter).
     pub(super) fn end(
         &mut self,
         waiter: u32,
         mut leave: impl FnMut(u32, u32, WaiterKind, &mut WaitNodes),
     ) -> Waiter {
-        let waiter = self.slots.remove(waiter).expect("a wait ended twice");
+        let waiter = self.slots.remove(waiter).expect("a waiter was removed twice");
         let mut node = waiter.node;
         while node != NONE {
             leave(self.nodes.slots[node].queue, node, waiter.kind, &mut self.nodes);
-            let gone = self.nodes.slots.remove(node).expect("a waiter's node is there");
+            let gone = self.nodes.slots.remove(node).expect("a waiter's node exists");
             node = gone.sibling;
         }
         waiter
     }
 
-    /// The waiters of a queue, reserves before pops, each in order, for checks. O(wait queues).
+    /// The waiters of a queue, reserves before pops, each in order. For checks. O(waiters).
     pub(super) fn waiters_of(&self, wait_queues: WaitQueues) -> Vec<u32> {
         let follow = |&node: &u32| Some(self.nodes.slots[node].next).filter(|&next| next != NONE);
         let heads = [wait_queues.reserves.first, wait_queues.pops.first]
@@ -275,7 +272,7 @@ impl Waiters {
         self.slots.iter()
     }
 
-    /// The queues that each waiter stands in, for checks. O(nodes).
+    /// Each pair of waiter and queue. For checks. O(nodes).
     pub(super) fn places(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes.slots.iter().map(|(_, node)| (node.waiter, node.queue))
     }

@@ -1,8 +1,7 @@
-//! What is asked about work that is tracked to a result, and about those who do it.
+//! Commands of registered workers and of clients of tracked jobs.
 //!
-//! A worker outlives whoever acts for it. As long as somebody does, all that he holds is the
-//! worker's; what a worker holds is written down when it is handed out, and is still the worker's
-//! after a restart.
+//! A registered worker outlives the client that is attached to it. Reservations made by an attached
+//! client belong to the worker; they are journaled when made, and survive a restart.
 
 use super::job_watchers::{JobWatcher, WatchFor};
 use super::jobs::{Job, NONE};
@@ -21,7 +20,7 @@ use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerI
 use std::time::Duration;
 
 impl Store {
-    /// Answers a question, or does what is asked.
+    /// Executes a command.
     #[inline(never)]
     pub(super) fn worker_command(
         &mut self,
@@ -74,7 +73,7 @@ impl Store {
         }
     }
 
-    /// O(log w), and what it costs to dismiss the worker at the same address.
+    /// O(log w), and the removal of the worker that has the same URL.
     fn register(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
         if let Some(bus_worker) = self.workers.bus_worker()
             && worker.url.is_empty()
@@ -96,7 +95,7 @@ impl Store {
         }
     }
 
-    /// Puts a worker on the list, with a place among the jobs.
+    /// Registers a worker, with a slot in the job table.
     pub(super) fn add_worker<'a>(
         &mut self,
         id: JobId,
@@ -111,8 +110,8 @@ impl Store {
         slot
     }
 
-    /// A place among the jobs, so that a journal keeps what has it like one, in no queue, and an id
-    /// that finds no job. O(1).
+    /// Adds a slot in the job table for a record that is not a job, because the journal identifies
+    /// records by slot. It is in no queue, and its id finds no job. O(1).
     pub(super) fn add_record_slot(&mut self, id: JobId) -> u32 {
         let nothing = Payload { encoding: Encoding::Json, bytes: b"" };
         let (priority, tie_break) = (Priority::Unselected, TieBreak::Fifo);
@@ -121,7 +120,7 @@ impl Store {
         self.jobs.insert(place)
     }
 
-    /// Whether this place has a worker of the list and no job.
+    /// Whether this slot has a registered worker.
     #[inline]
     pub(super) fn is_worker(&self, slot: u32) -> bool {
         self.jobs[slot].queue == NONE && !self.is_constraint(slot)
@@ -138,7 +137,8 @@ impl Store {
         self.remove_worker(place, now, fx);
     }
 
-    /// O(w log w + h log n) for the h jobs that the worker holds and w that wait for its client.
+    /// O(w log w + h log n) for the `h` jobs that the worker has reserved and the `w` waiters of
+    /// its client.
     fn remove_worker(&mut self, place: u32, now: Now, fx: &mut Effects) {
         let worker = self.workers[place].id;
         if let Some(client) = self.workers[place].client {
@@ -160,15 +160,15 @@ impl Store {
         self.requeue_batch(returned, now, fx);
     }
 
-    /// Takes a worker off the list, if it is there, and its place from among the jobs.
+    /// Removes a worker from the registry, if it is there, and its slot from the job table.
     pub(super) fn erase_worker(&mut self, place: u32) -> Option<u32> {
         let slot = self.workers.remove(place)?.slot;
         drop(self.jobs.remove(slot));
         Some(slot)
     }
 
-    /// A client no longer acts for its worker: what it waits for is called off, and what it holds
-    /// the worker holds alone. O(w log w + h).
+    /// Detaches a client: its waiters and watchers are cancelled, and its reservations become the
+    /// worker's alone. O(w log w + h).
     pub(super) fn detach_client(&mut self, client: ClientId, place: u32, fx: &mut Effects) {
         while let Some(waiter) = self.reservations.first_waiter(client) {
             let (_, ticket) = self.end_wait(waiter);
@@ -184,14 +184,14 @@ impl Store {
         self.clear_client(client, place);
     }
 
-    /// Nobody acts for this worker any more.
+    /// Ends the attachment of a client in both tables.
     pub(super) fn clear_client(&mut self, client: ClientId, place: u32) {
         self.reservations.set_worker(client, None);
         self.workers.set_client(place, None);
     }
 
-    /// O(h) for the jobs that the client and the worker hold, and what it costs to relieve whoever
-    /// acted for the worker before, or the worker for whom the client did.
+    /// O(h) for the jobs that client and worker have reserved, and what it costs to detach the
+    /// client from its former worker and the worker from its former client.
     pub(super) fn attach_client(&mut self, ticket: Ticket, worker: WorkerId, fx: &mut Effects) {
         let Some(place) = self.workers.find(worker) else {
             return fx.answer(ticket, Outcome::NoWorker);
@@ -218,27 +218,27 @@ impl Store {
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// The workers on the list with this number or a later one, in the order in which they were
-    /// enlisted. O(log w + how many there are).
+    /// The registered workers from this id on, by id, which is the order of registration. O(log w +
+    /// workers returned).
     pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
         self.workers.iter_from(first).filter_map(|(_, record)| {
             record.enlisted.as_ref().map(|worker| (record.id, worker.view()))
         })
     }
 
-    /// Whether a worker is on the list. O(log w).
+    /// O(log w).
     #[must_use]
     pub fn is_registered(&self, worker: WorkerId) -> bool {
         self.workers.find(worker).is_some()
     }
 
-    /// How often the list of workers was changed. O(1).
+    /// Counts the changes of the registry. O(1).
     #[must_use]
     pub fn registry_version(&self) -> u64 {
         self.workers.changes()
     }
 
-    /// The jobs that a worker holds, and under which leases. O(h).
+    /// The jobs that a worker has reserved, with their lease epochs. O(h).
     #[must_use]
     pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
         let Some(place) = self.workers.find(worker) else { return Vec::new() };
@@ -267,7 +267,7 @@ impl Store {
     }
 
     fn add_watcher(&mut self, ticket: Ticket, slot: u32, watch_for: WatchFor) -> u32 {
-        // A plain job ends without a look at those who wait for it.
+        // A job without rare fields is removed without a search for watchers.
         self.jobs[slot].ext_mut_or_insert();
         self.watchers.begin(ticket, slot, watch_for)
     }
@@ -302,7 +302,7 @@ impl Store {
         if remembered && self.has_exclusion_set(slot) {
             return self.apply_transition_cold(slot, step, now, fx);
         }
-        // Offered to everybody at once, it would go in circles.
+        // Offered to every worker at once, it would be rejected in circles.
         self.mark_state_dirty(slot, fx);
         self.unlink_cold(slot);
         self.jobs[slot].clear_exclusions();
@@ -310,7 +310,7 @@ impl Store {
         self.delay(slot, rest, now, fx);
     }
 
-    /// What the holder of a job asks for, told by the worker whose it is. O(log n).
+    /// Executes the report of the worker that has reserved the job. O(log n).
     fn report(
         &mut self,
         ticket: Ticket,
@@ -354,7 +354,7 @@ impl Store {
         self.change_for_holder(ticket, slot, &request, now, fx);
     }
 
-    /// How a job is going, or with `wait_ms` how it ends. O(log n).
+    /// Answers with the status of a job; with `wait_ms`, when it has ended. O(log n).
     fn job_status(
         &mut self,
         ticket: Ticket,
@@ -378,7 +378,7 @@ impl Store {
         self.show_progress(ticket, slot, fx);
     }
 
-    /// What is said of a job that is not there.
+    /// The answer about a job that does not exist.
     fn missing_reply(&self, id: JobId) -> Outcome {
         let given_out = (1..self.next_id).contains(&id.0);
         let is_other = self.declared.contains_key(&id.0) || self.is_worker_registered(id);
@@ -389,7 +389,8 @@ impl Store {
         self.workers.find(WorkerId(id.0)).is_some()
     }
 
-    /// Shows a job; a result that is fetched once goes. Tells whether the job is still there.
+    /// Answers with the status of a job, and removes it if its result may be fetched only once.
+    /// Returns whether the job still exists.
     fn show_progress(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
         let job = &self.jobs[slot];
         if job.status != Status::Completed || !job.options().result_once {
@@ -397,7 +398,7 @@ impl Store {
             return true;
         }
         let progress = OwnedJobStatus::new(&self.progress(JobLocation(slot)));
-        // Proof: one call answers less than it applies to, which slots of 32 bits number.
+        // Proof: one call answers fewer tickets than there are slots, which 32 bits number.
         let number = u32::try_from(fx.fetched.len()).expect("answers are numbered by 32 bits");
         fx.fetched.push(progress);
         fx.answer(ticket, Outcome::Fetched(number));
@@ -406,7 +407,7 @@ impl Store {
         false
     }
 
-    /// Everything about the job in `slot`, and who works on it. O(1).
+    /// The job in `slot` with its worker and error message. O(1).
     ///
     /// # Panics
     /// As [`Store::view`].
@@ -432,8 +433,8 @@ impl Store {
         self.rematch_queue(queue, now, fx);
     }
 
-    /// A job has come to its end: those who waited for it are told, in the order in which they
-    /// came. O(log v) for each.
+    /// Answers the watchers of a job that has completed or was buried, in the order of arrival.
+    /// O(log v) for each.
     pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
             let ticket = self.remove_watcher(watcher).ticket;
@@ -443,7 +444,7 @@ impl Store {
         }
     }
 
-    /// Nobody holds a job any more, which is still in its holder's hands as far as it says.
+    /// Clears worker and progress of a job whose reservation ends, and ends the watchers for that.
     pub(super) fn unlink_reservation(&mut self, slot: u32) {
         self.jobs[slot].set_worker(None);
         self.jobs[slot].set_progress(None);
@@ -453,7 +454,7 @@ impl Store {
         }
     }
 
-    /// A job is about to be removed: whoever waits for it is told. O(log v) for each.
+    /// Ends the watchers of a job that is about to be removed. O(log v) for each.
     #[cold]
     pub(super) fn remove_watchers(&mut self, slot: u32) {
         for watch_for in [WatchFor::Release, WatchFor::Completion] {
@@ -475,7 +476,7 @@ impl Store {
         watcher
     }
 
-    /// Answers the watchers that have ended on the way, behind everything else.
+    /// Answers the watchers that ended during this call, after its other answers.
     #[cold]
     pub(super) fn notify_watchers(&mut self, fx: &mut Effects) {
         for (ticket, outcome) in self.pending_outcomes.drain(..) {

@@ -1,12 +1,11 @@
-//! The list of workers: who they are, who acts for them.
+//! The worker registry, and the clients that are attached to workers.
 //!
-//! A worker has a place among the jobs, like a declared queue, so that a journal keeps it like one,
-//! and its number is an id that finds no job. A number that is known only from the jobs that its
-//! worker holds has a record too, while a journal is read: the worker itself may come behind them.
+//! A worker has a slot in the job table, because the journal identifies records by slot, and its id
+//! comes from the ids of jobs. During recovery there are also entries of ids that are known only
+//! from reserved jobs: the record of the worker may come later.
 //!
-//! Invariants: a record of a worker that is not on the list is there only between the records of a
-//! journal; a worker is found by its address unless another one was enlisted there after it. All
-//! operations are O(log w) for w workers.
+//! Invariants: after recovery every entry is registered; a worker is found by its URL unless
+//! another one was registered with the same URL later. All operations are O(log w) for w workers.
 
 use crate::base::paged::PagedSlab;
 use crate::base::strings::{StringList, Strings};
@@ -15,23 +14,22 @@ use crate::model::worker::{Worker, WorkerId};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// What is known of a worker's number.
+/// An entry of the registry.
 #[derive(Debug)]
 pub(super) struct WorkerEntry {
     pub(super) id: WorkerId,
-    /// Who acts for it.
+    /// The attached client.
     pub(super) client: Option<ClientId>,
-    /// For how long that client holds what is handed out to it, in milliseconds; 0: as the job
-    /// says.
+    /// The lease of jobs that this client reserves, in milliseconds; 0: each job's own.
     pub(super) lease_ms: u64,
-    /// What it said of itself, if it is on the list.
+    /// `None` only during recovery.
     pub(super) enlisted: Option<RegisteredWorker>,
 }
 
-/// A worker on the list.
+/// A registered worker.
 #[derive(Debug)]
 pub(super) struct RegisteredWorker {
-    /// Its place among the jobs.
+    /// Its slot in the job table.
     pub(super) slot: u32,
     name: Box<str>,
     url: Box<str>,
@@ -57,7 +55,6 @@ impl RegisteredWorker {
         Self { slot, name: name.into(), url: url.into(), max_jobs, queues }
     }
 
-    /// Whether it has no URL.
     pub(super) fn is_bus(&self) -> bool {
         self.url.is_empty()
     }
@@ -68,24 +65,24 @@ impl RegisteredWorker {
     }
 }
 
-/// All workers, by place and by number.
+/// All workers, by slot and by id.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     places: PagedSlab<WorkerEntry>,
     by_id: BTreeMap<WorkerId, u32>,
-    /// The place of the worker that was enlisted last at each address.
+    /// The slot of the worker that was registered last with each URL.
     by_url: BTreeMap<Box<str>, u32>,
     enlisted: usize,
-    /// How often the list was changed.
+    /// Number of changes of the registry.
     changes: u64,
-    /// How many have somebody who acts for them.
+    /// Number of workers with an attached client.
     attached_count: u32,
-    /// The one on the list that has no URL.
+    /// The one registered worker without a URL.
     bus_worker: Option<WorkerId>,
 }
 
-/// What tells two addresses apart: without the usual port, slashes at the end, and capitals where
-/// they mean nothing.
+/// The form in which URLs are compared: without default port and trailing slashes, scheme and host
+/// in lower case.
 fn address(url: &str) -> Box<str> {
     let server = url.match_indices('/').nth(2).map_or(url.len(), |(at, _)| at);
     let (server, path) = url.split_at(server);
@@ -96,54 +93,54 @@ fn address(url: &str) -> Box<str> {
 }
 
 impl Workers {
-    /// How many are on the list.
+    /// Number of registered workers.
     pub(super) fn len(&self) -> usize {
         self.enlisted
     }
 
-    /// How often the list was changed.
+    /// Number of changes of the registry.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Whether somebody acts for one of them.
+    /// Whether any worker has an attached client.
     #[inline]
     pub(super) fn any_attached(&self) -> bool {
         self.attached_count > 0
     }
 
-    /// The one on the list that has no URL. O(1).
+    /// O(1).
     #[inline]
     pub(super) fn bus_worker(&self) -> Option<WorkerId> {
         self.bus_worker
     }
 
-    /// For how long a worker holds what its client is handed out, if that is not for the job to
-    /// say. O(log w).
+    /// The lease of jobs that the worker's client reserves, in milliseconds, unless it is each
+    /// job's own. O(log w).
     pub(super) fn lease_ms(&self, id: WorkerId) -> Option<u64> {
         let place = self.find(id)?;
         Some(self.places[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
     }
 
-    /// The place of a worker on the list.
+    /// The slot of a registered worker.
     pub(super) fn find(&self, id: WorkerId) -> Option<u32> {
         let place = *self.by_id.get(&id)?;
         self.places[place].enlisted.is_some().then_some(place)
     }
 
-    /// The place of the worker of the list that was enlisted last at this address.
+    /// The slot of the worker that was registered last with this URL.
     pub(super) fn find_by_url(&self, url: &str) -> Option<u32> {
         self.by_url.get(&address(url)).copied()
     }
 
-    /// The place of a worker's record, made if need be.
+    /// The slot of a worker's entry, made if there is none.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
         let places = &mut self.places;
         let make = || places.insert(WorkerEntry { id, client: None, lease_ms: 0, enlisted: None });
         *self.by_id.entry(id).or_insert_with(make)
     }
 
-    /// Puts a worker on the list, in place of what was known of it.
+    /// Registers a worker, replacing what was known of it.
     pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) {
         let place = self.find_or_add(id);
         self.changes += 1;
@@ -158,7 +155,7 @@ impl Workers {
         self.by_url.insert(address, place);
     }
 
-    /// Takes a worker off the list; its record stays.
+    /// Deregisters a worker; its entry stays.
     pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
         let removed = self.places[place].enlisted.take();
         self.changes += 1;
@@ -172,7 +169,7 @@ impl Workers {
         removed
     }
 
-    /// The worker at this place is not to be found at this address any more.
+    /// Removes the worker at `place` from the index of URLs, if it is there.
     fn leave(&mut self, place: u32, url: &str) {
         let address = address(url);
         if self.by_url.get(&address) == Some(&place) {
@@ -180,14 +177,17 @@ impl Workers {
         }
     }
 
-    /// Removes the record of a worker that is not on the list.
+    /// Removes the entry of a worker that is not registered.
     pub(super) fn forget(&mut self, place: u32) {
-        let record = self.places.remove(place).expect("a worker was forgotten twice");
-        assert!(record.enlisted.is_none() && record.client.is_none(), "a worker is in use");
+        let record = self.places.remove(place).expect("a worker was removed twice");
+        assert!(
+            record.enlisted.is_none() && record.client.is_none(),
+            "a removed worker is registered or has a client"
+        );
         self.by_id.remove(&record.id);
     }
 
-    /// Who acts for a worker from now on. O(1).
+    /// Sets the attached client of a worker, and clears its lease. O(1).
     pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
         let former = std::mem::replace(&mut self.places[place].client, client);
         self.places[place].lease_ms = 0;
@@ -195,19 +195,19 @@ impl Workers {
         self.attached_count += u32::from(client.is_some());
     }
 
-    /// The records of workers that are not on the list. O(w).
+    /// The slots of entries that are not registered. O(w).
     pub(super) fn deregistered(&self) -> Vec<u32> {
         let deregistered = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
         deregistered.map(|(place, _)| place).collect()
     }
 
-    /// Those on the list, in the order in which they were enlisted. O(w).
+    /// The registered workers, in the order of registration. O(w).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &WorkerEntry)> {
         self.iter_from(WorkerId(0))
     }
 
-    /// Those on the list with this number or a later one, in the order in which they were enlisted.
-    /// O(log w + how many there are).
+    /// The registered workers from this id on, in the order of registration. O(log w + workers
+    /// returned).
     pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &WorkerEntry)> {
         let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.places[place]));
         all.filter(|(_, record)| record.enlisted.is_some())
@@ -215,9 +215,13 @@ impl Workers {
 
     /// Asserts that the tables agree. O(w log w): for checks.
     pub(super) fn check_invariants(&self) {
-        assert_eq!(self.by_id.len(), self.places.len(), "numbers and workers differ");
-        assert_eq!(self.iter().count(), self.enlisted, "the list of workers is miscounted");
-        assert_eq!(self.enlisted, self.places.len(), "a worker is remembered without being listed");
+        assert_eq!(self.by_id.len(), self.places.len(), "ids and workers differ in number");
+        assert_eq!(self.iter().count(), self.enlisted, "the registered workers are miscounted");
+        assert_eq!(
+            self.enlisted,
+            self.places.len(),
+            "a worker that is not registered has an entry"
+        );
         let attached_count = self.iter().filter(|(_, record)| record.client.is_some()).count();
         assert_eq!(
             attached_count, self.attached_count as usize,
@@ -234,10 +238,10 @@ impl Workers {
         assert_eq!(
             bus_worker,
             self.bus_worker.into_iter().collect::<Vec<_>>(),
-            "a bus_worker's URL"
+            "another worker has no URL"
         );
         for (&id, &place) in &self.by_id {
-            assert_eq!(self.places[place].id, id, "a worker is found by another number");
+            assert_eq!(self.places[place].id, id, "a worker is found by another id");
         }
     }
 }
