@@ -42,7 +42,7 @@ impl Expected {
             }
             Status::Blocked => {}
             Status::GroupOnly => {
-                assert!(job.is_group_only(), "a job with a priority is group-only")
+                assert!(job.is_group_only(), "a job with a priority is group-only");
             }
             Status::Delayed | Status::Completed => {
                 assert!(

@@ -1,12 +1,12 @@
 //! Key groups: the waiting packets of one queue with the same key, which a pop removes together. A
-//! group is a list from the newest to the oldest, linked through the jobs while they are Ready or
-//! GroupOnly; its key is that of any member.
+//! group is a list from the newest to the oldest, linked through the jobs while they are ready or
+//! group-only; its key is that of any member.
 //!
 //! A packet that is requeued is older than the newest one, and its place in the list is not known,
 //! so it is in an ordered set beside the list. A packet joins and leaves in O(1), a requeued one in
 //! O(log r) for the r of them, and reading k packets, newest first, costs O(k log r).
 //!
-//! Invariant: a group has a member; every packet that is Ready or GroupOnly is in one.
+//! Invariant: a group has a member; every packet that is ready or group-only is in one.
 
 use super::jobs::{Jobs, NONE};
 use crate::base::paged::PagedSlab;

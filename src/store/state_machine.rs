@@ -13,11 +13,11 @@
 //!      +------------- fail, retries left ------------------+
 //! ```
 //!
-//! A ready job may instead be Blocked: constraints hold it back.
+//! A ready job may instead be blocked: constraints hold it back.
 //!
 //! A delete is legal in every status and for every client, so it is not checked here. The end of a
-//! time to live removes a job that waits (Ready, Blocked, GroupOnly, Delayed) or would go back to
-//! waiting; the end of retention removes a job that is Completed or Buried.
+//! time to live removes a job that waits (ready, blocked, group-only, delayed) or would go back to
+//! waiting; the end of retention removes a job that is completed or buried.
 
 use super::jobs::Job;
 use crate::model::id::JobId;
