@@ -1,4 +1,4 @@
-//! Space on the disk: what makes it less, and what the operator is told when there is none.
+//! SpaceNotices on the disk: what makes it less, and what the operator is told when there is none.
 //!
 //! A disk that is full is told at once, and so is the first put that is refused for it; that things
 //! are better is told once they have been so for [`SPACE_SETTLED`]. So there are three lines in
@@ -87,7 +87,7 @@ enum State {
 
 /// What the operator knows, and is to be told.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct SpaceNotices {
     state: State,
     /// Since when it is so.
     since: Mono,
@@ -103,7 +103,7 @@ pub(super) struct Space {
     remark: Option<LogLine>,
 }
 
-impl Space {
+impl SpaceNotices {
     /// A record of so many bytes was refused, for which so many were lacking.
     #[cold]
     pub(super) fn note_refusal(&mut self, bytes: usize, lacking: u64) {
@@ -114,18 +114,18 @@ impl Space {
 
     /// Sees how it stands, at the end of each pass. O(1) as long as there is space.
     #[inline]
-    pub(super) fn look(&mut self, journal: &Journal, now: Mono) {
+    pub(super) fn update(&mut self, journal: &Journal, now: Mono) {
         if journal.shortage().is_some()
             || self.fresh
             || self.state > State::Enough
             || self.told > State::Enough
         {
-            self.look_closely(journal, now);
+            self.update_cold(journal, now);
         }
     }
 
     #[cold]
-    fn look_closely(&mut self, journal: &Journal, now: Mono) {
+    fn update_cold(&mut self, journal: &Journal, now: Mono) {
         let lacking = match self.refused {
             Some((_, then)) if self.fresh => then,
             refused => refused.map_or(0, |(bytes, _)| journal.lacks(bytes)),
@@ -213,7 +213,7 @@ mod tests {
 
     /// What is told when it stands like this at some millisecond: whether there is a shortage, and
     /// how many bytes are lacking for what was refused.
-    fn tell(space: &mut Space, ms: u64, full: bool, lacking: u64) -> Option<String> {
+    fn tell(space: &mut SpaceNotices, ms: u64, full: bool, lacking: u64) -> Option<String> {
         let (operation, file) = ("make", "a.seg".to_owned());
         let fault = DiskError { operation, file, error: "no space".to_owned() };
         if lacking > 0 {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn bad_news_are_told_at_once_and_good_ones_when_they_last() {
-        let space = &mut Space::default();
+        let space = &mut SpaceNotices::default();
         assert_eq!(tell(space, 5, false, 0), None);
         let full = tell(space, 10, true, 0).unwrap();
         assert!(full.contains("cannot make a.seg: no space. ") && full.contains("77"), "{full}");
@@ -246,18 +246,18 @@ mod tests {
 
     #[test]
     fn what_changes_to_and_fro_fills_no_log() {
-        let space = &mut Space::default();
+        let space = &mut SpaceNotices::default();
         let told = (0..10_000).filter(|&ms| {
             let full = ms % 20 < 15;
             tell(space, ms, full, if full { ms % 3 } else { 0 }).is_some()
         });
         assert_eq!(told.count(), 2, "that it is full, and that puts are refused");
         // Each state lasts, but not for long.
-        let space = &mut Space::default();
+        let space = &mut SpaceNotices::default();
         let told = (0..10_000).filter(|&ms| tell(space, ms, ms / 300 % 2 == 0, 0).is_some());
         assert_eq!(told.count(), 1);
         // And for longer.
-        let space = &mut Space::default();
+        let space = &mut SpaceNotices::default();
         let told = (0..11_000).filter(|&ms| tell(space, ms, ms / 1_100 % 2 == 0, 0).is_some());
         assert_eq!(told.count(), 10);
     }

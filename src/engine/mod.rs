@@ -1,78 +1,67 @@
-//! F4: engines carry out commands. *Everything is op to exactly one completion.*
+//! L4: the engine executes commands: one store, the scheduler of its queries and, if the server
+//! has a data directory, a journal.
 //!
-//! The contract, whatever the engine:
-//! - [`Engine::submit`] takes a command; its ticket comes back once from
-//!   [`Engine::poll_completion`], at once or after any number of passes. No caller may assume
-//!   which.
-//! - After each call that changes something, completions are polled until there are none: they
-//!   borrow what they show from the engine, and are good until the next call.
-//! - [`Engine::cancel`] makes a waiting take, or a wait for news of a job, complete as
-//!   `Reply::Cancelled`, unless its answer is already on the way.
-//! - [`Engine::disconnect_client`] ends a client: what it held is ready again. A ticket of it may
-//!   still come back, to nobody.
-//! - [`Engine::expire`] lets time pass: jobs become ready, leases and waits end, some jobs go.
-//! - [`Engine::commit`] ends a pass. An engine that keeps a journal answers only what is durable.
-//!   Queries begin and end there.
+//! The contract of callers:
+//! - [`Engine::submit`] takes a command under a ticket. The ticket completes exactly once, unless
+//!   its client is disconnected before. The completion may be there at once or after any number of
+//!   passes, and completions may come in another order than the commands. Callers act on
+//!   completions only.
+//! - After each call that changes something the caller polls [`Engine::poll_completion`] until it
+//!   returns `None`. Completions borrow from the engine and are valid until the next call.
+//! - [`Engine::cancel`] completes a waiting reserve or long poll with `Reply::Cancelled`, unless its
+//!   reply is already decided.
+//! - [`Engine::disconnect_client`] requeues what the client has reserved. A completion of the client
+//!   may still follow; the caller drops it.
+//! - [`Engine::expire`] begins a pass and fires timers: delays, leases, timeouts, retention.
+//! - [`Engine::commit`] ends a pass. Queries start and finish there, and an engine with a journal
+//!   writes and syncs there: it replies only what is durable.
 
 mod disk_space;
-mod durable;
-mod embedded;
+mod journal_gate;
 mod query_scheduler;
 mod query_turns;
 mod record;
+mod restore;
 
+use crate::base::limits::EXPIRED_PER_PASS;
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Disk, Files};
-use crate::journal::{LogStats, OpenError, Options, Progress, Recovered, Report};
+use crate::journal::LogStats;
+use crate::journal::disk::Disk;
 use crate::model::command::Command;
 use crate::model::driver::LogLine;
 use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::LeaseEpoch;
-use crate::model::reply::{Completion, Reply};
+use crate::model::reply::{Completion, Rejection, Reply};
 use crate::model::snapshot::Record;
 use crate::model::stats::ServerStats;
-use crate::model::worker::{Constraint, JobStatus as JobProgress, Worker, WorkerId};
+use crate::model::worker::{Constraint, JobStatus, Worker, WorkerId};
 use crate::query::QueryExecutor;
 use crate::store::{Counts, Effects, Outcome, Store};
-use durable::Durable;
-use embedded::Embedded;
+use journal_gate::JournalGate;
 use query_scheduler::QueryScheduler;
+pub use restore::Restored;
 use std::time::Duration;
 
-/// A store that was brought back, and what its journal needs to go on.
-pub struct Restored {
-    store: Store,
-    recovered: Recovered,
-}
-
-impl Restored {
-    /// How much came back.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.store.counts()
-    }
-}
-
-/// The engines there are.
-#[expect(clippy::large_enum_variant, reason = "there is one, and its path is the hot one")]
+/// A store, the queries that are evaluated over it, and its journal, if it has one.
 #[derive(Debug)]
-pub enum Engine {
-    /// The store in this process.
-    Embedded(Embedded),
-    /// The same with a journal.
-    Durable(Box<Durable>),
+pub struct Engine {
+    store: Store,
+    /// What the last call has brought about. Only with a journal does it list changed records.
+    effects: Effects,
+    queries: QueryScheduler,
+    journal: Option<Box<JournalGate>>,
 }
 
-/// Reads a record of an engine's journal, for those who want to look at one. Its moments are
-/// counted from the first one of 1970 on the wall clock. O(bytes): texts are borrowed.
+/// Decodes a journal record. Its wall-clock times are relative to 1970-01-01. O(bytes): texts are
+/// borrowed.
 ///
 /// # Errors
-/// A sentence, if the bytes are no record.
+/// A sentence that says what is malformed.
 pub fn read_record(bytes: &[u8]) -> Result<Record<'_>, String> {
     record::read(bytes, Now::default()).map_err(|error| error.to_string())
 }
 
-/// What a store has brought about, as a reply that borrows from it.
+/// The reply for an outcome; it borrows from the store or from the effects.
 #[inline(always)]
 fn reply_for<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) -> Reply<'a> {
     match outcome {
@@ -108,252 +97,269 @@ fn reply_for_cold<'a>(outcome: Outcome, store: &'a Store, effects: &'a Effects) 
         Outcome::Progress(slot) => Reply::JobStatus(Box::new(store.progress(slot))),
         Outcome::Watched(number) => effects.watched[number as usize].reply(),
         Outcome::Worker(id) => Reply::Worker(id),
-        _ => unreachable!("these are frequent"),
+        _ => unreachable!("reply_for handles the other outcomes"),
     }
 }
 
+/// The next completion that is not gated.
+#[inline(always)]
+fn next_completion<'a>(store: &'a Store, effects: &'a mut Effects) -> Option<Completion<'a>> {
+    let (ticket, outcome) = effects.next_outcome()?;
+    Some(Completion { ticket, reply: reply_for(outcome, store, effects) })
+}
+
 impl Engine {
-    /// An engine over a store in memory. `seed` is entropy for its hashes.
+    /// An engine without a journal. `seed` is entropy for the store's hashes.
     #[must_use]
     pub fn in_memory(seed: u64) -> Self {
-        Self::Embedded(Embedded::new(seed))
+        Self {
+            store: Store::new(seed),
+            effects: Effects::default(),
+            queries: QueryScheduler::default(),
+            journal: None,
+        }
     }
 
-    /// Brings a store back from the journal in `files`. `seed` is entropy for its hashes; moments
-    /// that have passed on the wall clock are due at `now`.
-    ///
-    /// # Errors
-    /// If the journal cannot be read: see [`OpenError`].
-    pub fn restore(
-        files: &mut dyn Files,
-        options: &Options,
-        seed: u64,
-        now: Now,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Restored, Report), OpenError> {
-        let (store, recovered, report) = durable::restore(files, options, seed, now, progress)?;
-        Ok((Restored { store, recovered }, report))
-    }
-
-    /// An engine over a store that was brought back; its journal goes on with `disk`.
+    /// An engine over a restored store; its journal continues on `disk`.
     #[must_use]
     pub fn durable(restored: Restored, disk: Box<dyn Disk>, now: Now) -> Self {
         let journal = restored.recovered.start(disk, now);
-        Self::Durable(Box::new(Durable::new(restored.store, journal)))
+        Self {
+            store: restored.store,
+            effects: Effects::with_changes(),
+            queries: QueryScheduler::default(),
+            journal: Some(Box::new(JournalGate::new(journal))),
+        }
     }
 
-    /// The same engine with somebody who evaluates queries, each of which may take so long from its
-    /// arrival, and makes the shell call [`Engine::commit`] when a turn has ended. Without, each
-    /// query is answered by `Reply::BadQuery`.
+    /// Evaluates queries by `executor`, each within `timeout` of its arrival. The executor has to
+    /// make the driver call [`Engine::commit`] when a turn ends. Without an executor each query is
+    /// answered with `Reply::BadQuery`.
     #[must_use]
-    pub fn with_queries(mut self, helper: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
-        self.query_scheduler().set_helper(helper, timeout);
+    pub fn with_queries(mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
+        self.queries.set_helper(executor, timeout);
         self
     }
 
-    /// What went wrong so badly that nothing that must last can be answered any more.
+    /// The I/O error that has stopped the journal: no gated reply is completed after it.
     #[must_use]
     pub fn fatal_error(&self) -> Option<String> {
-        match self {
-            Self::Embedded(_) => None,
-            Self::Durable(engine) => engine.fatal_error(),
-        }
+        self.journal.as_ref().and_then(|journal| journal.fatal_error())
     }
 
-    /// Something for the operator.
+    /// The next line for the operator's log.
     pub fn poll_remark(&mut self) -> Option<LogLine> {
-        match self {
-            Self::Embedded(_) => None,
-            Self::Durable(engine) => engine.poll_remark(),
-        }
+        self.journal.as_mut().and_then(|journal| journal.poll_remark())
     }
 
-    /// Whether answers wait for the disk.
+    /// Whether replies are gated.
     #[must_use]
     pub fn awaits_disk(&self) -> bool {
-        match self {
-            Self::Embedded(_) => false,
-            Self::Durable(engine) => engine.awaits_disk(),
-        }
+        self.journal.as_ref().is_some_and(|journal| journal.awaits_disk())
     }
 
-    /// Begins the end: what must last is made to last. Go on with [`Engine::commit`] until
+    /// Starts to write and sync everything. The caller goes on with [`Engine::commit`] until
     /// [`Engine::is_closed`].
     pub fn close(&mut self, now: Now) {
-        match self {
-            Self::Embedded(_) => {}
-            Self::Durable(engine) => engine.close(now),
+        if let Some(journal) = &mut self.journal {
+            journal.close(now);
         }
     }
 
-    /// Whether all that must last does, after [`Engine::close`].
+    /// Whether everything is durable after [`Engine::close`], or the journal has failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        match self {
-            Self::Embedded(_) => true,
-            Self::Durable(engine) => engine.is_closed(),
-        }
+        self.journal.as_ref().is_none_or(|journal| journal.is_closed())
     }
 
-    /// Figures of the journal, if there is one. O(segments).
+    /// Statistics of the journal, if there is one. O(segments).
     #[must_use]
     pub fn journal_status(&self) -> Option<LogStats> {
-        match self {
-            Self::Embedded(_) => None,
-            Self::Durable(engine) => Some(engine.journal_status()),
-        }
+        self.journal.as_ref().map(|journal| journal.log_stats())
     }
 
-    /// Hands a command over.
+    /// Executes a command. See the module for when its ticket completes.
     #[inline(always)]
     pub fn submit(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
-        match self {
-            Self::Embedded(engine) => engine.submit(ticket, command, now),
-            Self::Durable(engine) => engine.submit(ticket, command, now),
+        if self.journal.is_some() {
+            self.submit_durable(ticket, command, now);
+        } else {
+            self.effects.prepare();
+            self.apply(ticket, command, now);
         }
     }
 
-    /// Calls a take off, if it still waits.
+    #[inline(never)]
+    fn submit_durable(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
+        let Some(journal) = &mut self.journal else { return };
+        self.effects.prepare();
+        if !journal.admits(command, &self.store) {
+            self.effects.outcomes.push((ticket, Outcome::Refused(Rejection::DiskFull)));
+            return;
+        }
+        self.apply(ticket, command, now);
+        self.write_changes(journal_gate::names_job(command), now);
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
+        self.store.apply(ticket, command, now, &mut self.effects);
+        if !self.effects.searches.is_empty() {
+            self.queries.take(now, &mut self.effects);
+        }
+    }
+
+    /// Appends the changes of the last call to the journal and gates the replies that depend on
+    /// them; see [`JournalGate::write_changes`].
+    #[inline]
+    fn write_changes(&mut self, names_job: bool, now: Now) {
+        if let Some(journal) = &mut self.journal {
+            journal.write_changes(names_job, &self.store, &mut self.effects, now);
+        }
+    }
+
+    /// Cancels a waiting reserve or long poll. Without effect if its reply is already decided.
     pub fn cancel(&mut self, ticket: Ticket, now: Now) {
-        match self {
-            Self::Embedded(engine) => engine.cancel(ticket, now),
-            Self::Durable(engine) => engine.cancel(ticket, now),
-        }
+        self.effects.prepare();
+        self.store.cancel(ticket, &mut self.effects);
+        self.write_changes(false, now);
     }
 
-    /// Ends a client.
+    /// Ends a client: cancels its commands and requeues its reserved jobs. O(jobs of the client).
     pub fn disconnect_client(&mut self, client: ClientId, now: Now) {
-        match self {
-            Self::Embedded(engine) => engine.disconnect_client(client, now),
-            Self::Durable(engine) => engine.disconnect_client(client, now),
-        }
+        self.effects.prepare();
+        self.store.disconnect_client(client, now, &mut self.effects);
+        self.queries.forget(client, now);
+        self.write_changes(false, now);
     }
 
-    /// A client sends nothing more, though it may still read: it may be gone, and what would take
-    /// long to find out for it is not.
+    /// A client has closed its sending side: each of its queries gets one turn at most, after those
+    /// of all other clients.
     pub fn leave(&mut self, client: ClientId) {
-        self.query_scheduler().leave(client);
+        self.queries.leave(client);
     }
 
-    /// Handles a bounded number of things whose time has come; [`Engine::poll_timeout`] tells
-    /// whether some are left. To be called in each pass: what all its commands may do together
-    /// counts from here.
+    /// Begins a pass: resets the store's budgets for a pass and fires up to [`EXPIRED_PER_PASS`]
+    /// timers. [`Engine::poll_timeout`] says whether some are left.
     pub fn expire(&mut self, now: Now) {
-        match self {
-            Self::Embedded(engine) => engine.expire(now),
-            Self::Durable(engine) => engine.expire(now),
+        self.store.begin_pass();
+        if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
+            self.effects.prepare();
+            self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
+            self.write_changes(false, now);
         }
     }
 
-    /// Ends a pass.
+    /// Ends a pass: runs the query scheduler, compacts a little, hands batches to the disk, and
+    /// takes in its completions.
     pub fn commit(&mut self, now: Now) {
-        match self {
-            Self::Embedded(engine) => engine.commit(now),
-            Self::Durable(engine) => engine.commit(now),
+        if !self.queries.is_idle() {
+            self.effects.prepare();
+            self.queries.advance(&mut self.store, now, &mut self.effects);
+            self.write_changes(true, now);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.commit(&self.store, now);
         }
     }
 
-    /// The next completion, in the order in which things happened.
+    /// The next completion. Those of one client that do not wait for the disk come in the order in
+    /// which the store produced them.
     #[inline(always)]
     pub fn poll_completion(&mut self) -> Option<Completion<'_>> {
-        match self {
-            Self::Embedded(engine) => engine.poll_completion(),
-            Self::Durable(engine) => engine.poll_completion(),
+        if self.journal.is_some() {
+            return self.poll_completion_durable();
         }
+        next_completion(&self.store, &mut self.effects)
     }
 
-    /// When the engine wants [`Engine::expire`] and [`Engine::commit`] to be called at the latest.
-    /// O(1), exact.
+    #[inline(never)]
+    fn poll_completion_durable(&mut self) -> Option<Completion<'_>> {
+        let journal = self.journal.as_mut()?;
+        if journal.take_durable() {
+            return journal.completion(&self.store, &self.effects);
+        }
+        next_completion(&self.store, &mut self.effects)
+    }
+
+    /// The latest moment of the next [`Engine::expire`] and [`Engine::commit`]. O(1), exact.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
-        match self {
-            Self::Embedded(engine) => engine.poll_timeout(),
-            Self::Durable(engine) => engine.poll_timeout(),
+        let own = [self.store.next_deadline(), self.queries.poll_timeout()];
+        let journal = self.journal.as_ref().and_then(|journal| journal.poll_timeout());
+        own.into_iter().chain([journal]).flatten().min()
+    }
+
+    /// Writes the engine's counters into `stats`. O(segments).
+    pub fn stats(&self, stats: &mut ServerStats) {
+        stats.store = self.store.stats();
+        stats.queries = self.queries.figures();
+        if let Some(journal) = &self.journal {
+            journal.stats(stats);
         }
     }
 
-    /// Writes what the engine has counted into `figures`. O(segments).
-    pub fn stats(&self, figures: &mut ServerStats) {
-        match self {
-            Self::Embedded(engine) => engine.stats(figures),
-            Self::Durable(engine) => engine.stats(figures),
-        }
-    }
-
-    /// The workers on the list with this number or a later one, in the order in which they were
-    /// enlisted. O(log workers + how many there are).
-    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
-        self.store().workers(first)
-    }
-
-    /// Whether a worker is on the list. O(log workers).
-    #[must_use]
-    pub fn is_registered(&self, worker: WorkerId) -> bool {
-        self.store().is_registered(worker)
-    }
-
-    /// The constraint of this name, as it stands: it may not be durable yet. O(log constraints).
-    #[must_use]
-    pub fn constraint(&self, name: &str) -> Option<&Constraint> {
-        self.store().find_constraint(name)
-    }
-
-    /// How often the list of workers was changed: whoever has seen this number knows the list.
-    /// O(1).
-    #[must_use]
-    pub fn registry_version(&self) -> u64 {
-        self.store().registry_version()
-    }
-
-    /// The jobs that a worker holds, and under which leases: what whoever serves it after a restart
-    /// has to know. O(jobs).
-    #[must_use]
-    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
-        self.store().reserved_by(worker)
-    }
-
-    /// How a job is going, as far as commands were carried out, durable or not. O(log n): for
-    /// checks.
-    #[must_use]
-    pub fn peek(&self, id: JobId) -> Option<JobProgress<'_>> {
-        self.store().peek(id)
-    }
-
-    /// Whether what was asked under this ticket waits for its time to be answered: what only waits
-    /// for the disk does not. O(takes of the client that wait): for checks.
-    #[must_use]
-    pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.store().is_waiting(ticket)
-    }
-
-    fn query_scheduler(&mut self) -> &mut QueryScheduler {
-        match self {
-            Self::Embedded(engine) => engine.queries(),
-            Self::Durable(engine) => engine.queries(),
-        }
-    }
-
-    fn store(&self) -> &Store {
-        match self {
-            Self::Embedded(engine) => engine.store(),
-            Self::Durable(engine) => engine.store(),
-        }
-    }
-
-    /// How much there is in the store.
+    /// The number of jobs, queues, workers and constraints in the store.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        match self {
-            Self::Embedded(engine) => engine.counts(),
-            Self::Durable(engine) => engine.counts(),
-        }
+        self.store.counts()
     }
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
     pub fn check_invariants(&self) {
-        match self {
-            Self::Embedded(engine) => engine.check_invariants(),
-            Self::Durable(engine) => engine.check_invariants(),
+        self.effects.assert_drained();
+        self.store.check_invariants();
+        self.queries.check_invariants();
+        if let Some(journal) = &self.journal {
+            journal.check_invariants(&self.store);
         }
+    }
+}
+
+/// Reads beside the commands. They show what the store has applied, durable or not, and ignore
+/// commands under way, so no client may be told of it. The dispatchers follow the worker registry
+/// by them, the settings compare constraints at the start, and tests peek.
+impl Engine {
+    /// The registered workers from this id on, by id. O(log workers + workers returned).
+    pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
+        self.store.workers(first)
+    }
+
+    /// Whether a worker is registered. O(log workers).
+    #[must_use]
+    pub fn is_registered(&self, worker: WorkerId) -> bool {
+        self.store.is_registered(worker)
+    }
+
+    /// How often the worker registry has changed: equal versions mean an equal registry. O(1).
+    #[must_use]
+    pub fn registry_version(&self) -> u64 {
+        self.store.registry_version()
+    }
+
+    /// The jobs that a worker has reserved, with their lease epochs, for its dispatcher after a
+    /// restart. O(jobs of the worker).
+    #[must_use]
+    pub fn reserved_by(&self, worker: WorkerId) -> Vec<(JobId, LeaseEpoch)> {
+        self.store.reserved_by(worker)
+    }
+
+    /// The constraint of this name. O(log constraints).
+    #[must_use]
+    pub fn constraint(&self, name: &str) -> Option<&Constraint> {
+        self.store.find_constraint(name)
+    }
+
+    /// The status of a job. O(log n); for tests.
+    #[must_use]
+    pub fn peek(&self, id: JobId) -> Option<JobStatus<'_>> {
+        self.store.peek(id)
+    }
+
+    /// Whether a ticket waits in the store. A gated reply does not count. O(waiting reserves of
+    /// the client); for tests.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.store.is_waiting(ticket)
     }
 }

@@ -1,0 +1,390 @@
+//! The journal of an engine, and the replies that are gated on it: commands are applied to the
+//! store at once, and answered when no crash can undo what the reply depends on.
+//!
+//! A reply depends on the batches of its own records; a reserved job also on the batch of its put;
+//! a reply about a job that the command named, on everything applied so far, since a job that was
+//! reported as missing must stay missing. Other replies depend on no batch.
+//!
+//! Invariants: the record key of a job is its slot; a job in the store has a base record, and a
+//! free slot has none; `gated` is ordered by batch.
+
+use super::disk_space::{SpaceNotices, live_bytes_added};
+use super::{record, reply_for};
+use crate::base::histogram::Histogram;
+use crate::base::time::{Mono, Now};
+use crate::journal::{BatchSeq, Journal, LogStats, SYNC_BOUNDS_NS};
+use crate::model::command::Command;
+use crate::model::driver::LogLine;
+use crate::model::id::{JobId, Ticket};
+use crate::model::job::Packet;
+use crate::model::owned::{OwnedJob, OwnedJobStatus};
+use crate::model::reply::{Completion, Reply};
+use crate::model::snapshot::Record;
+use crate::model::stats::{JournalStats, ServerStats};
+use crate::model::worker::{RunOutcome, WorkerCommand};
+use crate::store::{Counts, DirtyRecord, Effects, IndexedReply, Outcome, Store};
+use std::collections::VecDeque;
+
+/// The journal with the replies that wait for it.
+pub(super) struct JournalGate {
+    journal: Journal,
+    gated: VecDeque<GatedReply>,
+    /// The gated reply that the last completion borrows from.
+    current: Option<GatedReply>,
+    /// The batches with puts that are not durable, each with its lowest job id. Ids need not rise
+    /// with the batches: those of declared queues and constraints count down from the top, and jobs
+    /// are put again.
+    unsynced_puts: VecDeque<(BatchSeq, JobId)>,
+    /// The batch of the last record.
+    last: BatchSeq,
+    /// Records were appended since the last commit, so another commit is due.
+    uncommitted: bool,
+    /// The moment of the last commit.
+    now: Mono,
+    /// How long replies were gated, in nanoseconds.
+    gated_ns: Histogram,
+    space: SpaceNotices,
+}
+
+/// A reply that is held back until a batch is durable.
+struct GatedReply {
+    batch: BatchSeq,
+    since: Mono,
+    ticket: Ticket,
+    reply: OwnedReply,
+}
+
+/// A reply that borrows nothing.
+enum OwnedReply {
+    Outcome(Outcome),
+    Job(Box<OwnedJob>),
+    Packets(Vec<Packet>),
+    Progress(Box<OwnedJobStatus>),
+    Watched(Box<IndexedReply>),
+}
+
+/// The most bytes of a record beside payload and queue name, for a job whose priority fits in 64
+/// bits.
+const RECORD_OVERHEAD_BYTES: usize = 128;
+
+impl std::fmt::Debug for JournalGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalGate").field("gated", &self.gated.len()).finish_non_exhaustive()
+    }
+}
+
+/// Whether the reply to a command may be about a job that the command named.
+pub(super) fn names_job(command: &Command<'_>) -> bool {
+    !matches!(
+        command,
+        Command::Put { .. }
+            | Command::Reserve { .. }
+            | Command::Pop { .. }
+            | Command::Work(WorkerCommand::ReserveAny | WorkerCommand::ScanQueue { .. })
+    )
+}
+
+/// Whether a command's bytes stay in the store: the result of a job without retention does not.
+/// O(1).
+fn is_retained(command: &Command<'_>, store: &Store) -> bool {
+    let success = |report: &RunOutcome<'_>| matches!(report, RunOutcome::Success { .. });
+    let id = match command {
+        Command::Finish { id, .. } => id,
+        Command::Work(WorkerCommand::Report { id, report, .. }) if success(report) => id,
+        _ => return true,
+    };
+    store.options(*id).is_some_and(|options| options.result_retention_ms > 0)
+}
+
+impl JournalGate {
+    pub(super) fn new(journal: Journal) -> Self {
+        // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
+        let last = journal.stamp() - 1;
+        let unsure = last > journal.durable();
+        Self {
+            journal,
+            gated: VecDeque::new(),
+            current: None,
+            unsynced_puts: unsure.then_some((last, JobId(0))).into_iter().collect(),
+            last,
+            uncommitted: false,
+            now: Mono::default(),
+            gated_ns: Histogram::default(),
+            space: SpaceNotices::default(),
+        }
+    }
+
+    /// Whether there is space for the record of a command. A rejection is noted for the log. O(1),
+    /// but O(bytes of the constraint or worker) for those.
+    #[inline]
+    pub(super) fn admits(&mut self, command: &Command<'_>, store: &Store) -> bool {
+        let Some(bytes) = live_bytes_added(command) else { return true };
+        let bytes = RECORD_OVERHEAD_BYTES + bytes;
+        if self.journal.has_capacity(bytes) || !is_retained(command, store) {
+            return true;
+        }
+        self.space.note_refusal(bytes, self.journal.lacks(bytes));
+        false
+    }
+
+    /// Appends the changes of the last call, and moves the replies that depend on batches that are
+    /// not durable from the outcomes to the gated ones. `names_job`: see [`names_job`].
+    /// O(changes + outcomes).
+    pub(super) fn write_changes(
+        &mut self,
+        names_job: bool,
+        store: &Store,
+        effects: &mut Effects,
+        now: Now,
+    ) {
+        let recorded = !effects.changes.is_empty();
+        if recorded {
+            self.uncommitted = true;
+            // Before any of these batches is sealed: a job that was put and is deleted already has
+            // no record from which recovery would learn its id.
+            self.journal.raise_high_id(store.next_id().0);
+        }
+        for &change in &effects.changes {
+            self.append(change, store, effects, now);
+        }
+        effects.clear_changes();
+        self.journal.maybe_seal();
+        let own = if recorded || names_job { self.last } else { 0 };
+        self.gate_replies(own, store, effects, now);
+    }
+
+    /// Appends one change. A change of a job that is gone by now is left out: its deletion follows.
+    #[inline]
+    fn append(&mut self, change: DirtyRecord, store: &Store, effects: &Effects, now: Now) {
+        self.last = match change {
+            DirtyRecord::Put(slot, id) => {
+                if store.slot(id) != Some(slot) {
+                    return;
+                }
+                let record = store.base_record(slot);
+                let key = Some(slot.number());
+                let batch = self.journal.append_with(key, |out| record::write(&record, now, out));
+                match self.unsynced_puts.back_mut() {
+                    Some((newest, lowest)) if *newest == batch => *lowest = id.min(*lowest),
+                    _ => self.unsynced_puts.push_back((batch, id)),
+                }
+                batch
+            }
+            DirtyRecord::State(slot, id) => {
+                if store.slot(id) != Some(slot) {
+                    return;
+                }
+                let record = Record::State(id, store.state(slot));
+                self.journal.append_with(None, |out| record::write(&record, now, out))
+            }
+            DirtyRecord::Event(slot, id, number) => {
+                if store.slot(id) != Some(slot) {
+                    return;
+                }
+                let (version, event) = &effects.events[number as usize];
+                let record = Record::Event(id, *version, event.clone());
+                self.journal.append_with(None, |out| record::write(&record, now, out))
+            }
+            DirtyRecord::Gone(slot, id) => {
+                self.journal.forget(slot.number());
+                let record = Record::Deleted(id);
+                self.journal.append_with(None, |out| record::write(&record, now, out))
+            }
+        };
+    }
+
+    /// Moves the replies that must wait from the outcomes to the gated ones. `own` is the batch on
+    /// which all of them depend, or 0.
+    fn gate_replies(&mut self, own: BatchSeq, store: &Store, effects: &mut Effects, now: Now) {
+        let durable = self.journal.durable();
+        let mut kept = 0;
+        for number in 0..effects.outcomes.len() {
+            let (ticket, outcome) = effects.outcomes[number];
+            let batch = own.max(self.depends_on_batch(outcome, store));
+            // A peek shows the store as it is now and cannot be shown later, and an interim reply
+            // says only that another one will follow.
+            if batch <= durable
+                || matches!(outcome, Outcome::Seen(_) | Outcome::Constraint(_))
+                || is_interim(outcome, effects)
+            {
+                effects.outcomes[kept] = (ticket, outcome);
+                kept += 1;
+                continue;
+            }
+            let reply = OwnedReply::new(outcome, store, effects);
+            // Replies behind one of a later batch wait for that batch: one or two more at most.
+            let batch = self.gated.back().map_or(batch, |last| last.batch.max(batch));
+            self.gated.push_back(GatedReply { batch, since: now.mono, ticket, reply });
+        }
+        effects.outcomes.truncate(kept);
+    }
+
+    /// The batch that an outcome depends on beside those of its own records; 0 if on none.
+    fn depends_on_batch(&self, outcome: Outcome, store: &Store) -> BatchSeq {
+        let id = match outcome {
+            Outcome::Job(slot) | Outcome::Progress(slot) => store.view(slot).id,
+            Outcome::TooLarge(id) => id,
+            _ => return 0,
+        };
+        let batch = self.unsynced_puts.iter().rev().find(|&&(_, lowest)| lowest <= id);
+        batch.map_or(0, |&(batch, _)| batch)
+    }
+
+    /// Ends a pass: compacts a little, hands everything to the disk, and takes in its completions.
+    pub(super) fn commit(&mut self, store: &Store, now: Now) {
+        self.now = now.mono;
+        self.journal.poll(now);
+        while let Some(key) = self.journal.next_to_move() {
+            let slot = store.job_at(key).expect("the record key of a live record is a job's slot");
+            let record = store.base_record(slot);
+            self.last = self.journal.append_with(Some(key), |out| record::write(&record, now, out));
+        }
+        self.journal.commit(now);
+        self.uncommitted = false;
+        self.journal.poll(now);
+        self.space.update(&self.journal, now.mono);
+        let durable = self.journal.durable();
+        while self.unsynced_puts.front().is_some_and(|&(batch, _)| batch <= durable) {
+            self.unsynced_puts.pop_front();
+        }
+    }
+
+    /// Makes the first gated reply the current one if its batch is durable; whether it did. After a
+    /// failure of the journal no reply is.
+    #[inline]
+    pub(super) fn take_durable(&mut self) -> bool {
+        let durable = self.journal.durable();
+        if self.journal.fault().is_some()
+            || self.gated.front().is_none_or(|reply| reply.batch > durable)
+        {
+            return false;
+        }
+        self.current = self.gated.pop_front();
+        true
+    }
+
+    /// The current gated reply.
+    #[inline]
+    pub(super) fn completion<'a>(
+        &'a mut self,
+        store: &'a Store,
+        effects: &'a Effects,
+    ) -> Option<Completion<'a>> {
+        let gated = self.current.as_ref()?;
+        self.gated_ns.note(self.now.0.saturating_sub(gated.since.0), 1);
+        let reply = match &gated.reply {
+            OwnedReply::Job(job) => Reply::Job(job.view()),
+            OwnedReply::Packets(packets) => Reply::Packets(packets),
+            OwnedReply::Progress(progress) => Reply::JobStatus(Box::new(progress.view())),
+            OwnedReply::Watched(reply) => reply.reply(),
+            OwnedReply::Outcome(outcome) => reply_for(*outcome, store, effects),
+        };
+        Some(Completion { ticket: gated.ticket, reply })
+    }
+
+    /// When the journal is due next. O(1).
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        if self.uncommitted {
+            // The driver may have submitted commands after the commit of its pass.
+            return Some(Mono(0));
+        }
+        [self.journal.poll_timeout(), self.space.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// The next line for the operator's log.
+    pub(super) fn poll_remark(&mut self) -> Option<LogLine> {
+        self.space.poll_remark()
+    }
+
+    /// The I/O error that has stopped the journal.
+    pub(super) fn fatal_error(&self) -> Option<String> {
+        self.journal.fault().map(ToString::to_string)
+    }
+
+    /// Whether replies are gated.
+    pub(super) fn awaits_disk(&self) -> bool {
+        !self.gated.is_empty()
+    }
+
+    /// Starts to write and sync everything.
+    pub(super) fn close(&mut self, now: Now) {
+        self.journal.close(now);
+    }
+
+    /// Whether that is done, or the journal has failed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.journal.is_closed()
+    }
+
+    /// O(segments).
+    pub(super) fn log_stats(&self) -> LogStats {
+        self.journal.stats()
+    }
+
+    /// Writes the counters into `stats`. O(segments).
+    pub(super) fn stats(&self, stats: &mut ServerStats) {
+        stats.answered_ns.add(&self.gated_ns);
+        stats.journal = Some(journal_stats(&self.journal.stats()));
+    }
+
+    /// Asserts every invariant. O(everything).
+    pub(super) fn check_invariants(&self, store: &Store) {
+        self.journal.check_invariants();
+        let ordered = self.gated.iter().is_sorted_by_key(|reply| reply.batch);
+        assert!(ordered, "gated replies are not ordered by batch");
+        let keys = usize::try_from(self.journal.stats().owners).unwrap_or(usize::MAX);
+        let Counts { jobs, declared, workers, constraints, .. } = store.counts();
+        let expected = jobs + declared + workers + constraints;
+        assert_eq!(keys, expected, "jobs and their base records differ");
+    }
+}
+
+impl OwnedReply {
+    fn new(outcome: Outcome, store: &Store, effects: &Effects) -> Self {
+        match outcome {
+            Outcome::Job(slot) => Self::Job(Box::new(OwnedJob::new(&store.view(slot)))),
+            Outcome::Packets { first, count } => {
+                let (first, count) = (first as usize, count as usize);
+                Self::Packets(effects.popped[first..first + count].to_vec())
+            }
+            Outcome::Watched(number) => {
+                Self::Watched(Box::new(effects.watched[number as usize].clone()))
+            }
+            Outcome::Progress(slot) => {
+                Self::Progress(Box::new(OwnedJobStatus::new(&store.progress(slot))))
+            }
+            Outcome::Fetched(number) => {
+                Self::Progress(Box::new(effects.fetched[number as usize].clone()))
+            }
+            other => Self::Outcome(other),
+        }
+    }
+}
+
+/// Whether another reply follows this one.
+fn is_interim(outcome: Outcome, effects: &Effects) -> bool {
+    match outcome {
+        Outcome::Watched(number) => effects.watched[number as usize].is_interim(),
+        _ => false,
+    }
+}
+
+fn journal_stats(stats: &LogStats) -> JournalStats {
+    let bounds = SYNC_BOUNDS_NS.into_iter().map(Some).chain([None]);
+    JournalStats {
+        live_bytes: stats.live_bytes,
+        dead_bytes: stats.dead_bytes,
+        free_bytes: stats.free_bytes,
+        total_bytes: stats.total_bytes,
+        pending_bytes: stats.pending_bytes,
+        segments: stats.segments,
+        batches: stats.batches,
+        records: stats.records,
+        written_bytes: stats.written_bytes,
+        moved_bytes: stats.moved_bytes,
+        sync_ns: stats.sync_ns,
+        sync_max_ns: stats.sync_max_ns,
+        syncs: bounds.zip(stats.sync_histogram).collect(),
+        full: stats.full,
+    }
+}

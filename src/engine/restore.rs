@@ -1,0 +1,74 @@
+//! Recovery of the store: each journal record is decoded and applied.
+
+use super::{Engine, record};
+use crate::base::time::Now;
+use crate::journal::disk::Files;
+use crate::journal::{
+    OpenError, Options, Progress, RecordLocation, RecordRole, Recovered, Report, recover,
+};
+use crate::model::id::JobId;
+use crate::model::snapshot::Record;
+use crate::store::{Counts, Store};
+
+/// A restored store, and what its journal needs to continue.
+pub struct Restored {
+    pub(super) store: Store,
+    pub(super) recovered: Recovered,
+}
+
+impl Restored {
+    /// The number of jobs, queues, workers and constraints that were restored.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.store.counts()
+    }
+}
+
+impl Engine {
+    /// Restores a store from the journal in `files`, for [`Engine::durable`]. `seed` is entropy
+    /// for the store's hashes; deadlines that have passed on the wall clock are due at `now`.
+    /// O(bytes of the journal).
+    ///
+    /// # Errors
+    /// If the journal cannot be read, or a record cannot be decoded: see [`OpenError`].
+    pub fn restore(
+        files: &mut dyn Files,
+        options: &Options,
+        seed: u64,
+        now: Now,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Restored, Report), OpenError> {
+        let mut store = Store::new(seed);
+        let mut visit = |bytes: &[u8], _: RecordLocation| match record::read(bytes, now) {
+            Ok(record) => Ok(apply(&mut store, record, now)),
+            Err(error) => Err(error.to_string()),
+        };
+        let (recovered, report) = recover(files, options, &mut visit, progress)?;
+        store.finish_restore(now);
+        store.skip_ids(JobId(report.mark));
+        Ok((Restored { store, recovered }, report))
+    }
+}
+
+/// Applies a record, and returns its role in the journal. The record key is the slot.
+fn apply(store: &mut Store, record: Record<'_>, now: Now) -> RecordRole {
+    let base = match record {
+        Record::Job(job) => store.restore(&job, now),
+        Record::Worker(id, worker) => store.restore_worker(id, &worker),
+        Record::Queue(id, name) => store.restore_queue(id, name),
+        Record::Constraint(id, constraint) => store.restore_constraint(id, &constraint, now),
+        Record::Deleted(id) => {
+            let slot = store.undo_restore(id);
+            return slot.map_or(RecordRole::None, |slot| RecordRole::Delete(slot.number()));
+        }
+        Record::State(id, state) => {
+            store.restore_state(id, &state, now);
+            return RecordRole::None;
+        }
+        Record::Event(id, version, event) => {
+            store.restore_event(id, version, event);
+            return RecordRole::None;
+        }
+    };
+    RecordRole::Base(base.number())
+}
