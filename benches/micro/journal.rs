@@ -12,8 +12,10 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use jobcentre::base::limits::JOURNAL_SEGMENT_BYTES;
 use jobcentre::base::time::{Mono, Now};
-use jobcentre::journal::disk::{Disk, Done, Kind, Op, PrefillTarget};
-use jobcentre::journal::{BatchSeq, Journal, Options, RecordRole, Recovered, SyncMode, recover};
+use jobcentre::journal::disk::{Disk, DiskOp, IoCompletion, IoKind, PrefillTarget};
+use jobcentre::journal::{
+    BatchSeq, Journal, JournalOptions, RecordRole, Recovered, SyncMode, recover,
+};
 use jobcentre::reactor::disk::{Directory, FileDisk, LockMode};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, remove_dir_all};
@@ -44,8 +46,8 @@ impl Drop for Place {
     }
 }
 
-fn options() -> Options {
-    Options { segment_bytes: JOURNAL_SEGMENT_BYTES, sync: SyncMode::Always, salt: 1 }
+fn options() -> JournalOptions {
+    JournalOptions { segment_bytes: JOURNAL_SEGMENT_BYTES, sync: SyncMode::Always, salt: 1 }
 }
 
 fn open(place: &Place) -> (Directory, Recovered, u64) {
@@ -93,7 +95,7 @@ impl Running {
         while let Some(owner) = self.journal.next_to_move() {
             self.journal.append(Some(owner), &RECORD);
         }
-        let stamp = self.journal.stamp();
+        let stamp = self.journal.next_batch();
         let now = self.now();
         self.journal.commit(now);
         stamp
@@ -107,7 +109,7 @@ impl Running {
                 self.journal.commit(now);
                 park();
             }
-            assert!(self.journal.fault().is_none());
+            assert!(self.journal.disk_error().is_none());
         }
     }
 }
@@ -163,21 +165,21 @@ fn pipelined(bencher: Bencher, records: usize) {
 
 /// Does nothing, at once.
 #[derive(Default)]
-struct Nothing(VecDeque<Done>);
+struct Nothing(VecDeque<IoCompletion>);
 
 impl Disk for Nothing {
     fn set_prefill_target(&mut self, _: u64, _: PrefillTarget) {}
 
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, op: DiskOp) {
         let (kind, buffer) = match op {
-            Op::Write { bytes, .. } => (Kind::Written, bytes),
-            Op::Sync { .. } => (Kind::Synced, Vec::new()),
-            _ => (Kind::Space, Vec::new()),
+            DiskOp::Write { bytes, .. } => (IoKind::Written, bytes),
+            DiskOp::Sync { .. } => (IoKind::Synced, Vec::new()),
+            _ => (IoKind::Space, Vec::new()),
         };
-        self.0.push_back(Done { kind, result: Ok(()), buffer, sync_ns: 0 });
+        self.0.push_back(IoCompletion { kind, result: Ok(()), buffer, sync_ns: 0 });
     }
 
-    fn poll(&mut self) -> Option<Done> {
+    fn poll(&mut self) -> Option<IoCompletion> {
         self.0.pop_front()
     }
 }

@@ -6,7 +6,9 @@ use super::progress::Progress;
 use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::Engine;
 use crate::journal::disk::{DiskError, Files};
-use crate::journal::{self, LogStats, OpenError, Options, Report, SPACE_LEAST, SyncMode};
+use crate::journal::{
+    self, JournalOptions, LogStats, OpenError, RecoveryReport, SPACE_MIN_BYTES, SyncMode,
+};
 use crate::reactor::disk::{Directory, FileDisk, LockMode};
 use crate::reactor::{Clock, LoopWaker};
 use std::io;
@@ -30,11 +32,11 @@ pub(super) fn open(
 ) -> io::Result<Engine> {
     let failed = |refused: &OpenError| io::Error::other(explain(dir, refused));
     let mut files = Directory::open(dir, LockMode::Exclusive)
-        .map_err(|fault| failed(&OpenError::Fault(fault)))?;
+        .map_err(|fault| failed(&OpenError::Disk(fault)))?;
     // Not the seed: what stands in files tells nothing of what is in memory.
     let salt = entropy::draw();
     let segment_bytes = segment_bytes(dir, &mut files).map_err(|fault| failed(&fault.into()))?;
-    let options = Options { segment_bytes, sync, salt };
+    let options = JournalOptions { segment_bytes, sync, salt };
     let start = clock.sample();
     let mut reading = RestoreProgress::new();
     let mut show = |progress| reading.show(clock.sample().mono.0 - start.mono.0, progress);
@@ -45,7 +47,7 @@ pub(super) fn open(
     tell(dir, sync, &report, restored.counts().jobs, now.mono.0 - start.mono.0);
     let wake = wake.clone();
     let disk = FileDisk::start(files, sync, Arc::new(move || wake.wake()))
-        .map_err(|fault| failed(&OpenError::Fault(fault)))?;
+        .map_err(|fault| failed(&OpenError::Disk(fault)))?;
     Ok(Engine::durable(restored, Box::new(disk), now))
 }
 
@@ -61,11 +63,11 @@ fn segment_bytes(dir: &Path, files: &mut Directory) -> Result<u64, DiskError> {
     };
     let held: u64 = files.list()?.iter().map(|entry| entry.size).sum();
     let space = free.saturating_add(held);
-    if space < SPACE_LEAST {
+    if space < SPACE_MIN_BYTES {
         warn!(
             dir = %dir.display(),
             free_bytes = free,
-            needed_bytes = SPACE_LEAST - held,
+            needed_bytes = SPACE_MIN_BYTES - held,
             "there is too little space for the data directory: puts may be refused"
         );
     }
@@ -81,11 +83,12 @@ impl RestoreProgress {
     }
 
     /// Shows how far it is after so many nanoseconds.
-    pub(super) fn show(&mut self, nanos: u64, progress: journal::Progress) {
+    pub(super) fn show(&mut self, nanos: u64, progress: journal::RecoveryProgress) {
         if self.0.is_due(nanos) {
-            let done = float(progress.done) / float(progress.of.max(1));
-            let (records, mib) = (progress.records, progress.done >> 20);
-            let word = format_args!("{records} records, {mib} of {} MiB", progress.of >> 20);
+            let done = float(progress.read_bytes) / float(progress.total_bytes.max(1));
+            let (records, mib) = (progress.records, progress.read_bytes >> 20);
+            let word =
+                format_args!("{records} records, {mib} of {} MiB", progress.total_bytes >> 20);
             self.0.show(nanos, "recovery", done, word);
         }
     }
@@ -104,7 +107,7 @@ fn mode(sync: SyncMode) -> String {
     }
 }
 
-fn tell(dir: &Path, sync: SyncMode, report: &Report, jobs: usize, nanos: u64) {
+fn tell(dir: &Path, sync: SyncMode, report: &RecoveryReport, jobs: usize, nanos: u64) {
     info!(
         records = report.records,
         bytes = report.bytes,
@@ -164,7 +167,7 @@ pub(super) fn explain(dir: &Path, refused: &OpenError) -> String {
         dir.display()
     );
     match refused {
-        OpenError::Fault(_) => refused.to_string(),
+        OpenError::Disk(_) => refused.to_string(),
         OpenError::Damaged { file, offset, what } => {
             format!("the journal is damaged: {}, byte {offset}: {what}. {salvage}", path(file))
         }
@@ -176,7 +179,7 @@ pub(super) fn explain(dir: &Path, refused: &OpenError) -> String {
              was changed. Put them back, from a backup if need be. To begin anew without the jobs \
              that were in them, remove {}",
             dir.display(),
-            path(&journal::LOCK.to_owned())
+            path(&journal::LOCK_FILE.to_owned())
         ),
         OpenError::Newer { file, format } => format!(
             "{} has format {format}, which is newer than this program (version {}): start the \

@@ -76,49 +76,49 @@ fn constraint_bytes(constraint: &Constraint) -> usize {
 
 /// How it stands with the space, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum SpaceState {
     #[default]
     Enough,
     /// There was none for the next segment; what is there still takes puts.
     Full,
     /// Puts are refused.
-    Refusing,
+    Rejecting,
 }
 
 /// What the operator knows, and is to be told.
 #[derive(Debug, Default)]
 pub(super) struct SpaceNotices {
-    state: State,
+    state: SpaceState,
     /// Since when it is so.
     since: Mono,
     /// What was told last.
-    told: State,
+    reported: SpaceState,
     /// How large the record was that was refused last, if puts are being refused, and how many
     /// bytes were lacking for it.
-    refused: Option<(usize, u64)>,
+    last_rejection: Option<(usize, u64)>,
     /// Whether it was refused in this pass.
-    fresh: bool,
+    rejected_now: bool,
     /// How many were refused since it was told that they are.
-    count: u64,
-    remark: Option<LogLine>,
+    rejected_count: u64,
+    line: Option<LogLine>,
 }
 
 impl SpaceNotices {
     /// A record of so many bytes was refused, for which so many were lacking.
     #[cold]
-    pub(super) fn note_refusal(&mut self, bytes: usize, lacking: u64) {
-        self.refused = Some((bytes, lacking));
-        self.fresh = true;
-        self.count += 1;
+    pub(super) fn note_rejection(&mut self, bytes: usize, lacking: u64) {
+        self.last_rejection = Some((bytes, lacking));
+        self.rejected_now = true;
+        self.rejected_count += 1;
     }
 
     /// Sees how it stands, at the end of each pass. O(1) as long as there is space.
     #[inline]
     pub(super) fn update(&mut self, journal: &Journal, now: Mono) {
         if journal.shortage().is_some()
-            || self.fresh
-            || self.state > State::Enough
-            || self.told > State::Enough
+            || self.rejected_now
+            || self.state > SpaceState::Enough
+            || self.reported > SpaceState::Enough
         {
             self.update_cold(journal, now);
         }
@@ -126,82 +126,82 @@ impl SpaceNotices {
 
     #[cold]
     fn update_cold(&mut self, journal: &Journal, now: Mono) {
-        let lacking = match self.refused {
-            Some((_, then)) if self.fresh => then,
-            refused => refused.map_or(0, |(bytes, _)| journal.lacks(bytes)),
+        let lacking = match self.last_rejection {
+            Some((_, then)) if self.rejected_now => then,
+            refused => refused.map_or(0, |(bytes, _)| journal.missing_bytes(bytes)),
         };
-        self.note(journal.shortage(), lacking, journal.stats().free_bytes, now);
+        self.set_state(journal.shortage(), lacking, journal.stats().free_bytes, now);
     }
 
     /// There is no more space for this reason, if any; so many bytes are lacking for what was
     /// refused last, and so many can be written to.
-    fn note(&mut self, shortage: Option<&DiskError>, lacking: u64, left: u64, now: Mono) {
+    fn set_state(&mut self, shortage: Option<&DiskError>, lacking: u64, left: u64, now: Mono) {
         if lacking == 0 {
-            self.refused = None;
+            self.last_rejection = None;
         }
         let state = match (shortage, lacking) {
-            _ if self.fresh => State::Refusing,
-            (None, _) => State::Enough,
-            (Some(_), 0) => State::Full,
-            (Some(_), _) => State::Refusing,
+            _ if self.rejected_now => SpaceState::Rejecting,
+            (None, _) => SpaceState::Enough,
+            (Some(_), 0) => SpaceState::Full,
+            (Some(_), _) => SpaceState::Rejecting,
         };
-        self.fresh = false;
+        self.rejected_now = false;
         if state != self.state {
             (self.state, self.since) = (state, now);
         }
         if self.poll_timeout().is_some_and(|at| at <= now) {
             let why = shortage.map_or_else(|| "the disk was full".to_owned(), ToString::to_string);
-            self.remark = Some(self.words(&why, lacking, left));
-            self.told = state;
-            if state < State::Refusing {
-                self.count = 0;
+            self.line = Some(self.log_line(&why, lacking, left));
+            self.reported = state;
+            if state < SpaceState::Rejecting {
+                self.rejected_count = 0;
             }
         }
     }
 
     /// When there is something to be told, unless it changes until then.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        match self.state.cmp(&self.told) {
+        match self.state.cmp(&self.reported) {
             Ordering::Less => Some(self.since.after(SPACE_SETTLED)),
             Ordering::Equal => None,
             Ordering::Greater => Some(self.since),
         }
     }
 
-    fn words(&self, why: &str, lacking: u64, left: u64) -> LogLine {
-        let refused = self.count;
-        let (severity, text) = match (self.state, self.told) {
-            (State::Refusing, _) => (
+    fn log_line(&self, why: &str, lacking: u64, left: u64) -> LogLine {
+        let refused = self.rejected_count;
+        let (severity, text) = match (self.state, self.reported) {
+            (SpaceState::Rejecting, _) => (
                 Severity::Warn,
                 format!(
                     "puts are refused, there is no space for them: {why}. The journal needs \
                      {lacking} bytes more to take them; gets and deletes go on"
                 ),
             ),
-            (State::Full, State::Refusing) => (
+            (SpaceState::Full, SpaceState::Rejecting) => (
                 Severity::Info,
                 format!("puts are taken again ({refused} were refused), but space is short: {why}"),
             ),
-            (State::Full, _) => (
+            (SpaceState::Full, _) => (
                 Severity::Warn,
                 format!(
                     "there is no space for more of the journal: {why}. Puts are taken as long as \
                      the {left} bytes last that it has left, but for what deletes need"
                 ),
             ),
-            (State::Enough, State::Refusing) => (
+            (SpaceState::Enough, SpaceState::Rejecting) => (
                 Severity::Info,
                 format!("there is space again: puts are taken ({refused} were refused)"),
             ),
-            (State::Enough, _) => {
+            (SpaceState::Enough, _) => {
                 (Severity::Info, "there is space for the journal again".to_owned())
             }
         };
         LogLine { severity, text }
     }
 
-    pub(super) fn poll_remark(&mut self) -> Option<LogLine> {
-        self.remark.take()
+    pub(super) fn poll_log_line(&mut self) -> Option<LogLine> {
+        self.line.take()
     }
 }
 
@@ -217,10 +217,10 @@ mod tests {
         let (operation, file) = ("make", "a.seg".to_owned());
         let fault = DiskError { operation, file, error: "no space".to_owned() };
         if lacking > 0 {
-            space.note_refusal(100, lacking);
+            space.note_rejection(100, lacking);
         }
-        space.note(full.then_some(&fault), lacking, 77, Mono(ms * MS));
-        space.poll_remark().map(|remark| remark.text)
+        space.set_state(full.then_some(&fault), lacking, 77, Mono(ms * MS));
+        space.poll_log_line().map(|remark| remark.text)
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn is_retained(command: &Command<'_>, store: &Store) -> bool {
 impl JournalGate {
     pub(super) fn new(journal: Journal) -> Self {
         // The last batch of an earlier run may not be synced: replies about its jobs are gated too.
-        let last = journal.stamp() - 1;
+        let last = journal.next_batch() - 1;
         let unsure = last > journal.durable();
         Self {
             journal,
@@ -123,7 +123,7 @@ impl JournalGate {
         if self.journal.has_capacity(bytes) || !is_retained(command, store) {
             return true;
         }
-        self.space.note_refusal(bytes, self.journal.lacks(bytes));
+        self.space.note_rejection(bytes, self.journal.missing_bytes(bytes));
         false
     }
 
@@ -254,7 +254,7 @@ impl JournalGate {
     #[inline]
     pub(super) fn take_durable(&mut self) -> bool {
         let durable = self.journal.durable();
-        if self.journal.fault().is_some()
+        if self.journal.disk_error().is_some()
             || self.gated.front().is_none_or(|reply| reply.batch > durable)
         {
             return false;
@@ -292,13 +292,13 @@ impl JournalGate {
     }
 
     /// The next line for the operator's log.
-    pub(super) fn poll_remark(&mut self) -> Option<LogLine> {
-        self.space.poll_remark()
+    pub(super) fn poll_log_line(&mut self) -> Option<LogLine> {
+        self.space.poll_log_line()
     }
 
     /// The I/O error that has stopped the journal.
     pub(super) fn fatal_error(&self) -> Option<String> {
-        self.journal.fault().map(ToString::to_string)
+        self.journal.disk_error().map(ToString::to_string)
     }
 
     /// Whether replies are gated.
@@ -332,7 +332,7 @@ impl JournalGate {
         self.journal.check_invariants();
         let ordered = self.gated.iter().is_sorted_by_key(|reply| reply.batch);
         assert!(ordered, "gated replies are not ordered by batch");
-        let keys = usize::try_from(self.journal.stats().owners).unwrap_or(usize::MAX);
+        let keys = usize::try_from(self.journal.stats().record_keys).unwrap_or(usize::MAX);
         let Counts { jobs, declared, workers, constraints, .. } = store.counts();
         let expected = jobs + declared + workers + constraints;
         assert_eq!(keys, expected, "jobs and their base records differ");

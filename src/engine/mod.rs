@@ -137,7 +137,7 @@ impl Engine {
     /// answered with `Reply::BadQuery`.
     #[must_use]
     pub fn with_queries(mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) -> Self {
-        self.queries.set_helper(executor, timeout);
+        self.queries.set_executor(executor, timeout);
         self
     }
 
@@ -148,8 +148,8 @@ impl Engine {
     }
 
     /// The next line for the operator's log.
-    pub fn poll_remark(&mut self) -> Option<LogLine> {
-        self.journal.as_mut().and_then(|journal| journal.poll_remark())
+    pub fn poll_log_line(&mut self) -> Option<LogLine> {
+        self.journal.as_mut().and_then(|journal| journal.poll_log_line())
     }
 
     /// Whether replies are gated.
@@ -174,7 +174,7 @@ impl Engine {
 
     /// Statistics of the journal, if there is one. O(segments).
     #[must_use]
-    pub fn journal_status(&self) -> Option<LogStats> {
+    pub fn journal_stats(&self) -> Option<LogStats> {
         self.journal.as_ref().map(|journal| journal.log_stats())
     }
 
@@ -205,7 +205,7 @@ impl Engine {
     fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now) {
         self.store.apply(ticket, command, now, &mut self.effects);
         if !self.effects.searches.is_empty() {
-            self.queries.take(now, &mut self.effects);
+            self.queries.enqueue(now, &mut self.effects);
         }
     }
 
@@ -229,14 +229,14 @@ impl Engine {
     pub fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.effects.prepare();
         self.store.disconnect_client(client, now, &mut self.effects);
-        self.queries.forget(client, now);
+        self.queries.disconnect_client(client, now);
         self.write_changes(false, now);
     }
 
     /// A client has closed its sending side: each of its queries gets one turn at most, after those
     /// of all other clients.
-    pub fn leave(&mut self, client: ClientId) {
-        self.queries.leave(client);
+    pub fn half_close_client(&mut self, client: ClientId) {
+        self.queries.half_close_client(client);
     }
 
     /// Begins a pass: resets the store's budgets for a pass and fires up to [`EXPIRED_PER_PASS`]
@@ -293,7 +293,7 @@ impl Engine {
     /// Writes the engine's counters into `stats`. O(segments).
     pub fn stats(&self, stats: &mut ServerStats) {
         stats.store = self.store.stats();
-        stats.queries = self.queries.figures();
+        stats.queries = self.queries.stats();
         if let Some(journal) = &self.journal {
             journal.stats(stats);
         }

@@ -21,16 +21,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What somebody has had counts half after this.
-const HALVED: Duration = Duration::from_secs(1);
+const HALF_LIFE: Duration = Duration::from_secs(1);
 
 /// Whoever has had less has had nothing.
-const LITTLE: Duration = Duration::from_millis(1);
+const USAGE_UNIT: Duration = Duration::from_millis(1);
 
 /// How a client stands among others: the smaller goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     /// It sends nothing more.
-    pub(super) leaving: bool,
+    pub(super) half_closed: bool,
     /// How much it has had, in powers of two, and how late that was, in times of halving.
     level: u64,
 }
@@ -40,7 +40,7 @@ pub(super) struct Rank {
 struct QueuedQuery {
     query: u64,
     /// When it came here, among all that did; negative if it comes before those.
-    came: i64,
+    arrival: i64,
     /// The size of its task, if it has not begun.
     rows: Option<usize>,
     at: Mono,
@@ -49,75 +49,75 @@ struct QueuedQuery {
 /// The queries of a client that wait, never none; the first stands in the order.
 #[derive(Debug)]
 struct ClientQueue {
-    places: VecDeque<QueuedQuery>,
+    queries: VecDeque<QueuedQuery>,
     key: (Rank, i64),
     /// In the other order, if it is there.
-    fresh: Option<Fresh>,
+    newcomer: Option<NewcomerKey>,
 }
 
 /// How a client that has had nothing stands among those of a crowd.
-type Fresh = (Rank, u32, Reverse<i64>);
+type NewcomerKey = (Rank, u32, Reverse<i64>);
 
 /// The clients whose queries wait, and what clients have had. Queries are numbers to it.
 #[derive(Debug, Default)]
 pub(super) struct QueryTurns {
-    lines: BTreeMap<ClientId, ClientQueue>,
+    clients: BTreeMap<ClientId, ClientQueue>,
     order: BTreeMap<(Rank, i64), ClientId>,
-    fresh: BTreeMap<Fresh, ClientId>,
+    fresh: BTreeMap<NewcomerKey, ClientId>,
     /// The logarithm of what a client has had, in units of [`LITTLE`], plus the moment of that, in
     /// units of [`HALVED`].
-    had: BTreeMap<ClientId, f64>,
-    leaving: BTreeSet<ClientId>,
-    waiting: usize,
-    came: i64,
+    usage: BTreeMap<ClientId, f64>,
+    half_closed: BTreeSet<ClientId>,
+    waiting_count: usize,
+    arrival: i64,
     /// The next of a crowd is not the first that came.
-    smallest: bool,
+    prefer_smallest: bool,
 }
 
 /// A moment in units of [`HALVED`].
-fn halvings(at: Mono) -> f64 {
-    at.until(Mono(0)).as_secs_f64() / HALVED.as_secs_f64()
+fn half_lives(at: Mono) -> f64 {
+    at.until(Mono(0)).as_secs_f64() / HALF_LIFE.as_secs_f64()
 }
 
 impl QueryTurns {
     /// Queries that wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting
+        self.waiting_count
     }
 
     /// Whether none waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.clients.is_empty()
     }
 
     /// A query over so many rows comes, behind the others of its client. O(log clients).
     pub(super) fn push(&mut self, client: ClientId, query: u64, rows: usize, now: Mono) {
-        self.came += 1;
-        let place = QueuedQuery { query, came: self.came, rows: Some(rows), at: now };
-        let mut places = self.unlist(client);
+        self.arrival += 1;
+        let place = QueuedQuery { query, arrival: self.arrival, rows: Some(rows), at: now };
+        let mut places = self.take_queries(client);
         places.push_back(place);
-        self.waiting += 1;
-        self.list(client, places);
+        self.waiting_count += 1;
+        self.put_queries(client, places);
     }
 
     /// A query that came at this moment has had a turn and waits for the next, before the others of
     /// its client. `first`: before all others that have had as much. O(log clients).
-    pub(super) fn put_back(&mut self, client: ClientId, query: u64, first: bool, at: Mono) {
-        self.came += 1;
-        let came = if first { -self.came } else { self.came };
-        let mut places = self.unlist(client);
-        places.push_front(QueuedQuery { query, came, rows: None, at });
-        self.waiting += 1;
-        self.list(client, places);
+    pub(super) fn requeue(&mut self, client: ClientId, query: u64, first: bool, at: Mono) {
+        self.arrival += 1;
+        let came = if first { -self.arrival } else { self.arrival };
+        let mut places = self.take_queries(client);
+        places.push_front(QueuedQuery { query, arrival: came, rows: None, at });
+        self.waiting_count += 1;
+        self.put_queries(client, places);
     }
 
     /// Whose turn it is, with the number of the query. O(log clients).
     pub(super) fn next(&self) -> Option<(ClientId, u64)> {
         let (&(rank, _), &first) = self.order.first_key_value()?;
         let first_query = |client: ClientId| {
-            self.lines.get(&client)?.places.front().map(|place| (client, place.query))
+            self.clients.get(&client)?.queries.front().map(|place| (client, place.query))
         };
-        let smallest = self.fresh.first_key_value().filter(|_| self.smallest);
+        let smallest = self.fresh.first_key_value().filter(|_| self.prefer_smallest);
         if let Some((&(other, _, _), &client)) = smallest
             && other == rank
             && self.fresh.keys().take(QUERY_CROWD + 1).filter(|key| key.0 == rank).count()
@@ -129,120 +129,124 @@ impl QueryTurns {
     }
 
     /// The turn of the first query of this client begins. O(log clients).
-    pub(super) fn begin(&mut self, client: ClientId) {
-        self.smallest = !self.smallest;
-        let mut places = self.unlist(client);
-        self.waiting -= usize::from(places.pop_front().is_some());
-        self.list(client, places);
+    pub(super) fn start_turn(&mut self, client: ClientId) {
+        self.prefer_smallest = !self.prefer_smallest;
+        let mut places = self.take_queries(client);
+        self.waiting_count -= usize::from(places.pop_front().is_some());
+        self.put_queries(client, places);
     }
 
     /// The query that is to go if there are too many: the last of the client that comes last, and
     /// how that stands. O(log clients).
     pub(super) fn last(&self) -> Option<(Rank, ClientId, u64)> {
         let (&(rank, _), &client) = self.order.last_key_value()?;
-        let place = self.lines.get(&client)?.places.back()?;
+        let place = self.clients.get(&client)?.queries.back()?;
         Some((rank, client, place.query))
     }
 
     /// How the best of those that wait stands. O(log clients).
-    pub(super) fn best(&self) -> Option<Rank> {
+    pub(super) fn best_rank(&self) -> Option<Rank> {
         self.order.first_key_value().map(|(key, _)| key.0)
     }
 
     /// How a client stands. O(log clients).
     pub(super) fn rank(&self, client: ClientId, now: Mono) -> Rank {
-        let had = self.had.get(&client).copied().unwrap_or_default();
-        Rank { leaving: self.is_leaving(client), level: whole(had.max(halvings(now))) }
+        let had = self.usage.get(&client).copied().unwrap_or_default();
+        Rank { half_closed: self.is_half_closed(client), level: whole(had.max(half_lives(now))) }
     }
 
     /// How often [`LITTLE`] would have to be doubled to be what a client has had. O(log clients).
-    pub(super) fn size(&self, client: ClientId, now: Mono) -> u32 {
-        let had = self.had.get(&client).copied().unwrap_or_default();
-        u32::try_from(whole(had - halvings(now))).unwrap_or(u32::MAX)
+    pub(super) fn doublings(&self, client: ClientId, now: Mono) -> u32 {
+        let had = self.usage.get(&client).copied().unwrap_or_default();
+        u32::try_from(whole(had - half_lives(now))).unwrap_or(u32::MAX)
     }
 
     /// A client has had so much. O(log clients).
     pub(super) fn charge(&mut self, client: ClientId, spent: Duration, now: Mono) {
-        let at = halvings(now);
-        let before = self.had.get(&client).map_or(0.0, |had| (had - at).exp2());
-        let had = (before + spent.as_secs_f64() / LITTLE.as_secs_f64()).log2();
-        let places = self.unlist(client);
+        let at = half_lives(now);
+        let before = self.usage.get(&client).map_or(0.0, |had| (had - at).exp2());
+        let had = (before + spent.as_secs_f64() / USAGE_UNIT.as_secs_f64()).log2();
+        let places = self.take_queries(client);
         if had < -3.0 {
-            self.had.remove(&client);
+            self.usage.remove(&client);
         } else {
-            self.had.insert(client, had + at);
+            self.usage.insert(client, had + at);
         }
-        self.list(client, places);
+        self.put_queries(client, places);
     }
 
     /// A client sends nothing more. O(log clients).
-    pub(super) fn leave(&mut self, client: ClientId) {
-        let places = self.unlist(client);
-        self.leaving.insert(client);
-        self.list(client, places);
+    pub(super) fn half_close(&mut self, client: ClientId) {
+        let places = self.take_queries(client);
+        self.half_closed.insert(client);
+        self.put_queries(client, places);
     }
 
     /// Whether it has said that. O(log clients).
-    pub(super) fn is_leaving(&self, client: ClientId) -> bool {
-        self.leaving.contains(&client)
+    pub(super) fn is_half_closed(&self, client: ClientId) -> bool {
+        self.half_closed.contains(&client)
     }
 
     /// A query does not wait any more. O(queries of the client).
     pub(super) fn remove(&mut self, client: ClientId, query: u64) {
-        let mut places = self.unlist(client);
+        let mut places = self.take_queries(client);
         let before = places.len();
         places.retain(|place| place.query != query);
-        self.waiting -= before - places.len();
-        self.list(client, places);
+        self.waiting_count -= before - places.len();
+        self.put_queries(client, places);
     }
 
     /// A client has ended. O(its queries).
-    pub(super) fn forget(&mut self, client: ClientId) {
-        self.waiting -= self.unlist(client).len();
-        self.had.remove(&client);
-        self.leaving.remove(&client);
+    pub(super) fn remove_client(&mut self, client: ClientId) {
+        self.waiting_count -= self.take_queries(client).len();
+        self.usage.remove(&client);
+        self.half_closed.remove(&client);
     }
 
     /// Asserts what always holds; `is_known` says what is a query. O(queries * log n).
     pub(super) fn check_invariants(&self, is_known: impl Fn(u64) -> bool) {
         let mut waiting = 0;
-        for (client, line) in &self.lines {
-            waiting += line.places.len();
-            assert!(line.places.iter().all(|place| is_known(place.query)), "it has ended");
+        for (client, line) in &self.clients {
+            waiting += line.queries.len();
+            assert!(line.queries.iter().all(|place| is_known(place.query)), "it has ended");
             assert_eq!(self.order.get(&line.key), Some(client), "it has a place in the order");
-            let first = line.places.front().map(|place| place.came);
+            let first = line.queries.front().map(|place| place.arrival);
             assert_eq!(first, Some(line.key.1), "the first stands for all");
             let is_there = |fresh| self.fresh.get(fresh) == Some(client);
-            assert!(line.fresh.as_ref().is_none_or(is_there), "it has a place among the new ones");
+            assert!(
+                line.newcomer.as_ref().is_none_or(is_there),
+                "it has a place among the new ones"
+            );
         }
-        let fresh = self.lines.values().filter(|line| line.fresh.is_some()).count();
-        let counts = (self.waiting, self.lines.len(), fresh);
+        let fresh = self.clients.values().filter(|line| line.newcomer.is_some()).count();
+        let counts = (self.waiting_count, self.clients.len(), fresh);
         assert_eq!((waiting, self.order.len(), self.fresh.len()), counts);
     }
 
     /// Takes a client out of the order.
-    fn unlist(&mut self, client: ClientId) -> VecDeque<QueuedQuery> {
-        let Some(line) = self.lines.remove(&client) else { return VecDeque::new() };
+    fn take_queries(&mut self, client: ClientId) -> VecDeque<QueuedQuery> {
+        let Some(line) = self.clients.remove(&client) else { return VecDeque::new() };
         self.order.remove(&line.key);
-        if let Some(fresh) = line.fresh {
+        if let Some(fresh) = line.newcomer {
             self.fresh.remove(&fresh);
         }
-        line.places
+        line.queries
     }
 
     /// Puts it where it belongs.
-    fn list(&mut self, client: ClientId, places: VecDeque<QueuedQuery>) {
+    fn put_queries(&mut self, client: ClientId, places: VecDeque<QueuedQuery>) {
         let Some(first) = places.front() else { return };
         let rank = self.rank(client, first.at);
-        let key = (rank, first.came);
-        let fresh = first.rows.filter(|_| !rank.leaving && rank.level == whole(halvings(first.at)));
+        let key = (rank, first.arrival);
+        let fresh =
+            first.rows.filter(|_| !rank.half_closed && rank.level == whole(half_lives(first.at)));
         let size = |rows: usize| rows.checked_ilog2().map_or(0, |log| log + 1);
-        let fresh = fresh.map(|rows| (rank, size(rows), Reverse(first.came)));
+        let fresh = fresh.map(|rows| (rank, size(rows), Reverse(first.arrival)));
         self.order.insert(key, client);
         if let Some(fresh) = fresh {
             self.fresh.insert(fresh, client);
         }
-        self.lines.insert(client, ClientQueue { places, key, fresh });
+        self.clients.insert(client, ClientQueue { queries: places, key, newcomer: fresh });
     }
 }
 
@@ -266,7 +270,7 @@ mod tests {
     /// The next query has its turn, and its client has had so much more.
     fn serve(turns: &mut QueryTurns, spent: Duration) -> u64 {
         let (client, query) = turns.next().unwrap();
-        turns.begin(client);
+        turns.start_turn(client);
         turns.charge(client, spent, NOW);
         query
     }
@@ -274,7 +278,7 @@ mod tests {
     /// The same with a query that needs further turns. These have the numbers of their clients.
     fn serve_endless(turns: &mut QueryTurns) -> u64 {
         let query = serve(turns, MS * 2);
-        turns.put_back(client(u32::try_from(query).unwrap()), query, false, NOW);
+        turns.requeue(client(u32::try_from(query).unwrap()), query, false, NOW);
         query
     }
 
@@ -330,7 +334,7 @@ mod tests {
             serve(&mut turns, Duration::ZERO);
             turns.push(client(number), u64::from(number), 1, NOW);
         }
-        assert!(!turns.lines.contains_key(&client(99)), "the first hundred have been served");
+        assert!(!turns.clients.contains_key(&client(99)), "the first hundred have been served");
     }
 
     #[test]
@@ -356,9 +360,9 @@ mod tests {
         let mut had = [0; 2];
         for _ in 0..200 {
             let (client, query) = turns.next().unwrap();
-            turns.begin(client);
+            turns.start_turn(client);
             turns.charge(client, MS * 2, NOW);
-            turns.put_back(client, query, false, NOW);
+            turns.requeue(client, query, false, NOW);
             had[usize::from(client.index == 2)] += 1;
         }
         assert!((95..=105).contains(&had[0]), "{had:?}");
@@ -370,14 +374,14 @@ mod tests {
         let mut turns = QueryTurns::default();
         turns.charge(client(1), MS * 1024, NOW);
         let at = |seconds| NOW.after(Duration::from_secs(seconds));
-        let sizes = [0, 1, 9, 11].map(|seconds| turns.size(client(1), at(seconds)));
+        let sizes = [0, 1, 9, 11].map(|seconds| turns.doublings(client(1), at(seconds)));
         assert_eq!(sizes, [10, 9, 1, 0]);
         let before = |turns: &QueryTurns, seconds| {
             turns.rank(client(2), at(seconds)) < turns.rank(client(1), at(seconds))
         };
         assert!(before(&turns, 0) && before(&turns, 9) && !before(&turns, 10));
         turns.charge(client(1), Duration::ZERO, at(20));
-        assert!(turns.had.is_empty());
+        assert!(turns.usage.is_empty());
     }
 
     #[test]
@@ -386,7 +390,7 @@ mod tests {
         for number in [1, 2, 3] {
             turns.push(client(number), u64::from(number), 10, NOW);
         }
-        turns.leave(client(1));
+        turns.half_close(client(1));
         turns.charge(client(3), MS * 999, NOW);
         assert_eq!(turns.last().map(|(_, client, query)| (client, query)), Some((client(1), 1)));
         let order: Vec<u64> = (0..3).map(|_| serve(&mut turns, Duration::ZERO)).collect();
@@ -401,10 +405,10 @@ mod tests {
         }
         turns.remove(client(0), 0);
         turns.remove(client(0), 9);
-        turns.forget(client(1));
+        turns.remove_client(client(1));
         assert_eq!((turns.len(), turns.next()), (1, Some((client(0), 2))));
         turns.remove(client(0), 2);
         assert!(turns.is_empty());
-        assert_eq!((turns.len(), turns.best(), turns.last()), (0, None, None));
+        assert_eq!((turns.len(), turns.best_rank(), turns.last()), (0, None, None));
     }
 }

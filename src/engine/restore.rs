@@ -4,7 +4,8 @@ use super::{Engine, record};
 use crate::base::time::Now;
 use crate::journal::disk::Files;
 use crate::journal::{
-    OpenError, Options, Progress, RecordLocation, RecordRole, Recovered, Report, recover,
+    JournalOptions, OpenError, RecordLocation, RecordRole, Recovered, RecoveryProgress,
+    RecoveryReport, recover,
 };
 use crate::model::id::JobId;
 use crate::model::snapshot::Record;
@@ -33,11 +34,11 @@ impl Engine {
     /// If the journal cannot be read, or a record cannot be decoded: see [`OpenError`].
     pub fn restore(
         files: &mut dyn Files,
-        options: &Options,
+        options: &JournalOptions,
         seed: u64,
         now: Now,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Restored, Report), OpenError> {
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Restored, RecoveryReport), OpenError> {
         let mut store = Store::new(seed);
         let mut visit = |bytes: &[u8], _: RecordLocation| match record::read(bytes, now) {
             Ok(record) => Ok(apply(&mut store, record, now)),
@@ -45,7 +46,7 @@ impl Engine {
         };
         let (recovered, report) = recover(files, options, &mut visit, progress)?;
         store.finish_restore(now);
-        store.skip_ids(JobId(report.mark));
+        store.skip_ids(JobId(report.high_id));
         Ok((Restored { store, recovered }, report))
     }
 }

@@ -42,7 +42,7 @@ pub enum IoFailure {
 /// with a fault. Lanes pass each other freely, but a sync covers every write to its segment that
 /// was submitted before it. A write with `sync` is in both of the first two lanes.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum DiskOp {
     /// Writes `bytes` at `offset` of a segment, and syncs it if asked to.
     Write {
         /// The segment.
@@ -87,7 +87,7 @@ pub enum Op {
 
 /// Which operation is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum IoKind {
     /// The earliest unfinished [`Op::Write`].
     Written,
     /// The earliest unfinished [`Op::Sync`].
@@ -100,9 +100,9 @@ pub enum Kind {
 
 /// A finished operation.
 #[derive(Debug)]
-pub struct Done {
+pub struct IoCompletion {
     /// Which.
-    pub kind: Kind,
+    pub kind: IoKind,
     /// How it went.
     pub result: Result<(), IoFailure>,
     /// The buffer of a write, to be used again.
@@ -125,19 +125,19 @@ pub enum PrefillTarget {
 /// The disk under a running journal.
 pub trait Disk: Send {
     /// Takes an operation; never blocks for long.
-    fn submit(&mut self, op: Op);
+    fn submit(&mut self, op: DiskOp);
 
     /// How soon segment `epoch` is needed, whose preparation was submitted. Said again in every
     /// pass, so it must be cheap.
     fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget);
 
     /// The next operation that is finished, if there is one; never blocks.
-    fn poll(&mut self) -> Option<Done>;
+    fn poll(&mut self) -> Option<IoCompletion>;
 }
 
 /// A file in the journal's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FileEntry {
     /// Its name.
     pub name: String,
     /// Its size in bytes.
@@ -150,7 +150,7 @@ pub trait Files {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError>;
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError>;
 
     /// Reads into `out` from `offset` on; says how many bytes there were, fewer only at the end.
     ///

@@ -50,25 +50,25 @@ pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
 pub(super) const FORMAT: u32 = 1;
 
 /// Size of a segment's header.
-pub(super) const HEADER: usize = HEADER_BYTES as usize;
+pub(super) const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES_U32 as usize;
 
 /// The same, as it stands in the header.
-const HEADER_BYTES: u32 = 64;
+const HEADER_BYTES_U32: u32 = 64;
 
 /// Size of a frame without its records.
-pub(super) const FRAME_HEAD: usize = 48;
+pub(super) const FRAME_HEADER_BYTES: usize = 48;
 
 /// Frames are multiples of this, and so many zero bytes end a segment.
-pub(super) const ALIGN: usize = 8;
+pub(super) const FRAME_ALIGN_BYTES: usize = 8;
 
 /// Epochs and sequences stay below this, so that one more is always possible.
 pub(super) const NUMBER_END: u64 = 1 << 63;
 
 /// Bytes in front of each record.
-pub(super) const RECORD_HEAD: usize = 4;
+pub(super) const RECORD_HEADER_BYTES: usize = 4;
 
 /// The file that is locked.
-pub const LOCK: &str = "lock";
+pub const LOCK_FILE: &str = "lock";
 
 /// What a segment's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) struct BatchHeader {
     pub(super) sequence: u64,
     pub(super) synced: u64,
     pub(super) oldest: u64,
-    pub(super) mark: u64,
+    pub(super) high_id: u64,
     pub(super) count: u32,
 }
 
@@ -138,15 +138,15 @@ pub(super) fn spare_of(name: &str) -> Option<u32> {
 impl SegmentHeader {
     /// The first bytes of a segment without batches.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; HEADER + ALIGN];
+        let mut bytes = vec![0; SEGMENT_HEADER_BYTES + FRAME_ALIGN_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[12..16].copy_from_slice(&HEADER_BYTES.to_le_bytes());
+        bytes[12..16].copy_from_slice(&HEADER_BYTES_U32.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.size.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
-        let sum = crc32c::crc32c(&bytes[..HEADER - 4]);
-        bytes[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[..SEGMENT_HEADER_BYTES - 4]);
+        bytes[SEGMENT_HEADER_BYTES - 4..SEGMENT_HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
@@ -156,13 +156,15 @@ impl SegmentHeader {
         if bytes.is_empty() {
             return damaged("the file is empty");
         }
-        let Some(bytes) = bytes.get(..HEADER) else {
+        let Some(bytes) = bytes.get(..SEGMENT_HEADER_BYTES) else {
             return damaged("the file ends within its header");
         };
         if bytes[..8] != MAGIC {
             return damaged("the file does not begin as a segment does");
         }
-        if u32_at(bytes, HEADER - 4) != crc32c::crc32c(&bytes[..HEADER - 4]) {
+        if u32_at(bytes, SEGMENT_HEADER_BYTES - 4)
+            != crc32c::crc32c(&bytes[..SEGMENT_HEADER_BYTES - 4])
+        {
             return damaged("the checksum of the header is wrong");
         }
         let format = u32_at(bytes, 8);
@@ -170,8 +172,8 @@ impl SegmentHeader {
             return Err(BadHeader::Newer(format));
         }
         if format == 0
-            || u32_at(bytes, 12) != HEADER_BYTES
-            || bytes[40..HEADER - 4].iter().any(|&byte| byte != 0)
+            || u32_at(bytes, 12) != HEADER_BYTES_U32
+            || bytes[40..SEGMENT_HEADER_BYTES - 4].iter().any(|&byte| byte != 0)
         {
             return damaged("the header says what no program has written");
         }
@@ -181,7 +183,7 @@ impl SegmentHeader {
 }
 
 /// What the checksums of a segment's frames continue from.
-pub(super) fn key(salt: u64, epoch: u64) -> u32 {
+pub(super) fn segment_key(salt: u64, epoch: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &epoch.to_le_bytes())
 }
 
@@ -189,40 +191,40 @@ fn checksum(key: u32, frame: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..]), &frame[..4])
 }
 
-fn head_checksum(key: u32, frame: &[u8]) -> u32 {
+fn header_checksum(key: u32, frame: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..44]), &frame[..4])
 }
 
 /// Adds a record's size and then the record that `write` adds. Says how many bytes that were.
 pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
     let start = frame.len();
-    frame.extend_from_slice(&[0; RECORD_HEAD]);
+    frame.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
     write(frame);
     let bytes = |count| u32::try_from(count).expect("a record is shorter than 2^32 bytes");
     let whole = bytes(frame.len() - start);
-    let length = bytes(frame.len() - start - RECORD_HEAD);
-    frame[start..start + RECORD_HEAD].copy_from_slice(&length.to_le_bytes());
+    let length = bytes(frame.len() - start - RECORD_HEADER_BYTES);
+    frame[start..start + RECORD_HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
     whole
 }
 
 /// How long a frame of `length` bytes is when it is sealed.
 pub(super) fn padded(length: usize) -> usize {
-    length.next_multiple_of(ALIGN)
+    length.next_multiple_of(FRAME_ALIGN_BYTES)
 }
 
 /// Completes a frame, which has room for its head and then the records: pads it, and writes the
 /// head. Its length in `head` is set here.
 pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
-    assert!(frame.len() >= FRAME_HEAD, "a frame has room for its head");
+    assert!(frame.len() >= FRAME_HEADER_BYTES, "a frame has room for its head");
     frame.resize(padded(frame.len()), 0);
     head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");
     frame[..4].copy_from_slice(&head.length.to_le_bytes());
     frame[8..16].copy_from_slice(&head.sequence.to_le_bytes());
     frame[16..24].copy_from_slice(&head.synced.to_le_bytes());
     frame[24..32].copy_from_slice(&head.oldest.to_le_bytes());
-    frame[32..40].copy_from_slice(&head.mark.to_le_bytes());
+    frame[32..40].copy_from_slice(&head.high_id.to_le_bytes());
     frame[40..44].copy_from_slice(&head.count.to_le_bytes());
-    let sum = head_checksum(key, frame);
+    let sum = header_checksum(key, frame);
     frame[44..48].copy_from_slice(&sum.to_le_bytes());
     let sum = checksum(key, frame);
     frame[4..8].copy_from_slice(&sum.to_le_bytes());
@@ -230,27 +232,27 @@ pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
 
 /// The head at the beginning of `bytes`, if it verifies; whether the frame does is another
 /// question. `room` is how many bytes the segment has from there on.
-pub(super) fn head(bytes: &[u8], room: u64, key: u32) -> Option<BatchHeader> {
-    let bytes = bytes.get(..FRAME_HEAD)?;
+pub(super) fn read_batch_header(bytes: &[u8], room: u64, key: u32) -> Option<BatchHeader> {
+    let bytes = bytes.get(..FRAME_HEADER_BYTES)?;
     let length = u32_at(bytes, 0);
-    let possible = length as usize >= FRAME_HEAD
+    let possible = length as usize >= FRAME_HEADER_BYTES
         && u64_at(bytes, 8) < NUMBER_END
-        && (length as usize).is_multiple_of(ALIGN)
+        && (length as usize).is_multiple_of(FRAME_ALIGN_BYTES)
         && u64::from(length) <= room
-        && u32_at(bytes, 44) == head_checksum(key, bytes);
+        && u32_at(bytes, 44) == header_checksum(key, bytes);
     possible.then(|| BatchHeader {
         length,
         sequence: u64_at(bytes, 8),
         synced: u64_at(bytes, 16),
         oldest: u64_at(bytes, 24),
-        mark: u64_at(bytes, 32),
+        high_id: u64_at(bytes, 32),
         count: u32_at(bytes, 40),
     })
 }
 
 /// Whether a whole frame, whose head has verified, verifies: its checksum, and that it holds as
 /// many records as it says.
-pub(super) fn is_whole(frame: &[u8], head: &BatchHeader, key: u32) -> bool {
+pub(super) fn frame_verifies(frame: &[u8], head: &BatchHeader, key: u32) -> bool {
     if frame.len() != head.length as usize || u32_at(frame, 4) != checksum(key, frame) {
         return false;
     }
@@ -260,7 +262,7 @@ pub(super) fn is_whole(frame: &[u8], head: &BatchHeader, key: u32) -> bool {
             return false;
         }
     }
-    records.rest.len() < ALIGN && records.rest.iter().all(|&byte| byte == 0)
+    records.rest.len() < FRAME_ALIGN_BYTES && records.rest.iter().all(|&byte| byte == 0)
 }
 
 /// The records of a frame.
@@ -272,7 +274,7 @@ impl<'a> Records<'a> {
     /// All that follow the head: of a whole frame as many as its head says, and then possibly
     /// nonsense.
     pub(super) fn new(frame: &'a [u8]) -> Self {
-        Self { rest: &frame[FRAME_HEAD..] }
+        Self { rest: &frame[FRAME_HEADER_BYTES..] }
     }
 }
 
@@ -281,7 +283,7 @@ impl<'a> Iterator for Records<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let (length, rest) = self.rest.split_first_chunk::<RECORD_HEAD>()?;
+        let (length, rest) = self.rest.split_first_chunk::<RECORD_HEADER_BYTES>()?;
         let (record, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
         self.rest = rest;
         Some(record)
@@ -293,12 +295,12 @@ mod tests {
     use super::*;
 
     fn frame(records: &[&[u8]], key: u32) -> Vec<u8> {
-        let mut frame = vec![0; FRAME_HEAD];
+        let mut frame = vec![0; FRAME_HEADER_BYTES];
         for record in records {
             push_record(&mut frame, |out| out.extend_from_slice(record));
         }
         let count = u32::try_from(records.len()).unwrap();
-        let head = BatchHeader { sequence: 7, synced: 5, oldest: 2, mark: 99, count, length: 0 };
+        let head = BatchHeader { sequence: 7, synced: 5, oldest: 2, high_id: 99, count, length: 0 };
         seal(&mut frame, head, key);
         frame
     }
@@ -314,7 +316,7 @@ mod tests {
         // The checksums were computed by another program.
         assert_eq!(header[60..64], [0xfe, 0x1c, 0x14, 0xea]);
         assert_eq!(header[64..], [0; 8]);
-        let frame = frame(&[b"a", b""], key(3, 0x0102));
+        let frame = frame(&[b"a", b""], segment_key(3, 0x0102));
         assert_eq!(frame[..4], [64, 0, 0, 0]);
         assert_eq!(frame[4..8], [0xa8, 0xaf, 0x28, 0x25]);
         assert_eq!(frame[44..48], [0xd2, 0x37, 0x0a, 0x3b]);
@@ -328,25 +330,26 @@ mod tests {
 
     #[test]
     fn what_was_sealed_is_read_and_no_bit_of_it_may_be_another() {
-        let key = key(9, 4);
+        let key = segment_key(9, 4);
         let whole = frame(&[b"one", b"", b"three three"], key);
-        let head_of = |bytes: &[u8]| head(bytes, 4096, key);
+        let head_of = |bytes: &[u8]| read_batch_header(bytes, 4096, key);
         let head = head_of(&whole).unwrap();
-        assert_eq!((head.sequence, head.mark, head.count), (7, 99, 3));
-        assert!(is_whole(&whole, &head, key));
+        assert_eq!((head.sequence, head.high_id, head.count), (7, 99, 3));
+        assert!(frame_verifies(&whole, &head, key));
         let records: Vec<_> = Records::new(&whole).take(3).collect();
         assert_eq!(records, [&b"one"[..], b"", b"three three"]);
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let verifies = head_of(&flipped).is_some_and(|head| is_whole(&flipped, &head, key));
+            let verifies =
+                head_of(&flipped).is_some_and(|head| frame_verifies(&flipped, &head, key));
             assert!(!verifies, "bit {bit} does not count");
         }
         for end in 0..whole.len() {
-            assert!(!is_whole(&whole[..end.max(FRAME_HEAD)], &head, key));
+            assert!(!frame_verifies(&whole[..end.max(FRAME_HEADER_BYTES)], &head, key));
         }
-        assert!(super::head(&whole, head.length.into(), super::key(9, 5)).is_none());
-        assert!(super::head(&whole, u64::from(head.length) - 1, key).is_none());
+        assert!(read_batch_header(&whole, head.length.into(), segment_key(9, 5)).is_none());
+        assert!(read_batch_header(&whole, u64::from(head.length) - 1, key).is_none());
     }
 
     #[test]
@@ -354,19 +357,19 @@ mod tests {
         let header = SegmentHeader { epoch: 1, size: 4096, salt: 3 };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
-        for bit in 0..HEADER * 8 {
+        for bit in 0..SEGMENT_HEADER_BYTES * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(matches!(SegmentHeader::decode(&flipped), Err(BadHeader::Damaged(_))));
         }
-        for end in 0..HEADER {
+        for end in 0..SEGMENT_HEADER_BYTES {
             assert!(matches!(SegmentHeader::decode(&bytes[..end]), Err(BadHeader::Damaged(_))));
         }
         let mut newer = bytes;
         newer[8] = 2;
         newer[45] = 1;
-        let sum = crc32c::crc32c(&newer[..HEADER - 4]);
-        newer[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
+        let sum = crc32c::crc32c(&newer[..SEGMENT_HEADER_BYTES - 4]);
+        newer[SEGMENT_HEADER_BYTES - 4..SEGMENT_HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
         assert_eq!(SegmentHeader::decode(&newer), Err(BadHeader::Newer(2)));
     }
 

@@ -5,13 +5,13 @@
 //! a frame's head can be right. So a frame tells by itself in which segment it was written,
 //! wherever it lies now, and whether that is a segment of this directory.
 
-use super::format::FRAME_HEAD;
+use super::format::FRAME_HEADER_BYTES;
 
 /// The polynomial of CRC32C, its bits in the order of the checksum's.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// What a byte at the upper end is made of when a byte is taken out at the lower end.
-const BACK: [u32; 256] = backwards();
+const REVERSE_TABLE: [u32; 256] = backwards();
 
 const fn backwards() -> [u32; 256] {
     let mut table = [0; 256];
@@ -29,26 +29,26 @@ const fn backwards() -> [u32; 256] {
 }
 
 /// What the state was before this byte.
-fn before(state: u32, byte: u8) -> u32 {
-    state << 8 ^ BACK[(state >> 24) as usize] ^ u32::from(byte)
+fn undo_byte(state: u32, byte: u8) -> u32 {
+    state << 8 ^ REVERSE_TABLE[(state >> 24) as usize] ^ u32::from(byte)
 }
 
 /// The one key with which these first bytes of a frame have the right checksum of the head.
-pub(super) fn key_of(head: &[u8; FRAME_HEAD]) -> u32 {
+pub(super) fn key_from_header(head: &[u8; FRAME_HEADER_BYTES]) -> u32 {
     let [.., a, b, c, d] = *head;
     let state = !u32::from_le_bytes([a, b, c, d]);
     let bytes = head[..4].iter().rev().chain(head[8..44].iter().rev());
-    !bytes.fold(state, |state, &byte| before(state, byte))
+    !bytes.fold(state, |state, &byte| undo_byte(state, byte))
 }
 
 /// All keys of one directory, by one of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Family {
+pub(super) struct DirectoryKeys {
     epoch: u64,
     key: u32,
 }
 
-impl Family {
+impl DirectoryKeys {
     /// The directory in which segment `epoch` has this key.
     pub(super) fn new(epoch: u64, key: u32) -> Self {
         Self { epoch, key }
@@ -57,16 +57,16 @@ impl Family {
     /// The epoch whose key this is. Some epoch comes out of any key: it has to be a likely one. (It
     /// shares its upper half with those that are known.)
     pub(super) fn epoch_of(&self, key: u32) -> u64 {
-        self.epoch ^ u64::from((0..8).fold(key ^ self.key, |state, _| before(state, 0)))
+        self.epoch ^ u64::from((0..8).fold(key ^ self.key, |state, _| undo_byte(state, 0)))
     }
 
     /// The epoch and the key by which it is known.
-    pub(super) fn known(&self) -> (u64, u32) {
+    pub(super) fn anchor(&self) -> (u64, u32) {
         (self.epoch, self.key)
     }
 
     /// Whether both are the same directory's.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same_directory(&self, other: &Self) -> bool {
         self.epoch_of(other.key) == other.epoch
     }
 }
@@ -74,26 +74,28 @@ impl Family {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::format::{BatchHeader, key, push_record, seal};
+    use crate::journal::format::{BatchHeader, push_record, seal, segment_key};
 
     #[test]
     fn a_frame_tells_its_key_and_the_key_its_epoch() {
         for (salt, known, epoch) in
             [(1, 1, 1), (0x5a17, 3, 70_000), (u64::MAX, 9, 2), (7 << 40, 1 << 40, (1 << 40) + 5)]
         {
-            let mut frame = vec![0; FRAME_HEAD];
+            let mut frame = vec![0; FRAME_HEADER_BYTES];
             push_record(&mut frame, |out| out.extend_from_slice(b"a record"));
             let head =
-                BatchHeader { sequence: 77, synced: 5, oldest: 1, mark: 3, count: 1, length: 0 };
-            seal(&mut frame, head, key(salt, epoch));
-            let found = key_of(frame.first_chunk().unwrap());
-            assert_eq!(found, key(salt, epoch));
-            let family = Family::new(known, key(salt, known));
+                BatchHeader { sequence: 77, synced: 5, oldest: 1, high_id: 3, count: 1, length: 0 };
+            seal(&mut frame, head, segment_key(salt, epoch));
+            let found = key_from_header(frame.first_chunk().unwrap());
+            assert_eq!(found, segment_key(salt, epoch));
+            let family = DirectoryKeys::new(known, segment_key(salt, known));
             assert_eq!(family.epoch_of(found), epoch);
-            assert!(family.is(&Family::new(epoch, found)));
-            assert!(!family.is(&Family::new(epoch, key(salt ^ 1, epoch))));
+            assert!(family.is_same_directory(&DirectoryKeys::new(epoch, found)));
+            assert!(
+                !family.is_same_directory(&DirectoryKeys::new(epoch, segment_key(salt ^ 1, epoch)))
+            );
             frame[8] ^= 1;
-            assert_ne!(key_of(frame.first_chunk().unwrap()), found);
+            assert_ne!(key_from_header(frame.first_chunk().unwrap()), found);
         }
     }
 }

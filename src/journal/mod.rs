@@ -22,13 +22,13 @@ mod salvage;
 mod scan;
 mod survey;
 
-pub use format::{LOCK, is_segment, segment_name, spare_name};
+pub use format::{LOCK_FILE, is_segment, segment_name, spare_name};
 pub use log::{Journal, LogStats, SYNC_BOUNDS_NS};
 pub use recover::{
-    OpenError, Progress, RecordLocation, RecordRole, RecordVisitor, Recovered, Report, TornTail,
-    read, recover,
+    OpenError, RecordLocation, RecordRole, RecordVisitor, Recovered, RecoveryProgress,
+    RecoveryReport, TornTail, read, recover,
 };
-pub use salvage::{Doubtful, SalvageReport, SkippedRange, salvage};
+pub use salvage::{SalvageReport, SkippedRange, SuspiciousFile, salvage};
 
 use crate::base::limits::{JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub enum SyncMode {
 
 /// How a journal is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct JournalOptions {
     /// The usual size of a segment in bytes; rounded up to a multiple of 8, and to
     /// [`JOURNAL_SEGMENT_MIN_BYTES`](crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES).
     pub segment_bytes: u64,
@@ -72,7 +72,7 @@ pub fn segment_bytes_for(space: u64) -> u64 {
 }
 
 /// With less space than this a directory cannot hold much.
-pub const SPACE_LEAST: u64 = JOURNAL_SPACE_PARTS * JOURNAL_SEGMENT_LEAST;
+pub const SPACE_MIN_BYTES: u64 = JOURNAL_SPACE_PARTS * JOURNAL_SEGMENT_LEAST;
 
 #[cfg(test)]
 mod tests {
@@ -83,7 +83,7 @@ mod tests {
         let mib = |count: u64| count << 20;
         for (space, segment) in [
             (0, mib(1) / 4),
-            (SPACE_LEAST, mib(1) / 4),
+            (SPACE_MIN_BYTES, mib(1) / 4),
             (mib(15), mib(1) / 2),
             (mib(16), mib(1)),
             (mib(40), mib(2)),
@@ -94,6 +94,6 @@ mod tests {
         ] {
             assert_eq!(segment_bytes_for(space), segment, "{space}");
         }
-        assert_eq!(SPACE_LEAST, mib(4));
+        assert_eq!(SPACE_MIN_BYTES, mib(4));
     }
 }

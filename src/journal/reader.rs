@@ -1,7 +1,9 @@
 //! Reading segments: piece by piece, frame by frame, and looking for frames where none should be.
 
 use super::disk::{DiskError, Files};
-use super::format::{self, ALIGN, BatchHeader, FRAME_HEAD, HEADER};
+use super::format::{
+    self, BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+};
 use crate::base::limits::JOURNAL_READ_BYTES;
 
 /// What stands at some place of a segment.
@@ -26,18 +28,18 @@ pub(super) struct SegmentSource {
 }
 
 /// A piece of one file at a time. Memory: [`JOURNAL_READ_BYTES`], or the largest frame.
-pub(super) struct Reader<'f> {
+pub(super) struct SegmentReader<'f> {
     files: &'f mut dyn Files,
     name: String,
-    piece: Vec<u8>,
+    buffer: Vec<u8>,
     /// Where the piece begins in the file, and how much of it counts.
     start: u64,
     length: usize,
 }
 
-impl<'f> Reader<'f> {
+impl<'f> SegmentReader<'f> {
     pub(super) fn new(files: &'f mut dyn Files) -> Self {
-        Self { files, name: String::new(), piece: Vec::new(), start: 0, length: 0 }
+        Self { files, name: String::new(), buffer: Vec::new(), start: 0, length: 0 }
     }
 
     /// The `want` bytes of the file from `offset` on, fewer at its end.
@@ -59,7 +61,7 @@ impl<'f> Reader<'f> {
             self.fill(offset, want, left)?;
         }
         let at = usize::try_from(offset - self.start).expect("within the piece");
-        Ok(&self.piece[at.min(self.length)..self.length.min(at + want)])
+        Ok(&self.buffer[at.min(self.length)..self.length.min(at + want)])
     }
 
     /// Reads the piece that begins at `offset`: `want` bytes at least, if there are as many.
@@ -67,21 +69,21 @@ impl<'f> Reader<'f> {
         let end = self.start + self.length as u64;
         let kept = if (self.start..=end).contains(&offset) {
             let at = usize::try_from(offset - self.start).expect("within the piece");
-            self.piece.copy_within(at..self.length, 0);
+            self.buffer.copy_within(at..self.length, 0);
             self.length - at
         } else {
             0
         };
         (self.start, self.length) = (offset, kept);
         let target = want.max(JOURNAL_READ_BYTES.min(left));
-        if self.piece.len() < target {
+        if self.buffer.len() < target {
             let mut larger = vec![0; target];
-            larger[..kept].copy_from_slice(&self.piece[..kept]);
-            self.piece = larger;
+            larger[..kept].copy_from_slice(&self.buffer[..kept]);
+            self.buffer = larger;
         }
         while self.length < target {
             let at = offset + self.length as u64;
-            match self.files.read(&self.name, at, &mut self.piece[self.length..target])? {
+            match self.files.read(&self.name, at, &mut self.buffer[self.length..target])? {
                 0 => break,
                 count => self.length += count,
             }
@@ -96,15 +98,15 @@ impl<'f> Reader<'f> {
         offset: u64,
     ) -> Result<FrameScan, DiskError> {
         let SegmentSource { name, size, key, .. } = source;
-        let bytes = self.bytes(name, *size, offset, FRAME_HEAD)?;
-        if bytes.iter().take(ALIGN).all(|&byte| byte == 0) {
+        let bytes = self.bytes(name, *size, offset, FRAME_HEADER_BYTES)?;
+        if bytes.iter().take(FRAME_ALIGN_BYTES).all(|&byte| byte == 0) {
             return Ok(FrameScan::End);
         }
-        let Some(head) = format::head(bytes, size - offset, *key) else {
+        let Some(head) = format::read_batch_header(bytes, size - offset, *key) else {
             return Ok(FrameScan::Bad);
         };
         let frame = self.frame(source, offset, &head)?;
-        let whole = format::is_whole(frame, &head, *key)
+        let whole = format::frame_verifies(frame, &head, *key)
             && head.synced < head.sequence
             && head.oldest <= source.epoch;
         Ok(if whole { FrameScan::Frame(head) } else { FrameScan::Bad })
@@ -129,20 +131,20 @@ impl<'f> Reader<'f> {
         mut offset: u64,
         filled: &mut u64,
     ) -> Result<Option<(u64, BatchHeader)>, DiskError> {
-        while offset + FRAME_HEAD as u64 <= source.size {
-            self.bytes(&source.name, source.size, offset, FRAME_HEAD)?;
+        while offset + FRAME_HEADER_BYTES as u64 <= source.size {
+            self.bytes(&source.name, source.size, offset, FRAME_HEADER_BYTES)?;
             let start = usize::try_from(offset - self.start).expect("within the piece");
-            let piece = &self.piece[start..self.length];
+            let piece = &self.buffer[start..self.length];
             let (mut at, mut found) = (0, false);
-            while at + FRAME_HEAD <= piece.len() && !found {
-                if piece[at..at + ALIGN] == [0; ALIGN] {
-                    at += ALIGN;
+            while at + FRAME_HEADER_BYTES <= piece.len() && !found {
+                if piece[at..at + FRAME_ALIGN_BYTES] == [0; FRAME_ALIGN_BYTES] {
+                    at += FRAME_ALIGN_BYTES;
                     continue;
                 }
                 let room = source.size - offset - at as u64;
-                found = format::head(&piece[at..], room, source.key).is_some();
+                found = format::read_batch_header(&piece[at..], room, source.key).is_some();
                 if !found {
-                    at += ALIGN;
+                    at += FRAME_ALIGN_BYTES;
                     *filled = (*filled).max(offset + at as u64);
                 }
             }
@@ -155,7 +157,7 @@ impl<'f> Reader<'f> {
                     *filled = (*filled).max(offset + u64::from(head.length));
                     return Ok(Some((offset, head)));
                 }
-                offset += ALIGN as u64;
+                offset += FRAME_ALIGN_BYTES as u64;
             }
         }
         Ok(None)
@@ -163,4 +165,4 @@ impl<'f> Reader<'f> {
 }
 
 /// Where the first frame of a segment stands.
-pub(super) const FIRST: u64 = HEADER as u64;
+pub(super) const FIRST_FRAME_OFFSET: u64 = SEGMENT_HEADER_BYTES as u64;

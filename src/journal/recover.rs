@@ -1,11 +1,11 @@
 //! Recovery: from a directory to a journal that goes on.
 
 use super::disk::{Disk, DiskError, Files};
-use super::format::RECORD_HEAD;
+use super::format::RECORD_HEADER_BYTES;
 use super::live_index::{LiveIndex, Segment};
 use super::log::{Journal, RecoveredState};
 use super::scan::{self, ScanResult};
-use super::{Options, format};
+use super::{JournalOptions, format};
 use crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES;
 use crate::base::time::Now;
 use std::fmt;
@@ -34,11 +34,11 @@ pub enum RecordRole {
 
 /// How far recovery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct RecoveryProgress {
     /// Bytes of the segments that are read.
-    pub done: u64,
+    pub read_bytes: u64,
     /// Bytes of all segments.
-    pub of: u64,
+    pub total_bytes: u64,
     /// Records so far.
     pub records: u64,
 }
@@ -58,7 +58,7 @@ pub struct TornTail {
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RecoveryReport {
     /// Records handed over.
     pub records: u64,
     /// Batches they were in.
@@ -68,7 +68,7 @@ pub struct Report {
     /// Segments read.
     pub segments: u64,
     /// The owner's number in the last batch.
-    pub mark: u64,
+    pub high_id: u64,
     /// The torn tail, if there was one.
     pub torn: Option<TornTail>,
     /// Files that are none of the journal's.
@@ -79,7 +79,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The disk failed.
-    Fault(DiskError),
+    Disk(DiskError),
     /// What was durable is damaged.
     Damaged {
         /// The file.
@@ -120,7 +120,7 @@ const SALVAGE: &str = "Nothing was changed. Look for a backup, or let `jobcentre
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fault(fault) => fault.fmt(f),
+            Self::Disk(fault) => fault.fmt(f),
             Self::Damaged { file, offset, what } => {
                 write!(f, "the journal is damaged: {file}, byte {offset}: {what}. {SALVAGE}")
             }
@@ -145,7 +145,7 @@ impl std::error::Error for OpenError {}
 
 impl From<DiskError> for OpenError {
     fn from(fault: DiskError) -> Self {
-        Self::Fault(fault)
+        Self::Disk(fault)
     }
 }
 
@@ -161,10 +161,11 @@ impl Recovered {
 }
 
 /// The ledger as the records tell it, before the sizes of the segments are known.
-fn note(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: RecordRole) {
+fn index_record(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: RecordRole) {
     match note {
         RecordRole::Base(owner) => {
-            let bytes = u32::try_from(bytes + RECORD_HEAD).expect("it was read from 32 bits");
+            let bytes =
+                u32::try_from(bytes + RECORD_HEADER_BYTES).expect("it was read from 32 bits");
             if ledger.segments.is_empty() {
                 ledger.first_epoch = origin.epoch;
             }
@@ -181,7 +182,11 @@ fn note(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: Reco
 }
 
 /// Completes the ledger, and says what else a journal has to know.
-fn start(mut ledger: LiveIndex, chain: &ScanResult, options: Options) -> RecoveredState {
+fn recovered_state(
+    mut ledger: LiveIndex,
+    chain: &ScanResult,
+    options: JournalOptions,
+) -> RecoveredState {
     let kept = &chain.parts[..chain.kept];
     let first = kept.first().map_or(1, |part| part.source.epoch);
     if ledger.segments.is_empty() {
@@ -208,14 +213,14 @@ fn start(mut ledger: LiveIndex, chain: &ScanResult, options: Options) -> Recover
     }
     // What is behind a cut stays there: the next segment goes on.
     let head = if kept.is_empty() { 0 } else { chain.stop as u64 + u64::from(torn) };
-    let unsynced = kept.iter().filter(|part| part.last > chain.last.synced);
+    let unsynced = kept.iter().filter(|part| part.last_sequence > chain.last.synced);
     RecoveredState {
         salt: chain.salt.unwrap_or(options.salt),
         head: first + head,
         last: chain.last,
-        unsynced: unsynced.map(|part| (part.source.epoch, part.last)).collect(),
+        unsynced: unsynced.map(|part| (part.source.epoch, part.last_sequence)).collect(),
         torn,
-        ledger,
+        live_index: ledger,
         options,
     }
 }
@@ -230,22 +235,23 @@ pub type RecordVisitor<'a, T> = dyn FnMut(&[u8], RecordLocation) -> Result<T, St
 /// See [`OpenError`]. Unless the disk failed, nothing has been changed then.
 pub fn recover(
     files: &mut dyn Files,
-    options: &Options,
+    options: &JournalOptions,
     each: &mut RecordVisitor<'_, RecordRole>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Recovered, Report), OpenError> {
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<(Recovered, RecoveryReport), OpenError> {
     let mut ledger = LiveIndex::default();
     let mut take = |record: &[u8], origin: RecordLocation| {
-        note(&mut ledger, origin, record.len(), each(record, origin)?);
+        index_record(&mut ledger, origin, record.len(), each(record, origin)?);
         Ok(())
     };
-    let chain = scan::read(&mut *files, &mut take, progress)?;
-    for name in &chain.remove {
+    let chain = scan::scan(&mut *files, &mut take, progress)?;
+    for name in &chain.obsolete {
         files.remove(name)?;
     }
     let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN_BYTES);
-    let segment_bytes = segment_bytes.next_multiple_of(format::ALIGN as u64);
-    let start = start(ledger, &chain, Options { segment_bytes, ..options.clone() });
+    let segment_bytes = segment_bytes.next_multiple_of(format::FRAME_ALIGN_BYTES as u64);
+    let start =
+        recovered_state(ledger, &chain, JournalOptions { segment_bytes, ..options.clone() });
     Ok((Recovered(start), chain.report))
 }
 
@@ -256,7 +262,7 @@ pub fn recover(
 pub fn read(
     files: &mut dyn Files,
     each: &mut RecordVisitor<'_, ()>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, OpenError> {
-    Ok(scan::read(files, each, progress)?.report)
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<RecoveryReport, OpenError> {
+    Ok(scan::scan(files, each, progress)?.report)
 }

@@ -10,11 +10,11 @@
 //!   that was recycled, and in spares.
 
 use super::disk::{DiskError, Files};
-use super::format::{self, ALIGN, BatchHeader, HEADER, SegmentHeader};
-use super::reader::{FIRST, Reader};
+use super::format::{self, BatchHeader, FRAME_ALIGN_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
 use super::recover::OpenError;
 use super::scan::SegmentList;
-use super::survey::{Place, Rest, Run, Says, Survey, Tolerant};
+use super::survey::{BatchRun, Gap, HeaderState, Survey, SurveyedFile, TolerantFiles};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Segments that are missing, of which the first are named one by one.
@@ -35,7 +35,7 @@ pub struct SkippedRange {
 
 /// Something to know about a file that does not mean that anything was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubtful {
+pub struct SuspiciousFile {
     /// The file.
     pub file: String,
     /// What about it.
@@ -56,37 +56,43 @@ pub struct SalvageReport {
     /// Stretches that do not verify, or cannot be read.
     pub skipped: Vec<SkippedRange>,
     /// What else is not as it should be.
-    pub doubtful: Vec<Doubtful>,
+    pub suspicious: Vec<SuspiciousFile>,
     /// Batches that verify and are not in force any more: they were left out.
     pub superseded: u64,
 }
 
 /// Segments in the making.
-struct Writer<'f> {
+struct SegmentWriter<'f> {
     files: &'f mut dyn Files,
     segment_bytes: u64,
     salt: u64,
     epoch: u64,
     bytes: Vec<u8>,
     sequence: u64,
-    mark: u64,
+    high_id: u64,
 }
 
-impl Writer<'_> {
+impl SegmentWriter<'_> {
     fn push(&mut self, frame: &[u8], head: &BatchHeader) -> Result<(), DiskError> {
-        let room = (frame.len() + ALIGN) as u64;
+        let room = (frame.len() + FRAME_ALIGN_BYTES) as u64;
         if self.bytes.len() as u64 + room > self.segment_bytes {
             self.flush()?;
         }
         if self.bytes.is_empty() {
-            self.bytes.resize(HEADER, 0);
+            self.bytes.resize(SEGMENT_HEADER_BYTES, 0);
         }
         self.sequence += 1;
         let mut frame = frame.to_vec();
-        let (sequence, mark, count) = (self.sequence, self.mark, head.count);
-        let head =
-            BatchHeader { length: 0, sequence, synced: sequence - 1, oldest: 1, mark, count };
-        format::seal(&mut frame, head, format::key(self.salt, self.epoch));
+        let (sequence, mark, count) = (self.sequence, self.high_id, head.count);
+        let head = BatchHeader {
+            length: 0,
+            sequence,
+            synced: sequence - 1,
+            oldest: 1,
+            high_id: mark,
+            count,
+        };
+        format::seal(&mut frame, head, format::segment_key(self.salt, self.epoch));
         self.bytes.append(&mut frame);
         Ok(())
     }
@@ -96,10 +102,11 @@ impl Writer<'_> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        self.bytes.resize(self.bytes.len() + ALIGN, 0);
+        self.bytes.resize(self.bytes.len() + FRAME_ALIGN_BYTES, 0);
         let header =
             SegmentHeader { epoch: self.epoch, size: self.bytes.len() as u64, salt: self.salt };
-        self.bytes[..HEADER].copy_from_slice(&header.encode()[..HEADER]);
+        self.bytes[..SEGMENT_HEADER_BYTES]
+            .copy_from_slice(&header.encode()[..SEGMENT_HEADER_BYTES]);
         self.files.create(&format::segment_name(self.epoch), &self.bytes)?;
         self.epoch += 1;
         self.bytes.clear();
@@ -109,7 +116,7 @@ impl Writer<'_> {
 
 /// Up to which number the batches of each segment are in force, not included: from there on a later
 /// segment goes on.
-fn limits(runs: &[Run]) -> BTreeMap<u64, u64> {
+fn sequence_limits(runs: &[BatchRun]) -> BTreeMap<u64, u64> {
     let mut firsts: BTreeMap<u64, u64> = BTreeMap::new();
     for run in runs {
         let first = firsts.entry(run.epoch).or_insert(run.first);
@@ -126,7 +133,7 @@ fn limits(runs: &[Run]) -> BTreeMap<u64, u64> {
 
 /// Batches that are in force, in one place. The better one of two comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Part {
+struct BatchRange {
     epoch: u64,
     /// Whether the file is where they should be.
     in_place: bool,
@@ -135,20 +142,20 @@ struct Part {
 }
 
 /// What is to be copied.
-struct Plan {
+struct SalvagePlan {
     /// Parts with their first numbers, by these.
-    parts: Vec<(u64, Part)>,
+    parts: Vec<(u64, BatchRange)>,
     /// Segments before this epoch have been given up.
     start: u64,
     superseded: u64,
 }
 
-fn plan(survey: &Survey) -> Plan {
-    let limits = limits(&survey.runs);
-    let in_force = |run: &Run| run.first < limits[&run.epoch];
+fn plan(survey: &Survey) -> SalvagePlan {
+    let limits = sequence_limits(&survey.runs);
+    let in_force = |run: &BatchRun| run.first < limits[&run.epoch];
     let needed = survey.runs.iter().filter(|run| in_force(run)).map(|run| run.oldest).max();
-    let start = survey.run_start().min(needed.unwrap_or(u64::MAX));
-    let mut plan = Plan { parts: Vec::new(), start, superseded: 0 };
+    let start = survey.contiguous_start().min(needed.unwrap_or(u64::MAX));
+    let mut plan = SalvagePlan { parts: Vec::new(), start, superseded: 0 };
     for (number, run) in survey.runs.iter().enumerate() {
         let batches = run.last + 1 - run.first;
         if run.epoch < start || !in_force(run) {
@@ -157,17 +164,17 @@ fn plan(survey: &Survey) -> Plan {
         }
         let last = run.last.min(limits[&run.epoch] - 1);
         plan.superseded += run.last - last;
-        let in_place = survey.places[run.place].named == Some(run.epoch);
-        plan.parts.push((run.first, Part { epoch: run.epoch, in_place, last, run: number }));
+        let in_place = survey.files[run.file].named == Some(run.epoch);
+        plan.parts.push((run.first, BatchRange { epoch: run.epoch, in_place, last, run: number }));
     }
     plan.parts.sort_unstable();
     plan
 }
 
 /// What is to be said of the files.
-fn report(survey: &Survey, plan: &Plan, salvaged: &mut SalvageReport) {
-    for (number, place) in survey.places.iter().enumerate() {
-        let runs = || survey.runs.iter().filter(|run| run.place == number);
+fn report_files(survey: &Survey, plan: &SalvagePlan, salvaged: &mut SalvageReport) {
+    for (number, place) in survey.files.iter().enumerate() {
+        let runs = || survey.runs.iter().filter(|run| run.file == number);
         let epochs: BTreeSet<u64> =
             runs().map(|run| run.epoch).filter(|&epoch| epoch >= plan.start).collect();
         if place.named.is_none() && epochs.is_empty() {
@@ -175,16 +182,16 @@ fn report(survey: &Survey, plan: &Plan, salvaged: &mut SalvageReport) {
         }
         let mut tell = |what: String| {
             let file = place.name.clone();
-            salvaged.doubtful.push(Doubtful { file, what });
+            salvaged.suspicious.push(SuspiciousFile { file, what });
         };
-        match place.says {
-            Says::Foreign => tell("it comes from another directory".to_owned()),
-            Says::Nothing => tell("its header is damaged".to_owned()),
-            Says::Mended(_) => tell("a bit or two of its header are wrong".to_owned()),
-            Says::Header(header) if header.size != place.size => {
+        match place.header {
+            HeaderState::Foreign => tell("it comes from another directory".to_owned()),
+            HeaderState::Unreadable => tell("its header is damaged".to_owned()),
+            HeaderState::Repaired(_) => tell("a bit or two of its header are wrong".to_owned()),
+            HeaderState::Header(header) if header.size != place.size => {
                 tell(format!("it has {} bytes, and should have {}", place.size, header.size));
             }
-            Says::Header(_) => {}
+            HeaderState::Header(_) => {}
         }
         let other: Vec<_> = epochs.iter().filter(|&&epoch| place.named != Some(epoch)).collect();
         if !other.is_empty() {
@@ -194,10 +201,10 @@ fn report(survey: &Survey, plan: &Plan, salvaged: &mut SalvageReport) {
             tell(format!("it holds batches of {}{more}", names.join(", ")));
         }
     }
-    for rest in &survey.rests {
+    for rest in &survey.gaps {
         salvaged.skipped.extend(skipped(survey, plan, rest));
     }
-    let seeming = survey.places.iter().filter_map(Place::epoch);
+    let seeming = survey.files.iter().filter_map(SurveyedFile::epoch);
     let there: BTreeSet<u64> = seeming.chain(survey.runs.iter().map(|run| run.epoch)).collect();
     let last = there.last().copied().unwrap_or_default();
     let missing = (plan.start..last).filter(|epoch| !there.contains(epoch)).take(MISSING_NAMED);
@@ -205,16 +212,16 @@ fn report(survey: &Survey, plan: &Plan, salvaged: &mut SalvageReport) {
 }
 
 /// What is to be said of bytes between batches: nothing if they stand where nothing counts.
-fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<SkippedRange> {
-    let place = &survey.places[rest.place];
-    let at = survey.runs.partition_point(|run| (run.place, run.offset) < (rest.place, rest.offset));
-    let counts = |run: &&Run| run.place == rest.place && run.epoch >= plan.start;
+fn skipped(survey: &Survey, plan: &SalvagePlan, rest: &Gap) -> Option<SkippedRange> {
+    let place = &survey.files[rest.file];
+    let at = survey.runs.partition_point(|run| (run.file, run.offset) < (rest.file, rest.offset));
+    let counts = |run: &&BatchRun| run.file == rest.file && run.epoch >= plan.start;
     let before = at.checked_sub(1).and_then(|at| survey.runs.get(at)).filter(counts);
     let behind = survey.runs.get(at).filter(counts);
     let is_segment = place.named.is_some_and(|epoch| epoch >= plan.start);
-    let begins = rest.offset <= FIRST
+    let begins = rest.offset <= FIRST_FRAME_OFFSET
         && is_segment
-        && place.says.header().is_none_or(|header| header.epoch >= plan.start);
+        && place.header.header().is_none_or(|header| header.epoch >= plan.start);
     let what = match (before, behind) {
         (_, Some(_)) => "it does not verify",
         (Some(_), None) if !rest.ends => {
@@ -225,7 +232,7 @@ fn skipped(survey: &Survey, plan: &Plan, rest: &Rest) -> Option<SkippedRange> {
     };
     let end = behind.map_or(rest.filled, |run| run.offset);
     // The header is told of by itself.
-    let offset = rest.offset.max(FIRST);
+    let offset = rest.offset.max(FIRST_FRAME_OFFSET);
     (offset < end).then(|| SkippedRange {
         file: place.name.clone(),
         offset,
@@ -246,25 +253,32 @@ pub fn salvage(
     to: &mut dyn Files,
     segment_bytes: u64,
 ) -> Result<SalvageReport, OpenError> {
-    if let Some(&(epoch, _)) = SegmentList::of(to)?.segments.first() {
-        return Err(OpenError::Fault(DiskError {
+    if let Some(&(epoch, _)) = SegmentList::list(to)?.segments.first() {
+        return Err(OpenError::Disk(DiskError {
             operation: "salvage to a directory with",
             file: format::segment_name(epoch),
             error: "choose an empty directory".to_owned(),
         }));
     }
     let entries = from.list()?;
-    let mut from = Tolerant::new(from);
-    let mut reader = Reader::new(&mut from);
+    let mut from = TolerantFiles::new(from);
+    let mut reader = SegmentReader::new(&mut from);
     let mut salvaged = SalvageReport::default();
-    if let Some(survey) = Survey::of(&mut reader, entries)? {
+    if let Some(survey) = Survey::scan(&mut reader, entries)? {
         let plan = plan(&survey);
-        report(&survey, &plan, &mut salvaged);
+        report_files(&survey, &plan, &mut salvaged);
         salvaged.superseded = plan.superseded;
-        let (salt, mark) = (survey.salt, survey.mark);
+        let (salt, mark) = (survey.salt, survey.high_id);
         let bytes = Vec::new();
-        let mut writer =
-            Writer { files: to, segment_bytes, salt, epoch: 1, bytes, sequence: 0, mark };
+        let mut writer = SegmentWriter {
+            files: to,
+            segment_bytes,
+            salt,
+            epoch: 1,
+            bytes,
+            sequence: 0,
+            high_id: mark,
+        };
         copy_all(&mut reader, &survey, &plan, &mut writer, &mut salvaged)?;
         writer.flush()?;
     }
@@ -277,10 +291,10 @@ pub fn salvage(
 
 /// Copies the parts, in the order of their numbers; of each number that is there twice one.
 fn copy_all(
-    reader: &mut Reader<'_>,
+    reader: &mut SegmentReader<'_>,
     survey: &Survey,
-    plan: &Plan,
-    writer: &mut Writer<'_>,
+    plan: &SalvagePlan,
+    writer: &mut SegmentWriter<'_>,
     salvaged: &mut SalvageReport,
 ) -> Result<(), OpenError> {
     let mut parts = plan.parts.iter().peekable();
@@ -308,24 +322,25 @@ fn copy_all(
 
 /// Copies the batches of one part behind number `done`.
 fn copy(
-    reader: &mut Reader<'_>,
+    reader: &mut SegmentReader<'_>,
     survey: &Survey,
-    part: &Part,
+    part: &BatchRange,
     done: u64,
-    writer: &mut Writer<'_>,
+    writer: &mut SegmentWriter<'_>,
     salvaged: &mut SalvageReport,
 ) -> Result<(), OpenError> {
     let run = &survey.runs[part.run];
-    let place = &survey.places[run.place];
+    let place = &survey.files[run.file];
     let mut offset = run.offset;
     for sequence in run.first..=part.last {
         let room = place.size - offset;
-        let bytes = reader.bytes(&place.name, place.size, offset, format::FRAME_HEAD)?;
-        let head = format::head(bytes, room, run.key).ok_or_else(|| changed(&place.name))?;
+        let bytes = reader.bytes(&place.name, place.size, offset, format::FRAME_HEADER_BYTES)?;
+        let head = format::read_batch_header(bytes, room, run.key)
+            .ok_or_else(|| changed_meanwhile(&place.name))?;
         if sequence > done {
             let frame = reader.bytes(&place.name, place.size, offset, head.length as usize)?;
-            if head.sequence != sequence || !format::is_whole(frame, &head, run.key) {
-                return Err(changed(&place.name));
+            if head.sequence != sequence || !format::frame_verifies(frame, &head, run.key) {
+                return Err(changed_meanwhile(&place.name));
             }
             writer.push(frame, &head)?;
             salvaged.batches += 1;
@@ -337,8 +352,8 @@ fn copy(
 }
 
 /// What was read before reads otherwise now.
-fn changed(name: &str) -> OpenError {
-    OpenError::Fault(DiskError {
+fn changed_meanwhile(name: &str) -> OpenError {
+    OpenError::Disk(DiskError {
         operation: "read",
         file: name.to_owned(),
         error: "it has changed meanwhile: copy the directory to another disk, and try again there"

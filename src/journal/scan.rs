@@ -7,9 +7,11 @@
 //! matter any more, because the next segment begins with the sequence that is expected.
 
 use super::disk::{DiskError, Files};
-use super::format::{self, BadHeader, BatchHeader, HEADER, Records, SegmentHeader};
-use super::reader::{FIRST, FrameScan, Reader, SegmentSource};
-use super::recover::{OpenError, Progress, RecordLocation, RecordVisitor, Report, TornTail};
+use super::format::{self, BadHeader, BatchHeader, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::reader::{FIRST_FRAME_OFFSET, FrameScan, SegmentReader, SegmentSource};
+use super::recover::{
+    OpenError, RecordLocation, RecordVisitor, RecoveryProgress, RecoveryReport, TornTail,
+};
 use crate::base::limits::JOURNAL_READ_BYTES;
 
 /// What is in a directory.
@@ -24,14 +26,14 @@ pub(super) struct SegmentList {
 }
 
 impl SegmentList {
-    pub(super) fn of(files: &mut dyn Files) -> Result<Self, DiskError> {
+    pub(super) fn list(files: &mut dyn Files) -> Result<Self, DiskError> {
         let mut listing = Self::default();
         for entry in files.list()? {
             if let Some(epoch) = format::epoch_of(&entry.name) {
                 listing.segments.push((epoch, entry.size));
             } else if format::spare_of(&entry.name).is_some() {
                 listing.spares.push(entry.name);
-            } else if entry.name == format::LOCK {
+            } else if entry.name == format::LOCK_FILE {
                 listing.was_used = entry.size > 0;
             } else {
                 listing.foreign.push(entry.name);
@@ -43,7 +45,7 @@ impl SegmentList {
     }
 
     /// Where those segments begin that follow each other up to the last.
-    pub(super) fn run(&self) -> usize {
+    pub(super) fn contiguous_start(&self) -> usize {
         let gap = self.segments.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0);
         gap.map_or(0, |at| at + 1)
     }
@@ -56,7 +58,7 @@ pub(super) struct SegmentPart {
     /// Where its last good batch ends.
     pub(super) end: u64,
     /// The number of that batch; 0: there is none.
-    pub(super) last: u64,
+    pub(super) last_sequence: u64,
 }
 
 /// Everything that was read.
@@ -69,10 +71,10 @@ pub(super) struct ScanResult {
     /// The head of the last good batch.
     pub(super) last: BatchHeader,
     /// What a recovery has to remove, in this order, before it goes on.
-    pub(super) remove: Vec<String>,
+    pub(super) obsolete: Vec<String>,
     /// Parts from this one on are among that.
     pub(super) kept: usize,
-    pub(super) report: Report,
+    pub(super) report: RecoveryReport,
 }
 
 fn damaged(name: &str, offset: u64, what: &str) -> OpenError {
@@ -81,13 +83,13 @@ fn damaged(name: &str, offset: u64, what: &str) -> OpenError {
 
 /// Reads a segment's header, and compares it with what is known besides.
 fn header(
-    reader: &mut Reader<'_>,
+    reader: &mut SegmentReader<'_>,
     epoch: u64,
     size: u64,
     salt: &mut Option<u64>,
 ) -> Result<SegmentSource, OpenError> {
     let name = format::segment_name(epoch);
-    let bytes = reader.bytes(&name, size, 0, HEADER)?;
+    let bytes = reader.bytes(&name, size, 0, SEGMENT_HEADER_BYTES)?;
     let header = SegmentHeader::decode(bytes).map_err(|bad| match bad {
         BadHeader::Newer(format) => OpenError::Newer { file: name.clone(), format },
         BadHeader::Damaged(what) => damaged(&name, 0, what),
@@ -103,20 +105,20 @@ fn header(
     if *salt.get_or_insert(header.salt) != header.salt {
         return Err(damaged(&name, 0, "it comes from another directory"));
     }
-    Ok(SegmentSource { name, epoch, size, key: format::key(header.salt, epoch) })
+    Ok(SegmentSource { name, epoch, size, key: format::segment_key(header.salt, epoch) })
 }
 
 /// The state of a walk through the segments.
-struct Walk<'w> {
-    reader: Reader<'w>,
+struct Scan<'w> {
+    reader: SegmentReader<'w>,
     each: &'w mut RecordVisitor<'w, ()>,
-    progress: &'w mut dyn FnMut(Progress),
+    progress: &'w mut dyn FnMut(RecoveryProgress),
     parts: Vec<SegmentPart>,
     /// The number that the next batch must have; none: any.
     expected: Option<u64>,
     last: BatchHeader,
-    report: Report,
-    done: Progress,
+    report: RecoveryReport,
+    done: RecoveryProgress,
 }
 
 /// What lies behind the last good batch.
@@ -129,11 +131,11 @@ struct Tail {
     unclean: Option<usize>,
 }
 
-impl Walk<'_> {
+impl Scan<'_> {
     /// Reads the good batches of one part.
-    fn part(&mut self, index: usize) -> Result<(), OpenError> {
+    fn scan_segment(&mut self, index: usize) -> Result<(), OpenError> {
         let source = self.parts[index].source.clone();
-        let (mut offset, mut told) = (FIRST, 0);
+        let (mut offset, mut told) = (FIRST_FRAME_OFFSET, 0);
         while let FrameScan::Frame(head) = self.reader.peek_frame(&source, offset)?
             && self.expected.is_none_or(|expected| expected == head.sequence)
         {
@@ -151,23 +153,24 @@ impl Walk<'_> {
             self.report.bytes += u64::from(head.length);
             self.expected = Some(head.sequence + 1);
             offset += u64::from(head.length);
-            (self.last, self.parts[index].last) = (head, head.sequence);
+            (self.last, self.parts[index].last_sequence) = (head, head.sequence);
             if offset - told >= JOURNAL_READ_BYTES as u64 {
                 told = offset;
-                let done = Progress { done: self.done.done + offset, ..self.done };
-                (self.progress)(Progress { records: self.report.records, ..done });
+                let done =
+                    RecoveryProgress { read_bytes: self.done.read_bytes + offset, ..self.done };
+                (self.progress)(RecoveryProgress { records: self.report.records, ..done });
             }
         }
         self.parts[index].end = offset;
-        self.done.done += source.size;
-        (self.progress)(Progress { records: self.report.records, ..self.done });
+        self.done.read_bytes += source.size;
+        (self.progress)(RecoveryProgress { records: self.report.records, ..self.done });
         Ok(())
     }
 
     /// Whether the part after this one goes on where this one ends.
-    fn goes_on(&mut self, index: usize) -> Result<bool, OpenError> {
+    fn continues_in_next(&mut self, index: usize) -> Result<bool, OpenError> {
         let Some(next) = self.parts.get(index + 1) else { return Ok(false) };
-        let sight = self.reader.peek_frame(&next.source, FIRST)?;
+        let sight = self.reader.peek_frame(&next.source, FIRST_FRAME_OFFSET)?;
         Ok(matches!(sight, FrameScan::Frame(head) if Some(head.sequence) == self.expected))
     }
 
@@ -177,9 +180,9 @@ impl Walk<'_> {
         let part = &self.parts[stop];
         if let Some(next) = self.parts.get(stop + 1)
             && self.reader.peek_frame(&part.source, part.end)? == FrameScan::End
-            && self.reader.peek_frame(&next.source, FIRST)? == FrameScan::Bad
+            && self.reader.peek_frame(&next.source, FIRST_FRAME_OFFSET)? == FrameScan::Bad
         {
-            return Ok((next.source.name.clone(), FIRST));
+            return Ok((next.source.name.clone(), FIRST_FRAME_OFFSET));
         }
         Ok((part.source.name.clone(), part.end))
     }
@@ -192,7 +195,7 @@ impl Walk<'_> {
         let suspect = self.expected_next(stop)?;
         for index in stop..self.parts.len() {
             let source = self.parts[index].source.clone();
-            let start = if index == stop { end } else { FIRST };
+            let start = if index == stop { end } else { FIRST_FRAME_OFFSET };
             let mut clean = self.reader.peek_frame(&source, start)? == FrameScan::End;
             let (mut offset, mut filled) = (start, start);
             while let Some((at, head)) = self.reader.search(&source, offset, &mut filled)? {
@@ -219,29 +222,29 @@ impl Walk<'_> {
 }
 
 /// Reads a directory: hands every record of the good batches to `each`.
-pub(super) fn read<'w>(
+pub(super) fn scan<'w>(
     files: &'w mut dyn Files,
     each: &'w mut RecordVisitor<'w, ()>,
-    progress: &'w mut dyn FnMut(Progress),
+    progress: &'w mut dyn FnMut(RecoveryProgress),
 ) -> Result<ScanResult, OpenError> {
-    let listing = SegmentList::of(files)?;
-    let run = listing.run();
-    let mut chain = ScanResult { remove: listing.spares.clone(), ..ScanResult::default() };
+    let listing = SegmentList::list(files)?;
+    let run = listing.contiguous_start();
+    let mut chain = ScanResult { obsolete: listing.spares.clone(), ..ScanResult::default() };
     chain.report.foreign.clone_from(&listing.foreign);
     let Some(&(first, _)) = listing.segments.get(run) else {
         return if listing.was_used { Err(OpenError::Gone) } else { Ok(chain) };
     };
     let old = listing.segments[..run].iter().map(|&(epoch, _)| format::segment_name(epoch));
-    chain.remove.extend(old);
+    chain.obsolete.extend(old);
 
-    let mut reader = Reader::new(files);
+    let mut reader = SegmentReader::new(files);
     let mut parts = Vec::new();
     for &(epoch, size) in &listing.segments[run..] {
         let source = header(&mut reader, epoch, size, &mut chain.salt)?;
-        parts.push(SegmentPart { source, end: FIRST, last: 0 });
+        parts.push(SegmentPart { source, end: FIRST_FRAME_OFFSET, last_sequence: 0 });
     }
     let of = parts.iter().map(|part| part.source.size).sum();
-    let mut walk = Walk {
+    let mut walk = Scan {
         reader,
         each,
         progress,
@@ -249,12 +252,12 @@ pub(super) fn read<'w>(
         expected: (first == 1).then_some(1),
         last: BatchHeader::default(),
         report: chain.report,
-        done: Progress { done: 0, of, records: 0 },
+        done: RecoveryProgress { read_bytes: 0, total_bytes: of, records: 0 },
     };
     let mut stop = 0;
     loop {
-        walk.part(stop)?;
-        if !walk.goes_on(stop)? {
+        walk.scan_segment(stop)?;
+        if !walk.continues_in_next(stop)? {
             break;
         }
         stop += 1;
@@ -262,14 +265,18 @@ pub(super) fn read<'w>(
     if walk.expected.is_none() {
         // Segments before it were given up because of what stood here.
         let name = &walk.parts[0].source.name;
-        return Err(if run > 0 { missing(first) } else { damaged(name, FIRST, NO_BATCH) });
+        return Err(if run > 0 {
+            missing(first)
+        } else {
+            damaged(name, FIRST_FRAME_OFFSET, NO_BATCH)
+        });
     }
     if walk.last.oldest < first && walk.last.sequence > 0 {
         return Err(missing(first));
     }
     let tail = walk.check_tail(stop)?;
     walk.report.segments = walk.parts.len() as u64;
-    walk.report.mark = walk.last.mark;
+    walk.report.high_id = walk.last.high_id;
     chain.kept = walk.parts.len();
     if tail.bytes > 0 {
         let part = &walk.parts[stop];
@@ -279,10 +286,10 @@ pub(super) fn read<'w>(
             bytes: tail.bytes,
             batches: tail.batches,
         });
-        let first_gone = if part.last == 0 { Some(stop) } else { tail.unclean };
+        let first_gone = if part.last_sequence == 0 { Some(stop) } else { tail.unclean };
         chain.kept = first_gone.unwrap_or(chain.kept);
         let gone = walk.parts[chain.kept..].iter().rev();
-        chain.remove.extend(gone.map(|part| part.source.name.clone()));
+        chain.obsolete.extend(gone.map(|part| part.source.name.clone()));
     }
     Ok(ScanResult { parts: walk.parts, stop, last: walk.last, report: walk.report, ..chain })
 }

@@ -5,21 +5,22 @@
 //! it, with up to two wrong bits put right; where no header is left the frames do: the key of most
 //! of them that is in force (the highest numbers) in a file whose name tells the epoch.
 
-use super::disk::{DiskError, Entry, Files};
+use super::disk::{DiskError, FileEntry, Files};
 use super::format::{
-    self, ALIGN, BadHeader, BatchHeader, FRAME_HEAD, HEADER, NUMBER_END, SegmentHeader,
+    self, BadHeader, BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, NUMBER_END,
+    SEGMENT_HEADER_BYTES, SegmentHeader,
 };
-use super::keys::{Family, key_of};
-use super::reader::{FIRST, Reader};
+use super::keys::{DirectoryKeys, key_from_header};
+use super::reader::{FIRST_FRAME_OFFSET, SegmentReader};
 use super::recover::OpenError;
 use super::scan::SegmentList;
 use std::collections::HashMap;
 
 /// Bytes that are searched at a time.
-const PIECE: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// What a disk reads or cannot read.
-const BLOCK: usize = 4096;
+const BLOCK_BYTES: usize = 4096;
 
 /// Epochs so far behind the last one that is known are believed.
 const EPOCHS_AHEAD: u64 = 4096;
@@ -30,49 +31,49 @@ const KEYS_COUNTED: usize = 1 << 20;
 
 /// What the first bytes of a file say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Says {
+pub(super) enum HeaderState {
     /// This.
     Header(SegmentHeader),
     /// This, if a bit or two are put right.
-    Mended(SegmentHeader),
+    Repaired(SegmentHeader),
     /// That it is of another directory.
     Foreign,
     /// Nothing.
-    Nothing,
+    Unreadable,
 }
 
-impl Says {
+impl HeaderState {
     pub(super) fn header(self) -> Option<SegmentHeader> {
         match self {
-            Self::Header(header) | Self::Mended(header) => Some(header),
-            Self::Foreign | Self::Nothing => None,
+            Self::Header(header) | Self::Repaired(header) => Some(header),
+            Self::Foreign | Self::Unreadable => None,
         }
     }
 }
 
 /// A file in which there may be frames.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct SurveyedFile {
     pub(super) name: String,
     pub(super) size: u64,
     /// The epoch that its name tells.
     pub(super) named: Option<u64>,
     pub(super) is_spare: bool,
-    pub(super) says: Says,
+    pub(super) header: HeaderState,
 }
 
-impl Place {
+impl SurveyedFile {
     /// Which segment it seems to be.
     pub(super) fn epoch(&self) -> Option<u64> {
-        let named = self.named.filter(|_| self.says != Says::Foreign);
-        self.says.header().map(|header| header.epoch).or(named).filter(|_| !self.is_spare)
+        let named = self.named.filter(|_| self.header != HeaderState::Foreign);
+        self.header.header().map(|header| header.epoch).or(named).filter(|_| !self.is_spare)
     }
 }
 
 /// Frames that stand one behind the other, of one segment, their numbers without gaps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) place: usize,
+pub(super) struct BatchRun {
+    pub(super) file: usize,
     pub(super) offset: u64,
     pub(super) end: u64,
     pub(super) key: u32,
@@ -85,8 +86,8 @@ pub(super) struct Run {
 
 /// Bytes before a frame, or behind the last one of a file if they are not all zero.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rest {
-    pub(super) place: usize,
+pub(super) struct Gap {
+    pub(super) file: usize,
     pub(super) offset: u64,
     /// Behind the last one that is not zero.
     pub(super) filled: u64,
@@ -97,13 +98,13 @@ pub(super) struct Rest {
 /// Everything that was found.
 #[derive(Debug)]
 pub(super) struct Survey {
-    pub(super) places: Vec<Place>,
+    pub(super) files: Vec<SurveyedFile>,
     /// By place, and in a place by offset.
-    pub(super) runs: Vec<Run>,
-    pub(super) rests: Vec<Rest>,
+    pub(super) runs: Vec<BatchRun>,
+    pub(super) gaps: Vec<Gap>,
     pub(super) salt: u64,
     /// The highest of the owner's numbers.
-    pub(super) mark: u64,
+    pub(super) high_id: u64,
 }
 
 /// A frame that verifies.
@@ -115,27 +116,30 @@ struct Frame {
 }
 
 /// Reads the first bytes of all files that may be segments, or parts of one.
-fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, OpenError> {
+fn files(
+    reader: &mut SegmentReader<'_>,
+    entries: Vec<FileEntry>,
+) -> Result<Vec<SurveyedFile>, OpenError> {
     let mut places = Vec::new();
-    for Entry { name, size } in entries {
-        if name == format::LOCK || size < (FRAME_HEAD + ALIGN) as u64 {
+    for FileEntry { name, size } in entries {
+        if name == format::LOCK_FILE || size < (FRAME_HEADER_BYTES + FRAME_ALIGN_BYTES) as u64 {
             continue;
         }
         let named = format::epoch_of(&name);
         let is_spare = format::spare_of(&name).is_some();
         // What is no file cannot be read, and is none of the journal's.
-        let bytes = match reader.bytes(&name, size, 0, HEADER) {
+        let bytes = match reader.bytes(&name, size, 0, SEGMENT_HEADER_BYTES) {
             Err(_) if named.is_none() && !is_spare => continue,
             bytes => bytes?,
         };
         let says = match SegmentHeader::decode(bytes) {
-            Ok(header) => Says::Header(header),
+            Ok(header) => HeaderState::Header(header),
             Err(BadHeader::Newer(format)) if named.is_some() => {
                 return Err(OpenError::Newer { file: name, format });
             }
-            Err(_) => mend(bytes).map_or(Says::Nothing, Says::Mended),
+            Err(_) => repair_header(bytes).map_or(HeaderState::Unreadable, HeaderState::Repaired),
         };
-        places.push(Place { name, size, named, is_spare, says });
+        places.push(SurveyedFile { name, size, named, is_spare, header: says });
     }
     places.sort_by(|a, b| {
         (a.named.is_none(), a.named, &a.name).cmp(&(b.named.is_none(), b.named, &b.name))
@@ -144,9 +148,9 @@ fn places(reader: &mut Reader<'_>, entries: Vec<Entry>) -> Result<Vec<Place>, Op
 }
 
 /// A header that differs from these bytes in one bit, or else in two.
-fn mend(bytes: &[u8]) -> Option<SegmentHeader> {
-    let bits = HEADER * 8;
-    let mut bytes: [u8; HEADER] = *bytes.first_chunk()?;
+fn repair_header(bytes: &[u8]) -> Option<SegmentHeader> {
+    let bits = SEGMENT_HEADER_BYTES * 8;
+    let mut bytes: [u8; SEGMENT_HEADER_BYTES] = *bytes.first_chunk()?;
     let one = (0..bits).find_map(|bit| decode_flipped(&mut bytes, bit));
     one.or_else(|| {
         (0..bits).find_map(|bit| {
@@ -158,12 +162,12 @@ fn mend(bytes: &[u8]) -> Option<SegmentHeader> {
     })
 }
 
-fn flip(bytes: &mut [u8; HEADER], bit: usize) {
+fn flip(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
 /// The header that it is if this bit is another one.
-fn decode_flipped(bytes: &mut [u8; HEADER], bit: usize) -> Option<SegmentHeader> {
+fn decode_flipped(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) -> Option<SegmentHeader> {
     flip(bytes, bit);
     let header = SegmentHeader::decode(bytes).ok();
     flip(bytes, bit);
@@ -171,47 +175,47 @@ fn decode_flipped(bytes: &mut [u8; HEADER], bit: usize) -> Option<SegmentHeader>
 }
 
 /// Which frames count.
-enum Keys<'k> {
+enum KeyFilter<'k> {
     /// Those of this directory, up to an epoch.
-    Family(&'k Family, u64),
+    Family(&'k DirectoryKeys, u64),
     /// Those with these keys.
-    These(&'k [u32]),
+    Listed(&'k [u32]),
 }
 
-impl Keys<'_> {
+impl KeyFilter<'_> {
     /// Whether a frame with this key may say that it needs segments from `oldest` on.
-    fn take(&self, key: u32, oldest: u64) -> bool {
+    fn accepts(&self, key: u32, oldest: u64) -> bool {
         match self {
             Self::Family(family, last) => {
                 let epoch = family.epoch_of(key);
                 (1..=*last).contains(&epoch) && oldest <= epoch
             }
-            Self::These(keys) => keys.contains(&key),
+            Self::Listed(keys) => keys.contains(&key),
         }
     }
 }
 
 /// The head at the beginning of `bytes`, if there is a key for which it may be one; and that key.
 fn likely_head(bytes: &[u8], room: u64) -> Option<(BatchHeader, u32)> {
-    let bytes: &[u8; FRAME_HEAD] = bytes.first_chunk()?;
+    let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
     let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    if (length as usize) < FRAME_HEAD || u64::from(length) > room {
+    if (length as usize) < FRAME_HEADER_BYTES || u64::from(length) > room {
         return None;
     }
-    let key = key_of(bytes);
-    let head = format::head(bytes, room, key)?;
+    let key = key_from_header(bytes);
+    let head = format::read_batch_header(bytes, room, key)?;
     let likely = head.synced < head.sequence && (1..NUMBER_END).contains(&head.oldest);
     likely.then_some((head, key))
 }
 
 /// Files of which some places cannot be read: zeros stand for them.
-pub(super) struct Tolerant<'f> {
+pub(super) struct TolerantFiles<'f> {
     files: &'f mut dyn Files,
     /// What could not be read: name, offset, bytes.
     pub(super) unreadable: Vec<(String, u64, u64)>,
 }
 
-impl<'f> Tolerant<'f> {
+impl<'f> TolerantFiles<'f> {
     pub(super) fn new(files: &'f mut dyn Files) -> Self {
         Self { files, unreadable: Vec::new() }
     }
@@ -227,8 +231,8 @@ impl<'f> Tolerant<'f> {
     }
 }
 
-impl Files for Tolerant<'_> {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+impl Files for TolerantFiles<'_> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         self.files.list()
     }
 
@@ -239,7 +243,7 @@ impl Files for Tolerant<'_> {
         if whole.is_ok() || (offset == 0 && !is_ours) {
             return whole;
         }
-        let block = BLOCK - usize::try_from(offset % BLOCK as u64).unwrap_or_default();
+        let block = BLOCK_BYTES - usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or_default();
         let count = out.len().min(block);
         self.files.read(name, offset, &mut out[..count]).or_else(|_| {
             out[..count].fill(0);
@@ -258,17 +262,17 @@ impl Files for Tolerant<'_> {
 }
 
 /// A search through one file.
-struct Search<'s, 'f> {
-    reader: &'s mut Reader<'f>,
-    place: &'s Place,
+struct FrameSearch<'s, 'f> {
+    reader: &'s mut SegmentReader<'f>,
+    file: &'s SurveyedFile,
     offset: u64,
     /// Behind the last byte seen that is not zero.
     filled: u64,
 }
 
-impl<'s, 'f> Search<'s, 'f> {
-    fn new(reader: &'s mut Reader<'f>, place: &'s Place) -> Self {
-        Self { reader, place, offset: 0, filled: 0 }
+impl<'s, 'f> FrameSearch<'s, 'f> {
+    fn new(reader: &'s mut SegmentReader<'f>, file: &'s SurveyedFile) -> Self {
+        Self { reader, file, offset: 0, filled: 0 }
     }
 
     /// The next place at which `look` sees something. O(bytes) beside what it does.
@@ -276,20 +280,20 @@ impl<'s, 'f> Search<'s, 'f> {
         &mut self,
         mut look: impl FnMut(&[u8], u64) -> Option<T>,
     ) -> Result<Option<(u64, T)>, DiskError> {
-        let size = self.place.size;
-        while self.offset + FRAME_HEAD as u64 <= size {
-            let piece = self.reader.bytes(&self.place.name, size, self.offset, PIECE)?;
+        let size = self.file.size;
+        while self.offset + FRAME_HEADER_BYTES as u64 <= size {
+            let piece = self.reader.bytes(&self.file.name, size, self.offset, CHUNK_BYTES)?;
             let (mut at, start) = (0, self.offset);
-            while at + FRAME_HEAD <= piece.len() {
-                if piece[at..at + ALIGN] != [0; ALIGN] {
+            while at + FRAME_HEADER_BYTES <= piece.len() {
+                if piece[at..at + FRAME_ALIGN_BYTES] != [0; FRAME_ALIGN_BYTES] {
                     let room = size - start - at as u64;
                     if let Some(seen) = look(&piece[at..], room) {
                         self.offset = start + at as u64;
                         return Ok(Some((self.offset, seen)));
                     }
-                    self.filled = start + (at + ALIGN) as u64;
+                    self.filled = start + (at + FRAME_ALIGN_BYTES) as u64;
                 }
-                at += ALIGN;
+                at += FRAME_ALIGN_BYTES;
             }
             if at == 0 {
                 break;
@@ -301,18 +305,18 @@ impl<'s, 'f> Search<'s, 'f> {
 
     /// The next frame that counts; the search goes on behind it. O(bytes), as what is no frame
     /// does not have such a key.
-    fn next(&mut self, keys: &Keys<'_>) -> Result<Option<Frame>, DiskError> {
+    fn next(&mut self, keys: &KeyFilter<'_>) -> Result<Option<Frame>, DiskError> {
         let look = |bytes: &[u8], room| {
-            likely_head(bytes, room).filter(|(head, key)| keys.take(*key, head.oldest))
+            likely_head(bytes, room).filter(|(head, key)| keys.accepts(*key, head.oldest))
         };
         while let Some((offset, (head, key))) = self.seek(look)? {
-            let Place { name, size, .. } = self.place;
+            let SurveyedFile { name, size, .. } = self.file;
             let frame = self.reader.bytes(name, *size, offset, head.length as usize)?;
-            if format::is_whole(frame, &head, key) {
+            if format::frame_verifies(frame, &head, key) {
                 self.offset = offset + u64::from(head.length);
                 return Ok(Some(Frame { offset, head, key }));
             }
-            self.offset = offset + ALIGN as u64;
+            self.offset = offset + FRAME_ALIGN_BYTES as u64;
             self.filled = self.offset;
         }
         Ok(None)
@@ -320,61 +324,67 @@ impl<'s, 'f> Search<'s, 'f> {
 }
 
 /// The directory that most of the headers are of, and its salt.
-fn by_headers(places: &[Place]) -> Option<(Family, u64)> {
-    let headers = || places.iter().filter_map(|place| Some((place, place.says.header()?)));
+fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
+    let headers = || places.iter().filter_map(|place| Some((place, place.header.header()?)));
     let votes = |salt: u64| {
         let of = headers().filter(|(_, header)| header.salt == salt);
         of.map(|(place, _)| if place.named.is_some() { 1_000 } else { 1 }).sum::<u64>()
     };
     let (_, header) = headers().max_by_key(|(_, header)| votes(header.salt))?;
-    let family = Family::new(header.epoch, format::key(header.salt, header.epoch));
+    let family = DirectoryKeys::new(header.epoch, format::segment_key(header.salt, header.epoch));
     Some((family, header.salt))
 }
 
 /// What the frames of one file tell of its key.
-struct Evidence {
-    family: Family,
+struct KeyEvidence {
+    family: DirectoryKeys,
     bytes: u64,
 }
 
 /// The key of the frames with the highest numbers in a file, as of the segment that its name tells,
 /// or else the youngest that its frames need. O(bytes) for each key that is tried.
-fn evidence(reader: &mut Reader<'_>, place: &Place) -> Result<Option<Evidence>, DiskError> {
+fn key_evidence(
+    reader: &mut SegmentReader<'_>,
+    place: &SurveyedFile,
+) -> Result<Option<KeyEvidence>, DiskError> {
     let mut counts: HashMap<u32, u64> = HashMap::new();
-    let mut search = Search::new(reader, place);
+    let mut search = FrameSearch::new(reader, place);
     while let Some((_, key)) = search.seek(|bytes, room| Some(likely_head(bytes, room)?.1))? {
         if counts.len() < KEYS_COUNTED || counts.contains_key(&key) {
             *counts.entry(key).or_default() += 1;
         }
-        search.offset += ALIGN as u64;
+        search.offset += FRAME_ALIGN_BYTES as u64;
     }
     let mut keys: Vec<(u64, u32)> = counts.into_iter().map(|(key, count)| (count, key)).collect();
     keys.sort_unstable_by(|a, b| b.cmp(a));
     let keys: Vec<u32> = keys.into_iter().take(KEYS_TRIED).map(|(_, key)| key).collect();
     let mut found: HashMap<u32, (u64, u64, u64)> = HashMap::new();
-    let mut search = Search::new(reader, place);
-    while let Some(Frame { head, key, .. }) = search.next(&Keys::These(&keys))? {
+    let mut search = FrameSearch::new(reader, place);
+    while let Some(Frame { head, key, .. }) = search.next(&KeyFilter::Listed(&keys))? {
         let (sequence, oldest, bytes) = found.entry(key).or_default();
         *sequence = head.sequence.max(*sequence);
         *oldest = head.oldest.max(*oldest);
         *bytes += u64::from(head.length);
     }
     let latest = found.into_iter().max_by_key(|(_, (sequence, ..))| *sequence);
-    Ok(latest.map(|(key, (_, oldest, bytes))| Evidence {
-        family: Family::new(place.named.unwrap_or(oldest), key),
+    Ok(latest.map(|(key, (_, oldest, bytes))| KeyEvidence {
+        family: DirectoryKeys::new(place.named.unwrap_or(oldest), key),
         // A name that tells the epoch is worth more than one that does not.
         bytes: if place.named.is_some() { bytes << 8 } else { bytes },
     }))
 }
 
 /// The directory that most of the frames are of, where no header is left.
-fn by_frames(reader: &mut Reader<'_>, places: &[Place]) -> Result<Option<Family>, DiskError> {
+fn by_frames(
+    reader: &mut SegmentReader<'_>,
+    places: &[SurveyedFile],
+) -> Result<Option<DirectoryKeys>, DiskError> {
     let mut all = Vec::new();
     for place in places {
-        all.extend(evidence(reader, place)?);
+        all.extend(key_evidence(reader, place)?);
     }
-    let votes = |family: &Family| {
-        let of = all.iter().filter(|other| family.is(&other.family));
+    let votes = |family: &DirectoryKeys| {
+        let of = all.iter().filter(|other| family.is_same_directory(&other.family));
         of.map(|other| other.bytes).sum::<u64>()
     };
     Ok(all.iter().max_by_key(|one| votes(&one.family)).map(|one| one.family))
@@ -383,67 +393,69 @@ fn by_frames(reader: &mut Reader<'_>, places: &[Place]) -> Result<Option<Family>
 impl Survey {
     /// Looks through all files of a directory. O(bytes), and memory for what is between stretches
     /// that are whole. None: nothing in it tells of a journal.
-    pub(super) fn of(
-        reader: &mut Reader<'_>,
-        entries: Vec<Entry>,
+    pub(super) fn scan(
+        reader: &mut SegmentReader<'_>,
+        entries: Vec<FileEntry>,
     ) -> Result<Option<Self>, OpenError> {
-        let mut places = places(reader, entries)?;
+        let mut places = files(reader, entries)?;
         let (family, salt) = match by_headers(&places) {
             Some(found) => found,
             None => match by_frames(reader, &places)? {
                 // Some number that is known to nobody who has not seen the files.
-                Some(family) => (family, u64::from(family.known().1) << 32 | 0x9e37_79b9),
+                Some(family) => (family, u64::from(family.anchor().1) << 32 | 0x9e37_79b9),
                 None => return Ok(None),
             },
         };
         for place in &mut places {
-            if place.says.header().is_some_and(|header| header.salt != salt) {
-                place.says = Says::Foreign;
+            if place.header.header().is_some_and(|header| header.salt != salt) {
+                place.header = HeaderState::Foreign;
             }
         }
-        let known = places.iter().filter_map(Place::epoch).chain([family.known().0]);
+        let known = places.iter().filter_map(SurveyedFile::epoch).chain([family.anchor().0]);
         let last = known.max().unwrap_or_default() + EPOCHS_AHEAD;
-        let mut survey = Self { places, runs: Vec::new(), rests: Vec::new(), salt, mark: 0 };
-        for number in 0..survey.places.len() {
-            survey.look_through(reader, number, &family, last)?;
+        let mut survey =
+            Self { files: places, runs: Vec::new(), gaps: Vec::new(), salt, high_id: 0 };
+        for number in 0..survey.files.len() {
+            survey.scan_file(reader, number, &family, last)?;
         }
         Ok(Some(survey))
     }
 
-    fn look_through(
+    fn scan_file(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut SegmentReader<'_>,
         number: usize,
-        family: &Family,
+        family: &DirectoryKeys,
         last: u64,
     ) -> Result<(), DiskError> {
-        let place = &self.places[number];
-        let mut search = Search::new(reader, place);
-        if place.says != Says::Nothing {
-            search.offset = FIRST;
+        let place = &self.files[number];
+        let mut search = FrameSearch::new(reader, place);
+        if place.header != HeaderState::Unreadable {
+            search.offset = FIRST_FRAME_OFFSET;
         }
         loop {
             let start = search.offset;
             search.filled = start;
-            let found = search.next(&Keys::Family(family, last))?;
+            let found = search.next(&KeyFilter::Family(family, last))?;
             let filled = found.map_or(search.filled, |frame| search.filled.min(frame.offset));
             if filled > start || found.is_some_and(|frame| frame.offset > start) {
-                let ends = search.reader.bytes(&place.name, place.size, start, ALIGN)?;
+                let ends =
+                    search.reader.bytes(&place.name, place.size, start, FRAME_ALIGN_BYTES)?;
                 let ends = ends.iter().all(|&byte| byte == 0);
-                self.rests.push(Rest { place: number, offset: start, filled, ends });
+                self.gaps.push(Gap { file: number, offset: start, filled, ends });
             }
             let Some(Frame { offset, head, key }) = found else { return Ok(()) };
-            self.mark = self.mark.max(head.mark);
+            self.high_id = self.high_id.max(head.high_id);
             let end = offset + u64::from(head.length);
             if let Some(run) = self.runs.last_mut()
-                && (run.place, run.end, run.key) == (number, offset, key)
+                && (run.file, run.end, run.key) == (number, offset, key)
                 && (run.last + 1, run.oldest) == (head.sequence, head.oldest)
             {
                 (run.end, run.last) = (end, head.sequence);
                 continue;
             }
-            self.runs.push(Run {
-                place: number,
+            self.runs.push(BatchRun {
+                file: number,
                 offset,
                 end,
                 key,
@@ -457,13 +469,13 @@ impl Survey {
 
     /// The first of those segments that follow each other up to the last, as far as files with
     /// names of segments are some: what recovery would begin with.
-    pub(super) fn run_start(&self) -> u64 {
-        let named = self.places.iter().filter(|place| place.named.is_some());
+    pub(super) fn contiguous_start(&self) -> u64 {
+        let named = self.files.iter().filter(|place| place.named.is_some());
         let mut segments: Vec<_> =
             named.filter_map(|place| Some((place.epoch()?, place.size))).collect();
         segments.sort_unstable();
         segments.dedup_by_key(|segment| segment.0);
         let listing = SegmentList { segments, ..SegmentList::default() };
-        listing.segments.get(listing.run()).map_or(NUMBER_END, |&(epoch, _)| epoch)
+        listing.segments.get(listing.contiguous_start()).map_or(NUMBER_END, |&(epoch, _)| epoch)
     }
 }

@@ -165,7 +165,7 @@ pub struct QueryStats {
     /// Those that wait for their turn.
     pub waiting: u64,
     /// Evaluations begun.
-    pub begun: u64,
+    pub started: u64,
     /// Evaluations that ended with an error, those that took too long included.
     pub failed: u64,
     /// Those that took too long.

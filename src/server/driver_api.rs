@@ -214,7 +214,7 @@ impl Core for Server {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.poll().or_else(|| {
-            let trouble = Incident::LogLine(Box::new(self.engine.poll_remark()?));
+            let trouble = Incident::LogLine(Box::new(self.engine.poll_log_line()?));
             Some(Notice { client: None, incident: trouble, total: 1 })
         })
     }

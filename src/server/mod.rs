@@ -167,7 +167,7 @@ impl Server {
     /// Figures of the journal, if there is one. O(segments).
     #[must_use]
     pub fn journal_status(&self) -> Option<journal::LogStats> {
-        self.engine.journal_status()
+        self.engine.journal_stats()
     }
 
     /// Asserts every invariant. O(everything): for tests and the simulator.
@@ -390,7 +390,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(client) else { return };
         // In a stop it is the server that closes.
         if connection.peer_closed && connection.protocol == Protocol::Http && !self.stopping {
-            self.engine.leave(client);
+            self.engine.half_close_client(client);
         }
         if connection.timed && connection.is_leaving() {
             self.disarm(client);

@@ -7,7 +7,9 @@ use super::data_dir::{RestoreProgress, explain};
 use super::shown::push_escaped;
 use crate::base::limits::JOURNAL_SEGMENT_BYTES;
 use crate::engine::read_record;
-use crate::journal::{Progress, RecordLocation, Report, SalvageReport, read, salvage};
+use crate::journal::{
+    RecordLocation, RecoveryProgress, RecoveryReport, SalvageReport, read, salvage,
+};
 use crate::model::snapshot::Record;
 use crate::reactor::Clock;
 use crate::reactor::disk::{Directory, LockMode};
@@ -112,13 +114,13 @@ fn open(dir: &Path, access: LockMode) -> Result<Directory, JournalCommandError> 
 fn read_all(
     dir: &Path,
     each: &mut dyn FnMut(Record<'_>, RecordLocation) -> Result<(), String>,
-) -> Result<Report, JournalCommandError> {
+) -> Result<RecoveryReport, JournalCommandError> {
     let mut files = open(dir, LockMode::ReadOnly)?;
     let (mut clock, mut reading) = (Clock::start(), RestoreProgress::new());
     let report = read(
         &mut files,
         &mut |bytes, origin| each(read_record(bytes)?, origin),
-        &mut |progress: Progress| reading.show(clock.sample().mono.0, progress),
+        &mut |progress: RecoveryProgress| reading.show(clock.sample().mono.0, progress),
     );
     reading.clear();
     let report = report.map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
@@ -146,7 +148,7 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), JournalCommandError> {
         };
         Ok(())
     })?;
-    let Report { records, batches, bytes, segments, mark, torn, foreign } = report;
+    let RecoveryReport { records, batches, bytes, segments, high_id: mark, torn, foreign } = report;
     writeln!(out, "jobs       {}", jobs.len())?;
     writeln!(out, "records    {records}\nbatches    {batches}\nbytes      {bytes}")?;
     writeln!(out, "segments   {segments}\nnext id    {mark} or higher")?;
@@ -193,8 +195,15 @@ fn rescue(dir: &Path, to: &Path, out: &mut impl Write) -> Result<(), JournalComm
     let mut into = open(to, LockMode::Exclusive)?;
     let salvaged = salvage(&mut from, &mut into, JOURNAL_SEGMENT_BYTES)
         .map_err(|refused| JournalCommandError::Reason(explain(dir, &refused)))?;
-    let SalvageReport { batches, records, lost_batches, missing, skipped, doubtful, superseded } =
-        salvaged;
+    let SalvageReport {
+        batches,
+        records,
+        lost_batches,
+        missing,
+        skipped,
+        suspicious: doubtful,
+        superseded,
+    } = salvaged;
     for name in &missing {
         writeln!(out, "missing    {}", dir.join(name).display())?;
     }

@@ -1,6 +1,6 @@
 //! How a turn is ended that others wait for.
 
-use super::{LATE, Query, QueryScheduler};
+use super::{LATE_FRACTION, Query, QueryScheduler};
 use crate::base::limits::QUERY_PATIENCE;
 use crate::base::time::Mono;
 use crate::engine::query_turns::Rank;
@@ -11,30 +11,30 @@ use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 /// Patience with a query that gets nowhere is doubled so many times at most.
-const DOUBLED_MAX: u32 = 8;
+const TIMEOUT_DOUBLINGS_MAX: u32 = 8;
 
 /// A lane in use.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct BusyLane {
     pub(super) lane: usize,
     pub(super) has_share: bool,
     pub(super) client: ClientId,
     /// The search, unless nobody waits for it any more.
     pub(super) query: Option<u64>,
     /// Its client has ended.
-    pub(super) gone: bool,
+    pub(super) client_gone: bool,
     /// How its client stood when the turn began.
     rank: Rank,
     /// The lane owns it.
-    work: Weak<QueryTask>,
+    task: Weak<QueryTask>,
     /// Where the turn began.
-    pub(super) from: Bound<RowKey>,
+    pub(super) start: Bound<RowKey>,
     pub(super) pace: Pace,
     /// Since when it has this pace.
-    since: Mono,
+    pace_since: Mono,
 }
 
-impl Out {
+impl BusyLane {
     pub(super) fn new(
         spot: Spot,
         client: ClientId,
@@ -44,33 +44,44 @@ impl Out {
         now: Mono,
     ) -> Self {
         let Spot { lane, has_share } = spot;
-        let work = Arc::downgrade(&task.work);
-        let (from, pace, gone) = (task.progress.place(), Pace::GoOn, false);
+        let (start, pace, client_gone) = (task.progress.place(), Pace::GoOn, false);
+        let task = Arc::downgrade(&task.work);
         let query = Some(query);
-        Self { lane, has_share, client, query, gone, rank, work, from, pace, since: now }
+        Self {
+            lane,
+            has_share,
+            client,
+            query,
+            client_gone,
+            rank,
+            task,
+            start,
+            pace,
+            pace_since: now,
+        }
     }
 
-    pub(super) fn set(&mut self, pace: Pace, helper: &mut dyn QueryExecutor, now: Mono) {
-        (self.pace, self.since) = (pace, now);
+    pub(super) fn set_pace(&mut self, pace: Pace, helper: &mut dyn QueryExecutor, now: Mono) {
+        (self.pace, self.pace_since) = (pace, now);
         helper.say(self.lane, pace);
     }
 
     /// The pace that follows on this one if the best of those that wait stands like this, and
     /// when; `None` if nothing follows.
-    fn next(&self, best: Rank, stuck: u32) -> Option<(Pace, Mono)> {
+    fn next_pace(&self, best: Rank, stuck: u32) -> Option<(Pace, Mono)> {
         let better = best < self.rank;
-        if best.leaving && !self.rank.leaving {
+        if best.half_closed && !self.rank.half_closed {
             return None;
         }
-        let stuck = if better { 0 } else { stuck.min(DOUBLED_MAX) };
-        let later = self.since.after(QUERY_PATIENCE * (1 << stuck));
+        let stuck = if better { 0 } else { stuck.min(TIMEOUT_DOUBLINGS_MAX) };
+        let later = self.pace_since.after(QUERY_PATIENCE * (1 << stuck));
         Some(match self.pace {
-            Pace::GoOn | Pace::Share if better => (Pace::Leave, self.since),
-            Pace::GoOn => (Pace::Share, self.since),
+            Pace::GoOn | Pace::Share if better => (Pace::Leave, self.pace_since),
+            Pace::GoOn => (Pace::Share, self.pace_since),
             Pace::Share => (Pace::Leave, later),
             Pace::Leave => (Pace::GiveBack, later),
             // It is not waited for.
-            Pace::GiveBack | Pace::Drop => (Pace::Drop, self.since.after(QUERY_PATIENCE)),
+            Pace::GiveBack | Pace::Drop => (Pace::Drop, self.pace_since.after(QUERY_PATIENCE)),
         })
     }
 }
@@ -78,60 +89,61 @@ impl Out {
 impl QueryScheduler {
     /// Ends the turn step by step, if others wait; and moves searches that have waited for long to
     /// a lane with a share of its own.
-    pub(super) fn press(&mut self, now: Mono) {
+    pub(super) fn update_pace(&mut self, now: Mono) {
         if !self.blocked {
-            self.look = None;
+            self.next_check = None;
         }
-        self.press_late(now);
-        let (Some(helper), Some(lane)) = (&mut self.helper, self.turn) else { return };
-        let Some(out) = self.out.iter_mut().find(|out| out.lane == lane) else { return };
-        let Some(best) = self.turns.best() else { return };
-        let stuck = out.query.and_then(|number| self.known.get(&number));
-        let stuck = stuck.map_or(0, |query: &Query| query.stuck);
-        while let Some((pace, at)) = out.next(best, stuck) {
+        self.move_late_queries(now);
+        let (Some(helper), Some(lane)) = (&mut self.executor, self.turn_lane) else { return };
+        let Some(out) = self.busy_lanes.iter_mut().find(|out| out.lane == lane) else { return };
+        let Some(best) = self.turns.best_rank() else { return };
+        let stuck = out.query.and_then(|number| self.queries.get(&number));
+        let stuck = stuck.map_or(0, |query: &Query| query.stuck_turns);
+        while let Some((pace, at)) = out.next_pace(best, stuck) {
             if now < at {
-                self.look = Some(self.look.map_or(at, |look| look.min(at)));
+                self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));
                 return;
             }
             if pace == Pace::Drop {
                 // The lane stays in use.
-                self.turn = None;
-                self.look = Some(now);
+                self.turn_lane = None;
+                self.next_check = Some(now);
                 return;
             }
-            out.set(pace, helper.as_mut(), now);
+            out.set_pace(pace, helper.as_mut(), now);
         }
     }
 
     /// Takes what has waited for long from lanes that get only what others leave.
-    fn press_late(&mut self, now: Mono) {
-        let Some(helper) = &mut self.helper else { return };
-        for out in self.out.iter_mut().filter(|out| !out.has_share) {
+    fn move_late_queries(&mut self, now: Mono) {
+        let Some(helper) = &mut self.executor else { return };
+        for out in self.busy_lanes.iter_mut().filter(|out| !out.has_share) {
             let Some(number) = out.query else { continue };
-            let Some(query) = self.known.get_mut(&number).filter(|_| !out.rank.leaving) else {
+            let Some(query) = self.queries.get_mut(&number).filter(|_| !out.rank.half_closed)
+            else {
                 continue;
             };
             if !helper.find(true).is_some_and(|spot| spot.has_share) {
                 return;
             }
-            let part = self.timeout / LATE;
-            let (late, anew) = (query.came.after(part), query.came.after(part).after(part));
+            let part = self.timeout / LATE_FRACTION;
+            let (late, anew) = (query.arrived.after(part), query.arrived.after(part).after(part));
             if now >= late && out.pace < Pace::GiveBack {
-                out.set(Pace::GiveBack, helper.as_mut(), now);
+                out.set_pace(Pace::GiveBack, helper.as_mut(), now);
             }
             if now >= anew {
                 // If it is gone the turn has just ended.
-                let Some(work) = out.work.upgrade() else { continue };
+                let Some(work) = out.task.upgrade() else { continue };
                 query.task = Some(Task { work, progress: TaskState::default() });
                 out.query = None;
-                out.set(Pace::Drop, helper.as_mut(), now);
-                self.turn = self.turn.filter(|&lane| lane != out.lane);
-                self.turns.put_back(out.client, number, true, query.came);
-                self.look = Some(now);
+                out.set_pace(Pace::Drop, helper.as_mut(), now);
+                self.turn_lane = self.turn_lane.filter(|&lane| lane != out.lane);
+                self.turns.requeue(out.client, number, true, query.arrived);
+                self.next_check = Some(now);
                 continue;
             }
             let at = if now < late { late } else { anew };
-            self.look = Some(self.look.map_or(at, |look| look.min(at)));
+            self.next_check = Some(self.next_check.map_or(at, |look| look.min(at)));
         }
     }
 }

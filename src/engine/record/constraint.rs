@@ -1,7 +1,7 @@
 //! Constraints as bytes.
 
-use super::read::{Read, Reader};
-use super::{push_number, push_text};
+use super::read::{Read, RecordReader};
+use super::{push_byte_string, push_number};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar};
 
 const MAX_RUNNING: u8 = 1;
@@ -20,7 +20,7 @@ const OPERATORS: [Compare; 7] = [
 
 pub(super) fn push(out: &mut Vec<u8>, constraint: &Constraint) {
     let Constraint { name, matcher, max_running, rate, per } = constraint;
-    push_text(out, name.as_bytes());
+    push_byte_string(out, name.as_bytes());
     let flag = |there: bool, bit: u8| if there { bit } else { 0 };
     out.push(
         flag(max_running.is_some(), MAX_RUNNING)
@@ -57,7 +57,7 @@ fn push_path(out: &mut Vec<u8>, path: &Path) {
         Path::Argument(keys) => {
             push_number(out, keys.len() as u64 + 1);
             for key in keys {
-                push_text(out, key.as_bytes());
+                push_byte_string(out, key.as_bytes());
             }
         }
     }
@@ -77,30 +77,32 @@ fn push_scalar(out: &mut Vec<u8>, value: &Scalar) {
         }
         Scalar::Text(text) => {
             out.push(5);
-            push_text(out, text.as_bytes());
+            push_byte_string(out, text.as_bytes());
         }
     }
 }
 
-impl Reader<'_> {
+impl RecordReader<'_> {
     pub(super) fn constraint(&mut self) -> Read<Constraint> {
-        let name = self.words()?.into();
+        let name = self.utf8()?.into();
         let flags = self.byte()?;
         if flags > MAX_RUNNING | RATE | PER {
-            return self.wrong();
+            return self.malformed();
         }
-        let max_running = if flags & MAX_RUNNING == 0 { None } else { Some(self.small()?) };
+        let max_running = if flags & MAX_RUNNING == 0 { None } else { Some(self.narrow_number()?) };
         let rate = if flags & RATE == 0 {
             None
         } else {
-            let (count, period_ms) = (self.small()?, self.number()?);
-            Some(Rate { count, period_ms, burst: self.small()? })
+            let (count, period_ms) = (self.narrow_number()?, self.number()?);
+            Some(Rate { count, period_ms, burst: self.narrow_number()? })
         };
         let per = if flags & PER == 0 { None } else { Some(self.path()?) };
         let mut matcher = Vec::new();
         for _ in 0..self.number()? {
             let path = self.path()?;
-            let Some(&op) = OPERATORS.get(usize::from(self.byte()?)) else { return self.wrong() };
+            let Some(&op) = OPERATORS.get(usize::from(self.byte()?)) else {
+                return self.malformed();
+            };
             let mut values = Vec::new();
             for _ in 0..self.number()? {
                 values.push(self.scalar()?);
@@ -114,7 +116,7 @@ impl Reader<'_> {
         let Some(count) = self.number()?.checked_sub(1) else { return Ok(Path::Name) };
         let mut keys = Vec::new();
         for _ in 0..count {
-            keys.push(self.words()?.into());
+            keys.push(self.utf8()?.into());
         }
         Ok(Path::Argument(keys))
     }
@@ -126,8 +128,8 @@ impl Reader<'_> {
             2 => Scalar::Bool(true),
             3 => Scalar::Integer(i128::from_le_bytes(self.array()?)),
             4 => Scalar::Float(u64::from_le_bytes(self.array()?)),
-            5 => Scalar::Text(self.words()?.into()),
-            _ => return self.wrong(),
+            5 => Scalar::Text(self.utf8()?.into()),
+            _ => return self.malformed(),
         })
     }
 

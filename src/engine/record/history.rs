@@ -1,7 +1,7 @@
 //! The record of a job as bytes: the part that only jobs of watched queues have.
 
-use super::read::{Read, Reader};
-use super::{push_number, push_text};
+use super::read::{Read, RecordReader};
+use super::{push_byte_string, push_number};
 use crate::model::event::{Event, EventKind, EventLog};
 use crate::model::id::ClientId;
 use crate::model::snapshot::History;
@@ -23,7 +23,7 @@ const DUE: u8 = 12;
 
 /// O(events).
 pub(super) fn push(out: &mut Vec<u8>, history: &History<'_>) {
-    push_text(out, history.state);
+    push_byte_string(out, history.state);
     push_number(out, history.modified);
     push_number(out, history.version);
     push_number(out, history.events.len() as u64);
@@ -51,10 +51,10 @@ pub(super) fn push_event(out: &mut Vec<u8>, event: &Event) {
     push_number(out, event.at);
     match &event.kind {
         EventKind::Advanced { old, new } => {
-            push_text(out, old);
-            push_text(out, new);
+            push_byte_string(out, old);
+            push_byte_string(out, new);
         }
-        EventKind::User(text) => push_text(out, text),
+        EventKind::User(text) => push_byte_string(out, text),
         EventKind::Reserved { by: None } => out.push(0),
         EventKind::Reserved { by: Some(client) } => {
             out.push(1);
@@ -65,9 +65,9 @@ pub(super) fn push_event(out: &mut Vec<u8>, event: &Event) {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     pub(super) fn history(&mut self) -> Read<History<'a>> {
-        let state = self.text()?;
+        let state = self.byte_string()?;
         let (modified, version) = (self.number()?, self.number()?);
         let mut events = EventLog::default();
         for _ in 0..self.number()? {
@@ -89,16 +89,19 @@ impl<'a> Reader<'a> {
         let what = match tag {
             CREATED => EventKind::Created,
             ADVANCED => {
-                let old = self.text()?;
+                let old = self.byte_string()?;
                 let old = if *old == **last { last.clone() } else { old.into() };
-                EventKind::Advanced { old, new: self.text()?.into() }
+                EventKind::Advanced { old, new: self.byte_string()?.into() }
             }
-            USER => EventKind::User(self.text()?.into()),
+            USER => EventKind::User(self.byte_string()?.into()),
             RESERVED => EventKind::Reserved {
                 by: match self.byte()? {
                     0 => None,
-                    1 => Some(ClientId { index: self.small()?, generation: self.small()? }),
-                    _ => return self.wrong(),
+                    1 => Some(ClientId {
+                        index: self.narrow_number()?,
+                        generation: self.narrow_number()?,
+                    }),
+                    _ => return self.malformed(),
                 },
             },
             ABORTED => EventKind::Aborted,
@@ -110,7 +113,7 @@ impl<'a> Reader<'a> {
             BURIED => EventKind::Buried,
             KICKED => EventKind::Kicked,
             DUE => EventKind::Due,
-            _ => return self.wrong(),
+            _ => return self.malformed(),
         };
         Ok(Event { kind: what, at })
     }

@@ -88,7 +88,7 @@ const JSON_LINE: u8 = 1;
 const PACKET: u8 = 2;
 const MSGPACK: u8 = 3;
 
-const FRESH: State<'static> = State {
+const INITIAL_STATE: State<'static> = State {
     stage: PersistedStatus::Waiting,
     retries: 0,
     result: None,
@@ -104,12 +104,12 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
-fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+fn push_byte_string(out: &mut Vec<u8>, text: &[u8]) {
     push_number(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-fn push_moment(out: &mut Vec<u8>, at: Mono, now: Now) {
+fn push_timestamp(out: &mut Vec<u8>, at: Mono, now: Now) {
     let ahead = u64::try_from(at.until(now.mono).as_nanos().div_ceil(1_000_000));
     let behind = u64::try_from(now.mono.until(at).as_millis()).unwrap_or(u64::MAX);
     let wall = now.wall.0.saturating_add(ahead.unwrap_or(u64::MAX)).saturating_sub(behind);
@@ -129,7 +129,7 @@ fn push_payload(out: &mut Vec<u8>, payload: Payload<'_>) {
     if let Encoding::Packet { key_len } = payload.encoding {
         push_number(out, u64::from(key_len));
     }
-    push_text(out, payload.bytes);
+    push_byte_string(out, payload.bytes);
 }
 
 fn push_options(out: &mut Vec<u8>, options: &JobOptions) {
@@ -164,7 +164,7 @@ fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
         push_number(out, u64::from(lease.0));
     }
     if let Some(at) = moment {
-        push_moment(out, at, now);
+        push_timestamp(out, at, now);
     }
     push_number(out, u64::from(state.retries));
     let message = if state.message.is_some() { HAS_MESSAGE } else { 0 };
@@ -175,7 +175,7 @@ fn push_state(out: &mut Vec<u8>, state: &State<'_>, now: Now) {
         push_payload(out, result);
     }
     if let Some(message) = state.message {
-        push_text(out, message.as_bytes());
+        push_byte_string(out, message.as_bytes());
     }
     if let Some(progress) = state.progress {
         out.extend_from_slice(&progress.value().to_le_bytes());
@@ -204,7 +204,7 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
         Record::Queue(id, name) => {
             out.push(QUEUE);
             push_number(out, id.0);
-            push_text(out, name);
+            push_byte_string(out, name);
         }
         Record::Constraint(id, constraint) => {
             out.push(CONSTRAINT);
@@ -214,12 +214,12 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
         Record::Worker(id, worker) => {
             out.push(WORKER);
             push_number(out, id.0);
-            push_text(out, worker.name.as_bytes());
-            push_text(out, worker.url.as_bytes());
+            push_byte_string(out, worker.name.as_bytes());
+            push_byte_string(out, worker.url.as_bytes());
             push_number(out, u64::from(worker.max_jobs));
             push_number(out, worker.queues.as_ref().map_or(0, |queues| 1 + queues.len() as u64));
             for queue in worker.queues.iter().flatten() {
-                push_text(out, queue);
+                push_byte_string(out, queue);
             }
         }
     }
@@ -228,7 +228,7 @@ pub(super) fn write(record: &Record<'_>, now: Now, out: &mut Vec<u8>) {
 fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
     if let Some(name) = job.name {
         out.push(JOB_WITH_EXTERNAL_ID);
-        push_text(out, name);
+        push_byte_string(out, name);
     }
     out.push(if job.history.is_some() { JOB_WITH_HISTORY } else { JOB });
     push_number(out, job.id.0);
@@ -241,14 +241,14 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
     flags |= if job.tie_break == TieBreak::Lifo { LIFO } else { 0 };
     flags |= if job.options.is_some() { HAS_OPTIONS } else { 0 };
     flags |= if job.expires.is_some() { EXPIRES } else { 0 };
-    flags |= if job.state == FRESH { 0 } else { HAS_STATE };
+    flags |= if job.state == INITIAL_STATE { 0 } else { HAS_STATE };
     out.push(flags);
-    push_text(out, job.queue);
+    push_byte_string(out, job.queue);
     match job.priority {
         Priority::Small(number) => {
             push_number(out, (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned());
         }
-        Priority::Big(digits) => push_text(out, digits.as_bytes()),
+        Priority::Big(digits) => push_byte_string(out, digits.as_bytes()),
         Priority::Unselected => {}
     }
     push_payload(out, job.payload);
@@ -256,9 +256,9 @@ fn write_job(job: &Snapshot<'_>, now: Now, out: &mut Vec<u8>) {
         push_options(out, options);
     }
     if let Some(at) = job.expires {
-        push_moment(out, at, now);
+        push_timestamp(out, at, now);
     }
-    if job.state != FRESH {
+    if job.state != INITIAL_STATE {
         push_state(out, &job.state, now);
     }
     if let Some(history) = &job.history {

@@ -1,6 +1,6 @@
 //! Records go to bytes and come back; no bytes make it panic.
 
-use super::read::NoRecord;
+use super::read::MalformedRecord;
 use super::*;
 use crate::base::rng::Rng;
 use crate::base::time::Wall;
@@ -23,7 +23,7 @@ fn payload(encoding: Encoding, bytes: &[u8]) -> Payload<'_> {
     Payload { encoding, bytes }
 }
 
-fn some_records() -> Vec<Record<'static>> {
+fn sample_records() -> Vec<Record<'static>> {
     let retry = Retry { limit: 10, first_ms: 1, factor: 2, max_ms: u64::MAX, jitter_percent: 10 };
     let options = JobOptions {
         lease_ms: 30_000,
@@ -39,7 +39,7 @@ fn some_records() -> Vec<Record<'static>> {
         payload: payload(Encoding::JsonLine, b"{}"),
         options: None,
         expires: None,
-        state: FRESH,
+        state: INITIAL_STATE,
         history: None,
         name: None,
     };
@@ -78,12 +78,12 @@ fn some_records() -> Vec<Record<'static>> {
             State { stage, retries: u32::MAX, result: Some(packet), message: None, progress: None };
         records.push(Record::State(JobId(7), state));
     }
-    records.append(&mut followed_records(&plain, options));
+    records.append(&mut tracked_records(&plain, options));
     records.push(Record::Deleted(JobId(300)));
     records.push(Record::Queue(JobId(301), b"declared"));
-    records.push(Record::Constraint(JobId(302), Cow::Owned(a_constraint())));
+    records.push(Record::Constraint(JobId(302), Cow::Owned(sample_constraint())));
     let mut events = EventLog::default();
-    for (at, what) in (0..).zip(all_happenings()) {
+    for (at, what) in (0..).zip(all_event_kinds()) {
         let event = Event { kind: what, at: at * 1_000 };
         records.push(Record::Event(JobId(7), at, event.clone()));
         events = events.with(event);
@@ -91,11 +91,11 @@ fn some_records() -> Vec<Record<'static>> {
     let history = History { state: b"[\"A\"]", modified: 1_700_000_000, version: 300, events };
     let recorded = Snapshot { state, history: Some(history), ..plain.clone() };
     records.push(Record::Job(recorded.clone()));
-    records.append(&mut named_records(plain, recorded));
+    records.append(&mut external_id_records(plain, recorded));
     records
 }
 
-fn a_constraint() -> Constraint {
+fn sample_constraint() -> Constraint {
     let path = |keys: &[&str]| Path::Argument(keys.iter().map(|&key| key.into()).collect());
     let all = vec![
         Scalar::Nil,
@@ -120,13 +120,16 @@ fn a_constraint() -> Constraint {
 }
 
 /// What only jobs have that the processor knows.
-fn named_records(plain: Snapshot<'static>, recorded: Snapshot<'static>) -> Vec<Record<'static>> {
+fn external_id_records(
+    plain: Snapshot<'static>,
+    recorded: Snapshot<'static>,
+) -> Vec<Record<'static>> {
     let stage = PersistedStatus::Running {
         worker: WorkerId(1),
         until: Some(at(9_000)),
         lease: LeaseEpoch(0),
     };
-    let working = State { stage, progress: Fraction::new(0.5), ..FRESH };
+    let working = State { stage, progress: Fraction::new(0.5), ..INITIAL_STATE };
     let told = State { message: Some("so"), result: plain.state.result, ..working };
     vec![
         Record::Job(Snapshot { name: Some(b"a uuid"), ..plain.clone() }),
@@ -138,9 +141,9 @@ fn named_records(plain: Snapshot<'static>, recorded: Snapshot<'static>) -> Vec<R
 }
 
 /// What only work has that is followed to a result.
-fn followed_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
+fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
-    let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..FRESH };
+    let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..INITIAL_STATE };
     let worker = WorkerId(9);
     let running =
         |until, lease| PersistedStatus::Running { worker, until, lease: LeaseEpoch(lease) };
@@ -157,8 +160,8 @@ fn followed_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Recor
     };
     vec![
         job(once, State { stage: running(Some(at(7)), 1), ..failed }),
-        job(JobOptions { result_once: true, ..JobOptions::default() }, FRESH),
-        job(never, State { stage: running(None, u32::MAX), ..FRESH }),
+        job(JobOptions { result_once: true, ..JobOptions::default() }, INITIAL_STATE),
+        job(never, State { stage: running(None, u32::MAX), ..INITIAL_STATE }),
         Record::State(
             JobId(8),
             State { stage: PersistedStatus::Completed(at(3)), message: None, ..failed },
@@ -170,7 +173,7 @@ fn followed_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Recor
     ]
 }
 
-fn all_happenings() -> Vec<EventKind> {
+fn all_event_kinds() -> Vec<EventKind> {
     let advanced =
         |old: &[u8], new: &[u8]| EventKind::Advanced { old: old.into(), new: new.into() };
     vec![
@@ -195,7 +198,7 @@ fn all_happenings() -> Vec<EventKind> {
 
 #[test]
 fn records_come_back_and_their_parts_are_no_records() {
-    for record in some_records() {
+    for record in sample_records() {
         let mut bytes = Vec::new();
         write(&record, NOW, &mut bytes);
         assert_eq!(read(&bytes, NOW), Ok(record.clone()));
@@ -203,14 +206,14 @@ fn records_come_back_and_their_parts_are_no_records() {
             assert!(read(&bytes[..end], NOW).is_err(), "{record:?} cut to {end} bytes");
         }
         bytes.push(0);
-        assert_eq!(read(&bytes, NOW), Err(NoRecord { at: bytes.len() - 1 }));
+        assert_eq!(read(&bytes, NOW), Err(MalformedRecord { at: bytes.len() - 1 }));
     }
 }
 
 /// What a journal from before there were records of jobs holds.
 #[test]
 fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
-    let Record::Job(plain) = some_records().remove(0) else { panic!() };
+    let Record::Job(plain) = sample_records().remove(0) else { panic!() };
     let mut bytes = Vec::new();
     write(&Record::Job(plain.clone()), NOW, &mut bytes);
     assert_eq!(bytes, [1, 1, 1 << 3, 1, b'q', 1, 2, b'{', b'}']);
@@ -220,7 +223,7 @@ fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
 /// What a journal from before there were followed jobs holds.
 #[test]
 fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
-    let Record::Job(plain) = some_records().remove(0) else { panic!() };
+    let Record::Job(plain) = sample_records().remove(0) else { panic!() };
     let retry = Retry { limit: 1, first_ms: 2, factor: 3, max_ms: 4, jitter_percent: 5 };
     for (retry, bytes) in [(None, &[0][..]), (Some(retry), &[1, 1, 2, 3, 4, 5])] {
         let options = Some(JobOptions { lease_ms: 7, retry, ..JobOptions::default() });
@@ -232,15 +235,19 @@ fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
 
 #[test]
 fn moments_are_kept_on_the_wall_clock() {
-    let record =
-        Record::State(JobId(1), State { stage: PersistedStatus::Completed(at(500)), ..FRESH });
+    let record = Record::State(
+        JobId(1),
+        State { stage: PersistedStatus::Completed(at(500)), ..INITIAL_STATE },
+    );
     let mut bytes = Vec::new();
     write(&record, NOW, &mut bytes);
     for (passed, left) in [(0, 500), (400, 100), (500, 0), (9_000, 0)] {
         let later = Now { mono: Mono(77), wall: Wall(NOW.wall.0 + passed) };
         let due = later.mono.after(Duration::from_millis(left));
-        let expected =
-            Record::State(JobId(1), State { stage: PersistedStatus::Completed(due), ..FRESH });
+        let expected = Record::State(
+            JobId(1),
+            State { stage: PersistedStatus::Completed(due), ..INITIAL_STATE },
+        );
         assert_eq!(read(&bytes, later), Ok(expected));
     }
 }
@@ -248,7 +255,7 @@ fn moments_are_kept_on_the_wall_clock() {
 #[test]
 fn bytes_at_random_are_an_error_or_a_record_and_never_a_panic() {
     let (mut rng, mut read_well) = (Rng::new(8), 0);
-    let records = some_records();
+    let records = sample_records();
     for _ in 0..200_000 {
         let mut bytes = Vec::new();
         let number = usize::try_from(rng.below(records.len() as u64)).unwrap();

@@ -7,32 +7,32 @@ use crate::base::limits::{
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 };
 use crate::base::time::{Mono, Now};
-use crate::journal::disk::{Done, IoFailure, Kind, Op};
+use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
 use crate::journal::format::BatchHeader;
 use std::collections::VecDeque;
 
 /// A batch with its place, on its way to the disk.
 #[derive(Debug)]
-pub(super) struct Sealed {
+pub(super) struct SealedBatch {
     pub(super) epoch: u64,
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
     pub(super) sequence: u64,
     pub(super) records: u32,
     /// How many of them say what clients have changed.
-    pub(super) own: u32,
+    pub(super) client_records: u32,
 }
 
 /// A write under way.
 #[derive(Debug)]
-struct Write {
+struct PendingWrite {
     sequence: u64,
     records: u32,
 }
 
 /// A sync under way.
 #[derive(Debug)]
-struct Sync {
+struct PendingSync {
     /// The last batch that it makes durable.
     covers: u64,
     /// How many records were submitted by then.
@@ -42,16 +42,16 @@ struct Sync {
 /// What is on its way to the disk, and how far it has come.
 #[derive(Debug)]
 pub(super) struct IoQueue {
-    sealed: VecDeque<Sealed>,
+    sealed: VecDeque<SealedBatch>,
     sealed_bytes: u64,
-    writes: VecDeque<Write>,
-    syncs: VecDeque<Sync>,
+    writes: VecDeque<PendingWrite>,
+    syncs: VecDeque<PendingSync>,
     /// The last batch that was submitted, and its segment.
     pub(super) submitted: u64,
     pub(super) epoch: u64,
     submitted_records: u64,
     /// How many records of its own the last batch has that was submitted.
-    last_own: u32,
+    last_client_records: u32,
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
@@ -61,7 +61,7 @@ pub(super) struct IoQueue {
     /// The last batch that a submitted sync covers.
     covered: u64,
     /// When the next sync is due, if syncs are made by a timer.
-    due: Option<Mono>,
+    sync_due: Option<Mono>,
     pool: Vec<Vec<u8>>,
 }
 
@@ -75,13 +75,13 @@ impl IoQueue {
             submitted: last.sequence,
             epoch,
             submitted_records: 0,
-            last_own: 0,
+            last_client_records: 0,
             synced_records: 0,
             written: last.sequence,
             synced: last.synced,
             sync_done: last.synced,
             covered: last.sequence,
-            due: None,
+            sync_due: None,
             pool: Vec::new(),
         }
     }
@@ -91,7 +91,7 @@ impl IoQueue {
         self.pool.pop().unwrap_or_default()
     }
 
-    fn give_back(&mut self, mut buffer: Vec<u8>) {
+    fn recycle_buffer(&mut self, mut buffer: Vec<u8>) {
         if self.pool.len() < JOURNAL_POOLED_BUFFERS
             && buffer.capacity() <= JOURNAL_POOLED_BUFFER_MAX_BYTES
         {
@@ -100,7 +100,7 @@ impl IoQueue {
         }
     }
 
-    pub(super) fn seal(&mut self, sealed: Sealed) {
+    pub(super) fn seal(&mut self, sealed: SealedBatch) {
         self.sealed_bytes += sealed.bytes.len() as u64;
         self.sealed.push_back(sealed);
     }
@@ -111,7 +111,7 @@ impl IoQueue {
     }
 
     /// Whether nothing waits for a segment.
-    pub(super) fn is_idle_behind(&self) -> bool {
+    pub(super) fn has_no_sealed(&self) -> bool {
         self.sealed.is_empty()
     }
 
@@ -137,21 +137,21 @@ impl IoQueue {
 impl Journal {
     /// Hands batches to the disk as long as it is not busy and their segments are there.
     pub(super) fn submit_writes(&mut self, now: Now) {
-        while self.fault.is_none() && self.lanes.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX {
-            if self.lanes.sealed.is_empty() {
+        while self.disk_error.is_none() && self.io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX {
+            if self.io.sealed.is_empty() {
                 if self.delay_commit(now) {
                     return;
                 }
                 self.seal();
             }
-            let Some(first) = self.lanes.sealed.front() else { return };
+            let Some(first) = self.io.sealed.front() else { return };
             let epoch = first.epoch;
-            if !self.ledger.segment(epoch).ready {
+            if !self.live_index.segment(epoch).ready {
                 return;
             }
             let sync = self.options.sync == SyncMode::Always;
-            if !sync && epoch != self.lanes.epoch && self.lanes.covered < self.lanes.submitted {
-                self.submit_sync(self.lanes.epoch, self.lanes.submitted);
+            if !sync && epoch != self.io.epoch && self.io.covered < self.io.submitted {
+                self.submit_sync(self.io.epoch, self.io.submitted);
             }
             self.submit_write(sync, now);
             self.on_completion(now);
@@ -163,136 +163,134 @@ impl Journal {
     /// a hundred; once a pass brings nothing there is nothing to wait for.
     fn delay_commit(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
-        let own = batch.own_count();
-        let grows = batch.held.is_none_or(|(_, before)| own > before);
-        let (since, _) = batch.held.unwrap_or((now.mono, 0));
+        let own = batch.client_count();
+        let grows = batch.delayed.is_none_or(|(_, before)| own > before);
+        let (since, _) = batch.delayed.unwrap_or((now.mono, 0));
         let holds = grows
             && self.stage == Stage::Running
             && self.options.sync == SyncMode::Always
-            && self.lanes.last_own >= GROUP_COMMIT_MIN_RECORDS
+            && self.io.last_client_records >= GROUP_COMMIT_MIN_RECORDS
             && (1..GROUP_COMMIT_MAX_RECORDS).contains(&own)
             && now.mono < since.after(GROUP_COMMIT_MAX_DELAY);
-        batch.held = holds.then_some((since, own));
+        batch.delayed = holds.then_some((since, own));
         holds
     }
 
     fn submit_write(&mut self, sync: bool, now: Now) {
-        let lanes = &mut self.lanes;
-        let Some(Sealed { epoch, offset, bytes, sequence, records, own }) =
+        let lanes = &mut self.io;
+        let Some(SealedBatch { epoch, offset, bytes, sequence, records, client_records: own }) =
             lanes.sealed.pop_front()
         else {
             return;
         };
         lanes.sealed_bytes -= bytes.len() as u64;
-        lanes.writes.push_back(Write { sequence, records });
+        lanes.writes.push_back(PendingWrite { sequence, records });
         lanes.submitted = sequence;
         lanes.submitted_records += u64::from(records);
-        lanes.last_own = own;
+        lanes.last_client_records = own;
         lanes.epoch = epoch;
         if sync {
             lanes.covered = sequence;
         } else if let SyncMode::Every(interval) = self.options.sync {
-            lanes.due.get_or_insert_with(|| now.mono.after(interval));
+            lanes.sync_due.get_or_insert_with(|| now.mono.after(interval));
         }
-        self.counts.written_bytes += bytes.len() as u64;
-        self.disk.submit(Op::Write { epoch, offset, bytes, sync });
+        self.counters.written_bytes += bytes.len() as u64;
+        self.disk.submit(DiskOp::Write { epoch, offset, bytes, sync });
     }
 
     /// Syncs what was submitted to segment `epoch`, the last being batch `covers`.
     pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64) {
-        let lanes = &mut self.lanes;
+        let lanes = &mut self.io;
         let records = lanes.submitted_records;
-        lanes.syncs.push_back(Sync { covers, records });
+        lanes.syncs.push_back(PendingSync { covers, records });
         lanes.covered = lanes.covered.max(covers);
-        lanes.due = None;
-        self.disk.submit(Op::Sync { epoch });
+        lanes.sync_due = None;
+        self.disk.submit(DiskOp::Sync { epoch });
     }
 
     /// Whether a batch that is to give segments up is submitted and no sync will make it durable.
     fn frees_pending(&self) -> bool {
-        self.space.frees.front().is_some_and(|&(sequence, _)| {
-            self.lanes.covered < sequence && sequence <= self.lanes.submitted
+        self.allocator.frees.front().is_some_and(|&(sequence, _)| {
+            self.io.covered < sequence && sequence <= self.io.submitted
         })
     }
 
     /// Submits the sync that the timer, or a segment to be given up, wants.
     pub(super) fn submit_due_sync(&mut self, now: Now) {
-        let lanes = &self.lanes;
+        let lanes = &self.io;
         if self.options.sync == SyncMode::Always
             || lanes.syncs.len() >= JOURNAL_SYNCS_IN_FLIGHT_MAX
             || lanes.covered == lanes.submitted
         {
             return;
         }
-        let due = lanes.due.is_some_and(|due| due <= now.mono);
+        let due = lanes.sync_due.is_some_and(|due| due <= now.mono);
         if due || (self.frees_pending() && lanes.syncs.is_empty()) {
-            self.submit_sync(self.lanes.epoch, self.lanes.submitted);
+            self.submit_sync(self.io.epoch, self.io.submitted);
         }
     }
 
     pub(super) fn sync_timer(&self) -> Option<Mono> {
-        self.lanes.due.filter(|_| self.lanes.syncs.len() < JOURNAL_SYNCS_IN_FLIGHT_MAX)
+        self.io.sync_due.filter(|_| self.io.syncs.len() < JOURNAL_SYNCS_IN_FLIGHT_MAX)
     }
 
     /// Takes in everything that the disk has finished.
     pub(super) fn on_completion(&mut self, now: Now) {
-        while self.fault.is_none()
-            && let Some(Done { kind, result, buffer, sync_ns }) = self.disk.poll()
+        while self.disk_error.is_none()
+            && let Some(IoCompletion { kind, result, buffer, sync_ns }) = self.disk.poll()
         {
             match (kind, result) {
-                (Kind::Space, result) => self.space_done(result, now),
+                (IoKind::Space, result) => self.on_task_done(result, now),
                 (_, Err(IoFailure::Full(fault) | IoFailure::Error(fault))) => self.fail(fault),
-                (Kind::Written | Kind::Coalesced, Ok(())) => {
-                    self.lanes.give_back(buffer);
-                    self.written((kind == Kind::Written).then_some(sync_ns));
+                (IoKind::Written | IoKind::Coalesced, Ok(())) => {
+                    self.io.recycle_buffer(buffer);
+                    self.on_write_done((kind == IoKind::Written).then_some(sync_ns));
                 }
-                (Kind::Synced, Ok(())) => self.synced(sync_ns),
+                (IoKind::Synced, Ok(())) => self.on_sync_done(sync_ns),
             }
         }
     }
 
     /// The earliest write is done, by a sync of its own that took so long, or by that of the one
     /// before.
-    fn written(&mut self, own: Option<u64>) {
-        let write = self.lanes.writes.pop_front().expect("a write was under way");
-        self.lanes.written = write.sequence;
-        self.counts.records += u64::from(write.records);
-        self.counts.batches += 1;
+    fn on_write_done(&mut self, own: Option<u64>) {
+        let write = self.io.writes.pop_front().expect("a write was under way");
+        self.io.written = write.sequence;
+        self.counters.records += u64::from(write.records);
+        self.counters.batches += 1;
         if self.options.sync == SyncMode::Always {
-            assert!(self.lanes.syncs.is_empty(), "a sync was passed by a later one");
-            self.lanes.synced = write.sequence;
-            self.counts.synced_records += u64::from(write.records);
+            assert!(self.io.syncs.is_empty(), "a sync was passed by a later one");
+            self.io.synced = write.sequence;
+            self.counters.synced_records += u64::from(write.records);
             if let Some(nanos) = own {
-                self.counts.count_sync(nanos);
+                self.counters.count_sync(nanos);
             }
         }
         self.on_synced();
     }
 
     fn on_synced(&mut self) {
-        self.lanes.synced = self.lanes.synced.max(self.lanes.sync_done.min(self.lanes.written));
+        self.io.synced = self.io.synced.max(self.io.sync_done.min(self.io.written));
     }
 
-    fn synced(&mut self, nanos: u64) {
-        let sync = self.lanes.syncs.pop_front().expect("a sync was under way");
-        self.lanes.sync_done = self.lanes.sync_done.max(sync.covers);
+    fn on_sync_done(&mut self, nanos: u64) {
+        let sync = self.io.syncs.pop_front().expect("a sync was under way");
+        self.io.sync_done = self.io.sync_done.max(sync.covers);
         self.on_synced();
-        self.counts.synced_records += sync.records - self.lanes.synced_records;
-        self.lanes.synced_records = sync.records;
-        self.counts.count_sync(nanos);
+        self.counters.synced_records += sync.records - self.io.synced_records;
+        self.io.synced_records = sync.records;
+        self.counters.count_sync(nanos);
     }
 
     /// Whether something is held up although the disk would take it: its segment is not there.
     pub(super) fn lacks_segment(&self) -> bool {
-        let is_held = self.batch.held.is_some();
-        self.lanes.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX
-            && self.pending_bytes() > 0
-            && !is_held
+        let is_held = self.batch.delayed.is_some();
+        self.io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX && self.pending_bytes() > 0 && !is_held
     }
 
     /// Bytes that were appended and not submitted.
     pub(super) fn pending_bytes(&self) -> u64 {
-        self.batch.bytes.len() as u64 + self.lanes.sealed_bytes()
+        self.batch.bytes.len() as u64 + self.io.sealed_bytes()
     }
 
     /// Whether the journal is on its way to its end.

@@ -15,13 +15,15 @@ mod segment_allocator;
 mod stats;
 
 use super::disk::{Disk, DiskError};
-use super::format::{self, ALIGN, BatchHeader, FRAME_HEAD, HEADER};
+use super::format::{
+    self, BatchHeader, FRAME_ALIGN_BYTES, FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES,
+};
 use super::live_index::{LiveIndex, Segment};
-use super::{BatchSeq, Options, SyncMode};
+use super::{BatchSeq, JournalOptions, SyncMode};
 use crate::base::limits::{JOURNAL_BATCH_BYTES, JOURNAL_FRAME_MAX_BYTES};
 use crate::base::time::{Mono, Now};
 use compaction::Compaction;
-use io_queue::{IoQueue, Sealed};
+use io_queue::{IoQueue, SealedBatch};
 use segment_allocator::SegmentAllocator;
 pub use stats::{LogStats, SYNC_BOUNDS_NS};
 
@@ -34,19 +36,19 @@ struct Batch {
     /// How many of them compaction has moved.
     moved: u32,
     /// Whether there is something to say even without a record.
-    touched: bool,
+    forced: bool,
     /// Since when it is held back for more, and how many records of its own it had in the last
     /// pass.
-    held: Option<(Mono, u32)>,
+    delayed: Option<(Mono, u32)>,
 }
 
 impl Batch {
-    fn new(touched: bool) -> Self {
-        Self { bytes: Vec::new(), count: 0, moved: 0, touched, held: None }
+    fn new(forced: bool) -> Self {
+        Self { bytes: Vec::new(), count: 0, moved: 0, forced, delayed: None }
     }
 
     /// How many records say what clients have changed.
-    fn own_count(&self) -> u32 {
+    fn client_count(&self) -> u32 {
         self.count - self.moved
     }
 }
@@ -64,9 +66,9 @@ enum Stage {
 
 /// What an earlier run left, for a journal to start from.
 pub(super) struct RecoveredState {
-    pub(super) options: Options,
+    pub(super) options: JournalOptions,
     pub(super) salt: u64,
-    pub(super) ledger: LiveIndex,
+    pub(super) live_index: LiveIndex,
     /// The segment that goes on, or one more than the last.
     pub(super) head: u64,
     /// The last batch.
@@ -84,51 +86,52 @@ pub(super) struct RecoveredState {
 /// then everything up to [`Self::durable`] may be answered.
 pub struct Journal {
     disk: Box<dyn Disk>,
-    options: Options,
+    options: JournalOptions,
     salt: u64,
-    ledger: LiveIndex,
+    live_index: LiveIndex,
     /// The segment that sealed batches go to.
     head: u64,
     batch: Batch,
     /// The number of the open batch.
     sequence: u64,
-    mark: u64,
+    high_id: u64,
     /// The oldest segment that is needed, as the last sealed batch says.
     oldest: u64,
-    lanes: IoQueue,
-    space: SegmentAllocator,
+    io: IoQueue,
+    allocator: SegmentAllocator,
     compaction: Compaction,
     stage: Stage,
-    fault: Option<DiskError>,
-    counts: LogStats,
+    disk_error: Option<DiskError>,
+    counters: LogStats,
 }
 
 impl Journal {
     pub(super) fn start(start: RecoveredState, disk: Box<dyn Disk>, now: Now) -> Self {
-        let RecoveredState { options, salt, ledger, head, last, unsynced, torn } = start;
+        let RecoveredState { options, salt, live_index: ledger, head, last, unsynced, torn } =
+            start;
         let mut journal = Self {
             disk,
             salt,
             head,
             batch: Batch::new(torn),
             sequence: last.sequence + 1,
-            mark: last.mark,
+            high_id: last.high_id,
             oldest: last.oldest.max(ledger.first_epoch),
-            lanes: IoQueue::new(&last, head),
-            space: SegmentAllocator::new(&ledger, head),
+            io: IoQueue::new(&last, head),
+            allocator: SegmentAllocator::new(&ledger, head),
             compaction: Compaction::new(now.mono),
             stage: Stage::Running,
-            fault: None,
-            counts: LogStats::default(),
-            ledger,
+            disk_error: None,
+            counters: LogStats::default(),
+            live_index: ledger,
             options,
         };
-        journal.space.frees.push_back((last.sequence, last.oldest));
+        journal.allocator.frees.push_back((last.sequence, last.oldest));
         for (epoch, sequence) in unsynced {
             journal.submit_sync(epoch, sequence);
         }
-        if journal.head == journal.ledger.end_epoch() {
-            journal.plan(journal.options.segment_bytes);
+        if journal.head == journal.live_index.end_epoch() {
+            journal.plan_segment(journal.options.segment_bytes);
         }
         journal.poll_segments(now);
         journal.update_prefill_target();
@@ -149,20 +152,20 @@ impl Journal {
         owner: Option<u32>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> BatchSeq {
-        if self.fault.is_some() || self.stage != Stage::Running {
+        if self.disk_error.is_some() || self.stage != Stage::Running {
             return BatchSeq::MAX;
         }
         if self.batch.bytes.len() >= JOURNAL_FRAME_MAX_BYTES {
             self.seal();
         }
         if self.batch.bytes.is_empty() {
-            self.batch.bytes = self.lanes.buffer();
-            self.batch.bytes.resize(FRAME_HEAD, 0);
+            self.batch.bytes = self.io.buffer();
+            self.batch.bytes.resize(FRAME_HEADER_BYTES, 0);
         }
         let bytes = format::push_record(&mut self.batch.bytes, write);
         self.batch.count += 1;
         if let Some(owner) = owner {
-            self.ledger.open(owner, bytes);
+            self.live_index.open(owner, bytes);
         }
         self.on_append(owner, bytes);
         self.sequence
@@ -171,21 +174,21 @@ impl Journal {
     /// The owner's base record is dead; what says so to a later recovery is a record that the
     /// caller appends besides. O(1).
     pub fn forget(&mut self, owner: u32) -> BatchSeq {
-        if self.ledger.forget(owner).is_some() {
-            self.batch.touched = true;
+        if self.live_index.forget(owner).is_some() {
+            self.batch.forced = true;
         }
         self.sequence
     }
 
     /// Raises the owner's number that every batch carries: recovery gives the highest back.
     pub fn raise_high_id(&mut self, mark: u64) {
-        self.mark = self.mark.max(mark);
+        self.high_id = self.high_id.max(mark);
     }
 
     /// The owner's number.
     #[must_use]
     pub fn high_id(&self) -> u64 {
-        self.mark
+        self.high_id
     }
 
     /// Between two commands of one pass: a large batch may be divided here, and nowhere else. What
@@ -205,7 +208,7 @@ impl Journal {
     /// At the end of a pass: hands what was appended to the disk, or lets the batch grow if the
     /// disk is busy; and whatever else is due. O(bytes appended).
     pub fn commit(&mut self, now: Now) {
-        if self.fault.is_some() {
+        if self.disk_error.is_some() {
             return;
         }
         self.maybe_seal();
@@ -221,19 +224,19 @@ impl Journal {
     pub fn poll(&mut self, now: Now) {
         self.on_completion(now);
         self.step_compaction(now);
-        if self.stage != Stage::Running && self.fault.is_none() {
-            self.go_on_closing(now);
+        if self.stage != Stage::Running && self.disk_error.is_none() {
+            self.continue_closing(now);
         }
     }
 
     /// When a pass must be made even if nothing happens.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
-        if self.fault.is_some() || self.stage == Stage::Closed {
+        if self.disk_error.is_some() || self.stage == Stage::Closed {
             return None;
         }
         // A pass at once says whether there is more.
-        let held = self.batch.held.map(|(since, _)| since);
+        let held = self.batch.delayed.map(|(since, _)| since);
         let timers = [held, self.sync_timer(), self.space_timer(), self.compaction_timer()];
         timers.into_iter().flatten().min()
     }
@@ -243,21 +246,21 @@ impl Journal {
     #[inline]
     pub fn durable(&self) -> BatchSeq {
         match self.options.sync {
-            SyncMode::Always => self.lanes.synced,
-            SyncMode::Every(_) | SyncMode::Never => self.lanes.written,
+            SyncMode::Always => self.io.synced,
+            SyncMode::Every(_) | SyncMode::Never => self.io.written,
         }
     }
 
     /// The stamp of what is appended next.
     #[must_use]
-    pub fn stamp(&self) -> BatchSeq {
+    pub fn next_batch(&self) -> BatchSeq {
         self.sequence
     }
 
     /// What went wrong with the disk: nothing is acknowledged afterwards.
     #[must_use]
-    pub fn fault(&self) -> Option<&DiskError> {
-        self.fault.as_ref()
+    pub fn disk_error(&self) -> Option<&DiskError> {
+        self.disk_error.as_ref()
     }
 
     /// Begins the end: everything is written and synced. Nothing can be appended any more. Go on
@@ -272,141 +275,152 @@ impl Journal {
     /// Whether everything is durable after [`Self::close`], or the disk has failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.stage == Stage::Closed || self.fault.is_some()
+        self.stage == Stage::Closed || self.disk_error.is_some()
     }
 
-    fn go_on_closing(&mut self, now: Now) {
+    fn continue_closing(&mut self, now: Now) {
         self.commit(now);
-        let all = self.lanes.submitted + 1 == self.sequence && self.batch.bytes.is_empty();
-        if self.fault.is_some() || !all || !self.lanes.is_idle() {
+        let all = self.io.submitted + 1 == self.sequence && self.batch.bytes.is_empty();
+        if self.disk_error.is_some() || !all || !self.io.is_idle() {
             return;
         }
-        if self.lanes.synced + 1 < self.sequence {
-            self.submit_sync(self.lanes.epoch, self.lanes.submitted);
-        } else if self.stage == Stage::Closing && self.counts.batches > 0 && self.has_room(0) {
+        if self.io.synced + 1 < self.sequence {
+            self.submit_sync(self.io.epoch, self.io.submitted);
+        } else if self.stage == Stage::Closing && self.counters.batches > 0 && self.fits_in_head(0)
+        {
             self.stage = Stage::FinalBatch;
-            self.batch.touched = true;
-            self.go_on_closing(now);
-        } else if self.space.can_be_left() {
+            self.batch.forced = true;
+            self.continue_closing(now);
+        } else if self.allocator.may_close() {
             self.stage = Stage::Closed;
         }
     }
 
     /// Whether the head is there and has room for a batch with records of so many bytes.
-    fn has_room(&self, bytes: usize) -> bool {
-        let head = &self.ledger.segments[self.ledger.at(self.head)];
-        head.ready && head.used + format::padded(FRAME_HEAD + bytes) as u64 <= head.size
+    fn fits_in_head(&self, bytes: usize) -> bool {
+        let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
+        head.ready && head.used + format::padded(FRAME_HEADER_BYTES + bytes) as u64 <= head.size
     }
 
     /// Adds a segment behind the last one, to be prepared.
-    fn plan(&mut self, size: u64) {
-        let epoch = self.ledger.end_epoch();
-        let segment = Segment::new(size, format::key(self.salt, epoch));
-        self.ledger.segments.push_back(segment);
+    fn plan_segment(&mut self, size: u64) {
+        let epoch = self.live_index.end_epoch();
+        let segment = Segment::new(size, format::segment_key(self.salt, epoch));
+        self.live_index.segments.push_back(segment);
     }
 
     /// Gives the open batch its place and its head. Not if it needs a segment of its own size and
     /// another one is just being prepared for this place: then it goes on growing.
     fn seal(&mut self) {
         if self.batch.bytes.is_empty() {
-            if !self.batch.touched {
+            if !self.batch.forced {
                 return;
             }
-            self.batch.bytes = self.lanes.buffer();
-            self.batch.bytes.resize(FRAME_HEAD, 0);
+            self.batch.bytes = self.io.buffer();
+            self.batch.bytes.resize(FRAME_HEADER_BYTES, 0);
         }
         let length = format::padded(self.batch.bytes.len()) as u64;
-        if !self.find_place(length) {
+        if !self.find_segment(length) {
             return;
         }
-        self.ledger.seal(self.head);
+        self.live_index.seal(self.head);
         self.on_seal(length);
-        let oldest = self.ledger.oldest(self.head);
+        let oldest = self.live_index.oldest(self.head);
         let batch = std::mem::replace(&mut self.batch, Batch::new(false));
-        let (records, own, sequence) = (batch.count, batch.own_count(), self.sequence);
+        let (records, own, sequence) = (batch.count, batch.client_count(), self.sequence);
         let mut bytes = batch.bytes;
-        let segment = self.ledger.segment(self.head);
-        let synced = self.lanes.synced;
-        let head =
-            BatchHeader { length: 0, sequence, synced, oldest, mark: self.mark, count: records };
+        let segment = self.live_index.segment(self.head);
+        let synced = self.io.synced;
+        let head = BatchHeader {
+            length: 0,
+            sequence,
+            synced,
+            oldest,
+            high_id: self.high_id,
+            count: records,
+        };
         format::seal(&mut bytes, head, segment.key);
         let offset = segment.used;
         segment.used += length;
-        if segment.used + ALIGN as u64 <= segment.size {
-            bytes.resize(bytes.len() + ALIGN, 0);
+        if segment.used + FRAME_ALIGN_BYTES as u64 <= segment.size {
+            bytes.resize(bytes.len() + FRAME_ALIGN_BYTES, 0);
         }
         if oldest > self.oldest {
             self.oldest = oldest;
-            self.space.frees.push_back((sequence, oldest));
+            self.allocator.frees.push_back((sequence, oldest));
         }
         let epoch = self.head;
-        self.lanes.seal(Sealed { epoch, offset, bytes, sequence, records, own });
+        self.io.seal(SealedBatch { epoch, offset, bytes, sequence, records, client_records: own });
         self.sequence += 1;
         assert!(synced < sequence && oldest <= self.head, "a batch tells of what came before it");
     }
 
     /// Makes `head` a segment with room for a frame of `length` bytes, there or planned. False if
     /// that must wait. No segment stays empty between others: recovery would take it for damage.
-    fn find_place(&mut self, length: u64) -> bool {
-        let at = self.ledger.at(self.head);
-        let head = &self.ledger.segments[at];
+    fn find_segment(&mut self, length: u64) -> bool {
+        let at = self.live_index.segment_index(self.head);
+        let head = &self.live_index.segments[at];
         if head.used + length <= head.size {
             return true;
         }
-        let blank = head.used == HEADER as u64;
-        let next = self.ledger.segments.get(at + 1);
+        let blank = head.used == SEGMENT_HEADER_BYTES as u64;
+        let next = self.live_index.segments.get(at + 1);
         let capacity = next.map_or(0, |next| next.size - next.used);
         if blank || capacity < length {
             if !self.shrink(self.head + u64::from(!blank)) {
                 return false;
             }
-            let own = HEADER as u64 + length + ALIGN as u64;
-            self.plan(own.max(self.options.segment_bytes));
+            let own = SEGMENT_HEADER_BYTES as u64 + length + FRAME_ALIGN_BYTES as u64;
+            self.plan_segment(own.max(self.options.segment_bytes));
         }
         if !blank {
-            self.space.behind_bytes += self.ledger.segment(self.head).used;
+            self.allocator.behind_bytes += self.live_index.segment(self.head).used;
             self.head += 1;
         }
         true
     }
 
     fn fail(&mut self, fault: DiskError) {
-        self.fault.get_or_insert(fault);
+        self.disk_error.get_or_insert(fault);
     }
 
     /// Figures. O(segments).
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        let used: u64 = self.ledger.segments.iter().map(|segment| segment.used).sum();
-        let live_bytes = self.ledger.live_bytes;
+        let used: u64 = self.live_index.segments.iter().map(|segment| segment.used).sum();
+        let live_bytes = self.live_index.live_bytes;
         let free_bytes = self.free_bytes();
         LogStats {
             live_bytes,
             dead_bytes: (used + self.batch.bytes.len() as u64).saturating_sub(live_bytes),
             free_bytes,
-            total_bytes: self.space.total_bytes,
+            total_bytes: self.allocator.total_bytes,
             pending_bytes: self.pending_bytes(),
-            owners: self.ledger.owners,
-            segments: self.ledger.segments.len() as u64,
-            spares: self.space.spares.len() as u64,
-            full: self.space.full,
-            ..self.counts
+            record_keys: self.live_index.record_keys,
+            segments: self.live_index.segments.len() as u64,
+            spares: self.allocator.spares.len() as u64,
+            full: self.allocator.full,
+            ..self.counters
         }
     }
 
     /// Asserts what always holds. O(owners + segments).
     pub fn check_invariants(&self) {
-        self.ledger.check_invariants();
-        let head = self.ledger.at(self.head);
-        for (index, segment) in self.ledger.segments.iter().enumerate() {
-            assert!((HEADER as u64..=segment.size).contains(&segment.used));
-            assert!(index >= head || segment.ready || !self.lanes.is_idle_behind());
-            assert!(index <= head || segment.used == HEADER as u64, "a prepared one is in use");
-            assert!(segment.live.count == 0 || segment.used > HEADER as u64);
+        self.live_index.check_invariants();
+        let head = self.live_index.segment_index(self.head);
+        for (index, segment) in self.live_index.segments.iter().enumerate() {
+            assert!((SEGMENT_HEADER_BYTES as u64..=segment.size).contains(&segment.used));
+            assert!(index >= head || segment.ready || !self.io.has_no_sealed());
+            assert!(
+                index <= head || segment.used == SEGMENT_HEADER_BYTES as u64,
+                "a prepared one is in use"
+            );
+            assert!(segment.live.count == 0 || segment.used > SEGMENT_HEADER_BYTES as u64);
         }
-        assert!(self.ledger.first_epoch <= self.oldest && self.oldest <= self.head);
-        let behind: u64 = self.ledger.segments.iter().take(head).map(|segment| segment.used).sum();
-        assert_eq!(self.space.behind_bytes, behind, "the segments behind the head");
-        self.lanes.check_invariants(self.sequence);
+        assert!(self.live_index.first_epoch <= self.oldest && self.oldest <= self.head);
+        let behind: u64 =
+            self.live_index.segments.iter().take(head).map(|segment| segment.used).sum();
+        assert_eq!(self.allocator.behind_bytes, behind, "the segments behind the head");
+        self.io.check_invariants(self.sequence);
     }
 }

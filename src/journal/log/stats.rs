@@ -35,7 +35,7 @@ pub struct LogStats {
     /// Bytes of batches that the disk has not been given yet.
     pub pending_bytes: u64,
     /// Owners with a base record.
-    pub owners: u64,
+    pub record_keys: u64,
     /// Segments in use or prepared.
     pub segments: u64,
     /// Files kept for reuse.

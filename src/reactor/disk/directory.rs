@@ -1,8 +1,8 @@
 //! A journal's directory on the real disk: locked while it is open.
 
 use super::holder;
-use crate::journal::disk::{DiskError, Entry, Files};
-use crate::journal::{LOCK, is_segment};
+use crate::journal::disk::{DiskError, FileEntry, Files};
+use crate::journal::{LOCK_FILE, is_segment};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -62,7 +62,7 @@ impl Directory {
             make(&path)?;
         }
         fs::read_dir(&path).map_err(|error| fault("read the directory", &path, &error))?;
-        let lock = lock(&path.join(LOCK), access)?;
+        let lock = lock(&path.join(LOCK_FILE), access)?;
         Ok(Self { path, lock, open: None })
     }
 
@@ -143,7 +143,7 @@ fn make(path: &Path) -> Result<(), DiskError> {
 /// Notes in a directory that there has been a segment: without one it is damaged from now on. On a
 /// full disk it may not be noted; the next segment tries it again.
 pub(super) fn note_use(path: &Path) -> io::Result<()> {
-    let lock = path.join(LOCK);
+    let lock = path.join(LOCK_FILE);
     if fs::metadata(&lock)?.len() == 0 {
         let file = OpenOptions::new().write(true).open(&lock)?;
         file.write_all_at(b"used\n", 0)?;
@@ -158,7 +158,7 @@ pub(super) fn note_removal(path: &Path, name: &str) -> io::Result<()> {
         fs::read_dir(path)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut others = segments.filter(|other| is_segment(other) && other != name);
     if is_segment(name) && others.next().is_none() {
-        let file = OpenOptions::new().write(true).open(path.join(LOCK))?;
+        let file = OpenOptions::new().write(true).open(path.join(LOCK_FILE))?;
         file.set_len(0)?;
         file.sync_all()?;
     }
@@ -196,14 +196,14 @@ fn lock(path: &Path, access: LockMode) -> Result<Option<File>, DiskError> {
 }
 
 impl Files for Directory {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         let failed = |error| fault("read the directory", &self.path, &error);
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let size = entry.metadata().map_err(failed)?.len();
             let name = entry.file_name().to_string_lossy().into_owned();
-            entries.push(Entry { name, size });
+            entries.push(FileEntry { name, size });
         }
         Ok(entries)
     }

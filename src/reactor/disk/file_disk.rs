@@ -12,7 +12,9 @@ use super::reserve::Reserve;
 use super::segment_files::SegmentFiles;
 use super::segment_preparer::{PrefillPacer, SegmentPreparer};
 use crate::journal::SyncMode;
-use crate::journal::disk::{Disk, DiskError, Done, IoFailure, Kind, Op, PrefillTarget};
+use crate::journal::disk::{
+    Disk, DiskError, DiskOp, IoCompletion, IoFailure, IoKind, PrefillTarget,
+};
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::thread_priority::lower_priority;
 use std::collections::VecDeque;
@@ -30,11 +32,11 @@ pub type Notify = Arc<dyn Fn() + Send + Sync>;
 #[derive(Debug)]
 pub struct FileDisk {
     writer: SegmentFiles,
-    syncs: Option<Sender<Op>>,
-    space: Option<Sender<Op>>,
-    done: Receiver<Done>,
+    syncs: Option<Sender<DiskOp>>,
+    space: Option<Sender<DiskOp>>,
+    done: Receiver<IoCompletion>,
     /// Writes that were done where they were submitted.
-    written: VecDeque<Done>,
+    written: VecDeque<IoCompletion>,
     haste: Arc<PrefillPacer>,
     reserve: Arc<Reserve>,
     /// Writes that the thread has and has not told to be done.
@@ -92,21 +94,21 @@ impl FileDisk {
 }
 
 impl Disk for FileDisk {
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, op: DiskOp) {
         let lane = match &op {
             // In their order: so none is done here while the thread has others.
-            Op::Write { sync: false, epoch, .. }
+            DiskOp::Write { sync: false, epoch, .. }
                 if self.handed_on == 0 && self.writer.can_open(*epoch) =>
             {
                 self.written.push_back(execute(&mut self.writer, op));
                 return;
             }
-            Op::Write { .. } => {
+            DiskOp::Write { .. } => {
                 self.handed_on += 1;
                 &self.syncs
             }
-            Op::Sync { .. } => &self.syncs,
-            Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => &self.space,
+            DiskOp::Sync { .. } => &self.syncs,
+            DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => &self.space,
         };
         let sent = lane.as_ref().map(|lane| lane.send(op));
         assert!(matches!(sent, Some(Ok(()))), "a thread of the journal has died");
@@ -118,12 +120,12 @@ impl Disk for FileDisk {
         }
     }
 
-    fn poll(&mut self) -> Option<Done> {
+    fn poll(&mut self) -> Option<IoCompletion> {
         if let Some(done) = self.written.pop_front() {
             return Some(done);
         }
         let done = self.done.try_recv().ok()?;
-        if matches!(done.kind, Kind::Written | Kind::Coalesced) {
+        if matches!(done.kind, IoKind::Written | IoKind::Coalesced) {
             self.handed_on -= 1;
         }
         Some(done)
@@ -160,12 +162,12 @@ fn spawn(
 
 /// Where completions go.
 struct CompletionSender {
-    done: Sender<Done>,
+    done: Sender<IoCompletion>,
     wake: Notify,
 }
 
 impl CompletionSender {
-    fn send(&self, done: impl Iterator<Item = Done>) {
+    fn send(&self, done: impl Iterator<Item = IoCompletion>) {
         for done in done {
             // Nobody listens once the disk is dropped.
             let _ = self.done.send(done);
@@ -182,10 +184,10 @@ struct DiskThread {
 
 impl DiskThread {
     /// Carries out operations in their order until there are no more senders.
-    fn serve(&mut self, operations: &Receiver<Op>) {
+    fn serve(&mut self, operations: &Receiver<DiskOp>) {
         let mut next = operations.recv().ok();
         while let Some(op) = next {
-            let more = if let Op::Write { epoch, sync: true, .. } = op {
+            let more = if let DiskOp::Write { epoch, sync: true, .. } = op {
                 self.write_together(epoch, op, operations)
             } else {
                 self.answer.send(std::iter::once(execute(&mut self.segments, op)));
@@ -197,12 +199,17 @@ impl DiskThread {
 
     /// Writes `first` and all that have come behind it for the same segment, and makes them durable
     /// together. Gives back what came that is something else.
-    fn write_together(&mut self, segment: u64, first: Op, operations: &Receiver<Op>) -> Option<Op> {
+    fn write_together(
+        &mut self,
+        segment: u64,
+        first: DiskOp,
+        operations: &Receiver<DiskOp>,
+    ) -> Option<DiskOp> {
         let watch = Stopwatch::start();
         let (mut writes, mut next) = (Vec::new(), Some(first));
-        while let Some(Op::Write { epoch, offset, bytes, sync: true }) = next {
+        while let Some(DiskOp::Write { epoch, offset, bytes, sync: true }) = next {
             if epoch != segment {
-                next = Some(Op::Write { epoch, offset, bytes, sync: true });
+                next = Some(DiskOp::Write { epoch, offset, bytes, sync: true });
                 break;
             }
             writes.push((offset, bytes));
@@ -212,28 +219,28 @@ impl DiskThread {
         let nanos = watch.nanos();
         self.answer.send(writes.into_iter().enumerate().map(|(number, (_, buffer))| {
             let (kind, sync_ns) =
-                if number == 0 { (Kind::Written, nanos) } else { (Kind::Coalesced, 0) };
-            Done { kind, result: result.clone(), buffer, sync_ns }
+                if number == 0 { (IoKind::Written, nanos) } else { (IoKind::Coalesced, 0) };
+            IoCompletion { kind, result: result.clone(), buffer, sync_ns }
         }));
         next
     }
 }
 
-fn execute(segments: &mut SegmentFiles, op: Op) -> Done {
+fn execute(segments: &mut SegmentFiles, op: DiskOp) -> IoCompletion {
     let mut sync_ns = 0;
     let (kind, result, buffer) = match op {
-        Op::Write { epoch, offset, bytes, .. } => {
-            (Kind::Written, segments.write(epoch, offset, &bytes), bytes)
+        DiskOp::Write { epoch, offset, bytes, .. } => {
+            (IoKind::Written, segments.write(epoch, offset, &bytes), bytes)
         }
-        Op::Sync { epoch } => {
+        DiskOp::Sync { epoch } => {
             let watch = Stopwatch::start();
             let result = segments.sync(epoch);
             sync_ns = watch.nanos();
-            (Kind::Synced, result, Vec::new())
+            (IoKind::Synced, result, Vec::new())
         }
-        Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
+        DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => {
             unreachable!("the other thread sees to space")
         }
     };
-    Done { kind, result: result.map_err(IoFailure::Error), buffer, sync_ns }
+    IoCompletion { kind, result: result.map_err(IoFailure::Error), buffer, sync_ns }
 }

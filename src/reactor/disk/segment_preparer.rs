@@ -13,7 +13,7 @@
 use super::direct;
 use super::directory::{fault, free_bytes, note_removal, note_use, sync_names_of};
 use super::reserve::Reserve;
-use crate::journal::disk::{DiskError, Done, IoFailure, Kind, Op, PrefillTarget};
+use crate::journal::disk::{DiskError, DiskOp, IoCompletion, IoFailure, IoKind, PrefillTarget};
 use crate::journal::{segment_name, spare_name};
 use crate::reactor::clock::Stopwatch;
 use std::fmt::Write;
@@ -132,7 +132,7 @@ impl SegmentPreparer {
         Self { path, past_cache, haste, reserve, fault: None }
     }
 
-    pub(super) fn carry_out(&mut self, op: Op) -> Done {
+    pub(super) fn carry_out(&mut self, op: DiskOp) -> IoCompletion {
         let result = match (&self.fault, op) {
             (Some(fault), _) => Err(IoFailure::Error(fault.clone())),
             (None, op) => self.try_to(op),
@@ -140,15 +140,17 @@ impl SegmentPreparer {
         if let Err(IoFailure::Error(fault)) = &result {
             self.fault.get_or_insert_with(|| fault.clone());
         }
-        Done { kind: Kind::Space, result, buffer: Vec::new(), sync_ns: 0 }
+        IoCompletion { kind: IoKind::Space, result, buffer: Vec::new(), sync_ns: 0 }
     }
 
-    fn try_to(&self, op: Op) -> Result<(), IoFailure> {
+    fn try_to(&self, op: DiskOp) -> Result<(), IoFailure> {
         match op {
-            Op::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
-            Op::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
-            Op::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
-            Op::Write { .. } | Op::Sync { .. } => unreachable!("the other thread writes and syncs"),
+            DiskOp::Prepare { epoch, size, head, reuse } => self.prepare(epoch, size, &head, reuse),
+            DiskOp::Free { epoch, keep } => self.free(epoch, keep).map_err(IoFailure::Error),
+            DiskOp::Discard { spare } => self.remove(&spare_name(spare)).map_err(IoFailure::Error),
+            DiskOp::Write { .. } | DiskOp::Sync { .. } => {
+                unreachable!("the other thread writes and syncs")
+            }
         }
     }
 
@@ -291,8 +293,8 @@ mod tests {
     use super::*;
     use crate::reactor::disk::testing::place;
 
-    fn prepare(epoch: u64, size: u64) -> Op {
-        Op::Prepare { epoch, size, head: vec![7; 64], reuse: None }
+    fn prepare(epoch: u64, size: u64) -> DiskOp {
+        DiskOp::Prepare { epoch, size, head: vec![7; 64], reuse: None }
     }
 
     #[test]

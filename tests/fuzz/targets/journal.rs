@@ -4,8 +4,8 @@
 #![no_main]
 
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Disk, DiskError, Done, Entry, Files, Kind, Op, PrefillTarget};
-use jobcentre::journal::{Options, RecordLocation, RecordRole, SyncMode, read, recover, salvage};
+use jobcentre::journal::disk::{Disk, DiskError, IoCompletion, FileEntry, Files, IoKind, DiskOp, PrefillTarget};
+use jobcentre::journal::{JournalOptions, RecordLocation, RecordRole, SyncMode, read, recover, salvage};
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Default)]
 struct Memory {
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
-    done: Arc<Mutex<VecDeque<Done>>>,
+    done: Arc<Mutex<VecDeque<IoCompletion>>>,
 }
 
 fn segment(epoch: u64) -> String {
@@ -24,33 +24,33 @@ fn segment(epoch: u64) -> String {
 impl Disk for Memory {
     fn set_prefill_target(&mut self, _: u64, _: PrefillTarget) {}
 
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, op: DiskOp) {
         let mut files = self.files.lock().expect("one thread");
-        let (mut kind, mut buffer) = (Kind::Space, Vec::new());
+        let (mut kind, mut buffer) = (IoKind::Space, Vec::new());
         match op {
-            Op::Write { epoch, offset, bytes, .. } => {
+            DiskOp::Write { epoch, offset, bytes, .. } => {
                 let file = files.get_mut(&segment(epoch)).expect("a segment that is there");
                 file[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-                (kind, buffer) = (Kind::Written, bytes);
+                (kind, buffer) = (IoKind::Written, bytes);
             }
-            Op::Sync { .. } => kind = Kind::Synced,
-            Op::Prepare { epoch, size, head, reuse } => {
+            DiskOp::Sync { .. } => kind = IoKind::Synced,
+            DiskOp::Prepare { epoch, size, head, reuse } => {
                 let spare = reuse.and_then(|spare| files.remove(&format!("spare-{spare}.seg")));
                 let mut file = spare.unwrap_or_else(|| vec![0; size as usize]);
                 file[..head.len()].copy_from_slice(&head);
                 files.insert(segment(epoch), file);
             }
-            Op::Free { epoch, keep } => {
+            DiskOp::Free { epoch, keep } => {
                 let file = files.remove(&segment(epoch)).expect("a segment that is there");
                 if let Some(spare) = keep {
                     files.insert(format!("spare-{spare}.seg"), file);
                 }
             }
-            Op::Discard { spare } => {
+            DiskOp::Discard { spare } => {
                 files.remove(&format!("spare-{spare}.seg"));
             }
         }
-        self.done.lock().expect("one thread").push_back(Done {
+        self.done.lock().expect("one thread").push_back(IoCompletion {
             kind,
             result: Ok(()),
             buffer,
@@ -58,15 +58,15 @@ impl Disk for Memory {
         });
     }
 
-    fn poll(&mut self) -> Option<Done> {
+    fn poll(&mut self) -> Option<IoCompletion> {
         self.done.lock().expect("one thread").pop_front()
     }
 }
 
 impl Files for Memory {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         let files = self.files.lock().expect("one thread");
-        let entry = |(name, file): (&String, &Vec<u8>)| Entry {
+        let entry = |(name, file): (&String, &Vec<u8>)| FileEntry {
             name: name.clone(),
             size: file.len() as u64,
         };
@@ -101,8 +101,8 @@ impl Files for Memory {
 /// The records by batch.
 type Log = BTreeMap<u64, Vec<Vec<u8>>>;
 
-fn options() -> Options {
-    Options { segment_bytes: 4096, sync: SyncMode::Always, salt: 7 }
+fn options() -> JournalOptions {
+    JournalOptions { segment_bytes: 4096, sync: SyncMode::Always, salt: 7 }
 }
 
 /// Lets a journal write records as `script` has it: of each byte the upper half says how long, the

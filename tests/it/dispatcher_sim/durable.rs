@@ -11,7 +11,7 @@ use super::simulation::{Event, QUEUES, RETRIES, Simulation, State};
 use crate::journal::disk::{End, SimDisk};
 use crate::seeds::{self, Plan, Seen};
 use jobcentre::engine::Engine;
-use jobcentre::journal::{Options, SyncMode};
+use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::driver::{Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::model::worker::WorkerId;
@@ -52,7 +52,7 @@ const WANTED: [&str; 14] = [
 /// Where the jobs are.
 pub(super) struct Backing {
     disk: SimDisk,
-    options: Options,
+    options: JournalOptions,
     /// The disk has something to do, and when is known.
     busy: bool,
     /// Whether there are crashes and faults.
@@ -122,7 +122,7 @@ impl Simulation {
             platter.sluggish = self.rng.percent(50);
         }
         let segment_bytes = [4_096, 8_192, 65_536][self.rng.below(3)];
-        let options = Options { segment_bytes, sync, salt: self.rng.seed() };
+        let options = JournalOptions { segment_bytes, sync, salt: self.rng.seed() };
         // Constraints over a journal are the affair of `durable_sim`.
         self.laws = Laws::default();
         let backing = Backing { disk, options, busy: false, rough: true };

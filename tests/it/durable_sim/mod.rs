@@ -22,7 +22,7 @@ use coverage::Seen;
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::journal::{Options, SyncMode};
+use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::command::{Command, Wait};
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::job::{Encoding, JobOptions, Payload, Priority, Retry, Status, TieBreak};
@@ -36,7 +36,7 @@ const CLIENTS: u32 = 4;
 struct Simulation {
     rng: TestRng,
     disk: SimDisk,
-    options: Options,
+    options: JournalOptions,
     oracle: Oracle,
     now: Now,
     serial: u32,
@@ -81,7 +81,7 @@ impl Simulation {
         }
         Self {
             disk,
-            options: Options { segment_bytes, sync, salt: rng.seed() },
+            options: JournalOptions { segment_bytes, sync, salt: rng.seed() },
             oracle: Oracle::default(),
             now: Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) },
             serial: 0,

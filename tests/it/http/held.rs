@@ -3,7 +3,7 @@
 use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::journal::{Options, SyncMode};
+use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::driver::{Action, Core, Protocol};
 use jobcentre::model::id::ClientId;
 use jobcentre::server::{Server, Settings};
@@ -18,7 +18,7 @@ struct Harness {
 impl Harness {
     fn new() -> Self {
         let disk = SimDisk::new(3);
-        let options = Options { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
+        let options = JournalOptions { segment_bytes: 65_536, sync: SyncMode::Always, salt: 7 };
         let (restored, _) =
             Engine::restore(&mut disk.clone(), &options, 1, NOW, &mut |_| {}).unwrap();
         let engine = Engine::durable(restored, Box::new(disk.clone()), NOW);

@@ -6,7 +6,7 @@ use super::harness::put_record;
 use super::simulation::{Found, SALT, Simulation, options, recover_into};
 use crate::rng::TestRng;
 use jobcentre::base::time::Now;
-use jobcentre::journal::{OpenError, Options, RecordRole, SyncMode, read, recover};
+use jobcentre::journal::{JournalOptions, OpenError, RecordRole, SyncMode, read, recover};
 use std::collections::BTreeMap;
 
 pub(super) const SEGMENT: u64 = 4096;
@@ -43,7 +43,7 @@ pub(super) fn frames(image: &Image) -> Vec<Frame> {
     found
 }
 
-pub(super) fn always() -> Options {
+pub(super) fn always() -> JournalOptions {
     options(SyncMode::Always, SEGMENT)
 }
 
@@ -101,7 +101,7 @@ fn assert_goes_on(image: &Image, things: usize) {
         assert_eq!(harness.things.len(), things + round);
         assert_eq!(report.torn.is_some(), round == 0 && report.torn.is_some(), "cut twice");
         let mut harness = harness;
-        harness.last_id = report.mark;
+        harness.last_id = report.high_id;
         let mut journal = recovered.start(Box::new(disk.clone()), Now::default());
         let record = put_record(harness.new_id(), 1, 50);
         let Ok(RecordRole::Base(slot)) = harness.apply(&record) else { panic!("it is a put") };
@@ -283,7 +283,7 @@ fn foreign_file() {
 #[test]
 fn segment_of_another_directory() {
     let mut image = closed(40);
-    let other = Options { salt: SALT + 1, ..always() };
+    let other = JournalOptions { salt: SALT + 1, ..always() };
     let mut simulation = Simulation::new(SimDisk::new(1), other);
     simulation.settle();
     let stray = simulation.disk.image()[&segment_name(1)].clone();
@@ -365,7 +365,7 @@ fn newer_format() {
 #[test]
 fn payload_that_looks_like_a_batch() {
     // Somebody puts a copy of a later batch of this very segment, made with another salt.
-    let other = Options { salt: SALT + 1, ..always() };
+    let other = JournalOptions { salt: SALT + 1, ..always() };
     let mut forger = Simulation::new(SimDisk::new(1), other);
     for _ in 0..9 {
         forger.put(7, 100);

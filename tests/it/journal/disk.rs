@@ -3,7 +3,7 @@
 
 use crate::rng::TestRng;
 use jobcentre::journal::disk::{
-    Disk, DiskError, Done, Entry, Files, IoFailure, Kind, Op, PrefillTarget,
+    Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoFailure, IoKind, PrefillTarget,
 };
 
 use std::collections::{BTreeMap, VecDeque};
@@ -92,10 +92,10 @@ impl File {
 pub(crate) struct Platter {
     pub(crate) files: BTreeMap<String, File>,
     /// Operations of the lanes that write and sync, and of the one for space.
-    submitted: VecDeque<(u64, Op)>,
-    space: VecDeque<Op>,
+    submitted: VecDeque<(u64, DiskOp)>,
+    space: VecDeque<DiskOp>,
     number: u64,
-    done: [VecDeque<Done>; 3],
+    done: [VecDeque<IoCompletion>; 3],
     /// How many bytes there may be in all files.
     pub(crate) capacity: u64,
     /// The next write, the next sync, or the next work on space, fails.
@@ -149,12 +149,12 @@ impl Platter {
         let earlier = self.submitted.iter().take(at);
         match op {
             // Writes are done in their order; one that syncs also behind earlier syncs.
-            Op::Write { sync, .. } => earlier.into_iter().all(|(_, before)| match before {
-                Op::Write { .. } => false,
+            DiskOp::Write { sync, .. } => earlier.into_iter().all(|(_, before)| match before {
+                DiskOp::Write { .. } => false,
                 _ => !sync,
             }),
-            Op::Sync { epoch } => earlier.into_iter().all(|(_, before)| match before {
-                Op::Write { epoch: other, sync, .. } => !sync && other != epoch,
+            DiskOp::Sync { epoch } => earlier.into_iter().all(|(_, before)| match before {
+                DiskOp::Write { epoch: other, sync, .. } => !sync && other != epoch,
                 _ => false,
             }),
             _ => unreachable!("space has its own lane"),
@@ -175,8 +175,8 @@ impl Platter {
         } else {
             let op = self.space.pop_front().unwrap();
             let result = self.make_room(op);
-            self.done[Kind::Space as usize].push_back(Done {
-                kind: Kind::Space,
+            self.done[IoKind::Space as usize].push_back(IoCompletion {
+                kind: IoKind::Space,
                 result,
                 buffer: Vec::new(),
                 sync_ns: 0,
@@ -185,27 +185,29 @@ impl Platter {
         true
     }
 
-    fn carry_out(&mut self, op: Op) -> Done {
+    fn carry_out(&mut self, op: DiskOp) -> IoCompletion {
         self.operations += 1;
-        let done = |kind, result: Result<(), DiskError>, buffer| Done {
+        let done = |kind, result: Result<(), DiskError>, buffer| IoCompletion {
             kind,
             result: result.map_err(IoFailure::Error),
             buffer,
             sync_ns: SYNC_NS,
         };
         match op {
-            Op::Write { epoch, offset, bytes, sync } => {
+            DiskOp::Write { epoch, offset, bytes, sync } => {
                 let name = segment_name(epoch);
                 if std::mem::take(&mut self.fail_write) {
                     let cut = bytes.len() / 2;
                     self.write(&name, offset, &bytes[..cut]);
-                    return done(Kind::Written, Err(failure("write", &name)), bytes);
+                    return done(IoKind::Written, Err(failure("write", &name)), bytes);
                 }
                 self.write(&name, offset, &bytes);
                 let synced = if sync { self.sync(&name) } else { Ok(()) };
-                done(Kind::Written, synced, bytes)
+                done(IoKind::Written, synced, bytes)
             }
-            Op::Sync { epoch } => done(Kind::Synced, self.sync(&segment_name(epoch)), Vec::new()),
+            DiskOp::Sync { epoch } => {
+                done(IoKind::Synced, self.sync(&segment_name(epoch)), Vec::new())
+            }
             _ => unreachable!("space has its own lane"),
         }
     }
@@ -223,7 +225,7 @@ impl Platter {
         Ok(())
     }
 
-    fn make_room(&mut self, op: Op) -> Result<(), IoFailure> {
+    fn make_room(&mut self, op: DiskOp) -> Result<(), IoFailure> {
         self.operations += 1;
         if std::mem::take(&mut self.fail_space) {
             self.space.clear();
@@ -231,7 +233,7 @@ impl Platter {
             return Err(IoFailure::Error(failure("make room for", "a segment")));
         }
         match op {
-            Op::Prepare { epoch, size, head, reuse } => {
+            DiskOp::Prepare { epoch, size, head, reuse } => {
                 let size = usize::try_from(size).unwrap();
                 let mut file = match reuse {
                     Some(spare) => self.files.remove(&spare_name(spare)).expect("a known spare"),
@@ -246,13 +248,13 @@ impl Platter {
                 let former = self.files.insert(segment_name(epoch), file);
                 assert!(former.is_none(), "a segment was made twice");
             }
-            Op::Free { epoch, keep } => {
+            DiskOp::Free { epoch, keep } => {
                 let file = self.files.remove(&segment_name(epoch)).expect("a known segment");
                 if let Some(spare) = keep {
                     assert!(self.files.insert(spare_name(spare), file).is_none());
                 }
             }
-            Op::Discard { spare } => {
+            DiskOp::Discard { spare } => {
                 self.files.remove(&spare_name(spare)).expect("a known spare");
             }
             _ => unreachable!("only space"),
@@ -263,8 +265,8 @@ impl Platter {
     /// The run ends: of what was submitted some is done, and one operation of each lane in part.
     fn end(&mut self, end: End, rng: &mut TestRng) {
         while rng.percent(50) && self.work(rng) {}
-        if let Some((_, Op::Write { epoch, offset, bytes, .. })) =
-            self.submitted.iter().find(|(_, op)| matches!(op, Op::Write { .. }))
+        if let Some((_, DiskOp::Write { epoch, offset, bytes, .. })) =
+            self.submitted.iter().find(|(_, op)| matches!(op, DiskOp::Write { .. }))
         {
             let (name, offset) = (segment_name(*epoch), *offset);
             let part = bytes[..rng.between(0, bytes.len())].to_vec();
@@ -272,7 +274,7 @@ impl Platter {
                 self.write(&name, offset, &part);
             }
         }
-        if let Some(Op::Prepare { size, head, reuse, .. }) = self.space.front() {
+        if let Some(DiskOp::Prepare { size, head, reuse, .. }) = self.space.front() {
             // Never under its name.
             let name = spare_name(reuse.unwrap_or(u32::MAX));
             let part = rng.between(0, usize::try_from(*size).unwrap());
@@ -295,7 +297,7 @@ impl Platter {
         let cached = self.files.values().flat_map(|file| &file.cached);
         let cached = cached.filter(|cached| !cached.stale).map(|cached| &cached.bytes);
         let submitted = self.submitted.iter().filter_map(|(_, op)| match op {
-            Op::Write { bytes, .. } => Some(bytes),
+            DiskOp::Write { bytes, .. } => Some(bytes),
             _ => None,
         });
         let open = cached.chain(submitted).filter_map(|bytes| sequence_of(bytes));
@@ -351,7 +353,7 @@ impl SimDisk {
     pub(crate) fn dawdles(&self) -> bool {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);
-        let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return false };
+        let Some(DiskOp::Prepare { epoch, .. }) = platter.space.front() else { return false };
         told && platter.submitted.is_empty()
             && platter.hurried != Some((*epoch, PrefillTarget::Immediately))
     }
@@ -359,7 +361,7 @@ impl SimDisk {
     /// Whether it knows how soon the segment is needed that it prepares, if it prepares one.
     pub(crate) fn knows_need(&self) -> bool {
         let platter = self.platter.lock().unwrap();
-        let Some(Op::Prepare { epoch, .. }) = platter.space.front() else { return true };
+        let Some(DiskOp::Prepare { epoch, .. }) = platter.space.front() else { return true };
         platter.hurried.is_some_and(|(hurried, _)| hurried == *epoch)
     }
 
@@ -397,26 +399,26 @@ impl Disk for SimDisk {
         self.platter.lock().unwrap().hurried = Some((epoch, need));
     }
 
-    fn submit(&mut self, op: Op) {
+    fn submit(&mut self, op: DiskOp) {
         let mut platter = self.platter.lock().unwrap();
         match op {
-            Op::Write { sync: false, .. } if platter.inline => {
+            DiskOp::Write { sync: false, .. } if platter.inline => {
                 let done = platter.carry_out(op);
-                platter.done[Kind::Written as usize].push_back(done);
+                platter.done[IoKind::Written as usize].push_back(done);
             }
-            Op::Write { .. } | Op::Sync { .. } => {
+            DiskOp::Write { .. } | DiskOp::Sync { .. } => {
                 let number = platter.number;
                 platter.number += 1;
                 platter.submitted.push_back((number, op));
             }
             _ if platter.space_is_broken => {}
-            Op::Prepare { .. } | Op::Free { .. } | Op::Discard { .. } => {
+            DiskOp::Prepare { .. } | DiskOp::Free { .. } | DiskOp::Discard { .. } => {
                 platter.space.push_back(op);
             }
         }
     }
 
-    fn poll(&mut self) -> Option<Done> {
+    fn poll(&mut self) -> Option<IoCompletion> {
         let mut platter = self.platter.lock().unwrap();
         let mut rng = self.rng.lock().unwrap();
         // A write that syncs is behind the syncs before it.
@@ -425,11 +427,11 @@ impl Disk for SimDisk {
             return None;
         }
         let kind = *rng.pick(&kinds);
-        let kind = if kind == Kind::Written as usize && !platter.inline {
-            if platter.done[Kind::Synced as usize].is_empty() {
+        let kind = if kind == IoKind::Written as usize && !platter.inline {
+            if platter.done[IoKind::Synced as usize].is_empty() {
                 kind
             } else {
-                Kind::Synced as usize
+                IoKind::Synced as usize
             }
         } else {
             kind
@@ -439,11 +441,11 @@ impl Disk for SimDisk {
 }
 
 impl Files for SimDisk {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         let platter = self.platter.lock().unwrap();
         let files = platter.files.iter();
         Ok(files
-            .map(|(name, file)| Entry { name: name.clone(), size: file.seen.len() as u64 })
+            .map(|(name, file)| FileEntry { name: name.clone(), size: file.seen.len() as u64 })
             .collect())
     }
 

@@ -6,7 +6,7 @@ use crate::rng::TestRng;
 use crate::support::{TempDir, until};
 use jobcentre::base::time::{Mono, Now};
 use jobcentre::journal::disk::DiskError;
-use jobcentre::journal::{Journal, Options, RecordRole, SyncMode, salvage};
+use jobcentre::journal::{Journal, JournalOptions, RecordRole, SyncMode, salvage};
 use jobcentre::reactor::disk::{Directory, FileDisk, LockMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,12 +37,12 @@ struct Real {
 }
 
 impl Real {
-    fn open(dir: &TempDir, options: &Options) -> Result<Self, DiskError> {
+    fn open(dir: &TempDir, options: &JournalOptions) -> Result<Self, DiskError> {
         let mut directory = Directory::open(dir.path(), LockMode::Exclusive)?;
         let Found { recovered, mut harness, report, .. } =
             recover_into(&mut directory, options).unwrap();
         assert_eq!(report.torn, None);
-        harness.last_id = harness.last_id.max(report.mark);
+        harness.last_id = harness.last_id.max(report.high_id);
         let wakes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&wakes);
         let wake = Arc::new(move || {
@@ -89,7 +89,7 @@ impl Real {
     fn wait_for(&mut self, stamp: u64) {
         until("an acknowledgement", || {
             self.pass();
-            assert_eq!(self.journal.fault(), None);
+            assert_eq!(self.journal.disk_error(), None);
             self.journal.durable() >= stamp
         });
     }
@@ -98,9 +98,9 @@ impl Real {
         until("a fault", || {
             self.put(10);
             self.pass();
-            self.journal.fault().is_some()
+            self.journal.disk_error().is_some()
         });
-        self.journal.fault().unwrap().clone()
+        self.journal.disk_error().unwrap().clone()
     }
 
     fn close(&mut self) {
@@ -110,7 +110,7 @@ impl Real {
             self.journal.poll(now);
             self.journal.is_closed()
         });
-        assert_eq!(self.journal.fault(), None);
+        assert_eq!(self.journal.disk_error(), None);
     }
 }
 
@@ -331,7 +331,7 @@ fn salvage_on_the_real_disk() {
         real.put(200);
         real.pass();
     }
-    real.wait_for(real.journal.stamp() - 1);
+    real.wait_for(real.journal.next_batch() - 1);
     real.close();
     let expected = real.harness.values();
     drop(real);

@@ -5,7 +5,7 @@ use super::disk::{SimDisk, segment_name};
 use super::harness::{Harness, put_record};
 use super::simulation::{Simulation, recover_into};
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{DiskError, Entry, Files};
+use jobcentre::journal::disk::{DiskError, FileEntry, Files};
 use jobcentre::journal::{SalvageReport, salvage};
 
 /// Salvages a damaged image. Gives what came of it, and what a recovery finds in the copy.
@@ -24,7 +24,7 @@ fn salvage_of_an_undamaged_directory_is_a_copy() {
         let (report, harness) = salvaged(&image);
         assert_eq!(harness.values(), try_recover(&image).unwrap().harness.values());
         assert!(report.skipped.is_empty() && report.missing.is_empty());
-        assert!(report.doubtful.is_empty() && report.superseded == 0);
+        assert!(report.suspicious.is_empty() && report.superseded == 0);
         assert_eq!(report.lost_batches, 0);
     }
 }
@@ -49,7 +49,7 @@ fn salvage_skips_only_damaged_batches() {
     damaged.get_mut(&segment_name(2)).unwrap()[..64].fill(0xff);
     let (report, harness) = salvaged(&damaged);
     assert_eq!((harness.things.len(), report.lost_batches), (60, 0));
-    assert_eq!((&report.doubtful[0].file, report.skipped.len()), (&segment_name(2), 0));
+    assert_eq!((&report.suspicious[0].file, report.skipped.len()), (&segment_name(2), 0));
     // Without a segment.
     let mut damaged = image;
     damaged.remove(&segment_name(2));
@@ -103,7 +103,7 @@ fn flipped_bit_in_the_header_of_the_only_segment_costs_no_batch() {
         damaged.get_mut(&segment_name(1)).unwrap()[bit / 8] ^= 1 << (bit % 8);
         let (report, harness) = salvaged(&damaged);
         assert_eq!(harness.values(), whole, "bit {bit}");
-        assert_eq!((report.lost_batches, report.doubtful.len()), (0, 1), "bit {bit}");
+        assert_eq!((report.lost_batches, report.suspicious.len()), (0, 1), "bit {bit}");
     }
 }
 
@@ -138,7 +138,7 @@ fn renamed_segments_are_identified_by_their_headers() {
         let (report, harness) = salvaged(&damaged);
         assert_eq!(harness.values(), whole);
         assert_eq!((report.lost_batches, report.skipped.len()), (0, 0), "{report:?}");
-        assert!(report.missing.is_empty() && !report.doubtful.is_empty());
+        assert!(report.missing.is_empty() && !report.suspicious.is_empty());
     }
     // One more copy changes nothing.
     let mut twice = image.clone();
@@ -184,7 +184,7 @@ fn misplaced_blocks_cost_only_the_batches_that_they_cut() {
 struct BadBlocks(SimDisk, Vec<(String, u64)>);
 
 impl Files for BadBlocks {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         self.0.list()
     }
 
@@ -210,7 +210,7 @@ impl Files for BadBlocks {
 
 #[test]
 fn unreadable_block_costs_only_its_batches() {
-    let large = jobcentre::journal::Options { segment_bytes: 64 * 1024, ..always() };
+    let large = jobcentre::journal::JournalOptions { segment_bytes: 64 * 1024, ..always() };
     let mut simulation = Simulation::new(SimDisk::new(1), large);
     for _ in 0..300 {
         simulation.put(7, 180);

@@ -70,7 +70,7 @@ impl Run {
                 self.simulation.pass(work);
             }
             let end = if self.rng.percent(50) { End::Kill } else { End::PowerCut };
-            if self.simulation.acknowledged + 1 < self.simulation.journal.stamp() {
+            if self.simulation.acknowledged + 1 < self.simulation.journal.next_batch() {
                 self.simulation.see("a crash in mid-flight");
             }
             self.simulation.crash(end, &mut self.rng);
@@ -150,11 +150,11 @@ impl Run {
         }
         simulation.wait(1_100_000_000);
         simulation.settle();
-        assert!(simulation.journal.fault().is_none());
+        assert!(simulation.journal.disk_error().is_none());
         assert!(!simulation.journal.stats().full || !simulation.journal.is_compacting());
         simulation.close();
-        assert!(simulation.journal.fault().is_none());
-        simulation.acknowledged = simulation.journal.stamp() - 1;
+        assert!(simulation.journal.disk_error().is_none());
+        simulation.acknowledged = simulation.journal.next_batch() - 1;
         assert_eq!(
             simulation.disk.safe(simulation.acknowledged),
             simulation.acknowledged,

@@ -5,38 +5,44 @@ use super::disk::{End, SYNC_NS, SimDisk};
 use super::harness::{Harness, delete_record, put_record, set_record};
 use crate::rng::TestRng;
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{DiskError, Entry, Files};
+use jobcentre::journal::disk::{DiskError, FileEntry, Files};
 use jobcentre::journal::{
-    Journal, OpenError, Options, RecordLocation, RecordRole, Recovered, Report, SyncMode, recover,
+    Journal, JournalOptions, OpenError, RecordLocation, RecordRole, Recovered, RecoveryReport,
+    SyncMode, recover,
 };
 use std::collections::BTreeMap;
 
 pub(crate) const SALT: u64 = 0x5a17;
 
-pub(crate) fn options(sync: SyncMode, segment_bytes: u64) -> Options {
-    Options { segment_bytes, sync, salt: SALT }
+pub(crate) fn options(sync: SyncMode, segment_bytes: u64) -> JournalOptions {
+    JournalOptions { segment_bytes, sync, salt: SALT }
 }
 
 /// What recovery handed over.
 pub(crate) struct Found {
     pub(crate) recovered: Recovered,
-    pub(crate) report: Report,
+    pub(crate) report: RecoveryReport,
     pub(crate) harness: Harness,
     /// The records by batch.
     pub(crate) batches: BTreeMap<u64, Vec<Vec<u8>>>,
 }
 
 /// Recovers into a new harness.
-pub(crate) fn recover_into(files: &mut dyn Files, options: &Options) -> Result<Found, OpenError> {
+pub(crate) fn recover_into(
+    files: &mut dyn Files,
+    options: &JournalOptions,
+) -> Result<Found, OpenError> {
     let (mut harness, mut batches) = (Harness::default(), BTreeMap::<u64, Vec<Vec<u8>>>::new());
     let mut each = |record: &[u8], origin: RecordLocation| -> Result<RecordRole, String> {
         batches.entry(origin.sequence).or_default().push(record.to_vec());
         harness.apply(record)
     };
     let mut last_progress = 0;
-    let mut progress = |progress: jobcentre::journal::Progress| {
-        assert!(last_progress <= progress.done && progress.done <= progress.of);
-        last_progress = progress.done;
+    let mut progress = |progress: jobcentre::journal::RecoveryProgress| {
+        assert!(
+            last_progress <= progress.read_bytes && progress.read_bytes <= progress.total_bytes
+        );
+        last_progress = progress.read_bytes;
     };
     let (recovered, report) = recover(files, options, &mut each, &mut progress)?;
     assert_eq!(report.records, batches.values().map(Vec::len).sum::<usize>() as u64);
@@ -50,7 +56,7 @@ struct Stubborn<'a> {
 }
 
 impl Files for Stubborn<'_> {
-    fn list(&mut self) -> Result<Vec<Entry>, DiskError> {
+    fn list(&mut self) -> Result<Vec<FileEntry>, DiskError> {
         self.files.list()
     }
 
@@ -73,7 +79,7 @@ impl Files for Stubborn<'_> {
 /// Everything.
 pub(crate) struct Simulation {
     pub(crate) disk: SimDisk,
-    pub(crate) options: Options,
+    pub(crate) options: JournalOptions,
     pub(crate) journal: Journal,
     pub(crate) harness: Harness,
     pub(crate) now: Now,
@@ -88,11 +94,11 @@ pub(crate) struct Simulation {
 
 impl Simulation {
     /// A journal in an empty directory.
-    pub(crate) fn new(disk: SimDisk, options: Options) -> Self {
+    pub(crate) fn new(disk: SimDisk, options: JournalOptions) -> Self {
         let now = Now::default();
         let mut files = disk.clone();
         let found = recover_into(&mut files, &options).unwrap();
-        assert_eq!(found.report, Report::default(), "an empty directory holds nothing");
+        assert_eq!(found.report, RecoveryReport::default(), "an empty directory holds nothing");
         Self {
             journal: found.recovered.start(Box::new(disk.clone()), now),
             disk,
@@ -163,9 +169,9 @@ impl Simulation {
         // A batch that waits for more asks for another pass at once.
         let holds = self.journal.poll_timeout().is_some_and(|at| at <= self.now.mono);
         let pending = self.journal.stats().pending_bytes > 0;
-        let is_held_up = pending && !holds && self.journal.fault().is_none();
+        let is_held_up = pending && !holds && self.journal.disk_error().is_none();
         assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
-        let knows = self.disk.knows_need() || self.journal.fault().is_some();
+        let knows = self.disk.knows_need() || self.journal.disk_error().is_some();
         assert!(knows, "nobody says how soon a segment is needed");
         self.disk.work(work);
         self.journal.poll(self.now);
@@ -190,12 +196,12 @@ impl Simulation {
             assert!(round < 5_000, "the journal does not come to rest: {:?}", self.journal.stats());
             let operations = self.disk.platter.lock().unwrap().operations;
             self.pass(usize::MAX);
-            if self.journal.fault().is_some() {
+            if self.journal.disk_error().is_some() {
                 return;
             }
             let moved = self.disk.platter.lock().unwrap().operations != operations;
             match self.journal.poll_timeout() {
-                None if !moved && self.acknowledged + 1 == self.journal.stamp() => break,
+                None if !moved && self.acknowledged + 1 == self.journal.next_batch() => break,
                 Some(at) if !moved => self.now.mono = self.now.mono.max(at),
                 _ => {}
             }
@@ -204,20 +210,20 @@ impl Simulation {
 
     /// What the journal says about itself is what is there.
     pub(crate) fn compare_sizes(&self) {
-        if self.journal.fault().is_some() {
+        if self.journal.disk_error().is_some() {
             return;
         }
         let status = self.journal.stats();
         let live: usize = self.harness.things.values().map(|thing| thing.size + 17 + 4).sum();
         assert_eq!(status.live_bytes, live as u64);
-        assert_eq!(status.owners, self.harness.things.len() as u64);
+        assert_eq!(status.record_keys, self.harness.things.len() as u64);
         assert_eq!(status.sync_ns, status.syncs * SYNC_NS);
         assert_eq!(status.sync_histogram.iter().sum::<u64>(), status.syncs);
     }
 
     /// The process or the machine dies. Recovers, compares and goes on.
     pub(crate) fn crash(&mut self, end: End, rng: &mut TestRng) {
-        let last = self.journal.stamp() - 1;
+        let last = self.journal.next_batch() - 1;
         let mut promised = self.acknowledged;
         if end == End::PowerCut && self.options.sync != SyncMode::Always {
             promised = promised.min(self.disk.safe(last));
@@ -228,7 +234,7 @@ impl Simulation {
             let left = rng.below(3);
             let mut stubborn = Stubborn { files: &mut files, left };
             if let Err(refused) = recover_into(&mut stubborn, &self.options) {
-                assert!(matches!(refused, OpenError::Fault(_)), "{refused}");
+                assert!(matches!(refused, OpenError::Disk(_)), "{refused}");
                 self.see("recovery was killed");
             }
         }
@@ -243,7 +249,7 @@ impl Simulation {
     fn compare(&mut self, found: Found, promised: u64) {
         let Found { recovered, report, harness, batches } = found;
         self.journal = recovered.start(Box::new(self.disk.clone()), self.now);
-        let last = self.journal.stamp() - 1;
+        let last = self.journal.next_batch() - 1;
         assert!(last >= promised, "batch {promised} was acknowledged, and {last} is the last");
         if let Some(first) = batches.keys().next() {
             let expected: BTreeMap<_, _> = self.log.range(first..=&last).collect();
@@ -256,7 +262,7 @@ impl Simulation {
         assert_eq!(harness.values(), expected.values(), "after batch {last}");
         let highest = self.log.range(..=last).flat_map(|(_, records)| records);
         let highest = highest.map(|record| u64::from_le_bytes(record[1..9].try_into().unwrap()));
-        assert!(report.mark >= highest.max().unwrap_or_default(), "an id would be used again");
+        assert!(report.high_id >= highest.max().unwrap_or_default(), "an id would be used again");
         if let Some(torn) = &report.torn {
             self.see("a tail was torn");
             if torn.batches > 0 {
@@ -267,7 +273,7 @@ impl Simulation {
         self.disk.recovered(last);
         self.log.split_off(&(last + 1));
         self.harness = harness;
-        self.harness.last_id = report.mark;
+        self.harness.last_id = report.high_id;
         self.acknowledged = self.journal.durable();
         self.journal.check_invariants();
         self.compare_sizes();

@@ -51,7 +51,7 @@ impl Simulation {
     fn drain(&mut self) {
         for _ in 0..20 {
             self.full_pass();
-            if self.acknowledged + 1 == self.journal.stamp() {
+            if self.acknowledged + 1 == self.journal.next_batch() {
                 return;
             }
         }
@@ -112,7 +112,7 @@ fn happen(simulation: &mut Simulation, rng: &mut TestRng, manner: usize, target:
         }
         // Tides.
         _ => {
-            let falling = (simulation.journal.stamp() / 64) % 2 == 1;
+            let falling = (simulation.journal.next_batch() / 64) % 2 == 1;
             simulation.delete_some(rng, if falling { 12 } else { 0 }, false);
             for _ in 0..if falling { 1 } else { 8 } {
                 simulation.put(rng.seed(), 60);
@@ -337,7 +337,7 @@ fn small_disk_is_mostly_usable_for_puts() {
             simulation.full_pass();
         }
         assert!(simulation.journal.shortage().is_some(), "it says why");
-        let lacking = simulation.journal.lacks(10_017);
+        let lacking = simulation.journal.missing_bytes(10_017);
         assert!(lacking > 0 && lacking < 2 * segment, "{lacking}");
         let used = simulation.live() * 100 / capacity;
         assert!(used >= 60, "a disk of {mib} MiB is full with {used} % live bytes, {puts} puts");

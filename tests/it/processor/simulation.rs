@@ -21,7 +21,7 @@
 use crate::journal::disk::{End, SimDisk};
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::journal::{Options, SyncMode};
+use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::driver::{Action, Core, Incident, Protocol, Severity};
 use jobcentre::model::id::ClientId;
 use jobcentre::protocol::processor;
@@ -58,8 +58,8 @@ pub(super) struct Simulation {
     settings: processor::Settings,
 }
 
-fn options() -> Options {
-    Options { segment_bytes: 65_536, sync: SyncMode::Always, salt: 5 }
+fn options() -> JournalOptions {
+    JournalOptions { segment_bytes: 65_536, sync: SyncMode::Always, salt: 5 }
 }
 
 impl Simulation {

@@ -5,7 +5,7 @@ use super::{evaluator, query, text};
 use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};
 use jobcentre::engine::Engine;
-use jobcentre::journal::{Options, SyncMode};
+use jobcentre::journal::{JournalOptions, SyncMode};
 use jobcentre::model::command::Command;
 use jobcentre::model::id::{ClientId, JobId, Ticket};
 use jobcentre::model::indexed_queue::IndexedCommand;
@@ -162,7 +162,7 @@ impl Harness {
 
     pub(super) fn durable() -> Self {
         let disk = SimDisk::new(3);
-        let options = Options { segment_bytes: 1 << 16, sync: SyncMode::Always, salt: 1 };
+        let options = JournalOptions { segment_bytes: 1 << 16, sync: SyncMode::Always, salt: 1 };
         let restored = Engine::restore(&mut disk.clone(), &options, 5, NOW, &mut |_| {}).unwrap().0;
         Self::new(Engine::durable(restored, Box::new(disk.clone()), NOW), Some(disk))
     }

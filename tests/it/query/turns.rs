@@ -183,7 +183,7 @@ fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     let (gone, waiting) = (harness.find(1, &free()), harness.find(2, &free()));
     harness.told();
     let begun = harness.begun();
-    harness.engine.leave(client(2));
+    harness.engine.half_close_client(client(2));
     harness.told();
     let alive = harness.find(3, &free());
     harness.mode(Mode::End);
@@ -213,7 +213,7 @@ fn half_closed_client_with_a_used_turn_is_not_evaluated_again() {
     let mut harness = beside_endless(8);
     let before = harness.begun();
     for who in 0..8 {
-        harness.engine.leave(client(100 + who));
+        harness.engine.half_close_client(client(100 + who));
     }
     harness.mode(Mode::Hold);
     let said = harness.told();

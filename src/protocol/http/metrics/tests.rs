@@ -31,7 +31,7 @@ fn figures() -> Box<ServerStats> {
     figures.passes.longest_ns = 50_000_000;
     figures.passes.busy_millionths = 250_000;
     figures.queries.waiting = 21;
-    figures.queries.begun = 22;
+    figures.queries.started = 22;
     figures.queries.failed = 23;
     figures.queries.timed_out = 24;
     figures.resident_bytes = Some(25);

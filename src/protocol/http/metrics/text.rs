@@ -233,7 +233,7 @@ impl General {
         }
         let queries = &self.figures.queries;
         out.gauge("queries_waiting", None, "Queries that wait for their turn.", &queries.waiting)?;
-        out.counter("queries", None, "Queries whose evaluation was begun.", &queries.begun)?;
+        out.counter("queries", None, "Queries whose evaluation was begun.", &queries.started)?;
         let help = "Queries that ended with an error, those that took too long included.";
         out.counter("queries_failed", None, help, &queries.failed)?;
         let help = "Queries that took longer than --query-timeout.";
