@@ -8,10 +8,10 @@
 //!   completions only.
 //! - After each call that changes something the caller polls [`Engine::poll_completion`] until it
 //!   returns `None`. Completions borrow from the engine and are valid until the next call.
-//! - [`Engine::cancel`] completes a waiting reserve or long poll with `Reply::Cancelled`, unless its
-//!   reply is already decided.
-//! - [`Engine::disconnect_client`] requeues what the client has reserved. A completion of the client
-//!   may still follow; the caller drops it.
+//! - [`Engine::cancel`] completes a waiting reserve or long poll with `Reply::Cancelled`, unless
+//!   its reply is already decided.
+//! - [`Engine::disconnect_client`] requeues what the client has reserved. A completion of the
+//!   client may still follow; the caller drops it.
 //! - [`Engine::expire`] begins a pass and fires timers: delays, leases, timeouts, retention.
 //! - [`Engine::commit`] ends a pass. Queries start and finish there, and an engine with a journal
 //!   writes and syncs there: it replies only what is durable.

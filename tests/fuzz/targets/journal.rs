@@ -4,8 +4,12 @@
 #![no_main]
 
 use jobcentre::base::time::Now;
-use jobcentre::journal::disk::{Disk, DiskError, IoCompletion, FileEntry, Files, IoKind, DiskOp, PrefillTarget};
-use jobcentre::journal::{JournalOptions, RecordLocation, RecordRole, SyncMode, read, recover, salvage};
+use jobcentre::journal::disk::{
+    Disk, DiskError, DiskOp, FileEntry, Files, IoCompletion, IoKind, PrefillTarget,
+};
+use jobcentre::journal::{
+    JournalOptions, RecordLocation, RecordRole, SyncMode, read, recover, salvage,
+};
 use libfuzzer_sys::fuzz_target;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -113,21 +117,21 @@ fn write(memory: &Memory, script: &[u8]) -> Log {
         recover(&mut memory.clone(), &options(), &mut |_, _| Ok(RecordRole::Nothing), &mut |_| {});
     let (recovered, _) = start.expect("an empty directory");
     let mut journal = recovered.start(Box::new(memory.clone()), Now::default());
-    let mut owners: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+    let mut base_records: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
     for (number, &byte) in script.iter().enumerate() {
-        let owner = u32::from(byte & 15);
+        let record_key = u32::from(byte & 15);
         if byte >> 4 == 0 {
-            journal.forget(owner);
-            owners.remove(&owner);
+            journal.forget(record_key);
+            base_records.remove(&record_key);
         } else {
             let record = vec![number as u8; usize::from(byte >> 4).pow(2)];
-            let stamp = journal.append(Some(owner), &record);
-            log.entry(stamp).or_default().push(record.clone());
-            owners.insert(owner, record);
+            let batch = journal.append(Some(record_key), &record);
+            log.entry(batch).or_default().push(record.clone());
+            base_records.insert(record_key, record);
         }
-        while let Some(owner) = journal.next_to_move() {
-            let stamp = journal.append(Some(owner), &owners[&owner]);
-            log.entry(stamp).or_default().push(owners[&owner].clone());
+        while let Some(record_key) = journal.next_to_move() {
+            let batch = journal.append(Some(record_key), &base_records[&record_key]);
+            log.entry(batch).or_default().push(base_records[&record_key].clone());
         }
         if byte & 1 == 1 {
             journal.commit(Now::default());
