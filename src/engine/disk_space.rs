@@ -1,8 +1,8 @@
-//! SpaceNotices on the disk: what makes it less, and what the operator is told when there is none.
+//! Disk space: the bytes that a command adds, and the log lines about a full disk.
 //!
-//! A disk that is full is told at once, and so is the first put that is refused for it; that things
-//! are better is told once they have been so for [`SPACE_SETTLED`]. So there are three lines in
-//! that time at most.
+//! A full disk is logged at once, and so is the first put that is rejected because of it. An
+//! improvement is logged once it has lasted for [`SPACE_SETTLED`], so at most three lines are
+//! logged in that time.
 
 use crate::base::limits::{JOURNAL_RESERVE_PER_JOB_BYTES, SPACE_SETTLED};
 use crate::base::time::Mono;
@@ -14,7 +14,8 @@ use crate::model::indexed_queue::IndexedCommand;
 use crate::model::worker::{self, Condition, Constraint, Path, Scalar, WorkerCommand};
 use std::cmp::Ordering;
 
-/// By how many bytes a command makes what is live grow beyond what is in reserve for each job.
+/// The live bytes that a command adds beyond the space reservation of each job. `None`: it adds
+/// none. O(1), but O(bytes) for a constraint or a worker.
 pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
     match command {
         Command::Put { queue, payload, .. } => Some(queue.len() + payload.bytes.len()),
@@ -52,12 +53,12 @@ pub(super) fn live_bytes_added(command: &Command<'_>) -> Option<usize> {
     }
 }
 
-/// What a job notes, if that is more than is in reserve for it.
+/// The bytes of a result or error, if they exceed the job's space reservation.
 fn beyond_reserve(bytes: usize) -> Option<usize> {
     (bytes as u64 > JOURNAL_RESERVE_PER_JOB_BYTES).then_some(bytes)
 }
 
-/// No less than a constraint takes.
+/// An upper bound of the bytes of a constraint's record. O(bytes).
 fn constraint_bytes(constraint: &Constraint) -> usize {
     let path = |path: &Path| match path {
         Path::Name => 1,
@@ -74,45 +75,45 @@ fn constraint_bytes(constraint: &Constraint) -> usize {
     constraint.name.len() + constraint.per.as_ref().map_or(0, path) + conditions
 }
 
-/// How it stands with the space, from good to bad.
+/// The state of the disk, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum SpaceState {
     #[default]
     Enough,
-    /// There was none for the next segment; what is there still takes puts.
+    /// There was no space for the next segment; the prepared segments still take puts.
     Full,
-    /// Puts are refused.
+    /// Puts are rejected.
     Rejecting,
 }
 
-/// What the operator knows, and is to be told.
+/// What has been logged about disk space, and what is to be logged.
 #[derive(Debug, Default)]
 pub(super) struct SpaceNotices {
     state: SpaceState,
-    /// Since when it is so.
+    /// Since when `state` has its value.
     since: Mono,
-    /// What was told last.
+    /// The state in the last log line.
     reported: SpaceState,
-    /// How large the record was that was refused last, if puts are being refused, and how many
-    /// bytes were lacking for it.
+    /// While puts are rejected: the bytes of the record that was rejected last, and how many bytes
+    /// of space were missing for it.
     last_rejection: Option<(usize, u64)>,
-    /// Whether it was refused in this pass.
+    /// Whether a record was rejected in this pass.
     rejected_now: bool,
-    /// How many were refused since it was told that they are.
+    /// Rejections since the log line that reported the first.
     rejected_count: u64,
     line: Option<LogLine>,
 }
 
 impl SpaceNotices {
-    /// A record of so many bytes was refused, for which so many were lacking.
+    /// Notes that a record of `bytes` bytes was rejected, for which `missing` bytes were missing.
     #[cold]
-    pub(super) fn note_rejection(&mut self, bytes: usize, lacking: u64) {
-        self.last_rejection = Some((bytes, lacking));
+    pub(super) fn note_rejection(&mut self, bytes: usize, missing: u64) {
+        self.last_rejection = Some((bytes, missing));
         self.rejected_now = true;
         self.rejected_count += 1;
     }
 
-    /// Sees how it stands, at the end of each pass. O(1) as long as there is space.
+    /// Updates the state at the end of a pass. O(1) while there is space, else O(segments).
     #[inline]
     pub(super) fn update(&mut self, journal: &Journal, now: Mono) {
         if journal.shortage().is_some()
@@ -126,20 +127,20 @@ impl SpaceNotices {
 
     #[cold]
     fn update_cold(&mut self, journal: &Journal, now: Mono) {
-        let lacking = match self.last_rejection {
+        let missing = match self.last_rejection {
             Some((_, then)) if self.rejected_now => then,
             refused => refused.map_or(0, |(bytes, _)| journal.missing_bytes(bytes)),
         };
-        self.set_state(journal.shortage(), lacking, journal.stats().free_bytes, now);
+        self.set_state(journal.shortage(), missing, journal.stats().free_bytes, now);
     }
 
-    /// There is no more space for this reason, if any; so many bytes are lacking for what was
-    /// refused last, and so many can be written to.
-    fn set_state(&mut self, shortage: Option<&DiskError>, lacking: u64, left: u64, now: Mono) {
-        if lacking == 0 {
+    /// `shortage`: why there is no space. `missing`: the bytes missing for the record that was
+    /// rejected last. `left`: the bytes that can still be written.
+    fn set_state(&mut self, shortage: Option<&DiskError>, missing: u64, left: u64, now: Mono) {
+        if missing == 0 {
             self.last_rejection = None;
         }
-        let state = match (shortage, lacking) {
+        let state = match (shortage, missing) {
             _ if self.rejected_now => SpaceState::Rejecting,
             (None, _) => SpaceState::Enough,
             (Some(_), 0) => SpaceState::Full,
@@ -151,7 +152,7 @@ impl SpaceNotices {
         }
         if self.poll_timeout().is_some_and(|at| at <= now) {
             let why = shortage.map_or_else(|| "the disk was full".to_owned(), ToString::to_string);
-            self.line = Some(self.log_line(&why, lacking, left));
+            self.line = Some(self.log_line(&why, missing, left));
             self.reported = state;
             if state < SpaceState::Rejecting {
                 self.rejected_count = 0;
@@ -159,7 +160,7 @@ impl SpaceNotices {
         }
     }
 
-    /// When there is something to be told, unless it changes until then.
+    /// When the next log line is due, unless the state changes before. O(1).
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         match self.state.cmp(&self.reported) {
             Ordering::Less => Some(self.since.after(SPACE_SETTLED)),
@@ -168,8 +169,8 @@ impl SpaceNotices {
         }
     }
 
-    fn log_line(&self, why: &str, lacking: u64, left: u64) -> LogLine {
-        let refused = self.rejected_count;
+    fn log_line(&self, why: &str, missing: u64, left: u64) -> LogLine {
+        let (lacking, refused) = (missing, self.rejected_count);
         let (severity, text) = match (self.state, self.reported) {
             (SpaceState::Rejecting, _) => (
                 Severity::Warn,
@@ -211,54 +212,54 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What is told when it stands like this at some millisecond: whether there is a shortage, and
-    /// how many bytes are lacking for what was refused.
-    fn tell(space: &mut SpaceNotices, ms: u64, full: bool, lacking: u64) -> Option<String> {
+    /// The log line at a millisecond: whether there is a shortage, and how many bytes are missing
+    /// for the rejected record.
+    fn log_at(space: &mut SpaceNotices, ms: u64, full: bool, missing: u64) -> Option<String> {
         let (operation, file) = ("make", "a.seg".to_owned());
-        let fault = DiskError { operation, file, error: "no space".to_owned() };
-        if lacking > 0 {
-            space.note_rejection(100, lacking);
+        let error = DiskError { operation, file, error: "no space".to_owned() };
+        if missing > 0 {
+            space.note_rejection(100, missing);
         }
-        space.set_state(full.then_some(&fault), lacking, 77, Mono(ms * MS));
-        space.poll_log_line().map(|remark| remark.text)
+        space.set_state(full.then_some(&error), missing, 77, Mono(ms * MS));
+        space.poll_log_line().map(|line| line.text)
     }
 
     #[test]
-    fn bad_news_are_told_at_once_and_good_ones_when_they_last() {
+    fn full_disk_is_logged_at_once_and_an_improvement_once_it_lasts() {
         let space = &mut SpaceNotices::default();
-        assert_eq!(tell(space, 5, false, 0), None);
-        let full = tell(space, 10, true, 0).unwrap();
+        assert_eq!(log_at(space, 5, false, 0), None);
+        let full = log_at(space, 10, true, 0).unwrap();
         assert!(full.contains("cannot make a.seg: no space. ") && full.contains("77"), "{full}");
-        assert_eq!(space.poll_timeout(), None, "nothing is to be told");
-        assert_eq!(tell(space, 2_000, true, 0), None);
-        let refused = tell(space, 2_001, true, 555).unwrap();
+        assert_eq!(space.poll_timeout(), None, "no line is due");
+        assert_eq!(log_at(space, 2_000, true, 0), None);
+        let refused = log_at(space, 2_001, true, 555).unwrap();
         assert!(refused.contains("refused") && refused.contains("needs 555 bytes"), "{refused}");
-        assert_eq!(tell(space, 4_000, true, 0), None);
+        assert_eq!(log_at(space, 4_000, true, 0), None);
         assert_eq!(space.poll_timeout(), Some(Mono(5_000 * MS)));
-        assert_eq!(tell(space, 4_100, true, 555), None, "it has not lasted");
-        assert_eq!(tell(space, 4_000, true, 0), None);
-        let taken = tell(space, 5_000, true, 0).unwrap();
+        assert_eq!(log_at(space, 4_100, true, 555), None, "it has not lasted");
+        assert_eq!(log_at(space, 4_000, true, 0), None);
+        let taken = log_at(space, 5_000, true, 0).unwrap();
         assert!(taken.contains("taken again (2 were refused)"), "{taken}");
-        assert_eq!(tell(space, 7_000, false, 0), None);
-        assert_eq!(tell(space, 8_000, false, 0).unwrap(), "there is space for the journal again");
-        assert_eq!((tell(space, 9_999, false, 0), space.poll_timeout()), (None, None));
+        assert_eq!(log_at(space, 7_000, false, 0), None);
+        assert_eq!(log_at(space, 8_000, false, 0).unwrap(), "there is space for the journal again");
+        assert_eq!((log_at(space, 9_999, false, 0), space.poll_timeout()), (None, None));
     }
 
     #[test]
-    fn what_changes_to_and_fro_fills_no_log() {
+    fn flapping_state_logs_a_bounded_number_of_lines() {
         let space = &mut SpaceNotices::default();
-        let told = (0..10_000).filter(|&ms| {
+        let lines = (0..10_000).filter(|&ms| {
             let full = ms % 20 < 15;
-            tell(space, ms, full, if full { ms % 3 } else { 0 }).is_some()
+            log_at(space, ms, full, if full { ms % 3 } else { 0 }).is_some()
         });
-        assert_eq!(told.count(), 2, "that it is full, and that puts are refused");
+        assert_eq!(lines.count(), 2, "the full disk, and the rejected puts");
         // Each state lasts, but not for long.
         let space = &mut SpaceNotices::default();
-        let told = (0..10_000).filter(|&ms| tell(space, ms, ms / 300 % 2 == 0, 0).is_some());
-        assert_eq!(told.count(), 1);
+        let lines = (0..10_000).filter(|&ms| log_at(space, ms, ms / 300 % 2 == 0, 0).is_some());
+        assert_eq!(lines.count(), 1);
         // And for longer.
         let space = &mut SpaceNotices::default();
-        let told = (0..11_000).filter(|&ms| tell(space, ms, ms / 1_100 % 2 == 0, 0).is_some());
-        assert_eq!(told.count(), 10);
+        let lines = (0..11_000).filter(|&ms| log_at(space, ms, ms / 1_100 % 2 == 0, 0).is_some());
+        assert_eq!(lines.count(), 10);
     }
 }
