@@ -53,7 +53,7 @@ impl Harness {
             let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
             let (name, max_running) = ("c".into(), Some(1));
             let constraint = Constraint { name, matcher, max_running, rate: None, per: None };
-            shop.apply(&Command::Work(&WorkerCommand::SetConstraint(&constraint)));
+            shop.apply(&Command::Work(WorkerCommand::SetConstraint(&constraint)));
         }
         shop
     }

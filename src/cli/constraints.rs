@@ -71,7 +71,7 @@ pub(super) fn set(engine: &mut Engine, constraints: &[Constraint], now: Now) -> 
             continue;
         }
         let ticket = Ticket { client: NOBODY, serial };
-        engine.submit(ticket, &Command::Work(&WorkerCommand::SetConstraint(constraint)), now);
+        engine.submit(ticket, &Command::Work(WorkerCommand::SetConstraint(constraint)), now);
         let mut full = false;
         while let Some(completion) = engine.poll_completion() {
             full |= completion.reply == Reply::Rejected(Rejection::DiskFull);

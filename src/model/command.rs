@@ -131,9 +131,9 @@ pub enum Command<'a> {
         id: JobId,
     },
     /// Something about a watched queue: see [`IndexedCommand`].
-    Indexed(&'a IndexedCommand<'a>),
+    Indexed(IndexedCommand<'a>),
     /// Something about work that is followed to a result: see [`WorkerCommand`].
-    Work(&'a WorkerCommand<'a>),
+    Work(WorkerCommand<'a>),
 }
 
 /// How long a take waits when there is no job.

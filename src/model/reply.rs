@@ -97,6 +97,17 @@ pub enum Reply<'a> {
     TooLarge(JobId),
 }
 
+impl Reply<'_> {
+    /// The end of a session that is given this reply to a command with other replies.
+    ///
+    /// # Panics
+    /// Always.
+    #[cold]
+    pub fn unexpected(&self) -> ! {
+        panic!("{:.80} does not answer the command", format!("{self:?}"))
+    }
+}
+
 /// A job as a client gets to see it, borrowed from where it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobView<'a> {

@@ -1,12 +1,12 @@
-//! F4: sessions, one for each connection, turn bytes into commands and replies into bytes.
+//! L4: sessions. A session is the state machine of one connection: it turns bytes into commands and
+//! replies into bytes.
 //!
-//! A session owns no socket and no buffer. The server offers it input by [`Session::poll_command`],
-//! one request at a time, and hands it replies by [`Session::handle_reply`] in whatever order the
-//! engine gives them; a session sends them in the order of its requests. A session may also have a
-//! command of its own to submit ([`Session::has_pending_submit`]), and [`Session::poll_command`]
-//! returns it before anything from the input; or something to do in a turn of its own
-//! ([`Session::wants_poll`]), or a limit to its patience ([`Session::deadline`]). Protocols know
-//! the model and the codecs, never the store, the engine or each other.
+//! A session owns no socket and no buffer. The server offers input to [`Session::poll_command`],
+//! one request at a time, and passes replies to [`Session::handle_reply`] in the order in which the
+//! engine gives them; the session sends them in the order of its requests. A session may also have
+//! a command of its own ([`Session::has_pending_submit`]), which precedes further input; want a
+//! turn without input ([`Session::wants_poll`]); or have a timeout ([`Session::deadline`]).
+//! Protocols name the model and the codecs, never the store, the engine or each other.
 
 pub mod http;
 pub mod job_centre;
@@ -22,49 +22,46 @@ use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
 use crate::model::driver::{Incident, Protocol};
-use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::JobOptions;
 use crate::model::reply::Reply;
 use crate::model::stats::{BusWorkerStats, ServerStats};
-use crate::model::worker::WorkerCommand;
 use crate::wire::json::Parser;
 pub use queue_listing::WorkerRows;
 
-/// What sessions share: settings, and memory that is reused from request to request.
+/// What all sessions share: settings, and memory that is reused from request to request.
 #[derive(Debug)]
 pub struct SessionContext {
-    /// The longest request, in bytes.
+    /// The longest request, in bytes (`--max-request`).
     pub max_request: usize,
-    /// Names by which clients may know the HTTP listener, besides `localhost` and addresses.
+    /// Host names under which the HTTP listener is known, besides `localhost` and addresses.
     pub http_names: Vec<Box<str>>,
-    /// How long results and errors of jobs are kept for whoever follows them, in milliseconds.
+    /// How long results and errors of tracked jobs are retained, in milliseconds.
     pub result_ttl_ms: u64,
-    /// The JSON parser.
+    /// The parser of requests, shared with all sessions.
     pub json: Parser,
-    /// Requests of Job Centre clients that were asked before.
     memo: job_centre::RequestCache,
-    /// The options of the put that is being parsed.
+    /// Options of the put that is being parsed.
     options: JobOptions,
-    /// The queues of the pop that is being parsed.
+    /// Queues of the pop that is being parsed.
     queues: StringList,
-    /// Work for subscriptions in this turn: see `SUBSCRIPTION_WORK_PER_TURN`.
+    /// Work of this turn, as a session counts it: see `SUBSCRIPTION_WORK_PER_TURN` and
+    /// `PROCESSOR_WORK_PER_TURN`.
     work: usize,
-    /// The moment of this turn.
+    /// The time of this turn.
     now: Now,
-    /// What the server has counted, for a session that has asked for it.
+    /// The answer to [`SessionAction::FetchStats`].
     pub figures: Option<Box<ServerStats>>,
-    /// What HTTP requests are read into, and their answers written.
     http: http::Scratch,
-    /// What the operator has decided about the processor.
+    /// Settings of the processor (environment and `--tick`).
     pub processor: processor::Settings,
-    /// The JSON parser for the payloads of messages.
+    /// The parser of payloads inside of messages.
     payload: Parser,
-    /// Workers of a queue, for a session that has asked for them.
+    /// The answer to [`SessionAction::FetchWorkers`].
     pub members: Option<WorkerRows>,
 }
 
 impl SessionContext {
-    /// Settings, and memory that is empty yet.
+    /// Default settings; `max_request` in bytes.
     #[must_use]
     pub fn new(max_request: usize) -> Self {
         Self {
@@ -85,7 +82,7 @@ impl SessionContext {
         }
     }
 
-    /// A session is going to be offered input, or asked for what it owes.
+    /// Begins the turn of a session: its work is counted from 0.
     #[inline]
     pub fn begin_turn(&mut self, now: Now) {
         self.work = 0;
@@ -93,72 +90,66 @@ impl SessionContext {
     }
 }
 
-/// What came of offering input to a session.
+/// What the server has to do next for a session. Unless a variant says otherwise, it then offers
+/// the rest of the input.
 #[derive(Debug)]
 pub enum SessionAction<'a> {
-    /// It needs more input.
+    /// Wait for more input.
     NeedInput,
-    /// It takes no input until it has got a reply.
+    /// Offer no input before the next reply.
     Stalled,
-    /// It has dealt with a request by itself; offer the rest.
+    /// The session has handled a request by itself.
     Continue,
-    /// It has made much work: offer the rest in its next turn, which it is to have even if there is
-    /// none.
+    /// The bound of this turn is reached: run the session again in the next turn, also without
+    /// input.
     Yield,
-    /// Submit this command under this serial, then offer the rest.
+    /// Submit the command under this serial.
     Submit(u32, Command<'a>),
-    /// Write what the server has counted into [`SessionContext::figures`], then offer the rest.
+    /// Fill [`SessionContext::figures`].
     FetchStats,
-    /// The same with `Command::Watch`.
-    Watch(u32, IndexedCommand<'a>),
-    /// The same with `Command::Work`.
-    Work(u32, WorkerCommand<'a>),
-    /// Call off the take with this serial, if it still waits, then offer the rest.
+    /// Cancel the waiting reserve or pop with this serial, if it still waits.
     Cancel(u32),
-    /// Write some of the processor's workers of this queue into [`SessionContext::members`], from
-    /// this place on, then offer the rest.
+    /// Fill [`SessionContext::members`] with the bus workers of this queue, from this slot on.
     FetchWorkers(&'a [u8], u32),
-    /// The operator is to know this; offer the rest.
+    /// Log an incident.
     Log(Incident),
-    /// It is done with its client: offer the rest, which is passed over, and send the client away
-    /// once it has got all its replies.
+    /// Close the connection after its last reply. Further input is discarded.
     Close,
-    /// It can make nothing of its input: offer the rest, which is passed over, and send the client
-    /// away once it has got all its replies.
+    /// The same after input that cannot be parsed.
     ProtocolError(Incident),
 }
 
-/// What becomes of a client that was too slow.
+/// What happens to a client after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutAction {
-    /// It gets another chance: there is a later deadline.
+    /// Nothing: there is a later deadline.
     Rearm,
-    /// It has been told as far as that makes sense; it is sent away once it has got its replies.
+    /// It is closed once its replies are sent.
     Close,
-    /// It takes nothing: it is cut off.
+    /// It reads nothing: its connection is aborted.
     Abort,
 }
 
 /// The session of one connection.
 #[derive(Debug)]
 pub enum Session {
-    /// JSON lines.
+    /// Unboxed: the hot path.
     JobCentre(job_centre::Session),
     /// Binary packets.
     Pinpriq(Box<pinpriq::Session>),
-    /// HTTP.
+    /// HTTP/1.1: Jobq, LightJQ, metrics.
     Http(Box<http::Session>),
-    /// Who acts for a worker of the list; without a peer.
+    /// A dispatcher: a client without a connection.
     Agent(Box<http::dispatch::WorkerDispatcher>),
-    /// A connection to such a worker.
+    /// A connection of a dispatcher to its worker.
     Call(Box<http::dispatch::WorkerConnection>),
-    /// Messages.
+    /// Messages as JSON lines; at most one session.
     Processor(Box<processor::Session>),
-    /// A client that is sent away.
+    /// A connection beyond `--max-clients`.
     Rejected,
 }
 
-const _: () = assert!(size_of::<Session>() <= 32, "what few sessions need is boxed");
+const _: () = assert!(size_of::<Session>() <= 32, "rarely used session state is boxed");
 
 impl Session {
     /// A session for a new connection.
@@ -172,26 +163,26 @@ impl Session {
         }
     }
 
-    /// A session of the processor, which speaks like this.
+    /// A session of the processor with these settings.
     #[must_use]
     pub fn processor(settings: &processor::Settings, now: Now) -> Self {
         Self::Processor(Box::new(processor::Session::new(settings, now)))
     }
 
-    /// A session for a connection that there is no place for: says so, if its protocol can, and
-    /// passes over its input.
+    /// A session for a connection beyond `--max-clients`: writes an error if the protocol has one,
+    /// and discards its input.
     #[must_use]
     pub fn reject(protocol: Protocol, max_clients: usize, out: &mut OutBuf) -> Self {
         match protocol {
             Protocol::JobCentre => job_centre::write_full(max_clients, out.tail()),
-            // Nothing that this protocol sends could be taken for a farewell.
+            // These protocols have no error reply.
             Protocol::Pinpriq | Protocol::Processor => {}
             Protocol::Http => http::write_full(max_clients, out.tail()),
         }
         Self::Rejected
     }
 
-    /// Takes the next request from `input`.
+    /// Parses the next request in `input`.
     #[inline(always)]
     pub fn poll_command<'s, 'i: 's>(
         &mut self,
@@ -209,20 +200,22 @@ impl Session {
         }
     }
 
-    /// Takes the command that it owes (see [`Session::has_pending_submit`]), as it would before the
-    /// next request.
+    /// The command that is due (see [`Session::has_pending_submit`]) and its serial. `None`: the
+    /// work of this turn is at its bound; the command is due again in the next one.
     #[inline(never)]
-    pub fn poll_pending_submit<'s, 'i: 's>(
+    pub fn poll_pending_submit<'s>(
         &mut self,
-        nothing: &mut Input<'i>,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        self.poll_command(nothing, shared, out)
+    ) -> Option<(u32, Command<'s>)> {
+        match self {
+            Self::Pinpriq(session) => session.poll_pending_submit(shared, out),
+            _ => None,
+        }
     }
 
-    /// Takes the reply to the request with this serial. What is returned could not be told to the
-    /// client.
+    /// Handles the reply to the command with this serial. Returns an incident for the log if the
+    /// protocol cannot tell the client.
     #[inline]
     pub fn handle_reply(
         &mut self,
@@ -250,11 +243,11 @@ impl Session {
                 None
             }
             Self::Processor(session) => session.handle_reply(serial, reply, now, out),
-            Self::Rejected => unreachable!("a refused session submits nothing"),
+            Self::Rejected => reply.unexpected(),
         }
     }
 
-    /// The serial of what waits and has to be called off now that the peer sends nothing more.
+    /// The serial of a wait that has to be cancelled when the peer half-closes.
     #[must_use]
     pub fn pending_serial(&self) -> Option<u32> {
         match self {
@@ -265,8 +258,8 @@ impl Session {
         }
     }
 
-    /// The serial of a take that has to be called off while the peer does not read what it is sent:
-    /// one that no request waits for.
+    /// The serial of an open pop, which has to be cancelled while the peer does not read: no
+    /// request waits for it.
     #[must_use]
     pub fn open_subscription(&self) -> Option<u32> {
         match self {
@@ -280,8 +273,8 @@ impl Session {
         }
     }
 
-    /// Whether it would submit a command even without further input. Unless its peer has closed or
-    /// has too much to read, this is to be done before anybody else's next request.
+    /// Whether a command is due without further input. Unless the peer has closed or the output is
+    /// above the high-water mark, it is submitted before any other session's next request.
     #[must_use]
     #[inline]
     pub fn has_pending_submit(&self) -> bool {
@@ -291,8 +284,8 @@ impl Session {
         }
     }
 
-    /// Whether it would do something in its next turn even without further input: write more of an
-    /// answer, ask again, or end.
+    /// Whether it has something to do in its next turn without further input: write more of a
+    /// response, submit the next command, or end.
     #[must_use]
     #[inline]
     pub fn wants_poll(&self) -> bool {
@@ -303,14 +296,14 @@ impl Session {
         }
     }
 
-    /// Whether it ever has a deadline.
+    /// Whether it may ever have a deadline.
     #[must_use]
     #[inline]
     pub fn is_timed(&self) -> bool {
         matches!(self, Self::Http(_) | Self::Agent(_) | Self::Call(_) | Self::Processor(_))
     }
 
-    /// When its client will have been too slow, as things stand after its last turn.
+    /// When its client times out, as of its last turn.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
         match self {
@@ -322,7 +315,7 @@ impl Session {
         }
     }
 
-    /// Its deadline is over.
+    /// Handles the end of its deadline.
     pub fn handle_timeout(
         &mut self,
         shared: &mut SessionContext,
@@ -343,8 +336,8 @@ impl Session {
         }
     }
 
-    /// A take that is to be called off before anything else is due at this moment, if there is one:
-    /// to be asked for after [`Session::handle_timeout`], until there is none.
+    /// The serial of a wait that has to be cancelled before anything else that is due now. The
+    /// server calls this after [`Session::handle_timeout`] until it returns `None`.
     pub fn poll_called_off(&mut self) -> Option<u32> {
         match self {
             Self::Processor(session) => session.poll_called_off(),
@@ -352,7 +345,7 @@ impl Session {
         }
     }
 
-    /// What it writes reaches its peer no more.
+    /// Its output no longer reaches the peer.
     pub fn handle_broken_output(&mut self) {
         match self {
             Self::Pinpriq(session) => session.handle_broken_output(),
@@ -362,14 +355,15 @@ impl Session {
         }
     }
 
-    /// Nothing will come in behind what is there: it is offered once more.
+    /// No more input will arrive; the rest is offered once more.
     pub fn handle_eof(&mut self) {
         if let Self::Processor(session) = self {
             session.handle_eof();
         }
     }
 
-    /// Some of the workers of a queue, from a place on; nobody but the processor has any.
+    /// Workers of a queue from a slot on; only the processor has any. The number of slots is
+    /// bounded.
     #[must_use]
     pub fn worker_page(&self, queue: &[u8], from: u32) -> WorkerRows {
         match self {
@@ -378,7 +372,7 @@ impl Session {
         }
     }
 
-    /// The workers of the processor by their queues. O(queues).
+    /// The bus workers by queue. O(queues).
     #[must_use]
     pub fn bus_workers(&self) -> Vec<BusWorkerStats> {
         match self {
@@ -387,14 +381,14 @@ impl Session {
         }
     }
 
-    /// Asserts what always holds. O(everything): for tests.
+    /// Asserts the invariants. O(all): for tests.
     pub fn check_invariants(&self) {
         if let Self::Processor(session) = self {
             session.check_invariants();
         }
     }
 
-    /// Whether it would take input.
+    /// Whether it accepts input.
     #[must_use]
     #[inline]
     pub fn wants_input(&self) -> bool {

@@ -1,28 +1,28 @@
-//! Replies leave in the order of their requests, whatever order they come in.
+//! Replies are sent in the order of the requests, whatever the order of their arrival.
 //!
-//! Invariant: with replies in order, which is the usual case, nothing is stored.
+//! Invariant: nothing is stored while replies arrive in order, the usual case.
 
 use crate::base::buf::OutBuf;
 use std::collections::VecDeque;
 
-/// The requests of one connection that are under way, oldest first.
+/// The unanswered requests of one connection, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct OrderedReplies {
     oldest: u32,
     next: u32,
-    /// Replies that came early, by their distance from the oldest. Boxed: few connections need it.
+    /// Replies that arrived early, by their distance from the oldest request. Boxed: few
+    /// connections have any.
     #[expect(clippy::box_collection, reason = "8 bytes instead of 32 in every connection")]
     early: Option<Box<VecDeque<Option<Vec<u8>>>>>,
 }
 
 impl OrderedReplies {
-    /// A line in which so many have been answered.
+    /// As after this many answered requests.
     #[cfg(test)]
     pub(super) fn from(serial: u32) -> Self {
         Self { oldest: serial, next: serial, early: None }
     }
 
-    /// A serial for the next request.
     #[inline]
     pub(super) fn open(&mut self) -> u32 {
         let serial = self.next;
@@ -30,14 +30,14 @@ impl OrderedReplies {
         serial
     }
 
-    /// How many requests are under way.
+    /// How many requests are unanswered.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.next.wrapping_sub(self.oldest)
     }
 
-    /// Lets `write` write the reply to request `serial`: straight into the output if it is its
-    /// turn.
+    /// Lets `write` write the reply to request `serial`: directly into the output if it is the
+    /// oldest.
     #[inline]
     pub(super) fn close(
         &mut self,
@@ -68,7 +68,7 @@ impl OrderedReplies {
         early[ahead] = Some(reply);
     }
 
-    /// The oldest request has been answered: those right behind it that were early can go too.
+    /// The oldest request is answered: sends the early replies directly behind it.
     fn flush_ready(&mut self, out: &mut OutBuf) {
         let Some(early) = &mut self.early else { return };
         early.pop_front();
@@ -87,7 +87,7 @@ impl OrderedReplies {
 mod tests {
     use super::*;
 
-    /// Answers requests 0..n in the given order and returns what was sent.
+    /// Answers requests 0..n in the given order and returns the output.
     fn sent(order: &[u32]) -> String {
         let (mut line, mut out) = (OrderedReplies::default(), OutBuf::default());
         for _ in order {

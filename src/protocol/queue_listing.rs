@@ -1,8 +1,8 @@
-//! What the jobs of a queue are doing, and its workers, as JSON, for whoever wants to see it: the
-//! seven structures of the processor (`docs/protocols/processor.md`, "The state over HTTP").
+//! The seven structures of the processor (`docs/protocols/processor.md`, "The state over HTTP") as
+//! JSON: the jobs of a queue by what they do, and its workers.
 //!
-//! Jobs are looked for a part of the store at a time, and shown one by one; so it is no picture of
-//! one moment: what changes while it is made may be missing. Memory: 24 bytes for a ready job.
+//! Jobs are found by a paged scan and shown one by one. The result is not a snapshot: a job that
+//! changes meanwhile may be missing. Memory: 24 bytes per ready job.
 
 use crate::base::limits::HTTP_CHUNK_BYTES;
 use crate::base::time::Wall;
@@ -27,40 +27,37 @@ pub(super) struct WorkerRow {
     pub(super) seen: Wall,
 }
 
-/// Some of the workers of a queue.
+/// A page of a queue's workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerRows {
     pub(super) list: Vec<WorkerRow>,
-    /// Where to go on, if there are more.
+    /// The slot at which the next page begins.
     pub(super) next: Option<u32>,
 }
 
-/// What is to be shown.
+/// The lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListKind {
-    /// The jobs that wait, those that constraints hold back too, as they were added, the one first
-    /// that is handed out first.
+    /// The ready and the blocked jobs, as they were added, in the order in which they are reserved.
     Queued,
-    /// The jobs that were handed out and nobody has said to work on, as they were added.
+    /// The reserved jobs that no worker has accepted yet, as they were added.
     Dispatched,
-    /// The same, and since when.
+    /// The same, with the time of the reservation.
     DispatchedSince,
-    /// The jobs that somebody works on, and when they were heard of last.
+    /// The jobs that workers work on, with the time of the last message about each.
     Processing,
-    /// The same, and how much of each is done.
+    /// The same, with the progress of each.
     Progress,
-    /// The workers, whether they are idle, and when they were heard of last.
+    /// The workers, idle or busy, with the time of the last message.
     Workers,
-    /// The same without their states.
+    /// The same without idle or busy.
     Seen,
-    /// The idle ones.
     Idle,
-    /// The busy ones.
     Busy,
 }
 
 impl ListKind {
-    /// The seven structures, in their order.
+    /// The seven structures, in the order in which they are written.
     const ALL: [Self; 7] = [
         Self::Queued,
         Self::DispatchedSince,
@@ -71,7 +68,7 @@ impl ListKind {
         Self::Busy,
     ];
 
-    /// Its name among the seven structures.
+    /// The name of the structure.
     fn name(self) -> &'static str {
         match self {
             Self::Queued => "jobs_queued",
@@ -89,33 +86,33 @@ impl ListKind {
     }
 }
 
-/// What an inventory needs to go on.
+/// What a listing needs to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListingNeed {
-    /// The jobs of its queue from this place on.
+    /// A page of the queue's jobs, from this slot on.
     Survey(u32),
-    /// The workers of its queue from this place on.
+    /// A page of the queue's workers, from this slot on.
     Members(u32),
     /// This job.
     Look(JobId),
-    /// Room: there is about as much text as should be.
+    /// Output space: about one chunk of text is written.
     Room,
-    /// Nothing: all is written.
+    /// Nothing: it is complete.
     Nothing,
 }
 
-/// What has been gathered, and how far it is written.
+/// The collected ids and workers, and the position of the writer.
 #[derive(Debug)]
 pub(super) struct QueueListing {
     queue: Vec<u8>,
-    /// The one list that is shown, or else all in an object.
+    /// The one list that is written. `None`: all seven, as an object.
     only: Option<ListKind>,
     survey: Option<u32>,
     members: Option<u32>,
     ready: BinaryHeap<Reverse<ReadyOrderKey>>,
     held: Vec<ReservedJob>,
     workers: Vec<WorkerRow>,
-    /// The part that is being written, the place in it, and whether something stands there.
+    /// The list that is being written, the position in it, and whether it has an element yet.
     part: usize,
     row: usize,
     begun: bool,
@@ -123,7 +120,7 @@ pub(super) struct QueueListing {
 }
 
 impl QueueListing {
-    /// Of one list, or of all seven in an object.
+    /// Of one list, or of all seven as an object.
     pub(super) fn new(queue: &[u8], only: Option<ListKind>) -> Self {
         let jobs = only.is_none_or(|part| !part.is_of_workers());
         let workers = only.is_none_or(ListKind::is_of_workers);
@@ -150,7 +147,7 @@ impl QueueListing {
         self.only.is_none_or(|only| parts.contains(&only))
     }
 
-    /// Takes a part of the jobs. O(part log jobs).
+    /// Adds a page of jobs. O(page log jobs).
     pub(super) fn add_scan_page(&mut self, survey: &QueueScan) {
         if self.wants(&[ListKind::Queued]) {
             self.ready.extend(survey.ready.iter().map(|&place| Reverse(place)));
@@ -164,13 +161,13 @@ impl QueueListing {
         }
     }
 
-    /// Takes a part of the workers.
+    /// Adds a page of workers.
     pub(super) fn add_workers(&mut self, members: WorkerRows) {
         self.workers.extend(members.list);
         self.members = members.next;
     }
 
-    /// Takes the answer to a look at a job. O(bytes).
+    /// Adds the reply to a peek. O(bytes).
     pub(super) fn add_peeked(&mut self, reply: &Reply<'_>, text: &mut Vec<u8>) {
         let queued = self.current() == Some(ListKind::Queued);
         let is_wanted = |status| match status {
@@ -261,7 +258,7 @@ impl QueueListing {
             (ListKind::Progress, Some(progress)) => {
                 separate(&mut self.written, text);
                 push_name(job, text);
-                // Proof: memory takes everything.
+                // Proof: writing to a `Vec` does not fail.
                 write!(text, ",\"progress\":{progress}").expect("a number is written to memory");
             }
             _ => return ListRow::Written,
@@ -296,17 +293,17 @@ impl QueueListing {
     }
 }
 
-/// Writes a comma, unless nothing is written yet.
+/// Writes a comma, unless the list is empty yet.
 fn separate(written: &mut bool, text: &mut Vec<u8>) {
     if std::mem::replace(written, true) {
         text.push(b',');
     }
 }
 
-/// What came of going on by one row.
+/// The outcome of writing one row.
 enum ListRow {
     Written,
-    /// This job has to be looked at.
+    /// This job has to be peeked.
     Job(JobId),
     Over,
 }
@@ -334,16 +331,16 @@ fn push_moment(name: &str, at: Wall, text: &mut Vec<u8>) {
 
 const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// Writes a moment in ISO 8601, with milliseconds. What is beyond the year 9999 is its end.
+/// Writes a time in ISO 8601 with milliseconds. Times beyond the year 9999 become its end.
 pub(super) fn push_time(at: Wall, out: &mut Vec<u8>) {
     let moment = i64::try_from(at.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let text = PRINTER.timestamp_to_string(&moment.unwrap_or(Timestamp::MAX));
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a job as messages show it, as an object: what was added, or if that came by another
-/// protocol what that shows, with the name by which messages can name it. With `dispatched`, since
-/// when it is. O(bytes).
+/// Writes a job as an object, as messages show it: its payload, or a wrapper if it was put by
+/// another protocol, with the id by which messages can name it. `dispatched`: the time of its
+/// reservation. O(bytes).
 pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut Vec<u8>) {
     let start = out.len();
     match job.payload.encoding {
@@ -369,7 +366,7 @@ pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut V
             out.push(b',');
         }
     } else {
-        // A value of another kind gets an object around it.
+        // A payload that is not an object is wrapped in one.
         out.splice(start..start, *b"{\"payload\":");
         out.push(b',');
     }
@@ -390,8 +387,8 @@ pub(super) fn push_job(job: &JobView<'_>, dispatched: Option<&[u8]>, out: &mut V
     out.push(b'}');
 }
 
-/// Writes JSON text in which other protocols may have left line ends between tokens: they become
-/// spaces.
+/// Writes JSON in which other protocols may have left line ends between tokens, with spaces for
+/// them.
 fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some(end) = memchr(b'\n', text) {
         out.extend_from_slice(&text[..end]);

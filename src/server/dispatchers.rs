@@ -125,7 +125,7 @@ impl Server {
     fn drop_worker(&mut self, worker: WorkerId, now: Now) {
         let nobody = ClientId { index: u32::MAX, generation: 0 };
         let ticket = Ticket { client: nobody, serial: 0 };
-        self.engine.submit(ticket, &Command::Work(&WorkerCommand::Deregister { worker }), now);
+        self.engine.submit(ticket, &Command::Work(WorkerCommand::Deregister { worker }), now);
         self.deliver(None, now);
         self.notices.note(nobody, Incident::WorkerDropped(worker), now);
     }
@@ -160,7 +160,7 @@ impl Server {
         let Session::Agent(agent) = &connection.session else { return };
         let command = match agent.queues() {
             Some(queues) => Command::Reserve { queues, wait: Wait::Forever },
-            None => Command::Work(&WorkerCommand::ReserveAny),
+            None => Command::Work(WorkerCommand::ReserveAny),
         };
         self.engine.submit(Ticket { client, serial }, &command, now);
         self.deliver(None, now);
@@ -170,7 +170,7 @@ impl Server {
         let Some(agent) = self.dispatcher_mut(client) else { return };
         let worker = agent.worker();
         let command = order.work(worker);
-        self.engine.submit(Ticket { client, serial }, &Command::Work(&command), now);
+        self.engine.submit(Ticket { client, serial }, &Command::Work(command), now);
         if order == StoreRequest::Attach {
             let held = self.engine.reserved_by(worker);
             if let Some(agent) = self.dispatcher_mut(client) {

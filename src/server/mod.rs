@@ -31,7 +31,6 @@ use crate::journal;
 use crate::model::command::Command;
 use crate::model::driver::{Action, Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
-use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Completion;
 use crate::model::worker::WorkerCommand;
 use crate::protocol::{Session, SessionAction, SessionContext, processor};
@@ -107,12 +106,6 @@ fn deliver_to(
         lists.closing.push(client);
     }
     trouble
-}
-
-/// Out of the way of those who ask often.
-#[cold]
-fn submit_watch(engine: &mut Engine, ticket: Ticket, watch: &IndexedCommand<'_>, now: Now) {
-    engine.submit(ticket, &Command::Indexed(watch), now);
 }
 
 impl Server {
@@ -244,24 +237,13 @@ impl Server {
             if !connection.is_kept_waiting() || connection.output.len() > OUTPUT_HIGH_WATER_BYTES {
                 continue;
             }
-            let (mut nothing, output) = (Input::new(b""), &mut connection.output);
-            match connection.session.poll_pending_submit(&mut nothing, &mut self.shared, output) {
-                SessionAction::Submit(serial, command) => {
+            let output = &mut connection.output;
+            match connection.session.poll_pending_submit(&mut self.shared, output) {
+                Some((serial, command)) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.forward_reply(running, now);
                 }
-                SessionAction::Yield => self.lists.go_on(client, connection),
-                SessionAction::NeedInput
-                | SessionAction::Stalled
-                | SessionAction::Continue
-                | SessionAction::Cancel(_)
-                | SessionAction::FetchWorkers(..)
-                | SessionAction::Log(_)
-                | SessionAction::Watch(..)
-                | SessionAction::Work(..)
-                | SessionAction::FetchStats
-                | SessionAction::Close
-                | SessionAction::ProtocolError(_) => unreachable!("what is owed comes first"),
+                None => self.lists.go_on(client, connection),
             }
         }
     }
@@ -322,14 +304,6 @@ impl Server {
                 SessionAction::Submit(serial, command) => {
                     self.engine.submit(Ticket { client, serial }, &command, now);
                     self.answer(client, now);
-                }
-                SessionAction::Watch(serial, watch) => {
-                    submit_watch(&mut self.engine, Ticket { client, serial }, &watch, now);
-                    self.deliver(Some(client), now);
-                }
-                SessionAction::Work(serial, work) => {
-                    self.engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
-                    self.deliver(Some(client), now);
                 }
                 SessionAction::FetchStats => self.shared.figures = Some(self.stats()),
                 SessionAction::Cancel(serial) => {
@@ -456,7 +430,7 @@ impl Server {
             self.processor = None;
             // What it holds is still being worked on: it goes on to be held.
             let ticket = Ticket { client, serial: 0 };
-            self.engine.submit(ticket, &Command::Work(&WorkerCommand::Detach), now);
+            self.engine.submit(ticket, &Command::Work(WorkerCommand::Detach), now);
             self.deliver(None, now);
         }
         self.engine.disconnect_client(client, now);

@@ -205,8 +205,8 @@ impl Store {
                 return self.kick_queue(ticket, queue, limit, now, fx);
             }
             Command::Peek { id } => return self.peek_job(ticket, id, now, fx),
-            Command::Indexed(watch) => return self.indexed_command(ticket, watch, now, fx),
-            Command::Work(work) => return self.worker_command(ticket, work, now, fx),
+            Command::Indexed(ref watch) => return self.indexed_command(ticket, watch, now, fx),
+            Command::Work(ref work) => return self.worker_command(ticket, work, now, fx),
             Command::Touch { id, lease } => TransitionRequest::of(id, lease, JobEvent::Touch),
             Command::Finish { id, lease, result } => TransitionRequest {
                 note: Some(result),

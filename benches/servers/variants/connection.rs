@@ -217,8 +217,6 @@ impl<D: EngineHandle> Connection<D> {
                 SessionAction::ProtocolError(_) => self.over = true,
                 SessionAction::Yield
                 | SessionAction::FetchStats
-                | SessionAction::Watch(..)
-                | SessionAction::Work(..)
                 | SessionAction::Cancel(_)
                 | SessionAction::FetchWorkers(..)
                 | SessionAction::Log(_)

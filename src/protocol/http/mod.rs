@@ -1,23 +1,24 @@
-//! HTTP/1.1 (`docs/protocols/README.md`, "HTTP"): sessions that read requests, find out what is
-//! asked, and write answers, short ones whole and long ones in pieces.
+//! HTTP/1.1 (`docs/protocols/README.md`, "HTTP"): sessions that read requests, route them, and
+//! write responses, short ones whole and long ones in chunks.
 //!
 //! ```text
-//!          head           body                question            reply
-//!   Head --------> Body --------> (perform) ----------> Asked ------------> Answered
-//!    ^  \______________________________/|                 ^                  |  |
-//!    |    body is whole in the input    | by itself       |   not yet, pages |  | rows left
-//!    |                                  v                 +------ Again <----+  v
-//!    +-------------------------------- answer <----------------------------- Streaming
-//!                                       |  the connection is not to be kept
-//!                                       +--> Over: what follows is passed over
+//!          head           body               command               reply
+//!   Head --------> Body --------> (execute) ---------> Submitted ---------> Answered, Paging, ..
+//!    ^  \______________________________/|                  ^                  |  |
+//!    |   body is complete in the input  | no command       +-- next command --+  | long response
+//!    |                                  v                                        v
+//!    +------------------------------ response <----------------------------- Streaming
+//!                                       |  `Connection: close`, or no keep-alive
+//!                                       +--> Over: further input is discarded
 //! ```
 //!
 //! Invariants:
-//! - one request at a time: those behind it wait in the input;
-//! - a request that is whole in the input is carried out from there; only one that is not is
-//!   collected, bounded by `--max-request` and `HTTP_BODY_EXTRA_BYTES`;
-//! - a long answer is made of a snapshot, a piece in a turn, and never while much is unsent;
-//! - a request that two readers could understand differently ends the connection.
+//! - one request at a time: the following ones wait in the input;
+//! - a body that is complete in the input is read from there; another one is collected, bounded by
+//!   `--max-request` and `HTTP_BODY_EXTRA_BYTES`;
+//! - a long response is written from a snapshot, one chunk in a turn, and never while the output is
+//!   above the high-water mark;
+//! - a request that two parsers could read differently ends the connection.
 
 pub mod dispatch;
 mod guard;
@@ -43,41 +44,41 @@ use crate::base::time::Wall;
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A long answer, written a piece in a turn.
+/// A long response, written one chunk in a turn.
 trait Long: std::fmt::Debug + Send + Sync {
-    /// Writes the next piece into `text`, which is empty: about
-    /// [`HTTP_CHUNK_BYTES`](crate::base::limits::HTTP_CHUNK_BYTES) bytes. Whether it was the last.
+    /// Writes the next chunk into `text`, which is empty: about
+    /// [`HTTP_CHUNK_BYTES`](crate::base::limits::HTTP_CHUNK_BYTES) bytes. `true`: it was the last
+    /// one.
     fn fill(&mut self, text: &mut Vec<u8>) -> bool;
 }
 
-/// Memory that is reused from request to request, of whatever connection.
+/// Memory that all connections reuse from request to request.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// The name of the queue, or of the constraint, in the path of the request in hand.
+    /// The name of the queue or of the constraint in the path of the current request.
     queue: Vec<u8>,
-    /// Whether the queue to be declared has a name of its own.
+    /// Whether the request that creates a queue names it.
     named: bool,
-    /// The body, if that was collected.
+    /// The body, if it was collected.
     body: Vec<u8>,
-    /// Where in the body the payload or the event is.
+    /// The range of the payload or the event in the body.
     text: Range<usize>,
-    /// The state that a job has to have, and the one that it gets; canonical.
+    /// The expected and the new state of a job; canonical JSON.
     old: Vec<u8>,
     new: Vec<u8>,
-    /// The question that is asked until it is answered.
+    /// The query of the current paged request.
     query: Option<jobq::SharedQuery>,
-    /// The answer's body, or a piece of it.
+    /// The body of the response, or a chunk of it.
     answer: Vec<u8>,
     date: Date,
-    /// What requests of LightJQ are read into.
     lightjq: lightjq::Scratch,
 }
 
-/// Memory beyond this is given back.
+/// Buffers beyond this many bytes are freed.
 const KEPT: usize = 128 * 1024;
 
 impl Scratch {
-    /// Gives large memory back.
+    /// Frees large buffers.
     fn shrink(&mut self) {
         for bytes in [&mut self.body, &mut self.old, &mut self.new, &mut self.answer] {
             if bytes.capacity() > KEPT {
@@ -88,7 +89,7 @@ impl Scratch {
     }
 }
 
-/// The time of day as HTTP writes it, made once a second.
+/// The `Date` field, formatted once a second.
 #[derive(Debug, Default)]
 struct Date {
     second: Option<u64>,
@@ -99,7 +100,7 @@ impl Date {
     fn at(&mut self, wall: Wall) -> &str {
         let second = wall.0 / 1000;
         if self.second != Some(second) {
-            // Beyond the year 9999 HTTP has no words: the last moment is said from then on.
+            // HTTP dates end with the year 9999: later times are written as its last second.
             let second_said = second.min(LAST_SECOND);
             self.text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second_said));
             self.second = Some(second);
@@ -108,5 +109,5 @@ impl Date {
     }
 }
 
-/// The end of the year 9999.
+/// The last second of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;

@@ -2,23 +2,36 @@
 //! "The state over HTTP").
 
 use super::openapi::{Description, Schemas};
+use crate::model::reply::Reply;
 use crate::protocol::queue_listing::QueueListing;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// An inventory that is being made and written.
+/// A listing that is collected and written a part at a time.
 #[derive(Debug)]
 pub(super) struct ProcessorStatus {
-    pub(super) inventory: QueueListing,
-    /// What is written of it, and not in the output yet.
+    pub(super) listing: QueueListing,
+    /// Written text that is not in the output yet.
     pub(super) text: Vec<u8>,
-    /// Go on in the next turn: much was looked at in this one.
-    pub(super) rest: bool,
+    /// The last scan page was not the last of the queue: go on in the next turn.
+    pub(super) yield_next: bool,
 }
 
 impl ProcessorStatus {
     pub(super) fn new(queue: &[u8]) -> Self {
-        Self { inventory: QueueListing::new(queue, None), text: Vec::new(), rest: false }
+        Self { listing: QueueListing::new(queue, None), text: Vec::new(), yield_next: false }
+    }
+
+    /// Adds the reply to a scan or a peek.
+    #[cold]
+    pub(super) fn add_reply(&mut self, reply: &Reply<'_>) {
+        match reply {
+            Reply::QueueScan(page) => {
+                self.yield_next = page.next.is_some();
+                self.listing.add_scan_page(page);
+            }
+            peeked => self.listing.add_peeked(peeked, &mut self.text),
+        }
     }
 }
 

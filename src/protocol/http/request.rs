@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct PendingBody {
     /// What is to be done once it is, or how it is to be answered then.
-    pub(super) verdict: Result<RouteMatch, HttpError>,
+    pub(super) routed: Result<RouteMatch, HttpError>,
     pub(super) body: Body,
     /// What there is of it, if it matters.
     pub(super) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Writing answers: heads with what every answer has, and errors.
+//! Response heads with the fields of every response, and error bodies.
 
 use super::Date;
 use super::index::{FIELDS, HTML};
@@ -8,45 +8,41 @@ use crate::wire::http::{push_field, push_field_number, push_status_line};
 use crate::wire::json::push_string;
 use std::borrow::Cow;
 
-/// The media type of nearly all answers.
 pub(super) const JSON: &str = "application/json";
 
-/// The media type of the answers of LightJQ.
 pub(super) const MSGPACK: &str = "application/msgpack";
 
-/// How long the body of an answer is.
+/// How the end of a response body is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyLength {
-    /// There is none, and there never is with this status.
+    /// No body: the status never has one.
     None,
-    /// So many bytes.
+    /// `Content-Length`.
     Bytes(usize),
-    /// That will turn out: it comes in chunks.
+    /// Chunked transfer coding.
     Chunks,
-    /// That will turn out: it ends with the connection.
+    /// The end of the connection (HTTP/1.0).
     Close,
 }
 
-/// What the head of an answer says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseHead<'a> {
     pub(super) status: u16,
-    pub(super) extent: BodyLength,
-    /// The media type of the body.
-    pub(super) kind: &'static str,
+    pub(super) length: BodyLength,
+    pub(super) media_type: &'static str,
     pub(super) allow: Option<&'a str>,
-    /// Whether the connection ends with the answer.
+    /// The connection ends with the response.
     pub(super) close: bool,
-    /// Whether a client of HTTP/1.0 is to be told that it does not.
-    pub(super) say_kept: bool,
+    /// Say that the connection stays open: HTTP/1.0 closes it by default.
+    pub(super) keep_alive: bool,
 }
 
-/// An error: its status, and a sentence for whoever made the request.
+/// An error response. `why` is a sentence for the author of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HttpError {
     pub(super) status: u16,
     pub(super) why: Cow<'static, str>,
-    /// The value of the `Allow` field that goes with it.
+    /// The value of the `Allow` field.
     pub(super) allow: Option<String>,
 }
 
@@ -56,7 +52,6 @@ impl HttpError {
     }
 }
 
-/// Writes the head of an answer.
 pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, out: &mut Vec<u8>) {
     push_status_line(out, head.status);
     push_field(out, "Date", date.at(wall).as_bytes());
@@ -65,18 +60,18 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     }
     if head.close {
         push_field(out, "Connection", b"close");
-    } else if head.say_kept {
+    } else if head.keep_alive {
         push_field(out, "Connection", b"keep-alive");
     }
-    if head.extent != BodyLength::None {
-        push_field(out, "Content-Type", head.kind.as_bytes());
+    if head.length != BodyLength::None {
+        push_field(out, "Content-Type", head.media_type.as_bytes());
     }
-    if head.kind == HTML {
+    if head.media_type == HTML {
         for (name, value) in FIELDS {
             push_field(out, name, value.as_bytes());
         }
     }
-    match head.extent {
+    match head.length {
         BodyLength::None | BodyLength::Close => {}
         BodyLength::Bytes(count) => push_field_number(out, "Content-Length", count as u64),
         BodyLength::Chunks => push_field(out, "Transfer-Encoding", b"chunked"),
@@ -84,10 +79,10 @@ pub(super) fn write_head(head: ResponseHead<'_>, date: &mut Date, wall: Wall, ou
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes `{"error":..}`, in MessagePack if that is the media type of the answer, else in JSON.
+/// Writes `{"error":..}`, in MessagePack if that is the media type, else in JSON.
 #[cold]
-pub(super) fn write_error(why: &str, kind: &str, out: &mut Vec<u8>) {
-    if kind == MSGPACK {
+pub(super) fn write_error(why: &str, media_type: &str, out: &mut Vec<u8>) {
+    if media_type == MSGPACK {
         return messages::write_error(&why, out);
     }
     out.extend_from_slice(b"{\"error\":");
@@ -95,7 +90,7 @@ pub(super) fn write_error(why: &str, kind: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes the answer to a client that there is no place for, whatever it is going to ask.
+/// Writes the response to a connection beyond `--max-clients`, whatever its request.
 pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     let why =

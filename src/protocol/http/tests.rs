@@ -3,6 +3,7 @@
 use super::Session;
 use crate::base::buf::{Input, OutBuf};
 use crate::base::time::Now;
+use crate::model::command::Command;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::{IndexedCommand, QueueSize};
 use crate::model::reply::{Rejection, Reply};
@@ -26,7 +27,9 @@ impl Client {
         let mut input = Input::new(request.as_bytes());
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
         let (serial, words) = match step {
-            SessionAction::Watch(serial, watch) => (Some(serial), words(&watch)),
+            SessionAction::Submit(serial, Command::Indexed(command)) => {
+                (Some(serial), words(&command))
+            }
             step => (None, format!("{step:?}")),
         };
         assert!(input.unread().is_empty());

@@ -6,16 +6,16 @@
 //!    ^ |  get that may wait
 //!    | +--------------> submit -> Waiting --- job ---> write it; Open
 //!    |                              |
-//!    |                              +---- cancelled -> Ended: what follows is passed over
+//!    |                              +---- cancelled -> Ended: further input is discarded
 //!  Fresh --- first line of another protocol ------------^
 //! ```
 //!
-//! While it waits, a session takes no further request, so that later ones are executed afterwards.
-//! An ill-formed line is answered at its place in the order, and the next line is served normally.
+//! A session that waits takes no further request, so later requests are executed afterwards. A
+//! malformed line is answered in its place, and the next line is handled normally.
 //!
-//! Except for a first line that is the beginning of another protocol: a web page can make a browser
-//! connect to any port, and has a say in what the browser sends behind that line (the body of an
-//! HTTP request, a ticket in a TLS handshake). Nothing of it is carried out.
+//! Exception: a first line that belongs to another protocol. A web page can make a browser connect
+//! to any port and controls part of what follows that line (the body of an HTTP request, a ticket
+//! in a TLS handshake). Nothing of it is executed.
 
 mod reply;
 mod request;
@@ -35,21 +35,20 @@ pub(super) use reply::write_full;
 use request::RequestError;
 pub(super) use request_cache::RequestCache;
 
-/// Whether further requests are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// They are, if the first line is not of another protocol.
+    /// They are handled, unless the first line belongs to another protocol.
     #[default]
     Fresh,
-    /// They are.
+    /// They are handled.
     Open,
-    /// Not until the take with this serial is answered.
+    /// They wait until the reserve with this serial is answered.
     Waiting(u32),
-    /// Never again.
+    /// They are discarded.
     Ended,
 }
 
-/// One client's side of the protocol.
+/// The session of one Job Centre connection.
 #[derive(Debug, Default)]
 pub struct Session {
     lines: LineReader,
@@ -104,7 +103,7 @@ impl Session {
         }
     }
 
-    /// Looks at the first bytes of a connection. `None`: the line can be read as any other.
+    /// Checks the first bytes of a connection. `None`: the line is parsed like any other.
     #[cold]
     fn begin(
         &mut self,
@@ -121,8 +120,8 @@ impl Session {
             if first < b' ' {
                 return Some(self.send_away(&RequestError::Foreign, out));
             } else if line.len() > max {
-                // What it is stands at its end, which is not kept: so its beginning has to do,
-                // however much of it has come.
+                // The protocol version at the end of the line was discarded, so its beginning must
+                // decide.
                 if may_begin_request(&line[..=max]) {
                     return Some(self.send_away(&RequestError::NoRequest { max }, out));
                 }

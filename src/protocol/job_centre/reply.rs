@@ -1,4 +1,4 @@
-//! From a reply to a line.
+//! From replies to lines.
 
 use crate::model::job::{Encoding, Priority};
 use crate::model::reply::{JobView, Rejection, Reply};
@@ -7,7 +7,7 @@ use crate::wire::msgpack::push_json;
 use memchr::memchr;
 use std::fmt::Display;
 
-/// Writes the line that answers a request; nothing for a take that was called off.
+/// Writes the reply line; nothing for a reserve that was cancelled.
 #[inline]
 pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
     match reply {
@@ -21,16 +21,16 @@ pub(super) fn write(reply: &Reply<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(b"}\n");
         }
         Reply::Rejected(refusal) => write_refusal(*refusal, out),
-        _ => unreachable!("nobody asks for this here"),
+        other => other.unexpected(),
     }
 }
 
-/// Room for what a delivered job has besides its payload and its queue's name.
+/// Bytes of a job reply besides payload and queue name, at most.
 const FIXED_PART: usize = 128;
 
 #[inline]
 fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
-    // One look at the capacity instead of one for each piece: the fixed text and two numbers fit.
+    // One capacity check instead of one per piece: the fixed text and two numbers fit.
     out.reserve(FIXED_PART + job.payload.bytes.len() + job.queue.len());
     out.extend_from_slice(b"{\"status\":\"ok\",\"id\":");
     push_number(out, job.id.0);
@@ -52,8 +52,8 @@ fn write_job(job: &JobView<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// Writes JSON text in which other protocols may have left line ends between tokens: a line is a
-/// message here, so they become spaces.
+/// Writes JSON in which other protocols may have left line ends between tokens, with spaces for
+/// them: a line is a message here.
 #[inline]
 fn push_in_line(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some(end) = memchr(b'\n', text) {
@@ -88,16 +88,10 @@ fn write_refusal(refusal: Rejection, out: &mut Vec<u8>) {
         Rejection::NotBuried(id) => {
             write_error(&format_args!("field 'id': job {} is not buried", id.0), out);
         }
-        Rejection::QueueExists
-        | Rejection::LogFull
-        | Rejection::NameTaken(_)
-        | Rejection::TooLate(_) => {
-            unreachable!("nobody asks for this here")
-        }
+        other => Reply::Rejected(other).unexpected(),
     }
 }
 
-/// Writes an error line.
 #[cold]
 pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"status\":\"error\",\"error\":");
@@ -105,7 +99,7 @@ pub(super) fn write_error(error: &dyn Display, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// Writes the line for a client that there is no place for.
+/// Writes the error line for a connection beyond `--max-clients`.
 pub(in crate::protocol) fn write_full(max_clients: usize, out: &mut Vec<u8>) {
     write_error(
         &format_args!(
@@ -149,7 +143,7 @@ mod tests {
         for (bytes, shown) in [
             (&b"\x82\xa1a\xa1\n\x01\xc4\x01\xff"[..], r#"{"a":"\n","1":"/w=="}"#),
             (b"\xc0", "null"),
-            // Nobody has checked it: still a line.
+            // A payload that was never validated: still one line.
             (b"\xc1\n", "\"wQo=\""),
         ] {
             let expected =

@@ -1,4 +1,4 @@
-//! From a line to a command (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
+//! From lines to commands (`docs/protocols/job-centre.md`, "Requests", "Time", "Values" and
 //! "Errors").
 
 use super::request_cache::RequestCache;
@@ -21,7 +21,7 @@ const TTR: usize = 9;
 const TIMEOUT: usize = 10;
 const COUNT: usize = 11;
 
-/// The fields that some request uses.
+/// The fields of all requests.
 struct RequestFields;
 
 impl Fields<COUNT> for RequestFields {
@@ -44,27 +44,37 @@ impl Fields<COUNT> for RequestFields {
     }
 }
 
-/// What is wrong with a line.
+/// Why a line is not a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// A string holds half a surrogate pair.
-    Broken { field: &'static str },
-    /// A first line begins with a control character.
+    /// A string has an unpaired surrogate.
+    Broken {
+        field: &'static str,
+    },
+    /// A first line that begins with a control character.
     Foreign,
-    /// A first line is one of HTTP.
+    /// A first line of HTTP.
     Http,
-    /// A field that the request cannot do without is not there.
-    Missing { field: &'static str, wanted: &'static str },
-    /// It is no JSON object.
+    /// A required field is absent.
+    Missing {
+        field: &'static str,
+        wanted: &'static str,
+    },
     NotAnObject(JsonError),
-    /// A first line is longer than this many bytes, and begins as no request does.
-    NoRequest { max: usize },
-    /// It is longer than the limit, which is this many bytes.
-    TooLong { max: usize },
-    /// There is no such request.
+    /// A first line of more than `max` bytes that does not begin like a request.
+    NoRequest {
+        max: usize,
+    },
+    /// A line of more than `max` bytes.
+    TooLong {
+        max: usize,
+    },
     UnknownRequest(String),
-    /// A field holds something else than it should.
-    Wrong { field: &'static str, wanted: &'static str },
+    /// A field has a value of another type or range.
+    Wrong {
+        field: &'static str,
+        wanted: &'static str,
+    },
 }
 
 impl fmt::Display for RequestError {
@@ -109,7 +119,7 @@ const A_TIME: &str = "a non-negative integer of milliseconds, written without fr
 const A_QUEUE: &str = "a string";
 const SOME_QUEUES: &str = "an array of strings";
 
-/// Reads one request.
+/// Parses one request.
 #[inline]
 pub(super) fn parse<'a>(
     line: &'a [u8],
@@ -138,7 +148,6 @@ pub(super) fn parse<'a>(
     Ok(command)
 }
 
-/// The wanted fields of a line.
 type Values<'a> = [Value<'a>; COUNT];
 
 fn put<'a>(values: &Values<'a>, scratch: &'a mut JobOptions) -> Result<Command<'a>, RequestError> {
@@ -179,7 +188,7 @@ fn options<'a>(
     Ok(scratch)
 }
 
-/// A length of time, if the field is there. What is too long for 64 bits is as good as for ever.
+/// A duration, if the field is there. What exceeds 64 bits is `u64::MAX`.
 fn milliseconds(value: Value<'_>, field: &'static str) -> Result<Option<u64>, RequestError> {
     match value {
         Value::Absent => Ok(None),
@@ -207,7 +216,7 @@ fn get<'a>(values: &Values<'a>, arrays: Arrays<'a>) -> Result<Command<'a>, Reque
     Ok(Command::Reserve { queues, wait })
 }
 
-/// An id that cannot have been given out is as good as one that never was.
+/// An id that was never given out is as good as one out of range.
 fn id(values: &Values<'_>) -> Result<JobId, RequestError> {
     match values[ID] {
         Value::Integer(Integer::Small(number)) => Ok(JobId(number.unsigned_abs())),
@@ -225,7 +234,7 @@ fn problem(found: Value<'_>, field: &'static str, wanted: &'static str) -> Reque
     }
 }
 
-/// At most as much of a client's word as an error message needs.
+/// The first 40 characters of a client's word, for an error message.
 fn shorten(name: &str) -> String {
     const SHOWN: usize = 40;
     match name.char_indices().nth(SHOWN) {
@@ -257,7 +266,7 @@ mod tests {
     const MORE: [&str; 6] =
         ["", ",\"id\":3", ",\"x\":7", ",\"queues\":[\"7\"]", " ", ",\"wait\":true"];
 
-    /// Lines that are alike, so that many are known up to a byte or two.
+    /// Similar lines, so that many hit the cache up to a byte or two.
     fn line(rng: &mut Rng) -> String {
         let mut pick =
             |from: &[&'static str]| from[usize::try_from(rng.below(from.len() as u64)).unwrap()];

@@ -3,31 +3,31 @@
 //! ```text
 //!            push, pop            reply
 //!   Open ----------------> submit ------> a pop's packets, in its turn
-//!     |  credit and subscription, no take under way
-//!     +------------------> submit a take that stands in all subscribed queues
+//!     |  credit and subscription, no open pop
+//!     +------------------> submit an open pop from all subscribed queues
 //!     |                      |  packets ----> a delivery, one credit less
-//!     |                      +  cancelled --> its time comes again
+//!     |                      +  cancelled --> submitted again later
 //!     |  a byte that begins no request
-//!     +------------------> Failed: what follows is passed over
+//!     +------------------> Failed: further input is discarded
 //! ```
 //!
-//! A web page can make a browser send an HTTP request here, with a body of the page's choice, and
-//! `POST` begins like a pop from a queue whose name is 20,307 bytes long. So a connection whose
-//! first request can be read as the beginning of one of HTTP, too, has failed: that is one about a
-//! queue whose name is 8 KB long or longer.
+//! A web page can make a browser send an HTTP request here, with a body of its choice, and `POST`
+//! begins like a pop from a queue whose name is 20,307 bytes long. A connection fails therefore if
+//! its first request could also be the beginning of an HTTP request: that is one about a queue
+//! whose name is 8 KB long or longer.
 //!
 //! Invariants:
-//! - at most one take stands at a time, and only with a credit; a further one that is owed is
-//!   submitted before the next request is taken, so packets that come one by one are delivered in
-//!   the order of their pushes;
-//! - a delivery waits for no other reply, and none waits for it: the serial of a standing take does
-//!   not stand in the line of replies;
-//! - the queues that a take stands in are those subscribed to.
+//! - there is at most one open pop, and only with a credit; the next one is submitted before the
+//!   next request is read, so packets that arrive one by one are delivered in the order of their
+//!   pushes;
+//! - a delivery does not wait for other replies, nor they for it: the serial of an open pop is not
+//!   among the ordered replies;
+//! - the queues of the open pop are those of the subscriptions.
 //!
-//! What subscriptions cost in one turn is bounded (`SUBSCRIPTION_WORK_PER_TURN`); what is owed then
-//! comes first in the next turn.
+//! The work for subscriptions in one turn is bounded (`SUBSCRIPTION_WORK_PER_TURN`); the rest comes
+//! first in the next turn.
 //!
-//! A packet is never longer than its lengths can say, so `--max-request` does not apply here.
+//! The length fields bound a packet, so `--max-request` does not apply.
 
 mod reply;
 #[cfg(test)]
@@ -49,36 +49,35 @@ use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::packets::{self, Framed, Request};
 use memchr::memchr;
 
-/// What a standing take costs besides its queues, in the same measure.
+/// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_WORK_PER_TURN`.
 const TAKE_WORK: usize = 4;
 
-/// What becomes of further requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// They are carried out.
+    /// Requests are executed.
     #[default]
     Open,
-    /// The same, but nothing is delivered any more: it would not arrive.
+    /// The same, but nothing is delivered: it would not arrive.
     OutputBroken,
-    /// They are passed over.
+    /// Further input is discarded.
     Failed,
 }
 
-/// One client's side of the protocol.
+/// The session of one pinpriq connection.
 #[derive(Debug, Default)]
 pub struct Session {
     replies: OrderedReplies,
-    /// The queues subscribed to, no two of them the same, in the order of their subscriptions.
+    /// The queues of the subscriptions, without duplicates, in the order of subscription.
     queues: StringList,
-    /// Deliveries that the client is ready for.
+    /// Deliveries that the client has permitted.
     credits: u32,
-    /// The serial of the take that stands in all of `queues`.
+    /// The serial of the open pop, which waits in all of `queues`.
     take: Option<u32>,
-    /// The serial of a request to change the queues of the standing take. Until it is answered no
-    /// other request is taken.
+    /// The serial of a command that changes the queues of the open pop. No other request is read
+    /// until it is answered.
     change: Option<u32>,
     state: State,
-    /// Something else than credits has been asked for.
+    /// A request other than credit was read.
     known: bool,
 }
 
@@ -100,7 +99,8 @@ impl Session {
             return SessionAction::Yield;
         }
         if self.has_pending_submit() {
-            return self.open_pop(shared, out);
+            let (serial, command) = self.open_pop(shared, out);
+            return SessionAction::Submit(serial, command);
         }
         let start = input.unread();
         match packets::next(input) {
@@ -198,15 +198,25 @@ impl Session {
         SessionAction::Submit(serial, command)
     }
 
-    /// Submits a take that stands in all subscribed queues.
+    /// The open pop that is due. `None`: the work of this turn is at its bound.
+    pub(super) fn poll_pending_submit<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> Option<(u32, Command<'s>)> {
+        debug_assert!(self.has_pending_submit(), "no pop is due");
+        (shared.work < SUBSCRIPTION_WORK_PER_TURN).then(|| self.open_pop(shared, out))
+    }
+
+    /// A pop from all subscribed queues, which waits.
     fn open_pop<'s>(
         &mut self,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
-    ) -> SessionAction<'s> {
-        assert!(self.credits > 0 && self.take.is_none(), "nothing is owed");
+    ) -> (u32, Command<'s>) {
+        assert!(self.credits > 0 && self.take.is_none(), "a pop without a credit");
         let serial = self.open(out);
-        // Nothing waits for a delivery, so its place in the line is given up at once.
+        // A delivery is not ordered among the replies, so its place is given up at once.
         self.replies.close(serial, out, |_| {});
         self.take = Some(serial);
         shared.work += TAKE_WORK + self.queues.len();
@@ -215,11 +225,11 @@ impl Session {
             shared.queues.push(queue);
         }
         let queues = shared.queues.from(0);
-        SessionAction::Submit(serial, Command::Pop { queues, wait: Wait::Forever })
+        (serial, Command::Pop { queues, wait: Wait::Forever })
     }
 
-    /// A serial that no other request under way has, a standing take included, which may be older
-    /// than 2^32 others.
+    /// A serial that no pending command has, the open pop included, which may be older than 2^32
+    /// commands.
     fn open(&mut self, out: &mut OutBuf) -> u32 {
         let mut serial = self.replies.open();
         if self.take == Some(serial) {
@@ -249,7 +259,7 @@ impl Session {
                     reply::write_packets(packets, out.tail());
                 }
                 Reply::Cancelled => {}
-                _ => unreachable!("a take stands until it is served or called off"),
+                other => other.unexpected(),
             }
             return None;
         }
@@ -266,14 +276,14 @@ impl Session {
         }
     }
 
-    /// What is written reaches nobody any more.
+    /// Nothing is delivered from now on: the output no longer reaches the peer.
     pub(super) fn handle_broken_output(&mut self) {
         if self.state == State::Open {
             self.state = State::OutputBroken;
         }
     }
 
-    /// Whether a take is to be submitted before the next request is taken.
+    /// Whether an open pop has to be submitted before the next request.
     pub(super) fn has_pending_submit(&self) -> bool {
         self.credits > 0
             && self.take.is_none()
@@ -299,7 +309,7 @@ impl Session {
     }
 }
 
-/// Whether bytes of which no request is whole begin with a line of HTTP.
+/// Whether an incomplete request begins like a line of HTTP.
 fn is_http(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(HTTP_TARGET_MAX_BYTES)];
     memchr(b'\n', start).is_some_and(|end| {
@@ -308,7 +318,7 @@ fn is_http(bytes: &[u8]) -> bool {
     })
 }
 
-/// 1 is the most urgent, 255 the least, and 0 none at all.
+/// 1 is the most urgent, 255 the least urgent, 0 has none.
 fn priority_of(priority: u8) -> Priority<'static> {
     match priority {
         0 => Priority::Unselected,

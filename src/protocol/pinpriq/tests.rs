@@ -1,4 +1,4 @@
-//! The session alone, with replies made by hand.
+//! The session alone, with replies that the test makes.
 
 use super::*;
 use crate::base::time::Now;
@@ -7,14 +7,14 @@ use crate::model::job::Packet;
 use crate::model::reply::Rejection;
 use crate::wire::packets::push_request;
 
-/// A session with what a server would have for it.
+/// A session with its surroundings.
 #[derive(Default)]
 struct Bench {
     session: Session,
     out: OutBuf,
 }
 
-/// What came of one offer, in words.
+/// The serial and the text of an action.
 type Said = (Option<u32>, String);
 
 fn names(queues: crate::base::strings::Strings<'_>) -> String {
@@ -54,14 +54,14 @@ impl Bench {
         say(&self.session.poll_command(&mut Input::new(bytes), shared, &mut self.out))
     }
 
-    /// Offers bytes once and returns what came of it, and how many are left.
+    /// Offers bytes once; returns the action, and how many bytes are left.
     fn offer(&mut self, bytes: &[u8]) -> (Said, usize) {
         let (mut shared, mut input) = (SessionContext::new(64), Input::new(bytes));
         let said = say(&self.session.poll_command(&mut input, &mut shared, &mut self.out));
         (said, input.unread().len())
     }
 
-    /// A request that must be taken, and what came of it.
+    /// Offers a request that the session must accept.
     fn ask(&mut self, request: Request<'_>) -> Said {
         let mut bytes = Vec::new();
         push_request(&mut bytes, &request);
@@ -88,7 +88,7 @@ impl Bench {
         self.session.handle_reply(serial, reply, &mut self.out)
     }
 
-    /// What was written since the last look.
+    /// The output since the last call.
     fn written(&mut self) -> Vec<u8> {
         let written = self.out.unsent().to_vec();
         self.out = OutBuf::default();
@@ -203,7 +203,7 @@ fn a_change_of_subscriptions_reaches_the_standing_take() {
     assert_eq!(bench.offer(b"A"), ((None, "Stalled".to_owned()), 1));
     assert_eq!(bench.reply(1, &Reply::Done), None);
     assert_eq!(bench.unsubscribe("a"), submits(2, "0 leaves a"));
-    // Another engine may have given a packet meanwhile.
+    // The engine may have delivered a packet meanwhile.
     bench.reply(0, &Reply::Packets(&[packet(b"", b"")]));
     bench.reply(2, &Reply::NoJob);
     assert_eq!(bench.written(), b"\0\x01\0\0\0\0", "changes are not answered");
@@ -216,7 +216,7 @@ fn a_change_of_subscriptions_reaches_the_standing_take() {
 }
 
 impl Bench {
-    /// Offers a subscription to a session that has something to do first.
+    /// Offers a subscription to a session that has an open pop to submit first.
     fn subscribe_first(&mut self, queue: &str) -> Said {
         let mut bytes = Vec::new();
         push_request(&mut bytes, &Request::Subscribe { queue: queue.as_bytes() });
@@ -252,7 +252,7 @@ fn a_standing_take_keeps_its_serial_for_itself() {
     assert_eq!(bench.owed(), submits(u32::MAX - 1, "pop a Forever"));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
     bench.reply(u32::MAX, &Reply::NoJob);
-    // Many requests later.
+    // As after many requests.
     bench.session.replies = OrderedReplies::from(u32::MAX - 2);
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX - 2));
     assert_eq!(bench.ask(Request::Pop { queue: b"b" }).0, Some(u32::MAX));
@@ -321,7 +321,7 @@ fn much_work_is_divided_into_turns() {
     let most = SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000 + TAKE_WORK);
     assert_eq!([turn(&mut bench), turn(&mut bench)], [most; 2]);
 
-    // Of a subscription that changes nothing the work is the same.
+    // A subscription that changes nothing costs the same work.
     bench.session.credits = 0;
     shared.begin_turn(Now::default());
     let mut turn = 0;

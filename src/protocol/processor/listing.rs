@@ -1,4 +1,4 @@
-//! Lists as answers to `list_*`: one message each, written piece by piece.
+//! Replies to `list_*`: one message each, written a part at a time.
 
 use super::message::List;
 use super::pending_requests::Kind;
@@ -10,17 +10,17 @@ use crate::model::worker::WorkerCommand;
 use crate::protocol::queue_listing::{ListKind, ListingNeed, QueueListing};
 use crate::protocol::{SessionAction, SessionContext};
 
-/// What a look at a part of the store costs, in takes.
+/// Work of one scan step, in reserves.
 const SURVEY_WORK: usize = 64;
 
-/// A list that is being made; no line is taken meanwhile.
+/// A list that is being written; no line is read meanwhile.
 #[derive(Debug)]
 pub(super) struct Listing {
     list: List,
     inventory: QueueListing,
-    /// The engine has been asked for more.
+    /// A scan or peek is submitted.
     pub(super) waiting: bool,
-    /// Its line is being written.
+    /// A part of its line is in the output.
     pub(super) begun: bool,
 }
 
@@ -41,7 +41,7 @@ fn part(list: List) -> ListKind {
 }
 
 impl Session {
-    /// Goes on with the list.
+    /// Writes more of the list, or requests what is missing.
     #[cold]
     pub(super) fn list<'s>(
         &mut self,
@@ -59,9 +59,9 @@ impl Session {
             listing.waiting = true;
             let queues = alone(listing.inventory.queue(), shared);
             let queue = queues.into_iter().next().unwrap_or_default();
-            return SessionAction::Work(
+            return SessionAction::Submit(
                 self.asked.add(Kind::List, b""),
-                WorkerCommand::ScanQueue { queue, from },
+                Command::Work(WorkerCommand::ScanQueue { queue, from }),
             );
         }
         if let ListingNeed::Members(from) = need {

@@ -1,4 +1,4 @@
-//! From a line to what it says (`docs/protocols/processor.md`, "The message" and "Topics that are
+//! From lines to messages (`docs/protocols/processor.md`, "The message" and "Topics that are
 //! heard").
 
 use super::timestamp;
@@ -13,7 +13,7 @@ const SERVICE: usize = 1;
 const CREATED: usize = 2;
 const PAYLOAD: usize = 3;
 
-/// The fields of a message that matter.
+/// The fields of a message that are read.
 struct Envelope;
 
 impl Fields<4> for Envelope {
@@ -33,7 +33,7 @@ const UUID: usize = 0;
 const QUEUE: usize = 1;
 const PRIORITY: usize = 2;
 
-/// The fields of a payload that matter, but for the progress, which is looked for where it is
+/// The fields of a payload that are read, except for the progress, which is read only where it is
 /// needed.
 struct Content;
 
@@ -49,28 +49,27 @@ impl Fields<3> for Content {
     }
 }
 
-/// What a message says.
+/// The meaning of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
-    /// Nothing that is for us.
+    /// Not addressed to the server.
     Other,
-    /// Time has passed.
+    /// A tick of the bus.
     Tick,
-    /// Here is a job; its priority, and its payload as text.
+    /// Add a job; its priority, and its payload as text.
     Add(JobRef<'a>, i64, &'a [u8]),
-    /// The worker of this name is idle, and belongs to this queue; when it said so.
+    /// The worker of this name is idle and belongs to this queue, as of this time.
     Idle(&'a str, &'a [u8], Option<Wall>),
     /// The worker of this name works on a job.
     Works(WorkSignal, &'a str, JobRef<'a>, Option<Fraction>),
-    /// The worker of this name is done with a job.
+    /// The worker of this name has finished a job.
     Finished(&'a str, JobRef<'a>),
-    /// This job is to go.
     Delete(JobRef<'a>),
-    /// This is to be shown of this queue.
+    /// Report this list of this queue.
     List(List, &'a [u8]),
 }
 
-/// By which word a worker says that it works.
+/// The verb by which a worker reports that it works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkSignal {
     Accepted,
@@ -78,7 +77,7 @@ pub(super) enum WorkSignal {
     Progress,
 }
 
-/// What can be shown.
+/// The lists that can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     Jobs,
@@ -99,7 +98,7 @@ impl List {
     }
 }
 
-/// A verb of a topic that is heard.
+/// A verb of a topic that the server reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Tick,
@@ -149,20 +148,19 @@ impl Verb {
     }
 }
 
-/// What is wrong with a line.
+/// Why a line is not a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MessageError {
-    /// It is no JSON object.
     NotAnObject(JsonError),
-    /// It is longer than the limit, which is this many bytes.
+    /// Longer than this many bytes.
     TooLong(usize),
-    /// It is no message.
+    /// It has no usable topic.
     NoTopic(FieldError),
-    /// A field of a message about this is not as it should be.
+    /// A field of a message with this verb is wrong.
     Wrong(&'static str, FieldError),
 }
 
-/// What is wrong with a field.
+/// Why a field is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FieldError {
     field: &'static str,
@@ -194,7 +192,7 @@ impl fmt::Display for MessageError {
     }
 }
 
-/// What topics that are heard begin with, without the slash: nothing if there is no namespace.
+/// The topic without namespace and slash; nothing if it is in another namespace.
 fn within<'t>(topic: &'t str, namespace: &str) -> Option<&'t str> {
     if namespace.is_empty() {
         return Some(topic);
@@ -221,7 +219,7 @@ fn fault(found: Value<'_>, field: &'static str, wanted: &'static str) -> FieldEr
     FieldError { field, wanted, absent: found == Value::Absent }
 }
 
-/// A text that is not empty.
+/// A string that is not empty.
 fn name<'a>(
     found: Value<'a>,
     field: &'static str,
@@ -242,7 +240,7 @@ const A_PORTION: &str = "a number from 0 to 1, there or in 'status'";
 const A_MOMENT: &str = "a time in ISO 8601, or milliseconds since 1970";
 const AN_OBJECT: &str = "an object";
 
-/// Reads one line. `json` reads the message, `inner` its payload. O(line).
+/// Parses one line. `json` parses the message, `inner` its payload. O(line).
 pub(super) fn parse<'a>(
     line: &'a [u8],
     namespace: &str,
@@ -290,7 +288,7 @@ pub(super) fn parse<'a>(
     })
 }
 
-/// The usual priority.
+/// The default priority.
 const USUAL: i64 = 5;
 
 fn priority(found: Value<'_>) -> Result<i64, FieldError> {
@@ -311,7 +309,7 @@ fn moment(found: Value<'_>) -> Result<Option<Wall>, FieldError> {
     moment.map(Some).ok_or_else(|| fault(found, "created_at", A_MOMENT))
 }
 
-/// How far a job is. Who says that it progresses has to say it; who accepts a job is not asked.
+/// The progress of a job: required of a progress report, ignored of an acceptance.
 fn progress(deed: WorkSignal, payload: &[u8]) -> Result<Option<Fraction>, FieldError> {
     if deed == WorkSignal::Accepted {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What is said: messages as lines, and when.
+//! Messages as lines, with a timestamp.
 
 use super::settings::Settings;
 use super::timestamp::CachedTimestamp;
@@ -7,17 +7,16 @@ use crate::model::reply::JobView;
 use crate::protocol::queue_listing::push_job;
 use crate::wire::json::push_string;
 
-/// Writes messages.
 #[derive(Debug)]
 pub(super) struct MessageWriter {
     publisher: String,
-    /// The fields of every message that never change, and the name of the one behind them.
+    /// The constant fields of every message, and the name of the field behind them.
     signature: Vec<u8>,
     topic: Vec<u8>,
     stamp: CachedTimestamp,
 }
 
-/// Room for what a message has besides signature, topic and payload.
+/// Bytes of a message besides signature, topic and payload, at most.
 const FIXED_PART: usize = 160;
 
 impl MessageWriter {
@@ -39,7 +38,7 @@ impl MessageWriter {
         Self { publisher, signature, topic: Vec::new(), stamp: CachedTimestamp::default() }
     }
 
-    /// Begins a message whose topic has these parts, up to its payload. O(bytes).
+    /// Writes a message up to its payload. O(bytes).
     pub(super) fn start(&mut self, topic: [&str; 3], now: Now, out: &mut Vec<u8>) {
         self.topic.clear();
         for part in [&*self.publisher, "job_queue/"].into_iter().chain(topic) {
@@ -52,7 +51,7 @@ impl MessageWriter {
         out.extend_from_slice(b"\",\"payload\":");
     }
 
-    /// Tells a worker that this is its job. O(bytes).
+    /// Writes the assignment of a job to a worker. O(bytes).
     pub(super) fn write_assignment(
         &mut self,
         worker: &str,

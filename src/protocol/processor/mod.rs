@@ -1,25 +1,25 @@
-//! The processor (`docs/protocols/processor.md`): messages as JSON lines, jobs that are assigned to
-//! workers who say where they are.
+//! The processor (`docs/protocols/processor.md`): messages as JSON lines, and jobs that are assigned
+//! to workers on a message bus.
 //!
 //! ```text
-//!           enlist, resume                   end of input
-//!   Fresh ------------------> Serving ------------------------> Over: takes are called off
+//!          register, attach                  end of input
+//!   Fresh ------------------> Serving ------------------------> Over: reserves are cancelled
 //!                              |  ^
-//!      line: command; workers  |  | job: assignment, a line
-//!       who ask: takes         v  |
+//!      line: command;          |  | job: assignment, a line
+//!      idle worker: reserve    v  |
 //!                             (store)
 //! ```
 //!
-//! A line is turned into a command, and into what it says about its worker. An idle worker is a
-//! take that waits in the store, and the job that answers it is the assignment. Everything about
-//! jobs is the store's affair, where the processor is a worker of the list: what it holds is
-//! written down, and is resumed after a restart.
+//! A line becomes a command, and a change of its worker's row. An idle worker is a reserve that
+//! waits in the store, and the job that answers it is the assignment. Jobs are kept by the store,
+//! where the processor is a registered worker: its reservations are journaled and continue after a
+//! restart.
 //!
 //! Invariants:
-//! - what a line leads to is submitted before the next line is taken;
-//! - a line is written whole: while a list is being written, assignments are kept back, one for
-//!   each worker at most;
-//! - what is done in a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
+//! - the commands of a line are submitted before the next line is read;
+//! - a line is written whole: while a list is written, assignments are held back, at most one per
+//!   worker;
+//! - the work of a turn besides reading is bounded (`PROCESSOR_WORK_PER_TURN`).
 
 mod bus_workers;
 mod listing;
@@ -56,33 +56,33 @@ use pending_requests::{Kind, PendingRequests, TAKE};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Leases, and the memory of workers, last so many ticks.
+/// Leases, and rows of silent workers, last this many ticks.
 const TICKS: u32 = 3;
 
-/// Workers that are forgotten, or looked at for a list, at one time.
+/// Workers that expire in one step; a page of workers has 16 times as many slots.
 const AT_ONCE: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It is not on the list of workers, as far as it knows.
+    /// It is not registered yet.
     Fresh,
-    /// The engine has been asked to put it there, or to resume what it holds.
+    /// The registration, or the attachment, is submitted.
     Asked,
-    /// It was refused, and asks again at this moment.
+    /// That was rejected; it is repeated at this time.
     Refused(Mono),
-    /// It is on the list as this worker.
+    /// It is registered under this id.
     Listed(WorkerId),
     Serving,
-    /// No message is heard any more.
+    /// Messages are no longer read.
     Over,
 }
 
-/// The other side's messages, and the workers that they tell of.
+/// The session of the processor, with its workers.
 #[derive(Debug)]
 pub struct Session {
     lines: LineReader,
     phase: Phase,
-    /// Nothing will come in any more.
+    /// No more input will arrive.
     eof: bool,
     workers: WorkerTable,
     asked: PendingRequests,
@@ -90,9 +90,9 @@ pub struct Session {
     listener: String,
     tick: Duration,
     next_tick: Mono,
-    /// The deadline has passed, and nothing was done about it yet.
+    /// The deadline has passed and was not handled yet.
     woken: bool,
-    /// Jobs that came to workers who did not want them any more.
+    /// Jobs that answered a reserve whose worker no longer wants one.
     returned: VecDeque<(JobId, LeaseEpoch)>,
     listing: Option<Box<Listing>>,
     /// Text of the list that is not in the output yet.
@@ -102,7 +102,7 @@ pub struct Session {
     remarks: VecDeque<LogLine>,
 }
 
-/// What the processor says of itself to the list of workers.
+/// The registration of the processor.
 const SELF: Worker<'_> = Worker { name: "processor", url: "", max_jobs: u32::MAX, queues: None };
 
 impl Session {
@@ -154,9 +154,9 @@ impl Session {
             shared.work += 1;
             if let Some((id, lease)) = self.returned.pop_front() {
                 let serial = self.asked.add(Kind::GiveBack, b"");
-                return SessionAction::Work(
+                return SessionAction::Submit(
                     serial,
-                    WorkerCommand::ReturnUnstarted { id, lease, exclude: false },
+                    Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude: false }),
                 );
             }
             if let Some(serial) = self.poll_called_off() {
@@ -180,15 +180,15 @@ impl Session {
         self.read(input, shared)
     }
 
-    /// Gets onto the list of workers, and to what it held before.
+    /// Registers the processor, and attaches it to its earlier reservations.
     #[cold]
     fn begin(&mut self) -> SessionAction<'static> {
         match self.phase {
             Phase::Fresh => {
                 self.phase = Phase::Asked;
-                SessionAction::Work(
+                SessionAction::Submit(
                     self.asked.add(Kind::Enlist, b""),
-                    WorkerCommand::Register(SELF),
+                    Command::Work(WorkerCommand::Register(SELF)),
                 )
             }
             Phase::Listed(worker) => {
@@ -196,7 +196,10 @@ impl Session {
                 let lease = (self.tick * TICKS).as_millis();
                 let lease_ms = u64::try_from(lease).unwrap_or(u64::MAX);
                 let serial = self.asked.add(Kind::Resume, b"");
-                SessionAction::Work(serial, WorkerCommand::AttachWithLease { worker, lease_ms })
+                SessionAction::Submit(
+                    serial,
+                    Command::Work(WorkerCommand::AttachWithLease { worker, lease_ms }),
+                )
             }
             Phase::Refused(_) if self.eof => {
                 self.phase = Phase::Over;
@@ -207,7 +210,7 @@ impl Session {
         }
     }
 
-    /// Does what time brings: a tick, and the end of what is remembered of workers.
+    /// Handles ticks and expired workers.
     fn keep_time(&mut self, now: Now) {
         self.woken = false;
         if let Phase::Refused(at) = self.phase
@@ -240,7 +243,7 @@ impl Session {
         self.remarks.push_back(LogLine { severity, text });
     }
 
-    /// Whether something is to be submitted before the next line is taken.
+    /// Whether a command is due before the next line.
     fn is_due(&self) -> bool {
         !self.returned.is_empty() || self.workers.is_due()
     }
@@ -294,9 +297,9 @@ impl Session {
                 self.workers.dispatch(job.queue);
                 let payload = Payload { encoding: Encoding::JsonLine, bytes };
                 let serial = self.asked.add(Kind::Put, job.name);
-                return SessionAction::Work(
+                return SessionAction::Submit(
                     serial,
-                    WorkerCommand::PutByName { job, priority, payload },
+                    Command::Work(WorkerCommand::PutByName { job, priority, payload }),
                 );
             }
             Message::Idle(worker, queue, said) => {
@@ -307,20 +310,26 @@ impl Session {
                 let heard = self.workers.busy(worker, job.queue, now);
                 self.note(heard, worker);
                 let serial = self.asked.add(Kind::Works(deed), job.name);
-                return SessionAction::Work(
+                return SessionAction::Submit(
                     serial,
-                    WorkerCommand::ReportProgress { job, progress },
+                    Command::Work(WorkerCommand::ReportProgress { job, progress }),
                 );
             }
             Message::Finished(worker, job) => {
                 let heard = self.workers.idle(worker, job.queue, true, now);
                 self.note(heard, worker);
                 let serial = self.asked.add(Kind::Finish, job.name);
-                return SessionAction::Work(serial, WorkerCommand::CompleteByName { job });
+                return SessionAction::Submit(
+                    serial,
+                    Command::Work(WorkerCommand::CompleteByName { job }),
+                );
             }
             Message::Delete(job) => {
                 let serial = self.asked.add(Kind::Delete, job.name);
-                return SessionAction::Work(serial, WorkerCommand::DeleteByName { job });
+                return SessionAction::Submit(
+                    serial,
+                    Command::Work(WorkerCommand::DeleteByName { job }),
+                );
             }
             Message::List(list, queue) => {
                 self.listing = Some(Box::new(Listing::new(list, queue)));
@@ -329,7 +338,7 @@ impl Session {
         SessionAction::Continue
     }
 
-    /// Whether a worker said so too long ago to be given a job for it.
+    /// Whether a report of idleness is too old for an assignment.
     fn is_old(&self, said: Option<Wall>, now: Now) -> bool {
         let tick = u64::try_from(self.tick.as_millis()).unwrap_or(u64::MAX);
         said.is_some_and(|said| said.0.saturating_add(tick) < now.wall.0)
@@ -379,21 +388,21 @@ impl Session {
                 None => self.returned.push_back((job.id, job.lease)),
             },
             Reply::Cancelled => self.workers.cancelled(worker),
-            _ => unreachable!("a take stands until it is served or called off"),
+            other => other.unexpected(),
         }
     }
 
-    /// The workers of a queue at a bounded number of places from one on.
+    /// The workers of a queue, from a slot on, in a bounded number of slots.
     pub(super) fn worker_page(&self, queue: &[u8], from: u32) -> WorkerRows {
         self.workers.worker_rows(queue, from, 16 * AT_ONCE)
     }
 
-    /// How many workers are idle, and busy, in a bounded number of queues. O(queues).
+    /// Counts of idle and busy workers of a bounded number of queues. O(queues).
     pub(super) fn bus_workers(&self) -> Vec<BusWorkerStats> {
         self.workers.stats()
     }
 
-    /// Nothing more will come in: what is there without a line end is the last line.
+    /// The rest without a line end is the last line.
     pub(super) fn handle_eof(&mut self) {
         self.eof = true;
     }
@@ -418,14 +427,14 @@ impl Session {
         }
     }
 
-    /// A worker that is forgotten now gets no job whose lease ends at the same moment: its take is
-    /// to be called off before the leases are looked at ([`Session::poll_called_off`]).
+    /// A worker that expires now must not be assigned a job whose lease ends at the same moment:
+    /// its reserve has to be cancelled before leases end ([`Session::poll_called_off`]).
     pub(super) fn handle_timeout(&mut self, now: Now) {
         self.woken = true;
         self.expire(PROCESSOR_WORK_PER_TURN, now);
     }
 
-    /// A take that is to be called off, if there is one.
+    /// A reserve that has to be cancelled, if there is one.
     pub(super) fn poll_called_off(&mut self) -> Option<u32> {
         self.workers.next_ended().map(|worker| TAKE | worker)
     }
@@ -456,7 +465,7 @@ impl Session {
         self.phase == Phase::Over && idle && !self.wants_poll()
     }
 
-    /// Asserts what always holds. O(everything).
+    /// Asserts the invariants. O(all).
     pub(super) fn check_invariants(&self) {
         self.workers.check_invariants();
         let begun = self.listing.as_ref().is_some_and(|listing| listing.begun);
@@ -464,7 +473,7 @@ impl Session {
     }
 }
 
-/// One name as a list of names.
+/// A list of one name.
 fn alone<'s>(name: &[u8], shared: &'s mut SessionContext) -> Strings<'s> {
     shared.queues.clear();
     shared.queues.push(name);

@@ -1,7 +1,7 @@
-//! Requests that the engine has, and what is to be said about its answers.
+//! Submitted commands, and the log lines that their replies cause.
 //!
-//! Invariant: in the usual order of answers nothing is allocated for a request once there were as
-//! many of them as now.
+//! Invariant: with replies in order nothing is allocated for a command, once as many were pending
+//! as now.
 
 use super::message::{Verb, WorkSignal};
 use crate::base::names::shown_text;
@@ -10,7 +10,7 @@ use crate::model::id::JobId;
 use crate::model::reply::{Rejection, Reply};
 use std::collections::VecDeque;
 
-/// What was asked.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Put,
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     GiveBack,
     Enlist,
     Resume,
-    /// For the list that is being made.
+    /// A step of the list that is being written.
     List,
 }
 
@@ -39,18 +39,18 @@ impl Kind {
 #[derive(Debug)]
 struct Entry {
     kind: Kind,
-    /// The name of the job that it is about.
+    /// The name of its job.
     name: Vec<u8>,
     answered: bool,
 }
 
-/// Serials of requests are below this: the others are those of takes.
+/// Serials of commands are below this; those of reserves are at or above it.
 pub(super) const TAKE: u32 = 1 << 31;
 
-/// Names of this length are kept for reuse.
+/// Names of at most this many bytes are kept for reuse.
 const KEPT: usize = 256;
 
-/// Requests under way, oldest first.
+/// Pending commands, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     first: u32,
@@ -63,17 +63,17 @@ impl PendingRequests {
         self.entries.len()
     }
 
-    /// A serial for a request of this kind about the job of this name. O(name).
+    /// The serial of a command of this kind about the job of this name. O(name).
     pub(super) fn add(&mut self, kind: Kind, name: &[u8]) -> u32 {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(name);
-        // Proof: there are never more than IN_FLIGHT_MAX and what an answer leads to.
+        // Proof: there are never more than `IN_FLIGHT_MAX` and those that a reply leads to.
         let ahead = u32::try_from(self.entries.len()).expect("few requests are under way");
         self.entries.push_back(Entry { kind, name: kept, answered: false });
         self.first.wrapping_add(ahead) & !TAKE
     }
 
-    /// What was asked under this serial, and what is to be said about the answer.
+    /// The kind of the command with this serial, and the log line that its reply causes.
     pub(super) fn take(&mut self, serial: u32, reply: &Reply<'_>) -> (Kind, Option<LogLine>) {
         let ahead = (serial.wrapping_sub(self.first) & !TAKE) as usize;
         let entry = self.entries.get_mut(ahead).expect("a reply to a request under way");

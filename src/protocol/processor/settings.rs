@@ -1,23 +1,23 @@
-//! What the operator decides about the messages of the processor.
+//! Settings of the processor's messages.
 
 use std::time::Duration;
 
-/// Names in messages, and how fast time passes.
+/// Names in messages, and the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The namespace of topics that are listened to (`NAMESPACE_LISTENER`).
+    /// The namespace of topics that are read (`NAMESPACE_LISTENER`).
     pub listener: String,
-    /// The namespace of topics that are sent (`NAMESPACE_PUBLISHER`).
+    /// The namespace of topics that are written (`NAMESPACE_PUBLISHER`).
     pub publisher: String,
-    /// `service_name` of what is sent (`SERVICE_NAME`).
+    /// `service_name` of written messages (`SERVICE_NAME`).
     pub name: String,
-    /// `service_uuid` of what is sent (`SERVICE_UUID`).
+    /// `service_uuid` of written messages (`SERVICE_UUID`).
     pub uuid: String,
-    /// `service_host` of what is sent (`SERVICE_HOST`).
+    /// `service_host` of written messages (`SERVICE_HOST`).
     pub host: String,
-    /// The interval of ticks (`--tick`); not zero. Leases and workers last three of them.
+    /// The interval of ticks (`--tick`); not zero. Leases, and rows of workers, last three ticks.
     pub tick: Duration,
-    /// Keys the hash of the workers' names, so that nobody can choose names that collide.
+    /// Seeds the hash of worker names, so that a sender cannot choose names that collide.
     pub seed: u64,
 }
 

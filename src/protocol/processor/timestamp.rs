@@ -1,4 +1,4 @@
-//! Moments in ISO 8601, as messages bear them.
+//! ISO 8601 timestamps of messages.
 
 use crate::base::time::Wall;
 use crate::protocol::queue_listing::push_time;
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// The moment that is meant; without an offset it is UTC. Before 1970 is 1970.
+/// Parses a timestamp; without an offset it is UTC. Times before 1970 become 1970.
 pub(super) fn parse(text: &str) -> Option<Wall> {
     let moment = text.parse::<Timestamp>().ok().or_else(|| {
         let local: DateTime = text.parse().ok()?;
@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str) -> Option<Wall> {
     Some(Wall(u64::try_from(moment.as_millisecond()).unwrap_or(0)))
 }
 
-/// The moment of a pass as text, made once.
+/// The time of a pass as text, formatted once.
 #[derive(Debug, Default)]
 pub(super) struct CachedTimestamp {
     at: Option<Wall>,

@@ -140,7 +140,7 @@ impl Simulation {
     ) -> Option<T> {
         let mut answer = None;
         let mut replies = 0;
-        self.server.submit_for_test(&Command::Work(&work), self.now, |reply| {
+        self.server.submit_for_test(&Command::Work(work), self.now, |reply| {
             replies += 1;
             answer = read(reply);
         });
@@ -211,7 +211,7 @@ impl Simulation {
     /// `None`: it has ended without a trace.
     pub(super) fn state(&mut self, id: u64) -> Option<State> {
         // What is due ends first; the answer may have to wait for the disk.
-        let follow = Command::Work(&WorkerCommand::GetStatus { id: JobId(id) });
+        let follow = Command::Work(WorkerCommand::GetStatus { id: JobId(id) });
         self.server.submit_for_test(&follow, self.now, |_| {});
         self.peek(id)
     }

@@ -44,14 +44,14 @@ fn assert_taken_once_durable(first: &Command<'_>) {
 
 #[test]
 fn job_put_after_a_new_constraint_is_reserved_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Work(&WorkerCommand::SetConstraint(&constraint(
+    assert_taken_once_durable(&Command::Work(WorkerCommand::SetConstraint(&constraint(
         "one", 50,
     ))));
 }
 
 #[test]
 fn job_put_after_a_declared_queue_is_reserved_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Indexed(&IndexedCommand::CreateQueue {
+    assert_taken_once_durable(&Command::Indexed(IndexedCommand::CreateQueue {
         queue: Some(b"d"),
     }));
 }
@@ -59,7 +59,7 @@ fn job_put_after_a_declared_queue_is_reserved_once_its_put_is_durable() {
 #[test]
 fn job_put_after_a_new_worker_is_reserved_once_its_put_is_durable() {
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
-    assert_taken_once_durable(&Command::Work(&WorkerCommand::Register(worker)));
+    assert_taken_once_durable(&Command::Work(WorkerCommand::Register(worker)));
 }
 
 /// What is popped as it is put has no record of its own. The batch that tells that it is gone may

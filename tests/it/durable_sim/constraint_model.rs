@@ -53,7 +53,7 @@ impl Simulation {
             self.oracle.laws.of(name).push((Some(ticket), None));
             engine.submit(
                 ticket,
-                &Command::Work(&WorkerCommand::RemoveConstraint { name }),
+                &Command::Work(WorkerCommand::RemoveConstraint { name }),
                 self.now,
             );
         } else {
@@ -63,7 +63,7 @@ impl Simulation {
             let constraint = constraint(name, most);
             engine.submit(
                 ticket,
-                &Command::Work(&WorkerCommand::SetConstraint(&constraint)),
+                &Command::Work(WorkerCommand::SetConstraint(&constraint)),
                 self.now,
             );
         }
@@ -90,7 +90,7 @@ impl Oracle {
     pub(super) fn examine_laws(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
         for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
             let work = WorkerCommand::GetConstraint { name };
-            engine.submit(Ticket { client, serial }, &Command::Work(&work), now);
+            engine.submit(Ticket { client, serial }, &Command::Work(work), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             let found = match completion.reply {
                 Reply::Constraint(found) => {
@@ -115,7 +115,7 @@ impl Oracle {
 pub(super) fn free_all(engine: &mut Engine, client: ClientId, now: Now) {
     for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
         let ticket = Ticket { client, serial };
-        engine.submit(ticket, &Command::Work(&WorkerCommand::RemoveConstraint { name }), now);
+        engine.submit(ticket, &Command::Work(WorkerCommand::RemoveConstraint { name }), now);
         while engine.poll_completion().is_some() {}
     }
 }

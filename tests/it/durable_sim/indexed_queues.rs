@@ -44,7 +44,7 @@ impl Simulation {
             _ => (IndexedCommand::Delete { queue: of, id }, Asked::End(id)),
         };
         self.oracle.ask(ticket, asked);
-        engine.submit(ticket, &Command::Indexed(&watch), self.now);
+        engine.submit(ticket, &Command::Indexed(watch), self.now);
         self.take_completions(engine);
     }
 
@@ -54,7 +54,7 @@ impl Simulation {
         self.oracle.ask_put_row(ticket, queue, &payload);
         let state = *self.rng.pick(&STATES);
         let watch = IndexedCommand::Put { queue, payload: &payload, state };
-        engine.submit(ticket, &Command::Indexed(&watch), self.now);
+        engine.submit(ticket, &Command::Indexed(watch), self.now);
         self.take_completions(engine);
     }
 }

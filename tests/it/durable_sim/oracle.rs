@@ -359,7 +359,7 @@ impl Oracle {
         let mut serial = u32::MAX / 2;
         let mut ask = |watch: &IndexedCommand<'_>| {
             serial += 1;
-            engine.submit(Ticket { client, serial }, &Command::Indexed(watch), now);
+            engine.submit(Ticket { client, serial }, &Command::Indexed(*watch), now);
             let completion = engine.poll_completion().expect("what is durable is shown at once");
             match completion.reply {
                 Reply::Row(row) => Found::Row(row.clone()),

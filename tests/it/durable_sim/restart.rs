@@ -90,14 +90,14 @@ impl Harness {
 
     /// What is told of something that has to be durable first.
     fn work(&mut self, work: WorkerCommand<'_>) -> Vec<String> {
-        let [at_once, later] = self.ask(&Command::Work(&work));
+        let [at_once, later] = self.ask(&Command::Work(work));
         assert_eq!(at_once, Vec::<String>::new(), "told before it is durable");
         later
     }
 
     /// What is told of something that rests on nothing new.
     fn tell(&mut self, work: WorkerCommand<'_>) -> Vec<String> {
-        let [at_once, later] = self.ask(&Command::Work(&work));
+        let [at_once, later] = self.ask(&Command::Work(work));
         assert_eq!(later, Vec::<String>::new(), "it need not wait");
         at_once
     }

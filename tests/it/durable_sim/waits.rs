@@ -44,7 +44,7 @@ impl Simulation {
             9 => (Command::Touch { id, lease: None }, Asked::Change(id, None)),
             _ => {
                 let wait_ms = 10 * rng.below(40) as u64;
-                (Command::Work(&WorkerCommand::AwaitResult { id, wait_ms }), Asked::Follow(id))
+                (Command::Work(WorkerCommand::AwaitResult { id, wait_ms }), Asked::Follow(id))
             }
         };
         if !(6..=9).contains(&number) {

@@ -41,7 +41,7 @@ impl Simulation {
                 ("w", &*format!("http://w:{}", self.serial), 1, None);
             self.oracle.ask(ticket, Asked::Enlist);
             let enlist = WorkerCommand::Register(Worker { name, url, max_jobs, queues });
-            engine.submit(ticket, &Command::Work(&enlist), self.now);
+            engine.submit(ticket, &Command::Work(enlist), self.now);
             return self.take_completions(engine);
         };
         let held = self.oracle.held_by_worker();
@@ -63,7 +63,7 @@ impl Simulation {
             _ => (WorkerCommand::GetStatus { id }, Asked::Follow(id)),
         };
         self.oracle.ask(ticket, asked);
-        engine.submit(ticket, &Command::Work(&work), self.now);
+        engine.submit(ticket, &Command::Work(work), self.now);
         self.take_completions(engine);
     }
 
@@ -73,7 +73,7 @@ impl Simulation {
         self.serial += 1;
         let ticket = Ticket { client, serial: self.serial };
         self.oracle.ask(ticket, Asked::Take(self.oracle.service_of(client)));
-        engine.submit(ticket, &Command::Work(&WorkerCommand::ReserveAny), self.now);
+        engine.submit(ticket, &Command::Work(WorkerCommand::ReserveAny), self.now);
         self.take_completions(engine);
         engine.cancel(ticket, self.now);
         self.take_completions(engine);

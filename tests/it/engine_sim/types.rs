@@ -162,10 +162,10 @@ impl Request {
         }
         let queues = names.from(0);
         if let Self::Watch(question) = self {
-            return question.with_watch(|watch| submit(&Command::Indexed(watch)));
+            return question.with_watch(|watch| submit(&Command::Indexed(*watch)));
         }
         if let Self::Work(labour) = self {
-            return labour.with_work(|work| submit(&Command::Work(work)));
+            return labour.with_work(|work| submit(&Command::Work(*work)));
         }
         let command = match *self {
             Self::Put { queue, priority, tie_break, ref load, ref options } => Command::Put {

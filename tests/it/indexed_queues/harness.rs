@@ -66,7 +66,7 @@ impl Harness {
         watch: IndexedCommand<'_>,
         tell: impl FnOnce(&Reply<'_>) -> T,
     ) -> T {
-        self.ask(WATCHER, &Command::Indexed(&watch), tell)
+        self.ask(WATCHER, &Command::Indexed(watch), tell)
     }
 
     /// The reply to a question whose answer borrows nothing.

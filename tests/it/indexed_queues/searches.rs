@@ -39,7 +39,7 @@ fn store(fx: &mut Effects) -> (Store, Vec<JobId>) {
 /// The answer, if there is one at once.
 fn ask(store: &mut Store, watch: IndexedCommand<'_>, fx: &mut Effects) -> Option<IndexedReply> {
     fx.clear();
-    store.apply(TICKET, &Command::Indexed(&watch), NOW, fx);
+    store.apply(TICKET, &Command::Indexed(watch), NOW, fx);
     store.check_invariants();
     answer(fx)
 }

@@ -181,12 +181,12 @@ fn stats_pages_are_bounded_and_complete() {
             options: None,
         });
     }
-    ask(&Command::Indexed(&IndexedCommand::CreateQueue { queue: Some(b"declared") }));
+    ask(&Command::Indexed(IndexedCommand::CreateQueue { queue: Some(b"declared") }));
     let worker = Worker { name: "w", url: "http://w", max_jobs: 1, queues: None };
-    ask(&Command::Work(&WorkerCommand::Register(worker)));
+    ask(&Command::Work(WorkerCommand::Register(worker)));
     let (mut next, mut serials, mut jobs) = (Some(0), HashSet::new(), 0);
     while let Some(from) = next {
-        let page = ask(&Command::Indexed(&IndexedCommand::Stats(StatsScan::Queues(from))));
+        let page = ask(&Command::Indexed(IndexedCommand::Stats(StatsScan::Queues(from))));
         assert!(page.queues.len() <= STATS_QUEUES_PER_STEP && page.counts.is_empty());
         jobs += page.queues.iter().map(|queue| queue.jobs).sum::<u32>();
         serials.extend(page.queues.iter().map(|queue| queue.serial));
@@ -195,7 +195,7 @@ fn stats_pages_are_bounded_and_complete() {
     assert_eq!((serials.len(), jobs), (7_001, JOBS));
     (next, jobs) = (Some(0), 0);
     while let Some(from) = next {
-        let page = ask(&Command::Indexed(&IndexedCommand::Stats(StatsScan::Jobs(from))));
+        let page = ask(&Command::Indexed(IndexedCommand::Stats(StatsScan::Jobs(from))));
         let ready: u64 = page.counts.iter().map(|(_, tally)| tally.ready).sum();
         assert!(page.queues.is_empty() && ready <= u64::from(STATS_SLOTS_PER_STEP));
         assert!(page.counts.iter().all(|(serial, _)| serials.contains(serial)));

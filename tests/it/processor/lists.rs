@@ -146,7 +146,7 @@ fn blocked_jobs_are_listed_as_queued() {
         per: None,
     };
     let (command, now) = (WorkerCommand::SetConstraint(&constraint), simulation.now);
-    simulation.server().submit_for_test(&Command::Work(&command), now, |_| {});
+    simulation.server().submit_for_test(&Command::Work(command), now, |_| {});
     simulation.play(
         "> add q a
          > add q b

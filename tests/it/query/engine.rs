@@ -170,7 +170,7 @@ impl Harness {
     pub(super) fn ask(&mut self, who: u32, watch: &IndexedCommand<'_>) -> u32 {
         self.serial += 1;
         let ticket = Ticket { client: client(who), serial: self.serial };
-        self.engine.submit(ticket, &Command::Indexed(watch), self.now);
+        self.engine.submit(ticket, &Command::Indexed(*watch), self.now);
         self.listen();
         self.serial
     }
@@ -358,7 +358,7 @@ fn too_many_searches_are_rejected_and_all_without_a_query_thread() {
     let ticket = Ticket { client: client(1), serial: 1 };
     let query = free();
     let find = IndexedCommand::Find { queue: b"default", query: &query, limit: None };
-    engine.submit(ticket, &Command::Indexed(&find), NOW);
+    engine.submit(ticket, &Command::Indexed(find), NOW);
     let completion = engine.poll_completion().unwrap();
     assert_eq!(completion.reply, Reply::BadQuery("this server evaluates no queries"));
 }

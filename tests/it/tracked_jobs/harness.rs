@@ -62,7 +62,7 @@ impl Harness {
     }
 
     pub(super) fn work(&mut self, client: u32, work: WorkerCommand<'_>) -> String {
-        self.ask(client, &Command::Work(&work))
+        self.ask(client, &Command::Work(work))
     }
 
     pub(super) fn pass(&mut self, ms: u64) -> String {

@@ -1,22 +1,20 @@
-//! What is made of the store's answers.
+//! From replies to the bodies of responses.
 
 use super::stream::{Stream, push_job};
-use super::{HttpError, Operation, PagedRequest};
+use super::{HttpError, PagedRequest};
 use crate::base::names::shown;
 use crate::model::id::JobId;
 use crate::model::indexed_queue::QueueSize;
 use crate::model::reply::{Rejection, Reply};
 use crate::model::row::{Row, Rows};
-use crate::model::stats::StatsPage;
 use crate::wire::json::{push_number, push_string};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A reply that can wait for its turn.
+/// A reply that the session owns until its next turn.
 #[derive(Debug)]
 pub(in crate::protocol::http) enum JobqReply {
     BadQuery(String),
-    Census(StatsPage),
     Conflict(Arc<[u8]>),
     Done,
     Dropped { jobs: u32, more: bool },
@@ -26,7 +24,7 @@ pub(in crate::protocol::http) enum JobqReply {
     NotYet,
     Queue(Vec<u8>),
     Queues { queues: Vec<QueueSize>, next: Option<u32> },
-    Refused(Rejection),
+    Rejected(Rejection),
     Row(Arc<Row>),
     Rows(Rows),
 }
@@ -34,7 +32,6 @@ pub(in crate::protocol::http) enum JobqReply {
 impl JobqReply {
     pub(in crate::protocol::http) fn of(reply: &Reply<'_>) -> Self {
         match reply {
-            Reply::Stats(page) => Self::Census((*page).clone()),
             Reply::BadQuery(why) => Self::BadQuery((*why).to_owned()),
             Reply::Conflict(state) => Self::Conflict(Arc::clone(state)),
             Reply::Done => Self::Done,
@@ -45,66 +42,72 @@ impl JobqReply {
             Reply::NotYet => Self::NotYet,
             Reply::Queue(name) => Self::Queue(name.to_vec()),
             Reply::Queues { queues, next } => Self::Queues { queues: queues.to_vec(), next: *next },
-            Reply::Rejected(refusal) => Self::Refused(*refusal),
+            Reply::Rejected(rejection) => Self::Rejected(*rejection),
             Reply::Row(row) => Self::Row(Arc::clone(row)),
             Reply::Rows(rows) => Self::Rows((*rows).clone()),
-            _ => unreachable!("nobody asks for this here"),
+            other => other.unexpected(),
         }
     }
 }
 
-/// What an outcome comes to.
+/// How the session goes on with a response.
 pub(in crate::protocol::http) enum BodyKind {
-    /// Nothing yet: ask again.
+    /// Nothing is written yet: submit the next command.
     Again,
-    /// The whole answer.
+    /// The whole body, with this status.
     Whole(u16),
-    /// A part of an answer with status 200; is there more, the question is to be asked again.
-    Page { more: bool },
-    /// An answer with status 200 that may be long.
+    /// A part of a body with status 200. `more`: submit the next command.
+    Page {
+        more: bool,
+    },
+    /// A body with status 200 that may be long.
     Stream(Stream),
-    /// An error.
     Error(HttpError),
 }
 
-/// Writes into `text` what is to be answered, as far as it is known.
-pub(in crate::protocol::http) fn answer(
-    operation: Operation,
-    job: JobId,
-    outcome: JobqReply,
-    question: Option<&mut PagedRequest>,
+/// Writes a page of the response to a paged request into `text`, or the whole response.
+pub(in crate::protocol::http) fn answer_page(
+    request: &mut PagedRequest,
+    reply: JobqReply,
     text: &mut Vec<u8>,
 ) -> BodyKind {
-    let outcome = match (outcome, question) {
-        (JobqReply::NotYet, _) => return BodyKind::Again,
-        (
-            JobqReply::Queues { queues, next },
-            Some(PagedRequest::Queues { from, listed, whole }),
-        ) => {
+    match (reply, request) {
+        (JobqReply::NotYet, _) => BodyKind::Again,
+        (JobqReply::Queues { queues, next }, PagedRequest::Queues { from, listed, whole }) => {
             push_queues(&queues, *from == 0, *whole, listed, text);
-            if let Some(next) = next {
-                *from = next;
-            } else {
-                text.extend_from_slice(b"]}");
+            match next {
+                Some(next) => *from = next,
+                None => text.extend_from_slice(b"]}"),
             }
-            return BodyKind::Page { more: next.is_some() };
+            BodyKind::Page { more: next.is_some() }
         }
-        (JobqReply::Dropped { jobs, more }, Some(PagedRequest::Drop { gone, .. })) => {
-            *gone += u64::from(jobs);
+        (JobqReply::Dropped { jobs, more }, PagedRequest::Drop { deleted, .. }) => {
+            *deleted += u64::from(jobs);
             if more {
                 return BodyKind::Again;
             }
-            push_gone(*gone, text);
-            return BodyKind::Whole(200);
+            push_deleted(*deleted, text);
+            BodyKind::Whole(200)
         }
-        // Somebody else has removed the rest of it.
-        (JobqReply::NoQueue, Some(PagedRequest::Drop { gone, .. })) if *gone > 0 => {
-            push_gone(*gone, text);
-            return BodyKind::Whole(200);
+        // Another client has removed the last jobs.
+        (JobqReply::NoQueue, PagedRequest::Drop { deleted, .. }) if *deleted > 0 => {
+            push_deleted(*deleted, text);
+            BodyKind::Whole(200)
         }
-        (outcome, _) => outcome,
-    };
-    match outcome {
+        (JobqReply::NoJob, PagedRequest::Poll { .. }) => {
+            BodyKind::Error(HttpError::new(404, "no job of the queue matches"))
+        }
+        (reply, _) => answer(JobId::NEVER, reply, text),
+    }
+}
+
+/// Writes the response to a request that takes one command into `text`.
+pub(in crate::protocol::http) fn answer(
+    job: JobId,
+    reply: JobqReply,
+    text: &mut Vec<u8>,
+) -> BodyKind {
+    match reply {
         JobqReply::Rows(rows) => BodyKind::Stream(Stream::brief(rows)),
         JobqReply::Found(rows) => BodyKind::Stream(Stream::full(rows)),
         JobqReply::Row(row) => {
@@ -129,28 +132,22 @@ pub(in crate::protocol::http) fn answer(
         }
         JobqReply::BadQuery(why) => BodyKind::Error(HttpError::new(400, why)),
         JobqReply::NoQueue => BodyKind::Error(HttpError::new(404, "there is no such queue")),
-        JobqReply::NoJob => BodyKind::Error(no_job(operation, job)),
-        JobqReply::Refused(refusal) => BodyKind::Error(refused(refusal)),
-        JobqReply::Census(_)
-        | JobqReply::NotYet
-        | JobqReply::Queues { .. }
-        | JobqReply::Dropped { .. } => {
-            unreachable!("these answer questions")
+        JobqReply::NoJob => BodyKind::Error(no_job(job)),
+        JobqReply::Rejected(rejection) => BodyKind::Error(rejected(rejection)),
+        page @ (JobqReply::NotYet | JobqReply::Queues { .. } | JobqReply::Dropped { .. }) => {
+            unreachable!("{page:?} does not answer the request")
         }
     }
 }
 
-fn no_job(operation: Operation, job: JobId) -> HttpError {
-    if operation == Operation::Poll {
-        return HttpError::new(404, "no job of the queue matches");
-    }
+fn no_job(job: JobId) -> HttpError {
     match job {
         JobId::NEVER => HttpError::new(404, "there is no such job in this queue"),
         JobId(id) => HttpError::new(404, format!("there is no job {id} in this queue")),
     }
 }
 
-fn push_gone(jobs: u64, text: &mut Vec<u8>) {
+fn push_deleted(jobs: u64, text: &mut Vec<u8>) {
     text.extend_from_slice(b"{\"deleted\":");
     push_number(text, jobs);
     text.push(b'}');
@@ -183,8 +180,8 @@ fn push_queues(
     }
 }
 
-fn refused(refusal: Rejection) -> HttpError {
-    match refusal {
+fn rejected(rejection: Rejection) -> HttpError {
+    match rejection {
         Rejection::QueueExists => HttpError::new(409, "there is a queue of this name already"),
         Rejection::Full => HttpError::new(503, "the server has no place left for another job"),
         Rejection::DiskFull => HttpError::new(
@@ -192,11 +189,6 @@ fn refused(refusal: Rejection) -> HttpError {
             "the server's disk is full: no job can be put until jobs are deleted or space is made",
         ),
         Rejection::LogFull => HttpError::new(507, "the log of the job takes no more events"),
-        Rejection::ReservedByAnother(_)
-        | Rejection::NotReserved(_)
-        | Rejection::LeaseExpired(_)
-        | Rejection::NotBuried(_)
-        | Rejection::NameTaken(_)
-        | Rejection::TooLate(_) => unreachable!("nobody asks for this here"),
+        other => Reply::Rejected(other).unexpected(),
     }
 }

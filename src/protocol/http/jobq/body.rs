@@ -42,7 +42,7 @@ pub(in crate::protocol::http) fn prepare(
         Operation::Queues => {
             return Ok(Some(PagedRequest::Queues { from: 0, listed: false, whole }));
         }
-        Operation::Drop => return Ok(Some(PagedRequest::Drop { queue: queue(), gone: 0 })),
+        Operation::Drop => return Ok(Some(PagedRequest::Drop { queue: queue(), deleted: 0 })),
         Operation::List => return Ok(Some(PagedRequest::List { queue: queue() })),
         Operation::Find => {
             let members = members(body, &[QUERY, LIMIT])?;

@@ -6,7 +6,7 @@ mod body;
 mod schema;
 mod stream;
 
-pub(super) use answer::{BodyKind, JobqReply, answer};
+pub(super) use answer::{BodyKind, JobqReply, answer, answer_page};
 pub(super) use body::prepare;
 pub(super) use schema::{ID_MAX, describe, parameters};
 
@@ -44,7 +44,7 @@ pub(super) enum PagedRequest {
     /// names are wanted whole.
     Queues { from: u32, listed: bool, whole: bool },
     /// Remove a queue, of which so many jobs are gone.
-    Drop { queue: Vec<u8>, gone: u64 },
+    Drop { queue: Vec<u8>, deleted: u64 },
     /// The jobs of a queue.
     List { queue: Vec<u8> },
     /// Those that match.
@@ -54,21 +54,21 @@ pub(super) enum PagedRequest {
 }
 
 impl PagedRequest {
-    /// The question in the words of the store.
-    pub(super) fn ask<'s>(&self, work: &'s mut Scratch) -> IndexedCommand<'s> {
+    /// The command for the next page; it borrows from `scratch`.
+    pub(super) fn next_command<'s>(&self, scratch: &'s mut Scratch) -> IndexedCommand<'s> {
         let name = match self {
             Self::Queues { from, .. } => return IndexedCommand::Queues { from: *from },
             Self::Drop { queue, .. } | Self::List { queue } => queue,
             Self::Find { queue, query, .. } | Self::Poll { queue, query, .. } => {
-                work.query = Some(Arc::clone(query));
+                scratch.query = Some(Arc::clone(query));
                 queue
             }
         };
-        work.queue.clone_from(name);
+        scratch.queue.clone_from(name);
         if let Self::Poll { state, .. } = self {
-            work.new.clone_from(state);
+            scratch.new.clone_from(state);
         }
-        let Scratch { queue, new, query, .. } = work;
+        let Scratch { queue, new, query, .. } = scratch;
         match (self, query) {
             (Self::Drop { .. }, _) => IndexedCommand::DropQueue { queue },
             (Self::Find { limit, .. }, Some(query)) => {

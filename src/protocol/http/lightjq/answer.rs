@@ -97,6 +97,6 @@ fn problem(operation: Operation, job: JobId, reply: &Reply<'_>) -> HttpError {
                 _ => "the server has no place left for another job",
             },
         ),
-        _ => unreachable!("nobody asks for this here"),
+        _ => reply.unexpected(),
     }
 }

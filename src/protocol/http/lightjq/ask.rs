@@ -48,31 +48,24 @@ impl Scratch {
     }
 }
 
-/// What is asked of the store.
-#[derive(Debug)]
-pub(in crate::protocol::http) enum Parsed<'a> {
-    Command(Command<'a>),
-    Work(WorkerCommand<'a>),
-}
-
-/// Reads what is asked. O(body).
+/// Reads the command of a request. O(body).
 ///
 /// # Errors
-/// What is wrong with the body; then nothing is asked.
+/// What is wrong with the body.
 pub(in crate::protocol::http) fn parse<'a>(
     request: Request<'a>,
     scratch: &'a mut Scratch,
-) -> Result<Parsed<'a>, HttpError> {
+) -> Result<Command<'a>, HttpError> {
     let Request { operation, job: id, details, name, body } = request;
     // Proof: the path of a constraint is refused if its name is not UTF-8; nobody else has one.
     let name = || std::str::from_utf8(name).expect("the name of a constraint is UTF-8");
-    Ok(Parsed::Work(match operation {
+    Ok(Command::Work(match operation {
         Operation::Put => {
             let Scratch { result_ttl_ms, options, packed, .. } = scratch;
             let job =
                 if details.is_json { NewJob::read_json(body, packed) } else { NewJob::read(body) };
             let job = job.map_err(|wrong| bad(&wrong, body))?;
-            return Ok(Parsed::Command(put(&job, *result_ttl_ms, options)));
+            return Ok(put(&job, *result_ttl_ms, options));
         }
         Operation::Follow => WorkerCommand::GetStatus { id },
         Operation::Await => WorkerCommand::AwaitResult { id, wait_ms: details.wait_ms },

@@ -12,7 +12,7 @@ mod schema;
 mod tests;
 
 pub(super) use answer::{Response, respond};
-pub(super) use ask::{Parsed, Request, Scratch, parse};
+pub(super) use ask::{Request, Scratch, parse};
 pub(super) use schema::{describe, error, parameters, webhook};
 
 use super::media::{self, Said};

@@ -43,7 +43,9 @@ impl Client {
         let mut input = Input::new(bytes);
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
         let (serial, words) = match step {
-            SessionAction::Work(serial, work) => (serial, format!("{work:?}")),
+            SessionAction::Submit(serial, Command::Work(command)) => {
+                (serial, format!("{command:?}"))
+            }
             SessionAction::Submit(serial, command) => (serial, words(&command)),
             step => (self.serial, format!("{step:?}")),
         };

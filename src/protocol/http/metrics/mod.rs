@@ -78,13 +78,13 @@ impl Default for StatsCollector {
 }
 
 impl StatsCollector {
-    /// What is to be asked next.
-    pub(super) fn ask(&self) -> StatsScan {
+    /// The next step of the scan.
+    pub(super) fn next_scan(&self) -> StatsScan {
         self.part
     }
 
-    /// Takes a part of the answer; gives everything once there are no more. O(page log queues).
-    pub(super) fn take(&mut self, page: StatsPage) -> Option<QueueSample> {
+    /// Adds a page; returns the sample after the last one. O(page log queues).
+    pub(super) fn add_page(&mut self, page: StatsPage) -> Option<QueueSample> {
         match self.part {
             StatsScan::Queues(_) => {
                 for queue in page.queues {

@@ -207,22 +207,24 @@ fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
     let jobs = |serial: u64| if serial % 2 == 1 { 1_000 } else { 1 };
     let mut next = Some(0);
     for from in (1..=2 * all).step_by(100) {
-        assert_eq!(gather.ask(), StatsScan::Queues(next.unwrap()));
+        assert_eq!(gather.next_scan(), StatsScan::Queues(next.unwrap()));
         let queues = (from..(from + 100).min(2 * all + 1)).map(|at| counted(at, jobs(at)));
         next = u32::try_from(from + 100).ok().filter(|&next| u64::from(next) <= 2 * all);
         let page = StatsPage { queues: queues.collect(), next, ..StatsPage::default() };
-        assert!(gather.take(page).is_none());
+        assert!(gather.add_page(page).is_none());
     }
     assert_eq!(next, None);
     let one = StatusCounts { ready: 1, oldest_ms: 5, ..StatusCounts::default() };
-    assert_eq!(gather.ask(), StatsScan::Jobs(0));
+    assert_eq!(gather.next_scan(), StatsScan::Jobs(0));
     let tallies = (1..=2 * all).map(|serial| (serial, one)).collect();
     assert!(
-        gather.take(StatsPage { counts: tallies, next: Some(7), ..StatsPage::default() }).is_none()
+        gather
+            .add_page(StatsPage { counts: tallies, next: Some(7), ..StatsPage::default() })
+            .is_none()
     );
-    assert_eq!(gather.ask(), StatsScan::Jobs(7));
+    assert_eq!(gather.next_scan(), StatsScan::Jobs(7));
     let tallies = vec![(2 * all - 1, one), (5_000_000, StatusCounts { reserved: 3, ..one })];
-    let found = gather.take(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
+    let found = gather.add_page(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
     assert_eq!((found.queues.len(), found.other_queues), (METRICS_QUEUES_MAX, 2 * all - 1_000));
     let ready: u64 = found.queues.iter().map(|queue| queue.tally.ready).sum();
     assert_eq!((ready + found.others.ready, found.others.reserved), (2 * all + 2, 3));
@@ -238,9 +240,9 @@ fn a_long_name_is_no_label() {
     let mut gather = StatsCollector::default();
     let long = QueueCount { serial: 1, name: [b'x'; METRICS_NAME_MAX_BYTES + 1].into(), jobs: 9 };
     let queues = vec![long, counted(2, 1)];
-    assert!(gather.take(StatsPage { queues, ..StatsPage::default() }).is_none());
+    assert!(gather.add_page(StatsPage { queues, ..StatsPage::default() }).is_none());
     let one = StatusCounts { ready: 1, ..StatusCounts::default() };
     let tallies = vec![(1, one), (2, one)];
-    let found = gather.take(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
+    let found = gather.add_page(StatsPage { counts: tallies, ..StatsPage::default() }).unwrap();
     assert_eq!((found.queues.len(), found.other_queues, found.others.ready), (1, 1, 1));
 }

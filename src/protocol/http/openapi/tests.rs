@@ -223,18 +223,13 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
     let mut choices = 1;
     loop {
         match session.poll_command(&mut input, &mut shared, &mut out) {
-            SessionAction::Watch(serial, watch) => {
-                let replies = replies(&watch, !route.path.contains(&Segment::Queue));
+            SessionAction::Submit(serial, Command::Indexed(command)) => {
+                let replies = replies(&command, !route.path.contains(&Segment::Queue));
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }
             SessionAction::Submit(serial, command) => {
                 let replies = msgpack_schema::replies(&command);
-                choices = replies.len();
-                session.handle_reply(serial, &replies[choice]);
-            }
-            SessionAction::Work(serial, work) => {
-                let replies = msgpack_schema::replies(&Command::Work(&work));
                 choices = replies.len();
                 session.handle_reply(serial, &replies[choice]);
             }

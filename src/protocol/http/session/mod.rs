@@ -1,11 +1,12 @@
-//! One client's side of HTTP.
+//! The session of one HTTP connection: it reads requests and submits their commands; `write` writes
+//! the responses.
 
 mod write;
 
 use super::health::HEALTHY;
 use super::index::{self, HTML};
 use super::jobq::{self, JobqReply, PagedRequest};
-use super::lightjq::{self, Parsed, Response};
+use super::lightjq::{self, Response};
 use super::metrics::{self, Form, StatsCollector};
 use super::openapi;
 use super::processor_status::ProcessorStatus;
@@ -16,31 +17,27 @@ use super::{Long, Scratch};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_HEAD_TIMEOUT, HTTP_IDLE_TIMEOUT};
 use crate::base::time::{Mono, Now};
+use crate::model::command::Command;
+use crate::model::id::JobId;
 use crate::model::indexed_queue::IndexedCommand;
 use crate::model::reply::Reply;
+use crate::model::stats::StatsPage;
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
 use crate::wire::http::{Body, Expect, Fault, Framing, Piece, RequestHead, Version, next_request};
 
-/// One client's side of the protocol.
+/// The session of one HTTP connection.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
-    manner: Manner,
-    /// The request in hand, once its head is read.
-    call: Option<RouteMatch>,
-    /// What is asked again until nothing is left of it.
-    question: Option<Box<PagedRequest>>,
-    /// The census for the metrics in hand.
-    gather: Option<Box<StatsCollector>>,
-    /// What the processor has of a queue, while that is found out.
-    inquiry: Option<Box<ProcessorStatus>>,
-    /// The head of the answer in hand, and a part of its body, are written.
-    begun: bool,
+    format: ResponseFormat,
+    /// The head of the response and a part of its body are written.
+    head_written: bool,
     /// The serial of the latest command.
     serial: u32,
     deadline: Option<Mono>,
-    /// What was unsent when the client was found too slow, and spared.
-    unsent: usize,
+    /// Unsent bytes at the last timeout between two requests: a client that has read some since
+    /// gets more time.
+    unsent_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -50,61 +47,82 @@ enum Phase {
         begun: bool,
     },
     Body(Box<PendingBody>),
-    /// The engine has the request.
-    Asked,
-    /// The engine has answered.
-    Answered(JobqReply),
-    /// What is to be told is known.
-    Told(Result<Response, HttpError>),
-    /// The question is to be asked again.
-    Again,
-    /// The answer goes on.
+    /// The engine has a command of this request.
+    Submitted(Submitted),
+    /// The reply to a Jobq request that takes one command.
+    Answered(JobId, JobqReply),
+    /// A request that may take several commands, with the latest reply. `None`: the next command is
+    /// due.
+    Paging(Box<PagedRequest>, Option<JobqReply>),
+    /// The response to a LightJQ request.
+    Respond(Result<Response, HttpError>),
+    /// Queue samples for `/metrics` are being collected. `None`: the next command is due.
+    Collecting(Box<StatsCollector>, Option<StatsPage>),
+    /// The samples are complete; the server's own counters are requested.
+    FetchingStats(metrics::QueueSample),
+    /// `/processor/{queue}` is being collected and written.
+    Listing(Box<ProcessorStatus>),
+    /// The response continues.
     Streaming(Box<dyn Long>),
-    /// The server counts what goes into the metrics besides.
-    Figures(metrics::QueueSample),
-    /// What comes in is passed over.
+    /// Further input is discarded.
     Over,
 }
 
-/// How the request in hand wants to be answered.
+/// The request to which a submitted command belongs.
+#[derive(Debug)]
+enum Submitted {
+    Jobq(JobId),
+    Paged(Box<PagedRequest>),
+    LightJq(lightjq::Operation, JobId),
+    Stats(Box<StatsCollector>),
+    Listing(Box<ProcessorStatus>),
+}
+
+/// A request whose body has been read.
+enum Prepared {
+    /// It is answered, or rejected.
+    Answered(SessionAction<'static>),
+    Jobq(jobq::Operation),
+    Paged(Box<PagedRequest>),
+    LightJq(lightjq::Operation),
+    Stats,
+    Listing(Box<ProcessorStatus>),
+}
+
+/// How the response to the current request is written.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
-    /// The connection ends with the answer.
+struct ResponseFormat {
+    /// The connection ends with the response.
     close: bool,
     version: Version,
     /// Only the head is sent.
-    to_head: bool,
-    /// The media type of the answer.
-    kind: &'static str,
-    /// How metrics are written.
-    form: Form,
+    head_only: bool,
+    media_type: &'static str,
+    /// The text format of metrics.
+    metrics: Form,
 }
 
-impl Manner {
-    const PLAIN: Self = Self {
+impl ResponseFormat {
+    const DEFAULT: Self = Self {
         close: false,
         version: Version::Http11,
-        to_head: false,
-        kind: JSON,
-        form: Form::Classic,
+        head_only: false,
+        media_type: JSON,
+        metrics: Form::Classic,
     };
 }
 
 impl Session {
-    /// A session that begins now.
+    /// The session of a connection that is accepted at `now`.
     #[must_use]
     pub fn new(now: Now) -> Self {
         Self {
             phase: Phase::Head { begun: false },
-            manner: Manner::PLAIN,
-            call: None,
-            question: None,
-            gather: None,
-            inquiry: None,
-            begun: false,
+            format: ResponseFormat::DEFAULT,
+            head_written: false,
             serial: 0,
             deadline: Some(now.mono.after(HTTP_IDLE_TIMEOUT)),
-            unsent: 0,
+            unsent_bytes: 0,
         }
     }
 
@@ -118,16 +136,39 @@ impl Session {
         match &mut self.phase {
             Phase::Head { .. } => self.read_head(input, shared, out),
             Phase::Body(_) => self.read_body(input, shared, out),
-            Phase::Asked => SessionAction::Stalled,
-            Phase::Answered(_) => self.write_answer(shared, out),
-            Phase::Told(_) => self.write_lightjq(shared, out),
-            Phase::Again if self.inquiry.is_some() => self.continue_listing(shared, out),
-            Phase::Again => self.ask_again(shared),
-            Phase::Streaming(_) => self.stream(shared, out),
-            Phase::Figures(_) => self.write_metrics(shared, out),
+            Phase::Submitted(_) => SessionAction::Stalled,
+            Phase::Answered(..)
+            | Phase::Paging(..)
+            | Phase::Respond(_)
+            | Phase::Collecting(..)
+            | Phase::FetchingStats(_)
+            | Phase::Listing(_) => self.resume(shared, out),
+            Phase::Streaming(_) => self.write_stream(shared, out),
             Phase::Over => {
                 input.consume(input.unread().len());
                 SessionAction::NeedInput
+            }
+        }
+    }
+
+    /// Goes on after a reply, or with the next command of a request that takes several.
+    fn resume<'s>(
+        &mut self,
+        shared: &'s mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'s> {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Answered(job, reply) => self.write_answer(job, reply, shared, out),
+            Phase::Paging(request, Some(reply)) => self.write_page(request, reply, shared, out),
+            Phase::Paging(request, None) => self.submit_page(request, shared),
+            Phase::Respond(result) => self.write_lightjq(result, shared, out),
+            Phase::Collecting(collector, Some(page)) => self.add_stats(collector, page),
+            Phase::Collecting(collector, None) => self.submit_scan(collector),
+            Phase::FetchingStats(sample) => self.write_metrics(sample, shared, out),
+            Phase::Listing(status) => self.continue_listing(status, shared, out),
+            phase => {
+                self.phase = phase;
+                SessionAction::Stalled
             }
         }
     }
@@ -149,67 +190,68 @@ impl Session {
                 return SessionAction::NeedInput;
             }
             Err(fault) => {
-                self.manner = Manner::PLAIN;
-                return self.give_up(fault, shared, out);
+                self.format = ResponseFormat::DEFAULT;
+                return self.respond_fault(fault, shared, out);
             }
         };
-        let (verdict, kind) = route_request(&head, &shared.http_names, &mut shared.http.queue);
-        self.manner = Manner {
+        let (routed, media_type) = route_request(&head, &shared.http_names, &mut shared.http.queue);
+        self.format = ResponseFormat {
             close: !head.keep_alive,
             version: head.version,
-            to_head: head.method == "HEAD",
-            kind,
-            form: metrics::form(&verdict, &head),
+            head_only: head.method == "HEAD",
+            media_type,
+            metrics: metrics::form(&routed, &head),
         };
         let framing = head.framing.unwrap_or(Framing::Length(0));
         let body = match Body::new(framing, body_max(shared)) {
             Ok(body) => body,
-            Err(fault) => return self.give_up(fault, shared, out),
+            Err(fault) => return self.respond_fault(fault, shared, out),
         };
         if let Framing::Length(length) = framing
             && let Some(bytes) =
                 usize::try_from(length).ok().and_then(|to| input.unread().get(..to))
         {
             input.consume(bytes.len());
-            return match verdict {
+            return match routed {
                 Ok(call) => self.execute(call, bytes, shared, out),
-                Err(problem) => self.refuse(&problem, shared, out),
+                Err(error) => self.respond_error(&error, shared, out),
             };
         }
-        self.expect_body(&head, verdict, body, input, shared, out)
+        self.expect_body(&head, routed, body, input, shared, out)
     }
 
-    /// The body is not all there: it is collected, unless the client waits to be told first.
+    /// Collects a body that has not arrived completely. A client that waits for `100 Continue` and
+    /// whose request is rejected gets the rejection instead.
     fn expect_body<'s, 'i: 's>(
         &mut self,
         head: &RequestHead<'_>,
-        verdict: Result<RouteMatch, HttpError>,
+        routed: Result<RouteMatch, HttpError>,
         body: Body,
         input: &mut Input<'i>,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
         if head.expect != Expect::Nothing
-            && let Err(problem) = &verdict
+            && let Err(error) = &routed
         {
-            // Whether the body will come after this answer is for the client to decide, so nothing
-            // can be made of what follows.
-            self.manner.close = true;
-            return self.refuse(problem, shared, out);
+            // The client may or may not send the body after this response, so what follows cannot
+            // be parsed.
+            self.format.close = true;
+            return self.respond_error(error, shared, out);
         }
         if head.expect == Expect::Continue && input.unread().is_empty() {
             out.tail().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let collecting = Box::new(PendingBody {
-            verdict,
+        let pending = Box::new(PendingBody {
+            routed,
             body,
             bytes: Vec::new(),
             received: 0,
             queue: shared.http.queue.clone(),
             since: shared.now.mono,
         });
-        self.deadline = Some(collecting.deadline());
-        self.phase = Phase::Body(collecting);
+        self.deadline = Some(pending.deadline());
+        self.phase = Phase::Body(pending);
         self.read_body(input, shared, out)
     }
 
@@ -219,33 +261,33 @@ impl Session {
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        let Phase::Body(collecting) = &mut self.phase else { return SessionAction::Stalled };
-        let wanted = collecting.verdict.as_ref().is_ok_and(reads_body);
+        let Phase::Body(pending) = &mut self.phase else { return SessionAction::Stalled };
+        let is_read = pending.routed.as_ref().is_ok_and(reads_body);
         loop {
-            match collecting.body.next(input) {
+            match pending.body.next(input) {
                 Ok(Piece::Data(bytes)) => {
-                    collecting.received += bytes.len() as u64;
-                    if wanted {
-                        collecting.bytes.extend_from_slice(bytes);
+                    pending.received += bytes.len() as u64;
+                    if is_read {
+                        pending.bytes.extend_from_slice(bytes);
                     }
                 }
                 Ok(Piece::Incomplete) => {
-                    self.deadline = Some(collecting.deadline());
+                    self.deadline = Some(pending.deadline());
                     return SessionAction::NeedInput;
                 }
                 Ok(Piece::End) => break,
-                Err(fault) => return self.give_up(fault, shared, out),
+                Err(fault) => return self.respond_fault(fault, shared, out),
             }
         }
-        let bytes = std::mem::take(&mut collecting.bytes);
-        shared.http.queue = std::mem::take(&mut collecting.queue);
-        match std::mem::replace(&mut collecting.verdict, Err(HttpError::new(500, ""))) {
-            Ok(call) => self.perform_collected(call, bytes, shared, out),
-            Err(problem) => self.refuse(&problem, shared, out),
+        let bytes = std::mem::take(&mut pending.bytes);
+        shared.http.queue = std::mem::take(&mut pending.queue);
+        match std::mem::replace(&mut pending.routed, Err(HttpError::new(500, ""))) {
+            Ok(call) => self.execute_collected(call, bytes, shared, out),
+            Err(error) => self.respond_error(&error, shared, out),
         }
     }
 
-    /// Carries out a request whose body is in the input.
+    /// Executes a request whose body is in the input.
     fn execute<'s, 'i: 's>(
         &mut self,
         call: RouteMatch,
@@ -254,15 +296,13 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
         shared.http.shrink();
-        match self.prepare(call, body, shared, out) {
-            Some(step) => step,
-            None => self.submit(call, Some(body), shared),
-        }
+        let prepared = self.prepare(&call, body, shared, out);
+        self.submit(prepared, &call, Some(body), shared)
     }
 
-    /// Carries out a request whose body was collected.
+    /// Executes a request whose body was collected.
     #[cold]
-    fn perform_collected<'s>(
+    fn execute_collected<'s>(
         &mut self,
         call: RouteMatch,
         body: Vec<u8>,
@@ -270,87 +310,81 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
         shared.http.shrink();
-        let prepared = self.prepare(call, &body, shared, out);
+        let prepared = self.prepare(&call, &body, shared, out);
         shared.http.body = body;
-        match prepared {
-            Some(step) => step,
-            None => self.submit(call, None, shared),
-        }
+        self.submit(prepared, &call, None, shared)
     }
 
-    /// Reads what the body says. `None`: something is to be submitted.
+    /// Reads the body, and answers what takes no command.
     fn prepare(
         &mut self,
-        call: RouteMatch,
+        call: &RouteMatch,
         body: &[u8],
         shared: &mut SessionContext,
         out: &mut OutBuf,
-    ) -> Option<SessionAction<'static>> {
-        self.call = Some(call);
-        let operation = match call.operation {
-            Operation::Index => {
-                let text = if self.manner.kind == HTML { index::PAGE } else { index::LINKS };
-                return Some(self.answer_at_once(text, shared, out));
+    ) -> Prepared {
+        let text = match call.operation {
+            Operation::Jobq(operation) => {
+                return match jobq::prepare(operation, call.whole_names, body, &mut shared.http) {
+                    Ok(None) => Prepared::Jobq(operation),
+                    Ok(Some(request)) => Prepared::Paged(Box::new(request)),
+                    Err(error) => Prepared::Answered(self.respond_error(&error, shared, out)),
+                };
             }
-            Operation::Health => return Some(self.answer_at_once(HEALTHY, shared, out)),
-            Operation::OpenApi => {
-                return Some(self.answer_at_once(openapi::document(), shared, out));
+            Operation::LightJq(operation) => {
+                return Prepared::LightJq(operation);
             }
             Operation::Metrics => {
-                self.manner.kind = self.manner.form.media_type();
-                self.gather = Some(Box::default());
-                return None;
+                self.format.media_type = self.format.metrics.media_type();
+                return Prepared::Stats;
             }
             Operation::Processor => {
-                self.inquiry = Some(Box::new(ProcessorStatus::new(&shared.http.queue)));
-                self.phase = Phase::Again;
-                return Some(SessionAction::Continue);
+                let status = ProcessorStatus::new(&shared.http.queue);
+                return Prepared::Listing(Box::new(status));
             }
-            Operation::LightJq(_) => return None,
-            Operation::Jobq(operation) => operation,
+            Operation::Index if self.format.media_type == HTML => index::PAGE,
+            Operation::Index => index::LINKS,
+            Operation::Health => HEALTHY,
+            Operation::OpenApi => openapi::document(),
         };
-        match jobq::prepare(operation, call.whole_names, body, &mut shared.http) {
-            Ok(question) => self.question = question.map(Box::new),
-            Err(problem) => return Some(self.refuse(&problem, shared, out)),
-        }
-        None
+        Prepared::Answered(self.respond_text(text, shared, out))
     }
 
-    /// Submits what has been prepared.
+    /// Submits the first command of a request, if there is one. `body`: if it is in the input.
     fn submit<'s>(
         &mut self,
-        call: RouteMatch,
+        request: Prepared,
+        call: &RouteMatch,
         body: Option<&'s [u8]>,
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
-        if self.question.is_some() || self.gather.is_some() {
-            return self.ask_again(shared);
-        }
-        self.open();
-        match call.operation {
-            Operation::Jobq(operation) => {
-                let work: &'s Scratch = &shared.http;
-                let body = body.unwrap_or(&work.body);
-                SessionAction::Watch(self.serial, jobq::command(operation, call.job, body, work))
+        match request {
+            Prepared::Answered(action) => action,
+            Prepared::Jobq(operation) => {
+                let serial = self.begin_command(Submitted::Jobq(call.job));
+                let scratch: &'s Scratch = &shared.http;
+                let body = body.unwrap_or(&scratch.body);
+                let command = jobq::command(operation, call.job, body, scratch);
+                SessionAction::Submit(serial, Command::Indexed(command))
             }
-            Operation::LightJq(operation) => self.submit_work(operation, &call, body, shared),
-            Operation::Index
-            | Operation::Health
-            | Operation::Metrics
-            | Operation::OpenApi
-            | Operation::Processor => {
-                unreachable!("everything else is answered at once, or asks by itself")
+            Prepared::Paged(request) => self.submit_page(request, shared),
+            Prepared::LightJq(operation) => self.submit_lightjq(operation, call, body, shared),
+            Prepared::Stats => self.submit_scan(Box::default()),
+            Prepared::Listing(status) => {
+                self.phase = Phase::Listing(status);
+                SessionAction::Continue
             }
         }
     }
 
-    fn submit_work<'s>(
+    fn submit_lightjq<'s>(
         &mut self,
         operation: lightjq::Operation,
         call: &RouteMatch,
         body: Option<&'s [u8]>,
         shared: &'s mut SessionContext,
     ) -> SessionAction<'s> {
+        let serial = self.begin_command(Submitted::LightJq(operation, call.job));
         let Scratch { queue, body: collected, lightjq: scratch, .. } = &mut shared.http;
         scratch.result_ttl_ms = shared.result_ttl_ms;
         let request = lightjq::Request {
@@ -361,41 +395,58 @@ impl Session {
             body: body.unwrap_or(collected),
         };
         match lightjq::parse(request, scratch) {
-            Ok(Parsed::Command(command)) => SessionAction::Submit(self.serial, command),
-            Ok(Parsed::Work(work)) => SessionAction::Work(self.serial, work),
-            Err(problem) => {
-                self.phase = Phase::Told(Err(problem));
+            Ok(command) => SessionAction::Submit(serial, command),
+            Err(error) => {
+                self.phase = Phase::Respond(Err(error));
                 SessionAction::Continue
             }
         }
     }
 
-    fn ask_again<'s>(&mut self, shared: &'s mut SessionContext) -> SessionAction<'s> {
-        self.open();
-        if let Some(gather) = &self.gather {
-            return SessionAction::Watch(self.serial, IndexedCommand::Stats(gather.ask()));
-        }
-        let Some(question) = &self.question else { unreachable!("what is asked again is kept") };
-        SessionAction::Watch(self.serial, question.ask(&mut shared.http))
+    /// Submits the next command of a paged request.
+    fn submit_page<'s>(
+        &mut self,
+        request: Box<PagedRequest>,
+        shared: &'s mut SessionContext,
+    ) -> SessionAction<'s> {
+        let command = Command::Indexed(request.next_command(&mut shared.http));
+        SessionAction::Submit(self.begin_command(Submitted::Paged(request)), command)
     }
 
-    fn open(&mut self) {
+    /// Submits the next step of the statistics scan.
+    fn submit_scan(&mut self, collector: Box<StatsCollector>) -> SessionAction<'static> {
+        let command = Command::Indexed(IndexedCommand::Stats(collector.next_scan()));
+        SessionAction::Submit(self.begin_command(Submitted::Stats(collector)), command)
+    }
+
+    /// The serial of a command that is submitted next.
+    fn begin_command(&mut self, request: Submitted) -> u32 {
         self.serial = self.serial.wrapping_add(1);
-        self.phase = Phase::Asked;
+        self.phase = Phase::Submitted(request);
         self.deadline = None;
+        self.serial
     }
 
     pub(in crate::protocol) fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
-        assert!(serial == self.serial, "a reply to a request that is not under way");
-        assert!(matches!(self.phase, Phase::Asked), "a request was answered twice");
-        if self.inquiry.is_some() {
-            return self.accept_page(reply);
-        }
-        self.phase = match self.call {
-            Some(RouteMatch { operation: Operation::LightJq(operation), job, .. }) => {
-                Phase::Told(lightjq::respond(operation, job, self.manner.kind == JSON, reply))
+        assert!(serial == self.serial, "a reply to a command of an earlier request");
+        let Phase::Submitted(request) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            panic!("a second reply to one command");
+        };
+        self.phase = match request {
+            Submitted::LightJq(operation, job) => {
+                let is_json = self.format.media_type == JSON;
+                Phase::Respond(lightjq::respond(operation, job, is_json, reply))
             }
-            _ => Phase::Answered(JobqReply::of(reply)),
+            Submitted::Jobq(job) => Phase::Answered(job, JobqReply::of(reply)),
+            Submitted::Paged(request) => Phase::Paging(request, Some(JobqReply::of(reply))),
+            Submitted::Stats(collector) => match reply {
+                Reply::Stats(page) => Phase::Collecting(collector, Some((*page).clone())),
+                other => other.unexpected(),
+            },
+            Submitted::Listing(mut status) => {
+                status.add_reply(reply);
+                Phase::Listing(status)
+            }
         };
     }
 
@@ -407,27 +458,29 @@ impl Session {
         match self.phase {
             Phase::Head { begun: true } | Phase::Body(_) => {
                 if let Phase::Head { .. } = self.phase {
-                    self.manner = Manner::PLAIN;
+                    self.format = ResponseFormat::DEFAULT;
                 }
                 let fault = Fault { status: 408, why: "the request took too long" };
-                self.give_up(fault, shared, out);
+                self.respond_fault(fault, shared, out);
                 TimeoutAction::Close
             }
             Phase::Head { begun: false } if out.is_empty() => {
                 self.end();
                 TimeoutAction::Close
             }
-            Phase::Head { begun: false } if out.len() != self.unsent => {
-                self.unsent = out.len();
+            Phase::Head { begun: false } if out.len() != self.unsent_bytes => {
+                self.unsent_bytes = out.len();
                 self.deadline = Some(shared.now.mono.after(HTTP_IDLE_TIMEOUT));
                 TimeoutAction::Rearm
             }
             Phase::Head { begun: false } | Phase::Streaming(_) => TimeoutAction::Abort,
-            Phase::Asked
-            | Phase::Answered(_)
-            | Phase::Told(_)
-            | Phase::Again
-            | Phase::Figures(_)
+            Phase::Submitted(_)
+            | Phase::Answered(..)
+            | Phase::Paging(..)
+            | Phase::Respond(_)
+            | Phase::Collecting(..)
+            | Phase::FetchingStats(_)
+            | Phase::Listing(_)
             | Phase::Over => TimeoutAction::Rearm,
         }
     }
@@ -436,7 +489,7 @@ impl Session {
         self.deadline
     }
 
-    /// Nobody will read the rest of a long answer.
+    /// Drops the rest of a long response, which cannot be sent.
     pub(in crate::protocol) fn handle_broken_output(&mut self) {
         if let Phase::Streaming(_) = self.phase {
             self.end();
@@ -444,18 +497,25 @@ impl Session {
     }
 
     pub(in crate::protocol) fn wants_poll(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Answered(_) | Phase::Told(_) | Phase::Again | Phase::Streaming(_)
-        )
+        match self.phase {
+            Phase::Answered(..)
+            | Phase::Paging(..)
+            | Phase::Respond(_)
+            | Phase::Collecting(..)
+            | Phase::FetchingStats(_)
+            | Phase::Listing(_)
+            | Phase::Streaming(_) => true,
+            Phase::Head { .. } | Phase::Body(_) | Phase::Submitted(_) | Phase::Over => false,
+        }
     }
 
-    /// Somebody who has gone does not wait for the end of a job.
+    /// The serial of a long poll, which ends when the client disconnects.
     pub(in crate::protocol) fn waits_for(&self) -> Option<u32> {
-        let awaits = Operation::LightJq(lightjq::Operation::Await);
-        let waits = matches!(self.phase, Phase::Asked)
-            && self.call.is_some_and(|call| call.operation == awaits);
-        waits.then_some(self.serial)
+        let is_long_poll = matches!(
+            self.phase,
+            Phase::Submitted(Submitted::LightJq(lightjq::Operation::Await, _))
+        );
+        is_long_poll.then_some(self.serial)
     }
 
     pub(in crate::protocol) fn wants_input(&self) -> bool {

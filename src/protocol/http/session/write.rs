@@ -1,25 +1,25 @@
-//! The part of a session that writes answers.
+//! The part of a session that writes responses.
 
-use super::{Manner, Phase, Session};
+use super::{Phase, ResponseFormat, Session};
 use crate::base::buf::OutBuf;
 use crate::base::limits::{HTTP_BODY_EXTRA_BYTES, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT};
 use crate::model::command::Command;
-use crate::model::reply::Reply;
+use crate::model::id::JobId;
+use crate::model::stats::StatsPage;
 use crate::model::worker::WorkerCommand;
 use crate::protocol::http::index::HTML;
-use crate::protocol::http::jobq::{self, BodyKind, JobqReply};
+use crate::protocol::http::jobq::{self, BodyKind, JobqReply, PagedRequest};
 use crate::protocol::http::lightjq::Response;
-use crate::protocol::http::metrics;
+use crate::protocol::http::metrics::{self, QueueSample, StatsCollector};
 use crate::protocol::http::processor_status::ProcessorStatus;
 use crate::protocol::http::response::{
     BodyLength, HttpError, JSON, ResponseHead, write_error, write_head,
 };
-use crate::protocol::http::route::Operation;
+use crate::protocol::http::session::Submitted;
 use crate::protocol::queue_listing::ListingNeed;
 use crate::protocol::{SessionAction, SessionContext};
 use crate::wire::http::{Fault, Version, push_chunk, push_last_chunk};
 
-/// A body is longer than the operator allows.
 #[cold]
 fn too_long(max_request: usize) -> HttpError {
     let (max, extra) = (max_request + HTTP_BODY_EXTRA_BYTES, HTTP_BODY_EXTRA_BYTES / 1024);
@@ -31,66 +31,89 @@ fn too_long(max_request: usize) -> HttpError {
 }
 
 impl Session {
+    /// Writes the response to a Jobq request that takes one command.
     pub(super) fn write_answer(
         &mut self,
+        job: JobId,
+        reply: JobqReply,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        let phase = std::mem::replace(&mut self.phase, Phase::Again);
-        let (Phase::Answered(outcome), Some(call)) = (phase, self.call) else {
-            unreachable!("an outcome of a request")
-        };
-        let Operation::Jobq(operation) = call.operation else { return self.count(outcome) };
         shared.http.answer.clear();
-        let text = &mut shared.http.answer;
-        match jobq::answer(operation, call.job, outcome, self.question.as_deref_mut(), text) {
+        let body = jobq::answer(job, reply, &mut shared.http.answer);
+        self.write_body(body, None, shared, out)
+    }
+
+    /// Writes a page of the response to a Jobq request, or the whole response.
+    pub(super) fn write_page(
+        &mut self,
+        mut request: Box<PagedRequest>,
+        reply: JobqReply,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        shared.http.answer.clear();
+        let body = jobq::answer_page(&mut request, reply, &mut shared.http.answer);
+        self.write_body(body, Some(request), shared, out)
+    }
+
+    /// `request`: the request that has further pages, if `body` says so.
+    fn write_body(
+        &mut self,
+        body: BodyKind,
+        request: Option<Box<PagedRequest>>,
+        shared: &mut SessionContext,
+        out: &mut OutBuf,
+    ) -> SessionAction<'static> {
+        if let Some(request) = request {
+            self.phase = Phase::Paging(request, None);
+        }
+        match body {
             BodyKind::Again => SessionAction::Yield,
             BodyKind::Whole(status) => self.write_whole(status, None, shared, out),
-            BodyKind::Error(problem) => self.refuse(&problem, shared, out),
-            BodyKind::Page { more: true } => {
-                self.write_part(false, shared, out).unwrap_or(SessionAction::Yield)
-            }
-            BodyKind::Page { more: false } => {
-                self.write_part(true, shared, out).unwrap_or(SessionAction::Continue)
+            BodyKind::Error(error) => self.respond_error(&error, shared, out),
+            BodyKind::Page { more } => {
+                self.write_part(!more, shared, out).unwrap_or(SessionAction::Yield)
             }
             BodyKind::Stream(stream) => {
                 self.phase = Phase::Streaming(Box::new(stream));
-                self.stream(shared, out)
+                self.write_stream(shared, out)
             }
         }
     }
 
-    /// Writes an answer of LightJQ.
     pub(super) fn write_lightjq(
         &mut self,
+        result: Result<Response, HttpError>,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Told(Ok(Response { status: 204, .. })) => {
+        match result {
+            Ok(Response { status: 204, .. }) => {
                 self.write_head(204, BodyLength::None, None, shared, out);
                 self.finish(shared)
             }
-            Phase::Told(Ok(Response { status, body })) => {
+            Ok(Response { status, body }) => {
                 shared.http.answer = body;
                 self.write_whole(status, None, shared, out)
             }
-            Phase::Told(Err(problem)) => self.refuse(&problem, shared, out),
-            _ => unreachable!("there is something to tell"),
+            Err(error) => self.respond_error(&error, shared, out),
         }
     }
 
-    /// Takes a part of the census.
-    fn count(&mut self, outcome: JobqReply) -> SessionAction<'static> {
-        let (JobqReply::Census(page), Some(gather)) = (outcome, &mut self.gather) else {
-            unreachable!("metrics are a census")
-        };
-        match gather.take(page) {
-            // The phase is that of a question to be asked again.
-            None => SessionAction::Yield,
-            Some(found) => {
-                self.gather = None;
-                self.phase = Phase::Figures(found);
+    /// Adds a page of the statistics scan.
+    pub(super) fn add_stats(
+        &mut self,
+        mut collector: Box<StatsCollector>,
+        page: StatsPage,
+    ) -> SessionAction<'static> {
+        match collector.add_page(page) {
+            None => {
+                self.phase = Phase::Collecting(collector, None);
+                SessionAction::Yield
+            }
+            Some(sample) => {
+                self.phase = Phase::FetchingStats(sample);
                 SessionAction::FetchStats
             }
         }
@@ -98,122 +121,110 @@ impl Session {
 
     pub(super) fn write_metrics(
         &mut self,
+        sample: QueueSample,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        let phase = std::mem::replace(&mut self.phase, Phase::Over);
-        let (Phase::Figures(found), Some(figures)) = (phase, shared.figures.take()) else {
-            unreachable!("the server has been asked for them")
+        let Some(stats) = shared.figures.take() else {
+            self.phase = Phase::FetchingStats(sample);
+            return SessionAction::FetchStats;
         };
-        self.phase =
-            Phase::Streaming(Box::new(metrics::Stream::new(figures, found, self.manner.form)));
-        self.stream(shared, out)
+        let stream = metrics::Stream::new(stats, sample, self.format.metrics);
+        self.phase = Phase::Streaming(Box::new(stream));
+        self.write_stream(shared, out)
     }
 
-    /// Goes on with what the processor has of a queue.
+    /// Writes what is known of `/processor/{queue}`, and requests what is missing.
     #[cold]
     pub(super) fn continue_listing<'s>(
         &mut self,
+        mut status: Box<ProcessorStatus>,
         shared: &'s mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'s> {
-        let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
-        if std::mem::take(&mut inquiry.rest) {
+        if std::mem::take(&mut status.yield_next) {
+            self.phase = Phase::Listing(status);
             return SessionAction::Yield;
         }
-        let ProcessorStatus { inventory, text, .. } = &mut **inquiry;
-        if let Some(members) = shared.members.take() {
-            inventory.add_workers(members);
+        let ProcessorStatus { listing, text, .. } = &mut *status;
+        if let Some(workers) = shared.members.take() {
+            listing.add_workers(workers);
         }
-        let need = inventory.write(text);
+        let need = listing.write(text);
         shared.http.queue.clear();
-        shared.http.queue.extend_from_slice(inventory.queue());
+        shared.http.queue.extend_from_slice(listing.queue());
         match need {
             ListingNeed::Survey(from) => {
-                self.open();
-                SessionAction::Work(
-                    self.serial,
-                    WorkerCommand::ScanQueue { queue: &shared.http.queue, from },
-                )
+                let serial = self.begin_command(Submitted::Listing(status));
+                let scan = WorkerCommand::ScanQueue { queue: &shared.http.queue, from };
+                SessionAction::Submit(serial, Command::Work(scan))
             }
-            ListingNeed::Members(from) => SessionAction::FetchWorkers(&shared.http.queue, from),
+            ListingNeed::Members(from) => {
+                self.phase = Phase::Listing(status);
+                SessionAction::FetchWorkers(&shared.http.queue, from)
+            }
             ListingNeed::Look(id) => {
-                self.open();
-                SessionAction::Submit(self.serial, Command::Peek { id })
+                let serial = self.begin_command(Submitted::Listing(status));
+                SessionAction::Submit(serial, Command::Peek { id })
             }
             ListingNeed::Room | ListingNeed::Nothing => {
                 shared.http.answer.clear();
                 shared.http.answer.append(text);
-                let over = need == ListingNeed::Nothing;
-                self.write_part(over, shared, out).unwrap_or(SessionAction::Yield)
+                self.phase = Phase::Listing(status);
+                let is_last = need == ListingNeed::Nothing;
+                self.write_part(is_last, shared, out).unwrap_or(SessionAction::Yield)
             }
         }
     }
 
-    /// Takes an answer to what was asked for that.
-    #[cold]
-    pub(super) fn accept_page(&mut self, reply: &Reply<'_>) {
-        let Some(inquiry) = &mut self.inquiry else { unreachable!("that is asked") };
-        match reply {
-            Reply::QueueScan(survey) => {
-                inquiry.rest = survey.next.is_some();
-                inquiry.inventory.add_scan_page(survey);
-            }
-            look => inquiry.inventory.add_peeked(look, &mut inquiry.text),
-        }
-        self.phase = Phase::Again;
-    }
-
-    /// Writes the next piece of a long answer.
-    pub(super) fn stream(
+    /// Writes the next chunk of a long response.
+    pub(super) fn write_stream(
         &mut self,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         let Phase::Streaming(stream) = &mut self.phase else { return SessionAction::Stalled };
         shared.http.answer.clear();
-        let over = stream.fill(&mut shared.http.answer);
-        self.write_part(over, shared, out).unwrap_or(SessionAction::Yield)
+        let is_last = stream.fill(&mut shared.http.answer);
+        self.write_part(is_last, shared, out).unwrap_or(SessionAction::Yield)
     }
 
-    /// Writes what has been made of the answer's body, which is the last of it if it is `over`.
-    /// `None`: the answer goes on.
+    /// Writes `shared.http.answer`, a part of the body. `None`: the response continues.
     fn write_part(
         &mut self,
-        over: bool,
+        is_last: bool,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> Option<SessionAction<'static>> {
-        if over && !self.begun {
+        if is_last && !self.head_written {
             return Some(self.write_whole(200, None, shared, out));
         }
-        let old = self.manner.version == Version::Http10;
-        if !std::mem::replace(&mut self.begun, true) {
-            self.manner.close |= old;
-            let extent = if old { BodyLength::Close } else { BodyLength::Chunks };
-            self.write_head(200, extent, None, shared, out);
-            if self.manner.to_head {
+        let is_http10 = self.format.version == Version::Http10;
+        if !std::mem::replace(&mut self.head_written, true) {
+            self.format.close |= is_http10;
+            let length = if is_http10 { BodyLength::Close } else { BodyLength::Chunks };
+            self.write_head(200, length, None, shared, out);
+            if self.format.head_only {
                 return Some(self.finish(shared));
             }
         }
-        if over {
+        if is_last {
             self.end_line(&mut shared.http.answer);
         }
         let tail = out.tail();
-        if old {
+        if is_http10 {
             tail.extend_from_slice(&shared.http.answer);
         } else {
             push_chunk(tail, &shared.http.answer);
-            if over {
+            if is_last {
                 push_last_chunk(tail);
             }
         }
         self.deadline = Some(shared.now.mono.after(HTTP_READER_TIMEOUT));
-        over.then(|| self.finish(shared))
+        is_last.then(|| self.finish(shared))
     }
 
-    /// Answers with a text that is there already.
-    pub(super) fn answer_at_once(
+    pub(super) fn respond_text(
         &mut self,
         text: &str,
         shared: &mut SessionContext,
@@ -224,44 +235,44 @@ impl Session {
         self.write_whole(200, None, shared, out)
     }
 
-    /// Answers with an error, or with the methods that were asked for.
+    /// Writes an error response, or the response to `OPTIONS`.
     #[cold]
-    pub(super) fn refuse(
+    pub(super) fn respond_error(
         &mut self,
-        problem: &HttpError,
+        error: &HttpError,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        let allow = problem.allow.as_deref();
-        if self.manner.kind == HTML {
-            self.manner.kind = JSON;
+        let allow = error.allow.as_deref();
+        if self.format.media_type == HTML {
+            self.format.media_type = JSON;
         }
         shared.http.answer.clear();
-        if problem.status == 204 {
+        if error.status == 204 {
             self.write_head(204, BodyLength::None, allow, shared, out);
             return self.finish(shared);
         }
-        write_error(&problem.why, self.manner.kind, &mut shared.http.answer);
-        self.write_whole(problem.status, allow, shared, out)
+        write_error(&error.why, self.format.media_type, &mut shared.http.answer);
+        self.write_whole(error.status, allow, shared, out)
     }
 
-    /// Answers a request that cannot be understood, so that nothing behind it can.
+    /// Rejects a request whose end is unknown, and closes the connection.
     #[cold]
-    pub(super) fn give_up(
+    pub(super) fn respond_fault(
         &mut self,
         fault: Fault,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
-        self.manner.close = true;
-        let problem = match fault.status {
+        self.format.close = true;
+        let error = match fault.status {
             413 => too_long(shared.max_request),
             _ => HttpError::new(fault.status, fault.why),
         };
-        self.refuse(&problem, shared, out)
+        self.respond_error(&error, shared, out)
     }
 
-    /// Writes an answer whose body is made.
+    /// Writes a response whose body is `shared.http.answer`.
     fn write_whole(
         &mut self,
         status: u16,
@@ -270,17 +281,17 @@ impl Session {
         out: &mut OutBuf,
     ) -> SessionAction<'static> {
         self.end_line(&mut shared.http.answer);
-        let extent = BodyLength::Bytes(shared.http.answer.len());
-        self.write_head(status, extent, allow, shared, out);
-        if !self.manner.to_head {
+        let length = BodyLength::Bytes(shared.http.answer.len());
+        self.write_head(status, length, allow, shared, out);
+        if !self.format.head_only {
             out.tail().extend_from_slice(&shared.http.answer);
         }
         self.finish(shared)
     }
 
-    /// JSON ends with a line end, for terminals and for tools that read lines.
+    /// Ends JSON with a line feed, for terminals and for tools that read lines.
     fn end_line(&self, body: &mut Vec<u8>) {
-        if self.manner.kind == JSON {
+        if self.format.media_type == JSON {
             body.push(b'\n');
         }
     }
@@ -288,24 +299,21 @@ impl Session {
     fn write_head(
         &self,
         status: u16,
-        extent: BodyLength,
+        length: BodyLength,
         allow: Option<&str>,
         shared: &mut SessionContext,
         out: &mut OutBuf,
     ) {
-        let Manner { close, version, kind, .. } = self.manner;
-        let say_kept = version == Version::Http10 && !close;
-        let head = ResponseHead { status, extent, kind, allow, close, say_kept };
+        let ResponseFormat { close, version, media_type, .. } = self.format;
+        let keep_alive = version == Version::Http10 && !close;
+        let head = ResponseHead { status, length, media_type, allow, close, keep_alive };
         write_head(head, &mut shared.http.date, shared.now.wall, out.tail());
     }
 
-    /// The answer is written.
+    /// Ends the request whose response is written.
     pub(super) fn finish(&mut self, shared: &SessionContext) -> SessionAction<'static> {
-        self.call = None;
-        self.question = None;
-        self.inquiry = None;
-        self.begun = false;
-        if self.manner.close {
+        self.head_written = false;
+        if self.format.close {
             self.end();
             return SessionAction::Close;
         }

@@ -1,24 +1,23 @@
-//! Gets that were asked before. A worker asks for the same queues with the same line again and
-//! again, and so do all workers of its kind; what a line says does not change, so it is parsed
-//! once.
+//! Cached gets. A worker sends the same line again and again, and so do other workers of its kind.
+//! A line always means the same, so it is parsed once.
 //!
-//! Measured (`benches/instructions.rs`): a get of one queue takes a third fewer instructions when
-//! its line is known.
+//! Measured (`benches/instructions.rs`): a get of one queue takes a third fewer instructions if its
+//! line is cached.
 //!
-//! Invariant: an entry holds a line and exactly what the parser made of that line.
+//! Invariant: an entry holds a line and exactly what the parser made of it.
 
 use crate::base::strings::{StringList, Strings};
 use crate::model::command::{Command, Wait};
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 
-/// Lines that are remembered at a time. A line has one place, where the last one stays.
+/// Lines that are cached at a time. A line hashes to one slot; the latest line stays.
 const PLACES: usize = 64;
 
-/// Longer lines are parsed each time. A hundred queues fit.
+/// The longest line that is cached, in bytes. A hundred queues fit.
 const LONGEST: usize = 4096;
 
-/// The memory of gets. Holds at most a few times [`LONGEST`] for each place in use.
+/// The cached gets. Memory: a small multiple of [`LONGEST`] for each slot in use.
 #[derive(Debug, Default)]
 pub(super) struct GetCache {
     hasher: FixedState,
@@ -39,7 +38,7 @@ impl Entry {
 }
 
 impl GetCache {
-    /// Where this very line is remembered. O(line).
+    /// The slot of this line. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
         if line.len() > LONGEST {
@@ -49,14 +48,14 @@ impl GetCache {
         (self.entries.get(place)?.line == line).then_some(place)
     }
 
-    /// What the line at `place` says.
+    /// The command of the line in `slot`.
     #[inline]
     pub(super) fn get(&self, place: usize) -> Command<'_> {
         let entry = &self.entries[place];
         Command::Reserve { queues: entry.queues.from(0), wait: entry.wait }
     }
 
-    /// Remembers what a line says, instead of another line. O(line).
+    /// Caches a line in the place of another. O(line).
     pub(super) fn insert(&mut self, line: &[u8], queues: Strings<'_>, wait: Wait) {
         if line.len() > LONGEST {
             return;

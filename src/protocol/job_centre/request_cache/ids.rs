@@ -1,28 +1,27 @@
-//! Requests about one job: the deletes of a client differ from one another in the id alone. So the
-//! text around the id is remembered, and a line with the same text around other digits says the
-//! same of another job.
+//! Cached requests about one job. The deletes of a client differ in the id only, so the text around
+//! the id is cached: a line with the same text around other digits is the same request for another
+//! job.
 //!
-//! Measured (`benches/instructions.rs`): a delete takes a third of the instructions.
+//! Measured (`benches/instructions.rs`): a cached delete takes a third of the instructions.
 //!
-//! Why that is right: the digits of the id stood in the remembered line once and nowhere else, so
-//! they were the number that the parser found. JSON text stays the same text but for that number
-//! when a number is replaced by another; and an id is taken for digits only where it has no leading
-//! zero and ends where the remembered one ended.
+//! Correctness: the digits of the id occurred once in the cached line, so they were the number that
+//! the parser found. Replacing a number in JSON text by another changes nothing else; and digits
+//! are read as an id only without a leading zero and if they end where the cached ones ended.
 
 use crate::model::command::Command;
 use crate::model::id::JobId;
 use memchr::memmem;
 
-/// Texts that are remembered at a time: a few kinds of requests in a few spellings.
+/// Texts that are cached at a time: a few kinds of requests in a few spellings.
 const PLACES: usize = 4;
 
-/// Longer lines are parsed each time.
+/// The longest line that is cached, in bytes.
 const LONGEST: usize = 128;
 
-/// Ids of at most so many digits are read here.
+/// The most digits that are read as an id.
 const DIGITS: usize = 16;
 
-/// The memory of requests that name a job.
+/// The cached requests that name a job.
 #[derive(Debug, Default)]
 pub(super) struct ByIdCache {
     shapes: Vec<Shape>,
@@ -62,14 +61,14 @@ impl Shape {
 }
 
 impl ByIdCache {
-    /// Which remembered text this line has, around which id. O(line).
+    /// The slot whose text this line has, and the id. O(line).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<(usize, u64)> {
         let mut shapes = self.shapes.iter().enumerate();
         shapes.find_map(|(place, shape)| Some((place, shape.id(line)?)))
     }
 
-    /// What a line says of the job `id` that has the text at `place`.
+    /// The command of the text in `slot` for job `id`.
     #[inline]
     pub(super) fn get(&self, place: usize, id: u64) -> Command<'static> {
         let id = JobId(id);
@@ -80,7 +79,7 @@ impl ByIdCache {
         }
     }
 
-    /// Remembers a line that says `command` of the job `id`, instead of another. O(line).
+    /// Caches a line that means `command` for job `id`, in the place of another. O(line).
     #[cold]
     pub(super) fn insert(&mut self, line: &[u8], id: JobId, command: &Command<'_>) {
         let verb = match command {
@@ -90,7 +89,7 @@ impl ByIdCache {
             _ => return,
         };
         let digits = id.0.to_string();
-        // 0 also stands for numbers that are no ids: they are written otherwise.
+        // 0 also stands for numbers that are not ids and are written differently.
         if id.0 == 0 || line.len() > LONGEST || digits.len() > DIGITS {
             return;
         }

@@ -1,7 +1,7 @@
-//! Requests that were asked before, or nearly: what a line says does not change, so a line that is
-//! known, as a whole or up to the id in it, is compared and not parsed.
+//! Recently parsed lines. A line always means the same, so a line that is cached, as a whole or up
+//! to its id, is compared and not parsed.
 //!
-//! Invariant: recalling a line gives exactly the command that parsing it would give.
+//! Invariant: a cached line yields exactly the command that parsing it yields.
 
 mod gets;
 mod ids;
@@ -10,22 +10,22 @@ use crate::model::command::Command;
 use gets::GetCache;
 use ids::ByIdCache;
 
-/// What is remembered of the lines of all Job Centre clients.
+/// The cached lines of all Job Centre connections.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct RequestCache {
     gets: GetCache,
     ids: ByIdCache,
 }
 
-/// Where a line is remembered.
+/// The slot of a cached line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CachedRequest {
     Get(usize),
     WithId(usize, u64),
 }
 
-/// What a line asks for, to judge by the two bytes at which most clients name the request:
-/// `{"request":"get"`, with or without a blank. Only a hint on where to look.
+/// The kind of request, judged by the two bytes at which most clients name it: `{"request":"get"`,
+/// with or without a blank. Only a hint where to search.
 #[inline]
 fn prefix_key(line: &[u8]) -> [u8; 2] {
     match line.get(12..14) {
@@ -35,7 +35,7 @@ fn prefix_key(line: &[u8]) -> [u8; 2] {
 }
 
 impl RequestCache {
-    /// Where this line is remembered. O(line) if it looks like one that may be, or else O(1).
+    /// The slot of this line. O(line) if it may be cached, otherwise O(1).
     #[inline]
     pub(super) fn find(&self, line: &[u8]) -> Option<CachedRequest> {
         match prefix_key(line) {
@@ -47,7 +47,7 @@ impl RequestCache {
         }
     }
 
-    /// What the line says that was found to be known.
+    /// The command of a cached line.
     #[inline]
     pub(super) fn get(&self, known: CachedRequest) -> Command<'_> {
         match known {
@@ -56,7 +56,7 @@ impl RequestCache {
         }
     }
 
-    /// Remembers what a line says if it is of a kind that comes again. O(line).
+    /// Caches a line if it is of a kind that is repeated. O(line).
     pub(super) fn insert(&mut self, line: &[u8], command: &Command<'_>) {
         match (prefix_key(line), *command) {
             ([b'g', _] | [_, b'g'], Command::Reserve { queues, wait }) => {

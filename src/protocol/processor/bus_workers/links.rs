@@ -1,10 +1,10 @@
-//! The lines that workers stand in, linked through the workers themselves. All is O(1).
+//! Doubly linked lists of workers, linked through the workers' rows. All operations are O(1).
 
 use super::{NONE, WorkerTable};
 
-/// The line of all workers, the one first that was not heard of for longest.
+/// The list of all workers, the one that was silent for longest first.
 pub(super) const AGE: usize = 0;
-/// The line of a queue, of those that ask next.
+/// The list of a queue: the workers that reserve next.
 pub(super) const ASKS: usize = 1;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! The workers that messages tell of: where they belong, whether they are idle, when they were
-//! heard of last, and who of them has a take that stands in the store.
+//! The workers of the bus: queue, idle or busy, time of the last message, and the reserve of each
+//! that waits in the store.
 //!
 //! ```text
 //!           ask              job
@@ -11,13 +11,13 @@
 //! ```
 //!
 //! Invariants:
-//! - a worker belongs to one queue, and has at most one take; the take's serial is its place, so a
-//!   place is nobody else's before its take is answered;
-//! - the idle workers of a queue that have no take are in the queue's line, in the order in which
-//!   they became idle; they ask when jobs of the queue are dispatched;
-//! - all workers are in one line by when they were heard of last.
+//! - a worker belongs to one queue and has at most one reserve; the reserve's serial is the
+//!   worker's slot, so a slot is not reused before its reserve is answered;
+//! - the idle workers of a queue without a reserve are in the queue's list, in the order in which
+//!   they became idle; they reserve when jobs of the queue are dispatched;
+//! - all workers are in one list by the time of their last message.
 //!
-//! All operations are O(1) unless they say otherwise.
+//! Operations are O(1) unless they say otherwise.
 
 mod links;
 mod views;
@@ -32,16 +32,16 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-/// No place: the end of a line.
+/// No slot: the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// What a worker has of takes.
+/// The reserve of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingPop {
     None,
-    /// One that waits for a job.
+    /// It waits for a job.
     Open,
-    /// One that is to be called off, or that was.
+    /// It has to be cancelled, or was.
     Ended,
 }
 
@@ -49,15 +49,15 @@ enum PendingPop {
 struct Worker {
     uuid: Box<str>,
     hash: u64,
-    /// Where it belongs; none if it is forgotten.
+    /// Its queue; [`NONE`] if it has expired.
     queue: u32,
     busy: bool,
-    /// It stands in the line of its queue.
+    /// It is in the list of its queue.
     asks: bool,
-    /// It wants to ask as soon as it can, and not with the next dispatching.
+    /// It reserves as soon as it can, not with the next dispatch.
     eager: bool,
     take: PendingPop,
-    /// The queue that its take stands in.
+    /// The queue of its reserve.
     stands_in: u32,
     seen: Mono,
     seen_at: Wall,
@@ -71,13 +71,12 @@ struct Queue {
     idle: u32,
     busy: u32,
     asking: IntrusiveList,
-    /// How many takes stand in it, or did and are not answered.
+    /// Reserves in this queue that are not answered.
     takes: u32,
-    /// Its line is going to ask.
+    /// The workers in its list are about to reserve.
     dispatching: bool,
 }
 
-/// All workers.
 #[derive(Debug)]
 pub(super) struct WorkerTable {
     workers: PagedSlab<Worker>,
@@ -86,17 +85,17 @@ pub(super) struct WorkerTable {
     by_name: HashTable<u32>,
     hasher: FixedState,
     age: IntrusiveList,
-    /// Queues whose lines are going to ask.
+    /// Queues whose listed workers are about to reserve.
     dispatching: VecDeque<u32>,
-    /// Workers whose takes are to be called off.
+    /// Workers whose reserves have to be cancelled.
     ended: VecDeque<u32>,
-    /// Takes that are not answered.
+    /// Reserves that are not answered.
     takes: usize,
-    /// How many stand in the line of all, and in those of queues.
+    /// Lengths of the list of all workers, and of those of the queues together.
     lined: [usize; 2],
-    /// Nobody asks any more.
+    /// No further reserves.
     closed: bool,
-    /// How long a worker is remembered.
+    /// How long a silent worker keeps its row.
     period: Duration,
 }
 
@@ -118,12 +117,11 @@ impl WorkerTable {
         }
     }
 
-    /// How many workers are known.
     pub(super) fn len(&self) -> usize {
         self.by_uuid.len()
     }
 
-    /// How many takes are not answered.
+    /// Reserves that are not answered.
     pub(super) fn takes(&self) -> usize {
         self.takes
     }
@@ -157,7 +155,7 @@ impl WorkerTable {
         place
     }
 
-    /// A queue without workers and takes is forgotten.
+    /// Removes a queue without workers and reserves.
     fn leave_queue(&mut self, place: u32) {
         let queue = &self.queues[place];
         if queue.idle + queue.busy + queue.takes > 0 || queue.dispatching {
@@ -170,8 +168,7 @@ impl WorkerTable {
         self.queues.remove(place);
     }
 
-    /// The worker of this name was heard of, and belongs to this queue. `None`: there is no room
-    /// for it.
+    /// Creates or updates the row of the worker of this name. `None`: the table is full.
     fn upsert(&mut self, uuid: &str, queue: &[u8], busy: bool, now: Now) -> Option<u32> {
         let known = self.find(uuid);
         if known.is_none() && self.len() >= PROCESSOR_WORKERS_MAX {
@@ -219,7 +216,7 @@ impl WorkerTable {
         worker
     }
 
-    /// A worker comes to a queue, or to another state in it.
+    /// Adds a worker to a queue, or to another state in it.
     fn enter(&mut self, worker: u32, queue: u32, busy: bool) {
         let record = &mut self.workers[worker];
         (record.queue, record.busy, record.eager) = (queue, busy, false);
@@ -235,14 +232,14 @@ impl WorkerTable {
                 self.workers[worker].asks = true;
                 self.append(ASKS, worker);
             }
-            // What was to be called off is wanted again.
+            // The reserve that was to be cancelled is wanted again.
             PendingPop::Ended if stands_in == queue => self.workers[worker].take = PendingPop::Open,
             PendingPop::Open | PendingPop::Ended => {}
         }
     }
 
-    /// A worker leaves its queue, this one, or its state in it: it wants no job then. The queue
-    /// stays for now, even if it is empty.
+    /// Takes a worker out of its queue, which is returned, or out of its state in it; it wants no
+    /// job then. An empty queue is kept for now.
     fn leave(&mut self, worker: u32) -> u32 {
         let record = &mut self.workers[worker];
         let (queue, busy, asks) = (record.queue, record.busy, record.asks);
@@ -264,8 +261,8 @@ impl WorkerTable {
         queue
     }
 
-    /// A worker is idle; if that is news, those of its queue are going to ask. Tells whether there
-    /// is room for it.
+    /// Marks a worker as idle; if that is news, the workers of its queue are about to reserve.
+    /// `false`: the table is full.
     pub(super) fn idle(&mut self, uuid: &str, queue: &[u8], is_news: bool, now: Now) -> bool {
         let worker = self.upsert(uuid, queue, false, now);
         if let Some(worker) = worker {
@@ -277,12 +274,12 @@ impl WorkerTable {
         worker.is_some()
     }
 
-    /// A worker is busy. Tells whether there is room for it.
+    /// Marks a worker as busy. `false`: the table is full.
     pub(super) fn busy(&mut self, uuid: &str, queue: &[u8], now: Now) -> bool {
         self.upsert(uuid, queue, true, now).is_some()
     }
 
-    /// The idle workers of a queue are going to ask for jobs.
+    /// Lets the idle workers of a queue reserve.
     pub(super) fn dispatch(&mut self, queue: &[u8]) {
         if let Some(queue) = self.find_queue(queue) {
             self.dispatch_at(queue);
@@ -297,7 +294,7 @@ impl WorkerTable {
         }
     }
 
-    /// Those of all queues. O(queues).
+    /// The same for all queues. O(queues).
     pub(super) fn dispatch_all(&mut self) {
         for place in 0..self.queues.end() {
             if self.queues.get(place).is_some() {
@@ -306,17 +303,17 @@ impl WorkerTable {
         }
     }
 
-    /// Whether somebody is to ask, or to be called off.
+    /// Whether a reserve or a cancellation is due.
     pub(super) fn is_due(&self) -> bool {
         !self.dispatching.is_empty() || !self.ended.is_empty()
     }
 
-    /// Whether idle workers wait for the next dispatching.
+    /// Whether idle workers wait for the next dispatch.
     pub(super) fn has_waiting(&self) -> bool {
         self.lined[ASKS] > 0
     }
 
-    /// Who asks next, and in which queue: its take stands from now on.
+    /// The next worker that reserves, and its queue; its reserve is open from now on.
     pub(super) fn next_asking(&mut self) -> Option<(u32, &[u8])> {
         let (worker, place) = loop {
             let place = *self.dispatching.front()?;
@@ -338,7 +335,7 @@ impl WorkerTable {
         Some((worker, &queue.name))
     }
 
-    /// Whose take is to be called off next.
+    /// The next worker whose reserve has to be cancelled.
     pub(super) fn next_ended(&mut self) -> Option<u32> {
         while let Some(worker) = self.ended.pop_front() {
             let take = self.workers.get(worker).map(|record| record.take);
@@ -349,8 +346,8 @@ impl WorkerTable {
         None
     }
 
-    /// Nobody asks for jobs any more: all takes are to be called off. Those that are answered all
-    /// the same are still wanted, or are not. O(workers).
+    /// Ends all reserves: they have to be cancelled, and there are no further ones. `wanted`: jobs
+    /// that answer them all the same are assigned. O(workers).
     pub(super) fn dismiss(&mut self, wanted: bool) {
         self.closed = true;
         while let Some(place) = self.dispatching.pop_front() {
@@ -368,8 +365,8 @@ impl WorkerTable {
         }
     }
 
-    /// The take of a worker is answered by a job, which the worker gets if it still wants one: then
-    /// it is busy. `None`: it does not, or it is to be forgotten at this moment.
+    /// Assigns the job that has answered the worker's reserve: the worker is busy then. `None`: it
+    /// no longer wants one, or expires at this moment.
     pub(super) fn assign(&mut self, worker: u32, now: Now) -> Option<&str> {
         let take = self.answer(worker);
         let record = &mut self.workers[worker];
@@ -387,7 +384,7 @@ impl WorkerTable {
         Some(&self.workers[worker].uuid)
     }
 
-    /// The take of a worker was called off. One that has become idle meanwhile asks again.
+    /// The worker's reserve was cancelled. A worker that has become idle since reserves again.
     pub(super) fn cancelled(&mut self, worker: u32) {
         self.answer(worker);
         self.settle(worker);
@@ -406,7 +403,7 @@ impl WorkerTable {
         take
     }
 
-    /// A take of a worker is over, without a job for it.
+    /// Ends a worker's reserve without a job.
     fn settle(&mut self, worker: u32) {
         let record = &mut self.workers[worker];
         let queue = record.queue;
@@ -422,14 +419,14 @@ impl WorkerTable {
         }
     }
 
-    /// When the next worker will be forgotten if nothing is heard of it.
+    /// When the next worker expires.
     pub(super) fn deadline(&self) -> Option<Mono> {
         let oldest = self.workers.get(self.age.first)?;
         Some(oldest.seen.after(self.period))
     }
 
-    /// Forgets the worker that was not heard of for longest, if that is long enough: its name, and
-    /// its queue.
+    /// Removes the worker that was silent for longest if its time is over; returns its name and its
+    /// queue.
     pub(super) fn expire(&mut self, now: Now) -> Option<(Box<str>, Box<[u8]>)> {
         if self.deadline()? > now.mono {
             return None;

@@ -1,4 +1,4 @@
-//! What of the workers is shown, and checked.
+//! Rows and counts for display, and the invariants.
 
 use super::links::{AGE, ASKS};
 use super::{NONE, PendingPop, Queue, Worker, WorkerTable};
@@ -8,7 +8,7 @@ use crate::model::stats::BusWorkerStats;
 use crate::protocol::queue_listing::{WorkerRow, WorkerRows};
 
 impl WorkerTable {
-    /// The workers of a queue at up to `limit` places from one on. O(limit).
+    /// The workers of a queue in up to `limit` slots from `from` on. O(limit).
     pub(in crate::protocol::processor) fn worker_rows(
         &self,
         queue: &[u8],
@@ -28,7 +28,7 @@ impl WorkerTable {
         WorkerRows { list: list.collect(), next: (stop < end).then_some(stop) }
     }
 
-    /// How many workers are idle, and busy, in up to [`METRICS_QUEUES_MAX`] queues. O(queues).
+    /// Counts of idle and busy workers of up to [`METRICS_QUEUES_MAX`] queues. O(queues).
     pub(in crate::protocol::processor) fn stats(&self) -> Vec<BusWorkerStats> {
         let queues = self.queues.iter().map(|(_, queue)| queue);
         let short = queues.filter(|queue| queue.name.len() <= METRICS_NAME_MAX_BYTES);
@@ -40,7 +40,7 @@ impl WorkerTable {
         figures.take(METRICS_QUEUES_MAX).collect()
     }
 
-    /// Asserts what always holds. O(everything).
+    /// Asserts the invariants. O(all).
     pub(in crate::protocol::processor) fn check_invariants(&self) {
         let mut takes = 0;
         for (place, worker) in self.workers.iter() {

@@ -161,26 +161,26 @@ fn the_end_of_a_client_hands_out_what_is_more_urgent_than_what_goes_back() {
 fn dismissing_a_worker_hands_out_what_is_more_urgent_than_what_it_held() {
     let mut shop = Shop::new();
     let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-    let told = shop.apply(9, &Command::Work(&WorkerCommand::Register(worker)));
+    let told = shop.apply(9, &Command::Work(WorkerCommand::Register(worker)));
     let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-    shop.apply(9, &Command::Work(&WorkerCommand::Attach { worker }));
+    shop.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
     shop.constrain(&on("c", "q*").running(1));
     let followed = JobOptions { tracked: true, ..JobOptions::default() };
     let mut put = |queue, priority| shop.put_with(queue, priority, "{}", Some(&followed));
     let [free, held, urgent] = [put("free", 1), put("q0", 1), put("q1", 0)];
     for expected in [free, held] {
-        shop.apply(9, &Command::Work(&WorkerCommand::ReserveAny));
+        shop.apply(9, &Command::Work(WorkerCommand::ReserveAny));
         assert_eq!(shop.ids(), [expected]);
     }
-    shop.apply(1, &Command::Work(&WorkerCommand::ReserveAny));
+    shop.apply(1, &Command::Work(WorkerCommand::ReserveAny));
     assert_eq!(shop.ids(), []);
     let more = shop.put_with("q1", 5, "{}", Some(&followed));
     assert_eq!(shop.ids(), []);
-    shop.apply(0, &Command::Work(&WorkerCommand::Deregister { worker: WorkerId(worker.0) }));
+    shop.apply(0, &Command::Work(WorkerCommand::Deregister { worker: WorkerId(worker.0) }));
     assert_eq!(shop.ids(), [more]);
     shop.delete(more);
     for expected in [free, held] {
-        shop.apply(1, &Command::Work(&WorkerCommand::ReserveAny));
+        shop.apply(1, &Command::Work(WorkerCommand::ReserveAny));
         assert_eq!(shop.ids(), [expected]);
     }
     shop.delete(held);
@@ -252,7 +252,7 @@ fn a_changed_constraint_does_not_change_the_order_of_what_is_due() {
     let mut shop = Shop::new();
     let options = JobOptions { ttl_ms: 2, ..JobOptions::default() };
     let id = shop.put_with("q", 0, "{}", Some(&options));
-    shop.apply(1, &Command::Work(&WorkerCommand::AwaitResult { id, wait_ms: 2 }));
+    shop.apply(1, &Command::Work(WorkerCommand::AwaitResult { id, wait_ms: 2 }));
     for most in [1, 0] {
         shop.constrain(&on("c", "q").running(most));
     }
@@ -270,9 +270,9 @@ fn reports_of_workers_hand_out_the_most_urgent_job() {
     for number in 0..3 {
         let mut shop = Shop::new();
         let worker = Worker { name: "w", url: "http://w", max_jobs: 9, queues: None };
-        let told = shop.apply(9, &Command::Work(&WorkerCommand::Register(worker)));
+        let told = shop.apply(9, &Command::Work(WorkerCommand::Register(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-        shop.apply(9, &Command::Work(&WorkerCommand::Attach { worker }));
+        shop.apply(9, &Command::Work(WorkerCommand::Attach { worker }));
         let (held, urgent) = shop.held_back();
         let lease = shop.store.jobs[shop.store.ids.find(held.0).unwrap()].lease();
         let report = match number {
@@ -280,7 +280,7 @@ fn reports_of_workers_hand_out_the_most_urgent_job() {
             1 => RunOutcome::Failure { retry: true, error: payload, message: "no" },
             _ => RunOutcome::Rejected { lease, error: payload, message: "no" },
         };
-        shop.apply(9, &Command::Work(&WorkerCommand::Report { worker, id: held, report }));
+        shop.apply(9, &Command::Work(WorkerCommand::Report { worker, id: held, report }));
         assert_eq!(shop.ids(), [urgent]);
         shop.store.check_invariants();
     }

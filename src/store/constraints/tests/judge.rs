@@ -80,7 +80,7 @@ impl Court {
     }
 
     fn work(&mut self, holder: u32, work: &WorkerCommand<'_>) -> Outcome {
-        let outcomes = self.shop.apply(holder, &Command::Work(work));
+        let outcomes = self.shop.apply(holder, &Command::Work(*work));
         outcomes.first().map_or(Outcome::NoJob, |&(_, outcome)| outcome)
     }
 
@@ -258,7 +258,7 @@ impl Court {
 
     fn take_any(&mut self, holder: u32) {
         let expected = self.best(holder, &Want::Any);
-        let outcomes = self.shop.apply(holder, &Command::Work(&WorkerCommand::ReserveAny));
+        let outcomes = self.shop.apply(holder, &Command::Work(WorkerCommand::ReserveAny));
         let ticket = Ticket { client: client(holder), serial: self.shop.serial };
         let found = outcomes.iter().find(|(told, _)| *told == ticket);
         let found = found.map(|&(_, outcome)| match outcome {
@@ -366,7 +366,7 @@ impl Court {
         }
         self.shop.apply(
             holder,
-            &Command::Work(&WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
+            &Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
         );
     }
 

@@ -146,7 +146,7 @@ fn constraints_are_set_changed_shown_and_removed() {
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: true });
     assert_eq!(shop.constrain(&none), Outcome::Constrained { new: false });
     let said = |shop: &mut Shop| match shop
-        .apply(0, &Command::Work(&WorkerCommand::GetConstraint { name: "c" }))[0]
+        .apply(0, &Command::Work(WorkerCommand::GetConstraint { name: "c" }))[0]
         .1
     {
         Outcome::Constraint(number) => Some(shop.store.constraint(number).clone()),
@@ -263,13 +263,13 @@ fn arguments_and_watched_queues_are_matched() {
     shop.apply(0, &put(Encoding::JsonLine, b"{\"user\":{\"id\":7}}"));
     assert_eq!(shop.take(1, &["q"]), None);
     let watch = crate::model::indexed_queue::IndexedCommand::List { queue: b"q" };
-    shop.apply(0, &Command::Indexed(&watch));
+    shop.apply(0, &Command::Indexed(watch));
     let add = crate::model::indexed_queue::IndexedCommand::Put {
         queue: b"q",
         payload: b"{\"user\":{\"id\":7}}",
         state: b"null",
     };
-    shop.apply(0, &Command::Indexed(&add));
+    shop.apply(0, &Command::Indexed(add));
     shop.apply(0, &put(Encoding::Json, b"{\"user\":{\"id\":7}}"));
     assert_eq!(shop.take(1, &["q"]), None);
     shop.store.check_invariants();
@@ -279,7 +279,7 @@ fn arguments_and_watched_queues_are_matched() {
     shop.delete(other);
     shop.apply(
         0,
-        &Command::Indexed(&crate::model::indexed_queue::IndexedCommand::DropQueue { queue: b"q" }),
+        &Command::Indexed(crate::model::indexed_queue::IndexedCommand::DropQueue { queue: b"q" }),
     );
     assert_eq!(shop.store.counts().jobs, 0);
     shop.store.check_invariants();

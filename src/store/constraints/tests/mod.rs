@@ -119,11 +119,11 @@ impl Shop {
     }
 
     fn constrain(&mut self, constraint: &Constraint) -> Outcome {
-        self.apply(0, &Command::Work(&WorkerCommand::SetConstraint(constraint)))[0].1
+        self.apply(0, &Command::Work(WorkerCommand::SetConstraint(constraint)))[0].1
     }
 
     fn free(&mut self, name: &str) -> Outcome {
-        self.apply(0, &Command::Work(&WorkerCommand::RemoveConstraint { name }))[0].1
+        self.apply(0, &Command::Work(WorkerCommand::RemoveConstraint { name }))[0].1
     }
 
     /// Lets time pass, and what is due happen in its moments.

@@ -19,16 +19,16 @@ impl Shop {
     fn worker(&mut self, index: u32) -> WorkerId {
         let url = format!("http://w{index}");
         let worker = Worker { name: "w", url: &url, max_jobs: 9, queues: None };
-        let told = self.apply(0, &Command::Work(&WorkerCommand::Register(worker)));
+        let told = self.apply(0, &Command::Work(WorkerCommand::Register(worker)));
         let Outcome::Worker(worker) = told[0].1 else { panic!("{told:?}") };
-        let told = self.apply(index, &Command::Work(&WorkerCommand::Attach { worker }));
+        let told = self.apply(index, &Command::Work(WorkerCommand::Attach { worker }));
         assert_eq!(told[0].1, Outcome::Done);
         worker
     }
 
     /// The job of whatever is followed that a client gets at once.
     fn take_any(&mut self, index: u32) -> Option<JobId> {
-        self.apply(index, &Command::Work(&WorkerCommand::ReserveAny));
+        self.apply(index, &Command::Work(WorkerCommand::ReserveAny));
         self.jobs().first().map(|&(_, id)| id)
     }
 
@@ -37,7 +37,7 @@ impl Shop {
         let lease = self.store.jobs[slot].lease();
         let told = self.apply(
             index,
-            &Command::Work(&WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
+            &Command::Work(WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }),
         );
         assert_eq!(told[0].1, Outcome::Done);
     }
@@ -109,7 +109,7 @@ fn a_refused_try_comes_back_for_others() {
     assert_eq!(shop.take_any(1), Some(id));
     let error = Payload { encoding: Encoding::Json, bytes: b"1" };
     let report = RunOutcome::Rejected { error, message: "no", lease: LeaseEpoch(1) };
-    shop.apply(0, &Command::Work(&WorkerCommand::Report { worker, id, report }));
+    shop.apply(0, &Command::Work(WorkerCommand::Report { worker, id, report }));
     assert_eq!(shop.take_any(1), None);
     shop.pass_until(ms(1_000));
     assert_eq!(shop.jobs(), [], "it waits for somebody else");
