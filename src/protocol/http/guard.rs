@@ -1,16 +1,16 @@
-//! Who may ask. A browser carries out what any web page tells it to, so a page of another site can
-//! send requests to a server that only this machine can reach. Rules, for every path, in this
-//! order:
+//! Protection against requests that web pages make. A browser sends what any page tells it to, so a
+//! page of a foreign origin can send requests to a server that only this machine can reach. The
+//! rules, for every path, in this order:
 //!
-//! 1. the host that the client means is an address in numbers, `localhost`, or a name that the
-//!    operator has given (`--http-name`): a page whose name leads to this server all of a sudden
-//!    (DNS rebinding) is not served;
-//! 2. what changes something, or takes something along, is not done for a page of another origin:
-//!    browsers say so in `Sec-Fetch-Site`, or in `Origin`;
-//! 3. a page says in `Content-Type` what its body is (see [`media`]), so that no page
-//!    gets around asking first.
+//! 1. the requested host is an IP address, `localhost`, or a name that the operator has given
+//! (`--http-name`), so that a page whose name is rebound to this server (DNS rebinding) is
+//! rejected;
+//! 2. a request with an effect is rejected if it comes from a page of a foreign origin: browsers
+//! say so in `Sec-Fetch-Site`, or in `Origin`;
+//! 3. a page has to declare the type of its body in `Content-Type` (see [`media`]), so that a
+//! browser asks first (preflight).
 //!
-//! Programs send none of these fields, and notice nothing.
+//! Programs send none of these fields and are not affected.
 
 use super::media::{self, Said};
 use super::request::reads_body;
@@ -19,17 +19,16 @@ use super::route::{self, Operation, RouteMatch};
 use crate::wire::host::{Host, host, is_same};
 use crate::wire::http::{Framing, RequestHead};
 
-/// Whether the request may be answered at all; `takes` says that it takes something along, whatever
-/// its method is.
+/// Whether the request is admitted. `takes`: it has an effect whatever its method.
 ///
 /// # Errors
-/// Which rule it breaks.
+/// The response for the rule that it breaks.
 pub(super) fn admit(
     head: &RequestHead<'_>,
     names: &[Box<str>],
     takes: bool,
 ) -> Result<(), HttpError> {
-    // The codec has seen to it that it is ASCII.
+    // The codec has checked that it is ASCII.
     let said = head.host.map(|host| std::str::from_utf8(host).unwrap_or_default());
     let meant = route::authority(head.target);
     for authority in [said, meant].into_iter().flatten() {
@@ -87,7 +86,7 @@ fn check_origin(head: &RequestHead<'_>, authority: Option<&str>) -> Result<(), H
     }
 }
 
-/// Whether this is the origin of what this server serves itself.
+/// Whether the origin is the one that this server serves.
 fn is_own(origin: &[u8], authority: &str) -> bool {
     let origin = std::str::from_utf8(origin).ok();
     origin.and_then(|origin| origin.split_once("://")).is_some_and(|(scheme, own)| {
@@ -95,10 +94,10 @@ fn is_own(origin: &[u8], authority: &str) -> bool {
     })
 }
 
-/// Whether a page says what the body is that it sends for this.
+/// Whether a page has declared the type of its body.
 ///
 /// # Errors
-/// What it has to say.
+/// The response that names the type.
 pub(super) fn check_type(head: &RequestHead<'_>, call: &RouteMatch) -> Result<(), HttpError> {
     let empty = matches!(head.framing, None | Some(Framing::Length(0)));
     if head.origin.is_none() || empty || !reads_body(call) {

@@ -1,13 +1,12 @@
-//! `GET /`: where everything is, for who has nothing but the address.
+//! `GET /`: the list of what the server offers over HTTP.
 
 use super::openapi::{Answer, Content, Description, Schemas};
 use crate::wire::http::wanted;
 use utoipa::ToSchema;
 
-/// The media type of the page.
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 
-/// What a browser is told about it besides: it shows text and links, and does nothing.
+/// Fields that restrict the page: text and links, no scripts, no frames.
 pub(super) const FIELDS: [(&str, &str); 3] = [
     (
         "Content-Security-Policy",
@@ -36,7 +35,7 @@ pub(super) const PAGE: &str = concat!(
 <li><a href="/openapi.json">/openapi.json</a>: everything that can be asked, as OpenAPI
 <li><a href="/api/v0/queue">/api/v0/queue</a>: the queues
 </ul>
-<p>Its protocols, each with a section in README.md:
+<p>Its protocols, each with a page in docs/protocols/:
 <ul>
 <li>Job Centre: JSON lines over TCP (--listen)
 <li>The networked priority queue: binary packets over TCP (--pinpriq)
@@ -55,7 +54,7 @@ pub(super) const LINKS: &str = concat!(
     r#""queues":"/api/v0/queue"}"#
 );
 
-/// Whether the one who asks shows pages.
+/// Whether the client accepts HTML.
 pub(super) fn is_for_page(accept: Option<&[u8]>) -> bool {
     wanted(accept.unwrap_or_default()).any(|range| range.is("text/html"))
 }

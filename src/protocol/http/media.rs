@@ -1,28 +1,25 @@
-//! Media types: what bodies are said to be, and what is wanted.
+//! Media types of bodies (`Content-Type`) and of responses (`Accept`).
 
 use super::response::{JSON, MSGPACK};
 use crate::wire::http::{self, Wanted};
 
-/// Media types of MessagePack: it has been called by all these names.
+/// The media types of MessagePack that are in use.
 const PACKED: [&str; 3] = [MSGPACK, "application/x-msgpack", "application/vnd.msgpack"];
 
-/// What clients say of any body that were not told what to say.
+/// Types that clients send by default, whatever the body.
 const VAGUE: [&str; 2] = ["application/octet-stream", "application/x-www-form-urlencoded"];
 
-/// What a body is said to be.
+/// The declared type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// JSON.
     Json,
     /// MessagePack.
     Packed,
-    /// Nothing, or what is as good as nothing.
+    /// None, or a default type.
     Nothing,
-    /// Something else.
     Other,
 }
 
-/// What a `Content-Type` says.
 pub(super) fn said(content_type: Option<&[u8]>) -> Said {
     let essence = content_type.map_or(&b""[..], media_type);
     let is_one_of = |known: &[&str]| known.iter().any(|name| is(essence, name));
@@ -37,8 +34,8 @@ pub(super) fn said(content_type: Option<&[u8]>) -> Said {
     }
 }
 
-/// Which of JSON and MessagePack an `Accept` names, the one that it likes better; of two that it
-/// likes the same, the first. Nothing if it names neither.
+/// The preferred of JSON and MessagePack in an `Accept`; of equal ones the first. `None`: it names
+/// neither.
 pub(super) fn wanted(accept: &[u8]) -> Option<&'static str> {
     let mut best: Option<(u16, &'static str)> = None;
     for Wanted { essence, quality, .. } in http::wanted(accept) {

@@ -1,5 +1,4 @@
-//! A request before it is carried out: what its head says is to be done, and its body while that is
-//! on its way.
+//! A request before its execution: routing, and a body that is incomplete.
 
 use super::guard;
 use super::index::{self, HTML};
@@ -12,15 +11,15 @@ use crate::base::time::Mono;
 use crate::wire::http::{Body, Expect, RequestHead};
 use std::time::Duration;
 
-/// A request whose body is not all there.
+/// A request whose body is incomplete.
 #[derive(Debug)]
 pub(super) struct PendingBody {
-    /// What is to be done once it is, or how it is to be answered then.
+    /// Its route, or the error response that follows the body.
     pub(super) routed: Result<RouteMatch, HttpError>,
     pub(super) body: Body,
-    /// What there is of it, if it matters.
+    /// The body so far, if it is read at all.
     pub(super) bytes: Vec<u8>,
-    /// How much there was of it.
+    /// Bytes of the body so far, read or discarded.
     pub(super) received: u64,
     /// The name of the queue in the path.
     pub(super) queue: Vec<u8>,
@@ -28,14 +27,14 @@ pub(super) struct PendingBody {
 }
 
 impl PendingBody {
-    /// When the client will have been too slow. Each second has to bring some bytes.
+    /// When the client times out. Each second has to bring [`HTTP_BODY_MIN_BYTES_PER_SECOND`].
     pub(super) fn deadline(&self) -> Mono {
         let earned = Duration::from_secs(self.received / HTTP_BODY_MIN_BYTES_PER_SECOND);
         self.since.after(HTTP_BODY_TIMEOUT).after(earned)
     }
 }
 
-/// What is to be done, as far as the head tells, and the media type of the answer.
+/// The route of a request, or its error response, and the media type of the response.
 pub(super) fn route_request(
     head: &RequestHead<'_>,
     names: &[Box<str>],
@@ -58,7 +57,7 @@ pub(super) fn route_request(
     (verdict, kind)
 }
 
-/// What else the head says about it.
+/// Checks the other fields of the head, and adds the parameters in them.
 fn check_headers(head: &RequestHead<'_>, mut call: RouteMatch) -> Result<RouteMatch, HttpError> {
     guard::check_type(head, &call)?;
     if head.expect == Expect::Unknown {
@@ -100,7 +99,7 @@ fn explain(miss: RouteError) -> HttpError {
     }
 }
 
-/// Whether the body of a request for this operation is looked at.
+/// Whether the body of a request for this operation is read.
 pub(super) fn reads_body(call: &RouteMatch) -> bool {
     let row = ROUTES.iter().find(|route| route.operation == call.operation);
     row.is_some_and(|route| route.method.has_body())

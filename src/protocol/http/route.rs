@@ -1,11 +1,11 @@
-//! What can be asked, as a table: method, path, operation, and what the documentation calls it.
+//! The routes: method, path, operation, and the operation's name in the documents.
 
 use super::jobq;
 use super::lightjq::{self, RequestParams, messages};
 use crate::model::id::JobId;
 use percent_encoding::percent_decode_str;
 
-/// A method that some path answers to. HEAD goes with GET, and OPTIONS with every path.
+/// A method of a route. HEAD is answered like GET, and every path answers OPTIONS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -26,13 +26,13 @@ impl Method {
         }
     }
 
-    /// Whether its requests have bodies that are looked at.
+    /// Whether the body of its requests is read.
     pub(super) fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put)
     }
 }
 
-/// What an operation does is the affair of whoever has it.
+/// The module of each variant says what its operations do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Index,
@@ -44,28 +44,26 @@ pub(super) enum Operation {
     LightJq(lightjq::Operation),
 }
 
-/// A part of a path between slashes.
+/// A segment of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// This text.
     Is(&'static str),
-    /// The name of a queue: any bytes, percent-encoded, but not none.
+    /// A queue name: any bytes, percent-encoded, at least one.
     Queue,
-    /// The id of a job: a decimal number.
+    /// A job id: a decimal number.
     Job,
-    /// What may be the id of a job: whatever is none was never given out.
+    /// A job id, or any other text, which names a job that never existed.
     Id,
-    /// The name of a constraint: UTF-8, percent-encoded, but not none.
+    /// A constraint name: UTF-8, percent-encoded, not empty.
     Constraint,
 }
 
-/// One row of the table.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static [Segment],
     pub(super) operation: Operation,
-    /// The name of the operation in the documentation; no other row has it.
+    /// The `operationId`; unique.
     pub(super) name: &'static str,
 }
 
@@ -107,7 +105,7 @@ const JOB: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Jo
 const STATE: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Job, Is("state")];
 const EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("queue"), Queue, Is("job"), Job, Is("event")];
 
-// The paths without a queue, which mean `default`.
+// Paths without a queue mean the queue `default`.
 const SHORT_JOBS: &[Segment] = &[Is("api"), Is("v0"), Is("job")];
 const SHORT_CREATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Is("create")];
 const SHORT_POLL: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Is("poll")];
@@ -115,13 +113,12 @@ const SHORT_JOB: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job];
 const SHORT_STATE: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("state")];
 const SHORT_EVENT: &[Segment] = &[Is("api"), Is("v0"), Is("job"), Job, Is("event")];
 
-// LightJQ.
 const PUSHED: &[Segment] = &[Is("job"), Id];
 const POLLING: &[Segment] = &[Is("job"), Id, Is("polling")];
 const WORKER: &[Segment] = &[Is("worker")];
 const CONSTRAINT: &[Segment] = &[Is("constraint"), Constraint];
 
-/// Everything that can be asked. No two rows have method and path in common.
+/// All routes. Method and path together are unique.
 pub(super) static ROUTES: [Route; 34] = {
     use Method::{Delete, Get, Post, Put};
     use jobq::Operation as Jobq;
@@ -164,43 +161,41 @@ pub(super) static ROUTES: [Route; 34] = {
     ]
 };
 
-/// The queue of paths that name none.
 const DEFAULT_QUEUE: &[u8] = b"default";
 
-/// What a request asks for.
+/// The route of a request, and the parameters in its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RouteMatch {
     pub(super) operation: Operation,
     /// The job in the path, or [`JobId::NEVER`].
     pub(super) job: JobId,
-    /// Whether the answer is without a body.
+    /// The response has no body.
     pub(super) to_head: bool,
-    /// What else of the head matters to the operation.
+    /// Parameters of LightJQ.
     pub(super) details: RequestParams,
-    /// Names in lists are wanted as they are, however long.
+    /// Names in lists are written whole, however long.
     pub(super) whole_names: bool,
 }
 
-/// Why a request asks for nothing.
+/// Why a request has no route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RouteError {
-    /// It cannot be said what the path means.
+    /// The path cannot be decoded: a sentence.
     Bad(&'static str),
-    /// There is nothing at this path.
     NotFound,
-    /// There is nothing at this path, but without the slash at its end there is.
+    /// There is a route without the slash at the end.
     Slash,
-    /// The path answers to other methods, these.
+    /// The path has other methods: the value of `Allow`.
     Method(String),
-    /// The methods that the path answers to were asked for: these.
+    /// A request for the methods of the path: the value of `Allow`.
     Options(String),
 }
 
-/// The parts of a path; no row has more.
+/// The most segments of a route.
 const SEGMENTS_MAX: usize = 8;
 
-/// Finds out what is asked and writes the name of the queue, or of the constraint, into `queue`.
-/// O(rows + target).
+/// Finds the route of a request, and writes the name of the queue or of the constraint into
+/// `queue`. O(rows + target).
 pub(super) fn find(
     method: &str,
     target: &str,
@@ -250,24 +245,24 @@ pub(super) fn find(
     }
 }
 
-/// Whether there is something at this path if the slash at its end is left out.
+/// Whether there is a route without the slash at the end.
 fn has_slash_too_many(parts: &[&str]) -> bool {
     let [rest @ .., ""] = parts else { return false };
     !rest.is_empty() && ROUTES.iter().any(|route| leads_to(route.path, rest))
 }
 
-/// Whether HEAD goes with this row: not where a look takes what it shows along.
+/// Whether HEAD is answered: not for a GET that has an effect.
 fn answers_head(route: &Route) -> bool {
     route.method == Method::Get && !takes(route.operation)
 }
 
-/// Whether a look takes what it shows along: results are fetched once.
+/// Whether a GET has an effect: a result is fetched once.
 pub(super) fn takes(operation: Operation) -> bool {
     use lightjq::Operation::{Await, Follow};
     matches!(operation, Operation::LightJq(Await | Follow))
 }
 
-/// Whether a path that leads nowhere begins as those of LightJQ do.
+/// Whether a path without a route begins like those of LightJQ.
 #[cold]
 pub(super) fn is_of_lightjq(target: &str) -> bool {
     let Some(first) = path(target).ok().and_then(|path| path.split('/').next()) else {
@@ -277,7 +272,7 @@ pub(super) fn is_of_lightjq(target: &str) -> bool {
     ROUTES.iter().filter(of_lightjq).any(|route| leads_to(&route.path[..1], &[first]))
 }
 
-/// What is behind the scheme of a target that has one, as proxies send it.
+/// What follows the scheme of a target in absolute form, which proxies send.
 fn behind_scheme(target: &str) -> Option<&str> {
     let begins = |prefix: &&str| {
         target.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
@@ -286,7 +281,7 @@ fn behind_scheme(target: &str) -> Option<&str> {
     Some(&target[prefix.len()..])
 }
 
-/// The authority of a target that has one.
+/// The authority of a target in absolute form.
 pub(super) fn authority(target: &str) -> Option<&str> {
     let rest = behind_scheme(target)?;
     Some(rest.find(['/', '?', '#']).map_or(rest, |at| &rest[..at]))
@@ -343,7 +338,7 @@ fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobI
                 return Err(RouteError::Bad("the name of the queue is empty"));
             }
             Queue => queue.extend(percent_decode_str(part)),
-            // A number with leading zeros, or beyond all ids, is no job's.
+            // A number with leading zeros, or above all ids, names no job.
             Job if part.len() > 1 && part.starts_with('0') => {}
             Job => job = part.parse().map_or(JobId::NEVER, JobId),
             Id => job = messages::job_id(part.as_bytes()),
@@ -364,7 +359,6 @@ fn capture(path: &[Segment], parts: &[&str], queue: &mut Vec<u8>) -> Result<JobI
     Ok(job)
 }
 
-/// The value of an `Allow` field.
 fn allow(routes: impl Iterator<Item = &'static Route>) -> String {
     let routes: Vec<&Route> = routes.collect();
     let mut names = Vec::new();

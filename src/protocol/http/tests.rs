@@ -1,4 +1,4 @@
-//! The session alone, with replies made by hand: pages, questions that are asked again, refusals.
+//! The session alone, with replies that the test makes: pages, repeated commands, rejections.
 
 use super::Session;
 use crate::base::buf::{Input, OutBuf};
@@ -22,7 +22,7 @@ impl Client {
         Self { session, shared: SessionContext::new(100), out: OutBuf::default(), serial: 0 }
     }
 
-    /// Offers a request, or a turn without one. What is asked of the store, in words, or the step.
+    /// Offers a request, or a turn without one. Returns the command, or the action, as text.
     fn turn(&mut self, request: &str) -> String {
         let mut input = Input::new(request.as_bytes());
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
@@ -47,7 +47,7 @@ impl Client {
         String::from_utf8(std::mem::take(self.out.tail())).unwrap()
     }
 
-    /// What was written since: its status, and what is behind its head, without a line end.
+    /// The status and the body of the response, without the last line feed.
     fn written(&mut self) -> String {
         let text = self.raw();
         let status = text.get(9..12).unwrap_or_default().to_owned();
@@ -108,7 +108,7 @@ fn every_row_asks_for_what_it_says() {
         ("POST", "job/poll", "{}", "poll default 0 null"),
     ] {
         assert_eq!(Client::new().turn(&request(method, path, body)), asked);
-        // The same if the body comes later.
+        // The same with a body that arrives later.
         let (mut client, text) = (Client::new(), request(method, path, body));
         let (head, body) = text.split_at(text.len() - body.len());
         if !body.is_empty() {

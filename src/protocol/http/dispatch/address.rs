@@ -1,25 +1,23 @@
-//! Where a worker listens.
-
 use crate::model::driver::Target;
 use crate::wire::url::{self, UrlError};
 use std::sync::Arc;
 
-/// A worker's address, as calls need it.
+/// The address of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Whom to connect to.
+    /// Host and port, and whether TLS is used.
     pub target: Arc<Target>,
-    /// For the `Host` field.
+    /// The value of the `Host` field.
     pub(super) authority: Box<str>,
-    /// Where jobs are posted.
+    /// The path of `POST` requests with jobs.
     pub(super) path: Box<str>,
 }
 
 impl Address {
-    /// The address that a URL gives. O(its length).
+    /// Parses the URL of a worker. O(length).
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// What is wrong with the URL.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let url = url::parse(text)?;
         Ok(Self {

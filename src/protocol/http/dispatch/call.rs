@@ -1,15 +1,15 @@
-//! A connection to a worker: one errand at a time, one request for each.
+//! A connection to a worker: one delivery at a time, one request each.
 //!
 //! ```text
-//!            begin          reply (Look)            head of the answer
+//!            begin          reply (Peek)              response head
 //!   Idle ----------> Asked -------------> Answering ------------------> Body --> Idle or Over
-//!    ^                 | nobody holds the job any more                            |
+//!    ^                 | the job is no longer reserved                            |
 //!    +-----------------+----------------------------------------------------------+
 //! ```
 //!
-//! What is asked of the engine is how the job looks now, so that no copy of it is kept while a
-//! connection is made, and none is sent under a lease that is over. The status counts as soon as
-//! the head of the answer is whole: what is wrong with the body only costs the connection.
+//! The job is peeked just before it is sent, so that no copy of it is reused while a connection is
+//! made, and none is sent under an expired lease. The status counts as soon as the response head is
+//! complete: an invalid body costs the connection only.
 
 use super::Address;
 use crate::base::buf::{Input, OutBuf};
@@ -27,158 +27,158 @@ use crate::wire::http::{
     Body, Piece, ResponseHead, next_response, push_field, push_field_number, push_request_line,
 };
 
-/// A job that a worker is to be told of.
+/// A job to be offered to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The job.
+    /// The job to be offered.
     pub id: JobId,
-    /// Under which lease it was handed out.
+    /// The lease epoch of its reservation.
     pub lease: LeaseEpoch,
-    /// How many failures of the worker were counted before.
+    /// Failures of the worker that were counted before.
     pub round: u32,
-    /// No connection will do that was used before.
+    /// Only a new connection will do: a reused one was closed without a response.
     pub fresh: bool,
 }
 
-/// What came of an errand.
+/// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// The worker has the job.
+    /// The worker has accepted the job (202).
     Accepted,
-    /// The worker does not want it: 400 or 404.
+    /// The worker has rejected the job (400 or 404).
     Rejected(u16),
-    /// It answers nothing that makes sense, or that it cannot.
+    /// Any other response, or none.
     Failed {
-        /// The whole request was sent, and was not answered: the worker may have the job.
+        /// The whole request was sent and not answered: the worker may have the job.
         in_doubt: bool,
     },
-    /// The worker does not hold the job any more: it was not called.
+    /// The job is no longer reserved under this lease: nothing was sent.
     Discarded,
-    /// This server has no room for another connection.
+    /// The server has no free outbound connection.
     Busy,
 }
 
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// The errand waits for the connection, or for the engine.
+    /// The delivery waits for the connection, or for the engine.
     Asked,
     Answering,
     Body(Body),
     Over,
 }
 
-/// A connection to a worker, from before it is made.
+/// A connection to a worker, or the attempt to make one.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct WorkerConnection {
     agent: ClientId,
     address: Address,
     phase: Phase,
-    errand: Option<Delivery>,
-    verdict: Option<DeliveryOutcome>,
-    /// The name of the job's queue, once it was seen.
+    delivery: Option<Delivery>,
+    outcome: Option<DeliveryOutcome>,
+    /// The queue of the job, once it was peeked.
     queue: Vec<u8>,
     body: Vec<u8>,
-    /// An errand was done on it before.
-    kept: bool,
-    /// Something has come since the errand began.
-    heard: bool,
-    /// Bytes that came before the head of the answer: interim answers, empty lines.
+    /// It has carried a delivery before.
+    reused: bool,
+    /// Bytes have arrived since the delivery began.
+    has_input: bool,
+    /// Bytes before the response head: interim responses, empty lines.
     interim: usize,
-    /// The worker lets it be used again.
+    /// The response permits another request.
     keep_alive: bool,
-    /// Its agent knows that it is idle.
+    /// The dispatcher knows that it is idle.
     pooled: bool,
     serial: u32,
     deadline: Option<Mono>,
-    /// The worker was too slow.
-    late: bool,
+    /// The delivery has timed out.
+    timed_out: bool,
 }
 
-/// Memory beyond this is given back.
+/// Buffers beyond this many bytes are freed.
 const KEPT: usize = 16 * 1024;
 
 impl WorkerConnection {
-    /// A connection that is to be made for this errand of `agent`.
+    /// A connection to be made for this delivery of dispatcher `agent`.
     #[must_use]
-    pub fn new(agent: ClientId, address: Address, errand: Delivery) -> Self {
+    pub fn new(agent: ClientId, address: Address, delivery: Delivery) -> Self {
         Self {
             agent,
             address,
             phase: Phase::Asked,
-            errand: Some(errand),
-            verdict: None,
+            delivery: Some(delivery),
+            outcome: None,
             queue: Vec::new(),
             body: Vec::new(),
-            kept: false,
-            heard: false,
+            reused: false,
+            has_input: false,
             interim: 0,
             keep_alive: false,
             pooled: false,
             serial: 0,
             deadline: None,
-            late: false,
+            timed_out: false,
         }
     }
 
-    /// For whose worker it is.
+    /// The dispatcher to which it belongs.
     #[must_use]
     pub fn agent(&self) -> ClientId {
         self.agent
     }
 
-    /// Takes on another errand: only after [`WorkerConnection::take_idle`] has told that it may.
+    /// Starts another delivery, after [`WorkerConnection::take_idle`] returned `true`.
     ///
     /// # Panics
-    /// If it has one.
-    pub fn start_delivery(&mut self, errand: Delivery) {
-        assert!(self.errand.is_none() && self.is_idle(), "one errand at a time");
-        self.errand = Some(errand);
-        (self.phase, self.pooled, self.kept) = (Phase::Asked, false, true);
+    /// If a delivery is in flight.
+    pub fn start_delivery(&mut self, delivery: Delivery) {
+        assert!(self.delivery.is_none() && self.is_idle(), "one delivery at a time");
+        self.delivery = Some(delivery);
+        (self.phase, self.pooled, self.reused) = (Phase::Asked, false, true);
     }
 
-    /// Goes about its errand, now that it is connected: what is to be submitted.
+    /// Starts the delivery on the established connection; returns the peek to submit.
     ///
     /// # Panics
-    /// If it has none.
+    /// If there is no delivery.
     pub fn begin(&mut self, now: Now) -> (u32, Command<'static>) {
-        let errand = self.errand.expect("a call is made for an errand");
+        let delivery = self.delivery.expect("a delivery was started");
         self.serial = self.serial.wrapping_add(1);
-        (self.heard, self.interim) = (false, 0);
+        (self.has_input, self.interim) = (false, 0);
         self.queue.clear();
         self.deadline = Some(now.mono.after(WORKER_CALL_TIMEOUT));
-        (self.serial, Command::Peek { id: errand.id })
+        (self.serial, Command::Peek { id: delivery.id })
     }
 
-    /// Takes the reply: writes the request, if there is still reason to.
+    /// Handles the reply to the peek: writes the request if the job is still reserved.
     pub(in crate::protocol) fn handle_reply(&mut self, reply: &Reply<'_>, out: &mut OutBuf) {
-        let (Phase::Asked, Some(errand)) = (&self.phase, self.errand) else { return };
+        let (Phase::Asked, Some(delivery)) = (&self.phase, self.delivery) else { return };
         match reply {
-            Reply::Peeked(sight)
-                if sight.status == Status::Reserved && sight.job.lease == errand.lease =>
+            Reply::Peeked(info)
+                if info.status == Status::Reserved && info.job.lease == delivery.lease =>
             {
-                self.write(sight, out);
+                self.write(info, out);
                 self.phase = Phase::Answering;
             }
             _ => {
-                self.verdict = Some(DeliveryOutcome::Discarded);
+                self.outcome = Some(DeliveryOutcome::Discarded);
                 self.phase = Phase::Idle;
                 self.keep_alive = true;
             }
         }
     }
 
-    fn write(&mut self, sight: &JobInfo<'_>, out: &mut OutBuf) {
+    fn write(&mut self, info: &JobInfo<'_>, out: &mut OutBuf) {
         let mut id = itoa::Buffer::new();
         let body = &mut self.body;
-        self.queue.extend_from_slice(sight.job.queue);
+        self.queue.extend_from_slice(info.job.queue);
         body.clear();
         let job = WorkerJob {
-            id: id.format(sight.job.id.0),
-            name: &String::from_utf8_lossy(sight.job.queue),
-            argument: sight.job.payload,
-            timeout_ms: (sight.lease_ms > 0).then_some(sight.lease_ms),
+            id: id.format(info.job.id.0),
+            name: &String::from_utf8_lossy(info.job.queue),
+            argument: info.job.payload,
+            timeout_ms: (info.lease_ms > 0).then_some(info.lease_ms),
         };
         job.write(body);
         let out = out.tail();
@@ -199,12 +199,12 @@ impl WorkerConnection {
         shared: &'s SessionContext,
         out: &OutBuf,
     ) -> SessionAction<'s> {
-        self.heard |= !input.unread().is_empty();
+        self.has_input |= !input.unread().is_empty();
         match &mut self.phase {
             Phase::Answering => self.read_head(input),
             Phase::Body(_) => self.read_body(input, shared.now, out),
-            // What comes now answers nothing.
-            Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.give_up(),
+            // Bytes that belong to no request.
+            Phase::Idle | Phase::Asked if !input.unread().is_empty() => self.abandon(),
             Phase::Idle | Phase::Asked => SessionAction::NeedInput,
             Phase::Over => {
                 input.consume(input.unread().len());
@@ -215,21 +215,21 @@ impl WorkerConnection {
 
     fn read_head<'s>(&mut self, input: &mut Input<'_>) -> SessionAction<'s> {
         let before = input.unread().len();
-        let Ok(head) = next_response(input, false) else { return self.give_up() };
+        let Ok(head) = next_response(input, false) else { return self.abandon() };
         if !matches!(head, Some(ResponseHead { status: 200.., .. })) {
             self.interim += before - input.unread().len();
             if self.interim > WORKER_INTERIM_MAX {
-                return self.give_up();
+                return self.abandon();
             }
         }
         let Some(head) = head else { return SessionAction::NeedInput };
         match head.status {
-            // There is nothing else that could be spoken here.
-            101 => return self.give_up(),
+            // No other protocol can follow (`101 Switching Protocols`).
+            101 => return self.abandon(),
             100..200 => return SessionAction::Continue,
-            202 => self.verdict = Some(DeliveryOutcome::Accepted),
-            400 | 404 => self.verdict = Some(DeliveryOutcome::Rejected(head.status)),
-            _ => self.verdict = Some(DeliveryOutcome::Failed { in_doubt: false }),
+            202 => self.outcome = Some(DeliveryOutcome::Accepted),
+            400 | 404 => self.outcome = Some(DeliveryOutcome::Rejected(head.status)),
+            _ => self.outcome = Some(DeliveryOutcome::Failed { in_doubt: false }),
         }
         self.keep_alive = head.keep_alive;
         match Body::new(head.framing, WORKER_ANSWER_MAX_BYTES) {
@@ -237,7 +237,7 @@ impl WorkerConnection {
                 self.phase = Phase::Body(body);
                 SessionAction::Continue
             }
-            _ => self.give_up(),
+            _ => self.abandon(),
         }
     }
 
@@ -252,20 +252,21 @@ impl WorkerConnection {
             match body.next(input) {
                 Ok(Piece::Data(_)) => {}
                 Ok(Piece::Incomplete) => return SessionAction::NeedInput,
-                // An answer to what was not sent to its end: the rest would be taken for more.
-                Ok(Piece::End) if !out.is_empty() => return self.give_up(),
+                // A response before the request was sent completely: the rest would be read as the
+                // next request.
+                Ok(Piece::End) if !out.is_empty() => return self.abandon(),
                 Ok(Piece::End) => {
                     self.phase = Phase::Idle;
                     self.deadline = Some(now.mono.after(WORKER_KEEPALIVE));
                     return SessionAction::Continue;
                 }
-                Err(_) => return self.give_up(),
+                Err(_) => return self.abandon(),
             }
         }
     }
 
-    /// The connection is of no further use.
-    fn give_up<'s>(&mut self) -> SessionAction<'s> {
+    /// Makes the connection unusable.
+    fn abandon<'s>(&mut self) -> SessionAction<'s> {
         self.phase = Phase::Over;
         SessionAction::Continue
     }
@@ -275,59 +276,60 @@ impl WorkerConnection {
     }
 
     pub(in crate::protocol) fn handle_timeout(&mut self) -> TimeoutAction {
-        self.late = true;
+        self.timed_out = true;
         TimeoutAction::Abort
     }
 
-    /// What came of the errand, once that is known; told once.
+    /// The outcome of the delivery, once it is known; returned once.
     pub fn take_outcome(&mut self) -> Option<(Delivery, DeliveryOutcome)> {
-        let verdict = self.verdict.take()?;
-        Some((self.errand.take()?, verdict))
+        let outcome = self.outcome.take()?;
+        Some((self.delivery.take()?, outcome))
     }
 
-    /// The name of the queue of the last job that was seen.
+    /// The queue of the latest job that was peeked.
     #[must_use]
     pub fn queue(&self) -> &[u8] {
         &self.queue
     }
 
-    /// Whether it has become idle since it was last asked.
+    /// Whether it has become idle since the last call.
     pub fn take_idle(&mut self) -> bool {
-        self.is_idle() && self.errand.is_none() && !std::mem::replace(&mut self.pooled, true)
+        self.is_idle() && self.delivery.is_none() && !std::mem::replace(&mut self.pooled, true)
     }
 
-    /// Whether it is free for another errand.
+    /// Whether another delivery can start.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle) && self.keep_alive
     }
 
-    /// Whether it is to be closed.
+    /// Whether it has to be closed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
     }
 
-    /// Whether it is about an errand.
+    /// Whether a delivery is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.errand.is_some()
+        self.delivery.is_some()
     }
 
-    /// There is no room here for its connection: that says nothing about its worker.
+    /// Ends the attempt to connect: no outbound connection is free, which says nothing about the
+    /// worker.
     pub fn hinder(&mut self) {
-        self.verdict = Some(DeliveryOutcome::Busy);
+        self.outcome = Some(DeliveryOutcome::Busy);
     }
 
-    /// The connection has ended, with `told` all that was to be sent. The errand, if nothing is
-    /// known of it, and what came of it; `None` if it is worth another connection: a kept one may
-    /// have been closed before the request came.
-    pub fn handle_end(&mut self, told: bool) -> Option<(Delivery, Option<DeliveryOutcome>)> {
-        let errand = self.errand.take()?;
-        let verdict = self.verdict.take();
-        let again = self.kept && !self.heard && !self.late && verdict.is_none();
-        let sent = told && matches!(self.phase, Phase::Answering | Phase::Over);
-        let verdict = verdict.unwrap_or(DeliveryOutcome::Failed { in_doubt: sent });
-        Some((errand, (!again).then_some(verdict)))
+    /// Handles the end of the connection; `all_sent`: everything was sent. Returns the delivery if it
+    /// has no outcome yet, and its outcome. `None` as outcome: try again on a new connection, as a
+    /// reused one may have been closed before the request arrived.
+    pub fn handle_end(&mut self, all_sent: bool) -> Option<(Delivery, Option<DeliveryOutcome>)> {
+        let delivery = self.delivery.take()?;
+        let outcome = self.outcome.take();
+        let again = self.reused && !self.has_input && !self.timed_out && outcome.is_none();
+        let sent = all_sent && matches!(self.phase, Phase::Answering | Phase::Over);
+        let outcome = outcome.unwrap_or(DeliveryOutcome::Failed { in_doubt: sent });
+        Some((delivery, (!again).then_some(outcome)))
     }
 }

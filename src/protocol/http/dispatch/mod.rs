@@ -1,24 +1,25 @@
-//! The server's side of a worker (`docs/protocols/lightjq.md`, "The worker's side"): an
-//! [`WorkerDispatcher`] acts for it in the engine and decides what it is offered,
-//! [`WorkerConnection`]s are the connections to it.
+//! The server's side of a worker (`docs/protocols/lightjq.md`, "The worker's side"): a
+//! [`WorkerDispatcher`] is the client that reserves jobs for the worker, and [`WorkerConnection`]s
+//! deliver them.
 //!
-//! An agent is a client without a connection of its own. It keeps takes standing for the places
-//! that its worker has free, sees to it that each job that comes is called out, and gives the place
-//! away again only when nobody holds the job under that lease any more. What it wants done it says
-//! in [`DispatchAction`]es, one at a time; what has come of them it is told.
+//! A dispatcher has no connection of its own. It keeps a reserve open for each free slot of its
+//! worker, delivers each job that it gets, and frees the slot only when the job is no longer
+//! reserved under that lease. It returns [`DispatchAction`]s, one at a time; the server reports
+//! their outcomes.
 //!
 //! ```text
-//!            take            call           202: the worker reports by itself
-//!   free ----------> run ------------> ...  400, 404: refused, not offered again
-//!    ^                |                     else: given back; rest 1, 2, 4, 8 s, then dismissed
-//!    +--- minded -----+
+//!          reserve         delivery         202: the worker reports the outcome
+//!   free ----------> run ------------> ...  400, 404: rejected, not offered again
+//!    ^                |                     else: returned; backoff 1, 2, 4, 8 s, then deregistered
+//!    +--- released ---+
 //! ```
 //!
 //! Invariants:
-//! - places are taken by runs and by takes that stand: together never more than `max_jobs`;
-//! - a run is known by job and lease, so that nothing that comes late can meet another one;
-//! - a failure counts once however many calls meet it: those begun before the last one do not;
-//! - while it has failed last, its worker is offered one job at a time.
+//! - runs and open reserves together never exceed `max_jobs`;
+//! - a run is identified by job id and lease epoch, so that a late reply cannot meet another run;
+//! - a failure counts once however many deliveries meet it: those that began before the latest
+//!   counted failure do not count;
+//! - after a failure, one job at a time is offered until a delivery succeeds.
 
 mod address;
 mod call;
@@ -39,49 +40,48 @@ use crate::model::reply::Reply;
 use crate::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What an agent wants done.
+/// What the server has to do for a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DispatchAction {
-    /// Take a job, from [`WorkerDispatcher::queues`], or if there are none any that is followed.
+    /// Reserve a job of [`WorkerDispatcher::queues`] under this serial; `None`: any tracked job.
     Reserve(u32),
-    /// Ask this of the engine under this serial.
+    /// Submit this request under this serial.
     Request(u32, StoreRequest),
-    /// Call off the take with this serial.
+    /// Cancel the reserve with this serial.
     Cancel(u32),
-    /// Call the worker.
+    /// Deliver a job.
     Deliver(Delivery),
-    /// It is done: forget it, and its connections. If its worker was dropped the operator is told.
+    /// Remove the dispatcher and its connections.
     Close {
-        /// Whether it was.
+        /// The worker was deregistered after too many failures: log it.
         dropped: bool,
     },
 }
 
-/// What an agent asks of the engine, other than jobs.
+/// The commands of a dispatcher other than reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
-    /// To act for its worker. The jobs that the worker holds are then told by
-    /// [`WorkerDispatcher::resume`].
+    /// Attach to the worker. Its reservations follow by [`WorkerDispatcher::resume`].
     Attach,
-    /// When the worker does not hold this job any more.
+    /// Wait until the worker no longer has this job reserved.
     AwaitRelease(JobId, LeaseEpoch),
-    /// To give this job back; `true`: the worker shall not get it again.
+    /// Return this job; `true`: exclude the worker from it.
     ReturnUnstarted(JobId, LeaseEpoch, bool),
-    /// To note that the worker has refused this job with this status.
+    /// Report that the worker has rejected this job with this HTTP status.
     Reject(JobId, LeaseEpoch, u16),
-    /// To take the worker off the list.
+    /// Deregister the worker.
     Deregister,
 }
 
 impl StoreRequest {
-    /// The same in the words of the model, for the agent of `worker`.
+    /// The command, for the dispatcher of `worker`.
     #[must_use]
     pub fn work(self, worker: WorkerId) -> WorkerCommand<'static> {
         match self {
             Self::Attach => WorkerCommand::Attach { worker },
             Self::AwaitRelease(id, lease) => WorkerCommand::AwaitRelease { id, lease },
-            Self::ReturnUnstarted(id, lease, never_again) => {
-                WorkerCommand::ReturnUnstarted { id, lease, exclude: never_again }
+            Self::ReturnUnstarted(id, lease, exclude) => {
+                WorkerCommand::ReturnUnstarted { id, lease, exclude }
             }
             Self::Reject(id, lease, status) => {
                 let error = Payload { encoding: Encoding::MsgPack, bytes: b"\xc0" };
@@ -100,9 +100,9 @@ impl StoreRequest {
     }
 }
 
-/// What an answer is about.
+/// The kind of a pending command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum Pending {
     Reserve,
     Attach,
     AwaitRelease(JobId, LeaseEpoch),
@@ -112,14 +112,14 @@ enum Asked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It does not act for its worker yet.
+    /// It is not attached yet.
     Fresh,
-    /// It does as soon as it is told so.
+    /// It is attached, or the command is submitted.
     Serving,
     Over,
 }
 
-/// Who acts for a worker.
+/// The client that acts for one registered worker.
 #[derive(Debug)]
 pub struct WorkerDispatcher {
     worker: WorkerId,
@@ -127,32 +127,32 @@ pub struct WorkerDispatcher {
     max_jobs: usize,
     phase: Phase,
     stopping: bool,
-    /// The queues that its worker asked for.
+    /// The job names that the worker accepts. `None`: any but `unknown`.
     queues: Option<StringList>,
-    /// What the worker has said not to know, if it asked for no queues.
+    /// Names that the worker has answered with 404, at most [`UNKNOWN_NAMES_MAX`].
     unknown: BTreeSet<Box<[u8]>>,
     serial: u32,
-    /// What is under way in the engine, and how many of these are takes.
-    asked: BTreeMap<u32, Asked>,
-    standing: usize,
-    /// The jobs that the worker holds.
+    /// Pending commands by serial, and how many of them are reserves.
+    pending: BTreeMap<u32, Pending>,
+    open_reserves: usize,
+    /// The jobs that the worker has reserved.
     in_flight: BTreeSet<(JobId, LeaseEpoch)>,
-    /// How many calls are under way.
-    calling: usize,
-    /// Connections to the worker, and those of them that are not in use.
-    idle_connections: BTreeSet<ClientId>,
-    idle: Vec<ClientId>,
-    /// How often the worker has failed in a row.
+    /// Deliveries in flight.
+    delivering: usize,
+    /// All connections to the worker, and the idle ones, latest last.
+    connections: BTreeSet<ClientId>,
+    idle_connections: Vec<ClientId>,
+    /// Consecutive failures.
     failures: u32,
-    /// How many failures were counted at all.
+    /// Failures ever counted, wrapping.
     round: u32,
-    /// Until when nothing is asked of the worker.
+    /// No reserve before this time.
     backoff_until: Option<Mono>,
-    agenda: VecDeque<DispatchAction>,
+    actions: VecDeque<DispatchAction>,
 }
 
 impl WorkerDispatcher {
-    /// An agent for `worker`, which listens at `address`.
+    /// A dispatcher for `worker`, which listens at `address`.
     #[must_use]
     pub fn new(id: WorkerId, worker: &Worker<'_>, address: Address) -> Self {
         let queues = worker.queues.map(|names| {
@@ -169,116 +169,116 @@ impl WorkerDispatcher {
             queues,
             unknown: BTreeSet::new(),
             serial: 0,
-            asked: BTreeMap::new(),
-            standing: 0,
+            pending: BTreeMap::new(),
+            open_reserves: 0,
             in_flight: BTreeSet::new(),
-            calling: 0,
-            idle_connections: BTreeSet::new(),
-            idle: Vec::new(),
+            delivering: 0,
+            connections: BTreeSet::new(),
+            idle_connections: Vec::new(),
             failures: 0,
             round: 0,
             backoff_until: None,
-            agenda: VecDeque::new(),
+            actions: VecDeque::new(),
         }
     }
 
-    /// Whose it is.
+    /// The worker for which it acts.
     #[must_use]
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
 
-    /// Where its worker listens.
+    /// The address of its worker.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The queues to take from; `None`: whatever is followed.
+    /// The queues to reserve from; `None`: any tracked job.
     #[must_use]
     pub fn queues(&self) -> Option<Strings<'_>> {
         self.queues.as_ref().map(|queues| queues.from(0))
     }
 
-    /// What it wants done next.
+    /// The next action.
     pub fn poll(&mut self) -> Option<DispatchAction> {
         if self.phase == Phase::Fresh {
             self.phase = Phase::Serving;
-            self.ask(Asked::Attach, StoreRequest::Attach);
+            self.submit(Pending::Attach, StoreRequest::Attach);
         }
-        if let Some(wish) = self.agenda.pop_front() {
-            return Some(wish);
+        if let Some(action) = self.actions.pop_front() {
+            return Some(action);
         }
         if self.phase == Phase::Over {
             return None;
         }
         if self.stopping {
-            // A take that was called off may have been answered already: what the disk still keeps
-            // back goes back, and waits for no lease after the restart.
-            return (self.calling + self.standing == 0).then(|| self.end(false));
+            // A cancelled reserve may have been answered, and the reply be gated: that job has to
+            // be returned, so that it does not wait for its lease after the restart.
+            return (self.delivering + self.open_reserves == 0).then(|| self.end(false));
         }
         if !self.wants_job() {
             return None;
         }
-        self.standing += 1;
-        Some(DispatchAction::Reserve(self.open(Asked::Reserve)))
+        self.open_reserves += 1;
+        Some(DispatchAction::Reserve(self.open(Pending::Reserve)))
     }
 
     fn wants_job(&self) -> bool {
-        let awake = self.backoff_until.is_none() && self.phase == Phase::Serving;
-        // A call may outlast its run, and more of them than places may be under way, but not many.
-        let room = self.in_flight.len() + self.standing < self.max_jobs
-            && self.calling + self.standing < self.max_jobs.saturating_mul(2);
-        let probing = self.failures > 0 && self.calling + self.standing > 0;
-        let some = self.queues.as_ref().is_none_or(|queues| !queues.is_empty());
-        awake && room && some && !probing && self.standing < WORKER_RESERVES_MAX
+        let is_ready = self.backoff_until.is_none() && self.phase == Phase::Serving;
+        // A delivery may outlast its run, so deliveries may exceed the slots, but only by a factor
+        // of 2.
+        let has_slot = self.in_flight.len() + self.open_reserves < self.max_jobs
+            && self.delivering + self.open_reserves < self.max_jobs.saturating_mul(2);
+        let probing = self.failures > 0 && self.delivering + self.open_reserves > 0;
+        let has_queues = self.queues.as_ref().is_none_or(|queues| !queues.is_empty());
+        is_ready && has_slot && has_queues && !probing && self.open_reserves < WORKER_RESERVES_MAX
     }
 
-    fn open(&mut self, asked: Asked) -> u32 {
+    fn open(&mut self, pending: Pending) -> u32 {
         self.serial = self.serial.wrapping_add(1);
-        self.asked.insert(self.serial, asked);
+        self.pending.insert(self.serial, pending);
         self.serial
     }
 
-    fn ask(&mut self, asked: Asked, order: StoreRequest) {
-        let serial = self.open(asked);
-        self.agenda.push_back(DispatchAction::Request(serial, order));
+    fn submit(&mut self, pending: Pending, request: StoreRequest) {
+        let serial = self.open(pending);
+        self.actions.push_back(DispatchAction::Request(serial, request));
     }
 
-    /// The jobs that the worker holds since before there was this agent.
+    /// Continues the reservations that the worker had before this dispatcher existed.
     ///
-    /// It is not called for them. That a job was handed out is written down before its call, as the
-    /// call may be all that another life of the server has left behind; so nobody can know that
-    /// there was none. Nothing says that workers take the same job twice for once, and most would
-    /// run it twice at a time. One that never heard of the job costs it a lease: its time-out.
+    /// They are not delivered again. A reservation is journaled before its delivery, so after a
+    /// restart it is unknown whether the job was delivered. Workers are not required to recognise a
+    /// job that is delivered twice, and most would run it twice at a time. A job that was never
+    /// delivered waits for the end of its lease.
     pub fn resume(&mut self, held: impl IntoIterator<Item = (JobId, LeaseEpoch)>) {
         for (id, lease) in held {
             self.in_flight.insert((id, lease));
-            self.ask(Asked::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
+            self.submit(Pending::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
         }
     }
 
-    /// Takes the reply to what was asked under this serial.
+    /// Handles the reply to the command with this serial.
     pub fn handle_reply(&mut self, serial: u32, reply: &Reply<'_>) {
-        let Some(asked) = self.asked.remove(&serial) else {
-            unreachable!("a reply to nothing that was asked")
-        };
-        match (asked, reply) {
-            (Asked::Reserve, _) => {
-                self.standing -= 1;
+        let Some(pending) = self.pending.remove(&serial) else { reply.unexpected() };
+        match (pending, reply) {
+            (Pending::Reserve, _) => {
+                self.open_reserves -= 1;
                 if let Reply::Job(job) = reply {
                     self.begin_run(job.id, job.lease, job.queue);
                 }
             }
-            (Asked::Attach, Reply::NoWorker) => self.deregister(),
-            (Asked::AwaitRelease(id, lease), _) => {
+            (Pending::Attach, Reply::NoWorker) => self.deregister(),
+            (Pending::AwaitRelease(id, lease), _) => {
                 self.in_flight.remove(&(id, lease));
             }
-            // There is no space to write the refusal down: so the try is not spent.
-            (Asked::Reject(id, lease), Reply::Rejected(_)) => {
+            // The rejection cannot be journaled (disk full): return the job, without counting a
+            // run.
+            (Pending::Reject(id, lease), Reply::Rejected(_)) => {
                 self.return_unstarted(id, lease, true);
             }
-            (Asked::Attach | Asked::Reject(..) | Asked::Nothing, _) => {}
+            (Pending::Attach | Pending::Reject(..) | Pending::Nothing, _) => {}
         }
     }
 
@@ -287,14 +287,14 @@ impl WorkerDispatcher {
             return;
         }
         self.in_flight.insert((id, lease));
-        self.ask(Asked::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
+        self.submit(Pending::AwaitRelease(id, lease), StoreRequest::AwaitRelease(id, lease));
         if self.stopping || self.backoff_until.is_some() {
             self.return_unstarted(id, lease, false);
         } else if self.is_unknown(queue) {
             self.return_unstarted(id, lease, true);
         } else {
-            self.calling += 1;
-            self.agenda.push_back(DispatchAction::Deliver(Delivery {
+            self.delivering += 1;
+            self.actions.push_back(DispatchAction::Deliver(Delivery {
                 id,
                 lease,
                 round: self.round,
@@ -310,25 +310,25 @@ impl WorkerDispatcher {
         }
     }
 
-    fn return_unstarted(&mut self, id: JobId, lease: LeaseEpoch, never_again: bool) {
-        self.ask(Asked::Nothing, StoreRequest::ReturnUnstarted(id, lease, never_again));
+    fn return_unstarted(&mut self, id: JobId, lease: LeaseEpoch, exclude: bool) {
+        self.submit(Pending::Nothing, StoreRequest::ReturnUnstarted(id, lease, exclude));
     }
 
-    /// A call has ended so; `queue` is that of the job, as far as it was seen.
+    /// Handles the outcome of a delivery; `queue`: that of the job if it was peeked.
     pub fn handle_outcome(
         &mut self,
-        errand: Delivery,
-        verdict: DeliveryOutcome,
+        delivery: Delivery,
+        outcome: DeliveryOutcome,
         queue: &[u8],
         now: Now,
     ) {
-        self.calling -= 1;
+        self.delivering -= 1;
         if self.phase == Phase::Over {
             return;
         }
-        let Delivery { id, lease, round, .. } = errand;
+        let Delivery { id, lease, round, .. } = delivery;
         let holds = self.in_flight.contains(&(id, lease));
-        match verdict {
+        match outcome {
             DeliveryOutcome::Discarded => {}
             DeliveryOutcome::Accepted => self.failures = 0,
             DeliveryOutcome::Rejected(status) => {
@@ -337,18 +337,21 @@ impl WorkerDispatcher {
                     self.forget_name(queue);
                 }
                 if holds {
-                    self.ask(Asked::Reject(id, lease), StoreRequest::Reject(id, lease, status));
+                    self.submit(
+                        Pending::Reject(id, lease),
+                        StoreRequest::Reject(id, lease, status),
+                    );
                 }
             }
             DeliveryOutcome::Busy | DeliveryOutcome::Failed { .. } => {
                 self.cancel_reserves();
-                // While the server stops, a worker that may have got the job may still report it.
-                let may_have_it =
-                    self.stopping && verdict == DeliveryOutcome::Failed { in_doubt: true };
-                if holds && !may_have_it {
+                // While the server stops, a worker that may have the job may still report it.
+                let may_run =
+                    self.stopping && outcome == DeliveryOutcome::Failed { in_doubt: true };
+                if holds && !may_run {
                     self.return_unstarted(id, lease, false);
                 }
-                if verdict == DeliveryOutcome::Busy {
+                if outcome == DeliveryOutcome::Busy {
                     self.backoff_for(0, now);
                 } else if round == self.round {
                     self.count_failure(now);
@@ -357,10 +360,10 @@ impl WorkerDispatcher {
         }
     }
 
-    /// A call is to be made once more, on a new connection.
-    pub fn retry(&mut self, errand: Delivery) {
+    /// Repeats a delivery on a new connection.
+    pub fn retry(&mut self, delivery: Delivery) {
         if self.phase != Phase::Over {
-            self.agenda.push_back(DispatchAction::Deliver(Delivery { fresh: true, ..errand }));
+            self.actions.push_back(DispatchAction::Deliver(Delivery { fresh: true, ..delivery }));
         }
     }
 
@@ -371,20 +374,20 @@ impl WorkerDispatcher {
             return;
         }
         if self.failures >= WORKER_FAILURES_MAX {
-            self.ask(Asked::Nothing, StoreRequest::Deregister);
+            self.submit(Pending::Nothing, StoreRequest::Deregister);
             let end = self.end(true);
-            return self.agenda.push_back(end);
+            return self.actions.push_back(end);
         }
         self.backoff_for(self.failures - 1, now);
     }
 
-    /// Rests, as long as after so many failures more than one.
+    /// Backs off for `WORKER_BACKOFF` doubled `more` times.
     fn backoff_for(&mut self, more: u32, now: Now) {
         let until = now.mono.after(WORKER_BACKOFF * (1 << more));
         self.backoff_until = self.backoff_until.max(Some(until));
     }
 
-    /// Its worker is not offered jobs of this name any more.
+    /// Stops offering jobs of this name.
     fn forget_name(&mut self, queue: &[u8]) {
         match &mut self.queues {
             Some(queues) => {
@@ -400,22 +403,22 @@ impl WorkerDispatcher {
     }
 
     fn cancel_reserves(&mut self) {
-        let takes = self.asked.iter().filter(|&(_, &asked)| asked == Asked::Reserve);
-        self.agenda.extend(takes.map(|(&serial, _)| DispatchAction::Cancel(serial)));
+        let reserves = self.pending.iter().filter(|&(_, &pending)| pending == Pending::Reserve);
+        self.actions.extend(reserves.map(|(&serial, _)| DispatchAction::Cancel(serial)));
     }
 
-    /// When it has something to do by itself.
+    /// The end of the backoff.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
         self.backoff_until
     }
 
-    /// Its rest is over.
+    /// Handles the end of the backoff.
     pub fn handle_timeout(&mut self) {
         self.backoff_until = None;
     }
 
-    /// The server stops: it takes nothing more, and ends with the calls that are under way.
+    /// Begins the stop: no further reserves; it ends with the deliveries in flight.
     pub fn stop(&mut self) {
         if !self.stopping {
             self.stopping = true;
@@ -423,12 +426,12 @@ impl WorkerDispatcher {
         }
     }
 
-    /// Its worker is not on the list any more.
+    /// Ends: the worker is no longer registered.
     pub fn deregister(&mut self) {
         if self.phase != Phase::Over {
-            self.agenda.clear();
+            self.actions.clear();
             let end = self.end(false);
-            self.agenda.push_back(end);
+            self.actions.push_back(end);
         }
     }
 
@@ -438,46 +441,49 @@ impl WorkerDispatcher {
         DispatchAction::Close { dropped }
     }
 
-    /// This is a connection to its worker from now on.
-    pub fn add_connection(&mut self, line: ClientId) {
-        self.idle_connections.insert(line);
+    /// Adds a connection to its worker.
+    pub fn add_connection(&mut self, connection: ClientId) {
+        self.connections.insert(connection);
     }
 
-    /// A connection to its worker is free for another call; tells whether it is kept for one.
-    pub fn keep_connection(&mut self, line: ClientId) -> bool {
-        let kept = self.idle.len() < self.max_jobs;
+    /// A connection to its worker is idle; returns whether it is kept.
+    pub fn keep_connection(&mut self, connection: ClientId) -> bool {
+        let kept = self.idle_connections.len() < self.max_jobs;
         if kept {
-            self.idle.push(line);
+            self.idle_connections.push(connection);
         }
         kept
     }
 
-    /// A connection to its worker is gone.
-    pub fn drop_connection(&mut self, line: ClientId) {
-        self.idle_connections.remove(&line);
-        self.idle.retain(|&idle| idle != line);
+    /// Removes a closed connection.
+    pub fn drop_connection(&mut self, connection: ClientId) {
+        self.connections.remove(&connection);
+        self.idle_connections.retain(|&idle| idle != connection);
     }
 
-    /// A connection that is free: that which was used last.
+    /// The idle connection that was used last.
     pub fn take_idle_connection(&mut self) -> Option<ClientId> {
-        self.idle.pop()
+        self.idle_connections.pop()
     }
 
-    /// All connections to its worker.
+    /// Removes and returns all connections.
     pub fn take_connections(&mut self) -> BTreeSet<ClientId> {
-        self.idle.clear();
-        std::mem::take(&mut self.idle_connections)
+        self.idle_connections.clear();
+        std::mem::take(&mut self.connections)
     }
 
-    /// Asserts what always holds. O(everything).
+    /// Asserts the invariants. O(all).
     pub fn check_invariants(&self) {
-        let takes = self.asked.values().filter(|&&asked| asked == Asked::Reserve).count();
-        assert_eq!(takes, self.standing, "takes are miscounted");
-        let dismissed = self.phase == Phase::Over;
-        assert!(dismissed || self.idle.iter().all(|line| self.idle_connections.contains(line)));
+        let reserves =
+            self.pending.values().filter(|&&pending| pending == Pending::Reserve).count();
+        assert_eq!(reserves, self.open_reserves, "open reserves are miscounted");
+        let is_over = self.phase == Phase::Over;
+        assert!(
+            is_over || self.idle_connections.iter().all(|idle| self.connections.contains(idle))
+        );
     }
 
-    /// How many jobs its worker takes at a time.
+    /// How many jobs the worker runs at a time.
     #[must_use]
     pub fn max_jobs(&self) -> usize {
         self.max_jobs

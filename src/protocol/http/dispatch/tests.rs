@@ -1,4 +1,4 @@
-//! Agents and calls without a server.
+//! Dispatchers and deliveries without a server.
 
 use super::*;
 use crate::base::buf::{Input, OutBuf, progress};
@@ -86,7 +86,7 @@ fn nothing_is_sent_for_a_job_that_is_not_held_any_more() {
     }
 }
 
-/// Answers, what each means, and whether the connection is good for another.
+/// Responses, the outcome of each, and whether the connection can be reused.
 const ANSWERS: [(&[u8], DeliveryOutcome, bool); 9] = [
     (b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok", DeliveryOutcome::Accepted, true),
     (
@@ -190,7 +190,7 @@ fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_doe
             }
             hear(&mut call, &OutBuf::default(), &[answer]);
             assert_eq!(call.take_outcome(), Some((errand(7), DeliveryOutcome::Accepted)));
-            // The next call on this connection begins anew.
+            // The next delivery on this connection starts afresh.
             assert!(call.take_idle());
             call.start_delivery(errand(8));
             call.begin(NOW);
@@ -314,7 +314,7 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
         let asked = wishes(&mut agent);
         let DispatchAction::Deliver(errand) = asked[1] else { panic!("{asked:?}") };
         agent.handle_outcome(errand, DeliveryOutcome::Failed { in_doubt: false }, b"", now);
-        // Another call that was begun before tells nothing new.
+        // Another delivery that began before does not count.
         let told = wishes(&mut agent);
         let gives = |wish: &&DispatchAction| {
             matches!(wish, DispatchAction::Request(_, StoreRequest::ReturnUnstarted(_, _, false)))

@@ -50,7 +50,7 @@ impl JobqReply {
     }
 }
 
-/// How the session goes on with a response.
+/// How the session writes a response.
 pub(in crate::protocol::http) enum BodyKind {
     /// Nothing is written yet: submit the next command.
     Again,

@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON, of which some members matter.
+//! Request bodies: JSON objects.
 
 use super::{HttpError, Operation, PagedRequest, Scratch, SharedQuery};
 use crate::base::names;
@@ -7,7 +7,7 @@ use crate::wire::json::{self, Fields, JsonError};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The members that matter somewhere.
+/// The members that any operation reads.
 struct Members;
 
 const NAMES: [&str; 7] = ["payload", "state", "old", "new", "id", "query", "limit"];
@@ -27,8 +27,8 @@ impl Fields<{ NAMES.len() }> for Members {
 
 type Found<'a> = [Option<&'a str>; NAMES.len()];
 
-/// Reads what the body of a request says into `work`, for [`super::command`], or makes a question
-/// of it. Names in lists are whole if that is asked for.
+/// Parses the body of a request: into `scratch`, for [`super::command`], or into a paged request.
+/// `whole`: names in lists are written whole.
 pub(in crate::protocol::http) fn prepare(
     operation: Operation,
     whole: bool,
@@ -79,7 +79,8 @@ fn not_json(error: &JsonError) -> HttpError {
     HttpError::new(400, format!("the body {error}"))
 }
 
-/// The members of a body that may have these. Any other one is probably misspelt.
+/// The members of a body that may have those of `known`. Any other member is an error, as it is
+/// probably a typing mistake.
 fn members<'a>(body: &'a [u8], known: &[usize]) -> Result<Found<'a>, HttpError> {
     let (found, other) = json::members::<Members, _>(body).map_err(|error| not_json(&error))?;
     let is_out_of_place = |number: &usize| found[*number].is_some() && !known.contains(number);
@@ -103,7 +104,7 @@ fn required<'a>(members: &Found<'a>, number: usize) -> Result<&'a str, HttpError
         .ok_or_else(|| HttpError::new(400, format!("the body has no member '{}'", NAMES[number])))
 }
 
-/// Where in `body` this part of it is.
+/// The range of `part` in `body`.
 fn place(part: &str, body: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - body.as_ptr().addr();
     start..start + part.len()
@@ -123,7 +124,7 @@ fn declare(id: Option<&str>, work: &mut Scratch) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// The text of a JSON string; nothing if it is none, or has half a surrogate pair in it.
+/// The text of a JSON string. `None`: another value, or an unpaired surrogate.
 fn string(text: &str) -> Option<String> {
     if text.starts_with('"') { serde_json::from_str(text).ok() } else { None }
 }
@@ -133,7 +134,7 @@ fn limit(text: Option<&str>) -> Result<Option<u64>, HttpError> {
     let mut number = Vec::new();
     json::canonical(text, &mut number);
     let whole = number.iter().all(u8::is_ascii_digit);
-    // What is written otherwise and is a whole number is beyond all counting.
+    // A whole number in another notation has an exponent and exceeds 64 bits.
     let huge = number.first().is_some_and(u8::is_ascii_digit)
         && number.contains(&b'e')
         && !number.windows(2).any(|pair| pair == b"e-")
@@ -147,7 +148,7 @@ fn limit(text: Option<&str>) -> Result<Option<u64>, HttpError> {
 
 const SHAPE: &str = "member 'query': give a list of [OP, EXPR, EXPR]";
 
-/// Reads `[[OP, EXPR, EXPR], ...]`; none is the empty list.
+/// Parses `[[OP, EXPR, EXPR], ...]`; without text: the empty list.
 fn query(text: Option<&str>) -> Result<SharedQuery, HttpError> {
     let Some(text) = text else { return Ok(Arc::default()) };
     let Some(triples) = json::elements(text) else { return Err(HttpError::new(400, SHAPE)) };
@@ -180,7 +181,7 @@ fn side(text: &str) -> Option<Side> {
     })
 }
 
-/// What `{"value": ANY}` has, and nothing else beside it.
+/// The value of `{"value": ANY}`, which has no other member.
 fn only_value(text: &str) -> Option<&str> {
     struct Alone;
     impl Fields<1> for Alone {

@@ -1,5 +1,4 @@
-//! Jobq (`docs/protocols/jobq.md`): what its requests ask of the store, and what is made of the
-//! answers.
+//! Jobq (`docs/protocols/jobq.md`): from requests to commands, and from replies to responses.
 
 mod answer;
 mod body;
@@ -18,10 +17,10 @@ use crate::model::query::Query;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
-/// A query that a question shares with the engine.
+/// A query, shared with the engine.
 pub(super) type SharedQuery = Arc<Query>;
 
-/// The calls of `docs/protocols/jobq.md`, "Calls".
+/// The operations of `docs/protocols/jobq.md`, "Calls".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Queues,
@@ -37,19 +36,19 @@ pub(super) enum Operation {
     Note,
 }
 
-/// What may have to be asked more than once, because there is too much of it for one pass.
+/// A request that may take several commands, because its reply is bounded in each pass.
 #[derive(Debug)]
 pub(super) enum PagedRequest {
-    /// Which queues there are, from here on, whether some are listed already, and whether long
-    /// names are wanted whole.
+    /// List the queues from slot `from` on. `listed`: the list has an element already; `whole`:
+    /// long names are written whole.
     Queues { from: u32, listed: bool, whole: bool },
-    /// Remove a queue, of which so many jobs are gone.
+    /// Remove a queue; `deleted` of its jobs are gone already.
     Drop { queue: Vec<u8>, deleted: u64 },
-    /// The jobs of a queue.
+    /// List the jobs of a queue.
     List { queue: Vec<u8> },
-    /// Those that match.
+    /// List the jobs that match.
     Find { queue: Vec<u8>, query: SharedQuery, limit: Option<u64> },
-    /// The first one that matches, with a new state.
+    /// Give the first job that matches a new state.
     Poll { queue: Vec<u8>, query: SharedQuery, state: Vec<u8> },
 }
 
@@ -80,7 +79,7 @@ impl PagedRequest {
     }
 }
 
-/// The parameter that asks for names as they are, however long, and its only value.
+/// The query parameter for whole names, and its only value.
 pub(super) const NAMES_PARAMETER: (&str, &str) = ("names", "whole");
 
 /// Whether a target asks for whole names of queues.
@@ -101,7 +100,7 @@ pub(super) fn wants_whole_names(target: &str) -> Result<bool, HttpError> {
     Ok(wants)
 }
 
-/// What is asked once and for all, in the words of the store, after [`prepare`].
+/// The command of a request that takes one, after [`prepare`].
 pub(super) fn command<'s>(
     operation: Operation,
     job: JobId,

@@ -1,5 +1,5 @@
-//! The shapes of bodies and answers, for the documentation. `http/openapi/tests` hold them against
-//! what is really read and written.
+//! Schemas of bodies and responses for the OpenAPI document. `http/openapi/tests` compares them
+//! with what is parsed and written.
 
 #![expect(dead_code, reason = "these are shapes: nobody makes one")]
 
@@ -17,7 +17,7 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The largest id.
+/// The largest job id.
 pub(in crate::protocol::http) const ID_MAX: u64 = JOB_ID_END - 1;
 
 /// A job with everything.
@@ -138,7 +138,7 @@ struct Find {
     limit: Option<u64>,
 }
 
-/// A whole number of any size: what is beyond all counting is no limit.
+/// A whole number of any size: beyond 64 bits it is no limit.
 fn any_count() -> Object {
     let count = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0_u64));
     count.description(Some("How many jobs at most.")).build()
@@ -227,7 +227,7 @@ impl PartialSchema for Event {
 
 impl ToSchema for Event {}
 
-/// The events that say no more than when they were, beside `job_created`.
+/// The tags of events that carry nothing but their time, besides `job_created`.
 const TAGS: [&str; 9] = [
     "job_aborted",
     "job_abandoned",
@@ -258,7 +258,7 @@ fn event<const N: usize>(tag: &str, members: [(&str, Object, bool); N]) -> RefOr
     tuple(vec![tag.into(), details.into()], "")
 }
 
-/// An array of these items and no others.
+/// An array of exactly these items.
 fn tuple(items: Vec<Schema>, about: &str) -> RefOr<Schema> {
     let count = Some(items.len());
     let about = (!about.is_empty()).then_some(about);
@@ -272,7 +272,7 @@ fn tuple(items: Vec<Schema>, about: &str) -> RefOr<Schema> {
     Schema::from(array).into()
 }
 
-/// The parameters of an operation beside those in its path.
+/// The parameters of an operation besides those of its path.
 pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Parameter> {
     if operation != Operation::Queues {
         return Vec::new();
@@ -284,7 +284,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
     vec![names.schema(Some(Schema::from(value))).build()]
 }
 
-/// What is said of an operation, on the queue `default` or on any.
+/// The description of an operation, on the queue `default` or on any.
 pub(in crate::protocol::http) fn describe(
     operation: Operation,
     default: bool,
@@ -331,7 +331,7 @@ pub(in crate::protocol::http) fn describe(
     Description { summary, body, answers }
 }
 
-/// What the store may say instead.
+/// Error responses of the operation itself.
 fn refusals(operation: Operation, default: bool, shapes: &mut Schemas, answers: &mut Vec<Answer>) {
     let no_queue = !default && !matches!(operation, Operation::Queues | Operation::Declare);
     let no_job = match operation {

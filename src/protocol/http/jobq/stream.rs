@@ -1,4 +1,4 @@
-//! Jobs as JSON, one or as many as there are.
+//! Jobs as JSON: one, or a list.
 
 use crate::base::limits::HTTP_CHUNK_BYTES;
 use crate::model::event::write_events;
@@ -10,7 +10,7 @@ use crate::wire::msgpack::push_json;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A list of jobs that is being written, from a snapshot.
+/// A list of jobs that is written from a snapshot.
 #[derive(Debug)]
 pub(in crate::protocol::http) struct Stream {
     rows: Source,
@@ -19,9 +19,9 @@ pub(in crate::protocol::http) struct Stream {
 
 #[derive(Debug)]
 enum Source {
-    /// Id and state of all of them, those up to this one being written.
+    /// Id and state of each; written up to and including `after`.
     Brief { rows: Rows, after: Option<RowKey> },
-    /// Everything about all of them, so many being written.
+    /// Each with payload and history; the first `written` are written.
     Full { rows: Arc<[Arc<Row>]>, written: usize },
 }
 
@@ -36,7 +36,7 @@ impl Stream {
 }
 
 impl Long for Stream {
-    /// Writes the next jobs. O(text + log n).
+    /// Writes the next chunk. O(text + log n).
     fn fill(&mut self, text: &mut Vec<u8>) -> bool {
         let mut first = !std::mem::replace(&mut self.begun, true);
         if first {
@@ -81,7 +81,7 @@ fn push_brief(row: &Row, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes a job with everything. O(its bytes).
+/// Writes a job with payload and history. O(bytes).
 pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
     out.reserve(FIXED_PART + row.payload.len() + row.state.len());
     out.extend_from_slice(b"{\"id\":");
@@ -101,5 +101,5 @@ pub(super) fn push_job(row: &Row, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Room for what a job has besides payload and state, if little has happened to it.
+/// Bytes of a job besides payload and state, with a short history.
 const FIXED_PART: usize = 256;

@@ -1,4 +1,4 @@
-//! What is made of the store's replies.
+//! From replies to responses.
 
 use super::messages::{
     Status, write_constraint, write_gone, write_job_accepted, write_json, write_worker_accepted,
@@ -8,10 +8,10 @@ use crate::model::id::JobId;
 use crate::model::reply::{Rejection, Reply};
 use crate::wire::msgpack::push_map;
 
-/// An answer that is not an error.
+/// A response that is not an error.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::protocol::http) struct Response {
-    /// With 204 there is no body.
+    /// 204: without a body.
     pub(in crate::protocol::http) status: u16,
     pub(in crate::protocol::http) body: Vec<u8>,
 }
@@ -31,11 +31,10 @@ impl Response {
     const NOTHING: Self = Self { status: 204, body: Vec::new() };
 }
 
-/// Writes what is to be answered to a request about `job`, if it names one; in JSON if that is
-/// wanted. O(reply).
+/// The response to a request about `job`, if it names one. O(reply).
 ///
 /// # Errors
-/// What is to be answered as an error.
+/// The error response.
 pub(in crate::protocol::http) fn respond(
     operation: Operation,
     job: JobId,
@@ -76,7 +75,7 @@ fn problem(operation: Operation, job: JobId, reply: &Reply<'_>) -> HttpError {
         }
         (Reply::NoJob, _) => HttpError::new(404, format!("there was never a job {}", job.0)),
         (Reply::Deleted, _) => HttpError::new(404, format!("the job {} is there no more", job.0)),
-        // Whoever has stopped sending is told at once, if it still listens.
+        // A client that half-closes ends its long poll, and is answered if it still reads.
         (Reply::NotYet | Reply::Cancelled, _) => {
             HttpError::new(408, format!("the job {} has not ended yet", job.0))
         }

@@ -1,4 +1,4 @@
-//! Requests in the words of the store.
+//! From requests to commands.
 
 use super::messages::{
     Done, FieldError as Wrong, NewJob, read_constraint, read_constraint_json, read_worker,
@@ -11,35 +11,35 @@ use crate::model::id::JobId;
 use crate::model::job::{JobOptions, Priority, Retry, TieBreak};
 use crate::model::worker::{Constraint, WorkerCommand};
 
-/// A request as it came.
+/// A request with its head and its body.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::protocol::http) struct Request<'a> {
     pub(in crate::protocol::http) operation: Operation,
     /// The job in the path, or [`JobId::NEVER`].
     pub(in crate::protocol::http) job: JobId,
     pub(in crate::protocol::http) details: RequestParams,
-    /// The name of the constraint in the path: UTF-8, if there is one.
+    /// The name of the constraint in the path, UTF-8; another operation has none.
     pub(in crate::protocol::http) name: &'a [u8],
     pub(in crate::protocol::http) body: &'a [u8],
 }
 
-/// Memory for what is read, and the one setting that matters here.
+/// Reused memory, and the setting that puts need.
 #[derive(Debug, Default)]
 pub(in crate::protocol::http) struct Scratch {
-    /// How long results are kept (`--result-ttl`), in milliseconds.
+    /// How long results are retained (`--result-ttl`), in milliseconds.
     pub(in crate::protocol::http) result_ttl_ms: u64,
     options: JobOptions,
     names: StringList,
     constraint: Option<Constraint>,
-    /// The translation of a body in JSON.
+    /// A JSON body as MessagePack.
     packed: Vec<u8>,
 }
 
-/// A translation of this size is kept for the next one.
+/// A buffer of at most this many bytes is kept.
 const KEPT: usize = 64 * 1024;
 
 impl Scratch {
-    /// Gives large memory back.
+    /// Frees large buffers.
     pub(in crate::protocol::http) fn shrink(&mut self) {
         self.constraint = None;
         if self.packed.capacity() > KEPT {
@@ -57,7 +57,8 @@ pub(in crate::protocol::http) fn parse<'a>(
     scratch: &'a mut Scratch,
 ) -> Result<Command<'a>, HttpError> {
     let Request { operation, job: id, details, name, body } = request;
-    // Proof: the path of a constraint is refused if its name is not UTF-8; nobody else has one.
+    // Proof: the router rejects a constraint name that is not UTF-8, and only constraints have
+    // names.
     let name = || std::str::from_utf8(name).expect("the name of a constraint is UTF-8");
     Ok(Command::Work(match operation {
         Operation::Put => {

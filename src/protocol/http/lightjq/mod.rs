@@ -1,8 +1,7 @@
-//! LightJQ (`docs/protocols/lightjq.md`): pushers and workers over HTTP.
+//! LightJQ (`docs/protocols/lightjq.md`): tracked jobs and workers over HTTP.
 //!
-//! What is asked is read straight into the words of the store (`ask`), and what is answered is
-//! written where the store's reply is still at hand (`told`). Nothing is asked twice: a request
-//! leads to one command and one reply.
+//! A request is parsed into a command without copies (`ask`), and the response is written from the
+//! reply while it is borrowed (`answer`). A request takes one command and has one reply.
 
 mod answer;
 mod ask;
@@ -22,7 +21,7 @@ use crate::model::worker::WorkerId;
 use crate::wire::http::RequestHead;
 use percent_encoding::percent_decode_str;
 
-/// The calls of `docs/protocols/lightjq.md`.
+/// The operations of `docs/protocols/lightjq.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Put,
@@ -38,36 +37,36 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// Whether it is for whoever names a worker in the head.
+    /// Whether the request names a worker in its head.
     pub(super) fn names_worker(self) -> bool {
         matches!(self, Self::Dismiss | Self::Report)
     }
 }
 
-/// What the head of a request says to an operation.
+/// The parameters in the head of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestParams {
-    /// Who asks.
+    /// The worker that sends the request.
     pub(super) worker: WorkerId,
-    /// How long an answer may take, in milliseconds.
+    /// The longest wait of a long poll, in milliseconds.
     pub(super) wait_ms: u64,
-    /// The body is JSON, and not MessagePack.
+    /// The body is JSON; otherwise MessagePack.
     pub(super) is_json: bool,
 }
 
 impl RequestParams {
-    /// Ids begin at 1, so that this is nobody's.
+    /// No parameters; ids begin at 1, so there is no worker 0.
     pub(super) const NONE: Self = Self { worker: WorkerId(0), wait_ms: 0, is_json: false };
 }
 
-/// The field of the head that names a worker.
+/// The header field that names a worker.
 pub(super) const WORKER_FIELD: &str = "worker-id";
 
-/// The parameter of the target that says how long to wait.
+/// The query parameter with the longest wait, in seconds.
 pub(super) const WAIT_PARAMETER: &str = "timeout";
 
-/// The media type of the answer: what is wanted of JSON and MessagePack; if nothing is said about
-/// that, what the body is said to be; MessagePack otherwise.
+/// The media type of the response: the one that `Accept` prefers; without a preference that of the
+/// body; MessagePack by default.
 pub(super) fn kind(head: &RequestHead<'_>) -> &'static str {
     let asked_in = match media::said(head.content_type) {
         Said::Json => JSON,
@@ -76,7 +75,7 @@ pub(super) fn kind(head: &RequestHead<'_>) -> &'static str {
     head.accept.and_then(media::wanted).unwrap_or(asked_in)
 }
 
-/// Reads what the head of a request says to an operation.
+/// Reads the parameters in the head of a request.
 pub(super) fn request_params(
     operation: Operation,
     head: &RequestHead<'_>,
@@ -104,14 +103,14 @@ pub(super) fn request_params(
     Ok(details)
 }
 
-/// How long the target says to wait. Of two such parameters the last one counts.
+/// The longest wait in milliseconds; of repeated parameters the last one counts.
 fn wait_ms(target: &str) -> Result<u64, HttpError> {
     let mut wait = POLLING_DEFAULT.as_secs() * 1000;
     let query = target.split_once('?').map_or("", |(_, query)| query);
     for parameter in query.split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         if percent_decode_str(name).eq(WAIT_PARAMETER.bytes()) {
-            // Digits and dots need no percents.
+            // Percent-encoding is not needed for digits and dots.
             wait = milliseconds(value).ok_or_else(|| {
                 let why = format!(
                     "parameter '{WAIT_PARAMETER}' must be a number of seconds, such as 5 or 0.5"
@@ -123,7 +122,7 @@ fn wait_ms(target: &str) -> Result<u64, HttpError> {
     Ok(wait)
 }
 
-/// Seconds in digits, with or without a fraction; what is too long for 64 bits is for ever.
+/// Seconds in digits with an optional fraction, as milliseconds; beyond 64 bits: the maximum.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn milliseconds(seconds: &str) -> Option<u64> {
     let plain = seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

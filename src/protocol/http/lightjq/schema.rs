@@ -1,4 +1,4 @@
-//! What the documentation says of LightJQ: shapes made of the tables by which messages are read.
+//! LightJQ in the OpenAPI document: schemas made of the tables by which messages are parsed.
 
 use super::messages::{
     CONSTRAINT, DONE, ERROR, FAILURE, Field, JOB, JOB_ACCEPTED, Kind, OPERATORS, Presence, STATUS,
@@ -16,7 +16,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{ContentBuilder, RefOr, Required, ResponseBuilder, Schema};
 
-/// The shape of a message: these fields and no others.
+/// The schema of a message: these fields and no others.
 fn table(fields: &[Field]) -> ObjectBuilder {
     let no_others = Some(AdditionalProperties::FreeForm(false));
     let mut shape = ObjectBuilder::new().schema_type(Type::Object).additional_properties(no_others);
@@ -31,7 +31,7 @@ fn table(fields: &[Field]) -> ObjectBuilder {
 
 fn property(field: &Field) -> Schema {
     let default = match field.need {
-        // Proof: the tables are constant, and a test makes the document of all of them.
+        // Proof: the tables are constant, and a test builds the document from all of them.
         Presence::Default(json) => Some(serde_json::from_str(json).expect("a default is JSON")),
         Presence::Required | Presence::Optional => None,
     };
@@ -88,7 +88,7 @@ fn condition() -> ArrayBuilder {
         .max_items(Some(3))
 }
 
-/// A report, which is a success or a failure.
+/// A report: success or failure.
 fn report(shapes: &mut Schemas) -> RefOr<Schema> {
     let mut one = |name: &str, fields: &[Field], word: &str| {
         let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
@@ -100,7 +100,7 @@ fn report(shapes: &mut Schemas) -> RefOr<Schema> {
     Schema::from(OneOfBuilder::new().item(success).item(failure)).into()
 }
 
-/// How a job is going, or nil.
+/// The status of a job, or nil.
 fn status(shapes: &mut Schemas) -> RefOr<Schema> {
     let status = shapes.add("JobStatus", Schema::from(table(&STATUS)).into());
     let gone = ObjectBuilder::new()
@@ -109,12 +109,11 @@ fn status(shapes: &mut Schemas) -> RefOr<Schema> {
     Schema::from(OneOfBuilder::new().item(status).item(gone)).into()
 }
 
-/// The shape of an error.
 pub(in crate::protocol::http) fn error(shapes: &mut Schemas) -> RefOr<Schema> {
     shapes.add("Wrong", Schema::from(table(&ERROR)).into())
 }
 
-/// The body of a request for this operation.
+/// The schema of the request body of an operation.
 fn body(operation: Operation, shapes: &mut Schemas) -> Option<RefOr<Schema>> {
     let (name, fields) = match operation {
         Operation::Put => ("PushedJob", &JOB[..]),
@@ -126,7 +125,7 @@ fn body(operation: Operation, shapes: &mut Schemas) -> Option<RefOr<Schema>> {
     Some(shapes.add(name, Schema::from(table(fields)).into()))
 }
 
-/// What is said of an operation.
+/// The description of an operation.
 pub(in crate::protocol::http) fn describe(
     operation: Operation,
     shapes: &mut Schemas,
@@ -185,7 +184,7 @@ pub(in crate::protocol::http) fn describe(
     Description { summary, body, answers: described }
 }
 
-/// What the store may say instead, and what is wrong with the request.
+/// Error responses of the operation itself.
 fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
     let never = (404, "No job was ever given this id");
     let full = "The server has no place for it, or serves as many clients as it may";
@@ -218,7 +217,7 @@ fn refusals(operation: Operation) -> Vec<(u16, &'static str)> {
     }
 }
 
-/// What an operation reads from the head beside the path.
+/// The parameters of an operation besides those of its path.
 pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     if operation.names_worker() {
@@ -239,7 +238,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
     parameters
 }
 
-/// What the server asks of workers.
+/// The request that the server sends to workers.
 pub(in crate::protocol::http) fn webhook(shapes: &mut Schemas) -> (&'static str, PathItem) {
     let job = table(&WORKER_JOB);
     let job = shapes.add("WorkerJob", Schema::from(job).into());
@@ -256,7 +255,7 @@ pub(in crate::protocol::http) fn webhook(shapes: &mut Schemas) -> (&'static str,
     ("worker-job", item.build())
 }
 
-/// What a worker may answer.
+/// The responses of a worker.
 const WORKER_ANSWERS: [(&str, &str); 4] = [
     ("202", "The worker works on it, and tells by POST /done what came of it"),
     ("400", "The job is none for it: it has failed, and is not offered to this worker again"),

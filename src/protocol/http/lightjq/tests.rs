@@ -1,4 +1,4 @@
-//! The session alone, with replies made by hand: what is asked, what is wrong, who waits.
+//! The session alone, with replies that the test makes.
 
 use super::messages::{Field, JOB, WORKER};
 use crate::base::buf::{Input, OutBuf};
@@ -38,7 +38,7 @@ impl Client {
         Self { session, shared: SessionContext::new(1000), out: OutBuf::default(), serial: 0 }
     }
 
-    /// Offers bytes, or a turn without. What is asked of the store, in words, or the step.
+    /// Offers bytes, or a turn without input. Returns the command, or the action, as text.
     fn turn(&mut self, bytes: &[u8]) -> String {
         let mut input = Input::new(bytes);
         let step = self.session.poll_command(&mut input, &mut self.shared, &mut self.out);
@@ -65,7 +65,7 @@ impl Client {
         self.written()
     }
 
-    /// The status that was written, and the body as JSON.
+    /// Status and body (as JSON) of the response.
     fn written(&mut self) -> (u16, String) {
         let bytes = std::mem::take(self.out.tail());
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
@@ -123,7 +123,7 @@ fn a_job_is_put_as_it_is_pushed() {
     assert_eq!(client.ask("POST /job", "", &full), expected);
     let (status, why) = client.reply(&Reply::Rejected(Rejection::Full));
     assert_eq!((status, why.contains("no place left for another job")), (503, true));
-    // The same if the body comes later, in pieces.
+    // The same with a body that arrives later, in pieces.
     let bytes = request("POST /job", "", &packed(&full));
     let (last, before) = bytes.split_last().unwrap();
     assert_eq!(client.turn(before), "NeedInput");
@@ -172,7 +172,7 @@ fn every_row_asks_for_what_it_says() {
     assert_eq!(stranger, "Deregister { worker: WorkerId(0) }", "nobody has this id");
 }
 
-/// The answer to a request that the store is not asked about.
+/// The response to a request that submits no command.
 fn refused(line: &str, fields: &str, body: &[u8]) -> (u16, String) {
     let mut client = Client::new();
     if client.turn(&request(line, fields, body)) == "Continue" && client.out.is_empty() {

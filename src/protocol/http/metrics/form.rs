@@ -1,5 +1,5 @@
-//! The two forms of the text: the classic one of Prometheus, which browsers show and everything
-//! reads, and `OpenMetrics` for those that ask for it.
+//! The two text formats of metrics: the classic one of Prometheus, which browsers show and every
+//! scraper reads, and `OpenMetrics` for scrapers that request it.
 //!
 //! ```text
 //! OpenMetrics                          classic
@@ -13,14 +13,12 @@
 
 use crate::wire::http::{Wanted, wanted};
 
-/// The media type of the classic text.
 pub(in crate::protocol::http) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The media type of `OpenMetrics`.
 pub(in crate::protocol::http) const OPENMETRICS: &str =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How metrics are written.
+/// The text format of metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::protocol::http) enum Form {
     #[default]
@@ -29,8 +27,8 @@ pub(in crate::protocol::http) enum Form {
 }
 
 impl Form {
-    /// The one that an `Accept` field asks for: `OpenMetrics` if that is named, in the version that
-    /// is written here, and wanted as much as the classic text at least.
+    /// The format that an `Accept` field requests: `OpenMetrics` if it names the version that is
+    /// written here and does not prefer the classic format.
     pub(in crate::protocol::http) fn of(accept: Option<&[u8]>) -> Self {
         let accept = accept.unwrap_or_default();
         let is_version = |one: &Wanted<'_>, version: &[u8]| {
@@ -47,7 +45,6 @@ impl Form {
         if is_open { Self::OpenMetrics } else { Self::Classic }
     }
 
-    /// Its media type.
     pub(in crate::protocol::http) fn media_type(self) -> &'static str {
         match self {
             Self::Classic => CLASSIC,
@@ -55,7 +52,7 @@ impl Form {
         }
     }
 
-    /// What ends the text.
+    /// The end marker of the text.
     pub(super) fn end(self) -> &'static str {
         match self {
             Self::Classic => "",
@@ -66,7 +63,8 @@ impl Form {
 
 /// Writes `OpenMetrics` text as classic text. O(text).
 pub(super) fn write_classic(text: &str, out: &mut Vec<u8>) {
-    // The line of help comes before the one that says what its metric is called here.
+    // The help line precedes the line that names the metric's type, on which its classic name
+    // depends.
     let mut help = "";
     for line in text.split_inclusive('\n') {
         let Some(comment) = line.strip_prefix("# ") else {

@@ -1,5 +1,5 @@
-//! `GET /metrics`: what the server counts, for Prometheus. What queues have is counted when it is
-//! asked for, a part in each pass; the rest is there already.
+//! `GET /metrics`: counters for Prometheus. Jobs are counted by queue and status on request, a part
+//! in each pass; all other counters are kept up to date.
 
 mod form;
 mod stream;
@@ -27,7 +27,7 @@ pub(super) fn describe() -> Description {
     Description { summary: "What the server counts, for Prometheus", body: None, answers }
 }
 
-/// How the answer to a request is to be written, if it asks for metrics.
+/// The text format of the response, if the request is for metrics.
 pub(super) fn form(verdict: &Result<RouteMatch, HttpError>, head: &RequestHead<'_>) -> Form {
     match verdict {
         Ok(RouteMatch { operation: Operation::Metrics, .. }) => Form::of(head.accept),
@@ -35,31 +35,31 @@ pub(super) fn form(verdict: &Result<RouteMatch, HttpError>, head: &RequestHead<'
     }
 }
 
-/// A census under way.
+/// The collection of queue samples by a paged scan.
 #[derive(Debug)]
 pub(super) struct StatsCollector {
     part: StatsScan,
-    /// The largest queues so far, the smallest of them first.
+    /// The largest queues so far, as a min-heap.
     largest: BinaryHeap<Reverse<Ranked>>,
     found: QueueSample,
     numbers: HashMap<u64, usize>,
 }
 
-/// Jobs, number and name of a queue.
+/// Job count, serial and name of a queue.
 type Ranked = (u32, u64, Box<[u8]>);
 
-/// What a census has brought.
+/// The collected samples.
 #[derive(Debug, Default)]
 pub(super) struct QueueSample {
-    /// The queues with the most jobs, in the order of their making.
+    /// The queues with the most jobs, in the order of their creation.
     pub(super) queues: Vec<Queue>,
     /// All other queues together.
     pub(super) others: StatusCounts,
-    /// How many they are.
+    /// The number of other queues.
     pub(super) other_queues: u64,
 }
 
-/// A queue that has figures of its own.
+/// A queue that has metrics of its own.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) name: Box<[u8]>,
@@ -124,7 +124,7 @@ impl StatsCollector {
         }
     }
 
-    /// The largest queues are known.
+    /// Chooses the queues with metrics of their own, after the last page of queues.
     fn select_top(&mut self) {
         let mut chosen: Vec<_> =
             std::mem::take(&mut self.largest).into_iter().map(|Reverse(queue)| queue).collect();

@@ -1,5 +1,5 @@
-//! The metrics as text, a piece at a time: what the server counts of itself, then what the queues
-//! have, one metric after the other, and each some queues at a time.
+//! The metrics as text, a chunk at a time: first the server's own, then those of queues, one metric
+//! after the other, some queues at a time.
 
 use super::form::Form;
 use super::text::{Family, General, Queues, write};
@@ -9,15 +9,15 @@ use crate::model::stats::ServerStats;
 use crate::protocol::http::Long;
 use std::sync::Arc;
 
-/// An answer that is being written.
+/// A `/metrics` response that is being written.
 #[derive(Debug)]
 pub(in crate::protocol::http) struct Stream {
     form: Form,
     general: Option<General>,
-    /// There is a processor.
+    /// The server has a processor.
     processor: bool,
     queues: Arc<[Queue]>,
-    /// The metric that is being written, and how many queues are.
+    /// The metric that is being written, and the number of queues written of it.
     family: usize,
     written: usize,
 }

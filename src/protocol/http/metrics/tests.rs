@@ -1,4 +1,4 @@
-//! The text as it is, and which queues have figures of their own.
+//! The text, and the choice of queues with metrics of their own.
 
 use super::form::{CLASSIC, Form, OPENMETRICS};
 use super::text::label;
@@ -11,7 +11,7 @@ fn counted(serial: u64, jobs: u32) -> QueueCount {
     QueueCount { serial, name: serial.to_string().into_bytes().into(), jobs }
 }
 
-/// Every metric with a number of its own.
+/// Counters with a different value each.
 fn figures() -> Box<ServerStats> {
     let mut histogram = Histogram::default();
     histogram.note(3_000, 2);
@@ -92,7 +92,7 @@ fn the_text_is_this() {
     assert!(text == expected, "this is the text now:\n{text}");
 }
 
-/// Each metric that a comment tells of: its name and its type.
+/// The name and the type of each metric that a comment declares.
 fn types(text: &str) -> Vec<(&str, &str)> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     lines.map(|line| line.split_once(' ').unwrap()).collect()
@@ -118,7 +118,7 @@ fn classic_text_has_the_same_samples_under_names_that_its_comments_know() {
         let help = format!("# HELP {name} ");
         assert_eq!(classic.lines().filter(|line| line.starts_with(&help)).count(), 1, "{name}");
     }
-    // A parser that goes by the comments finds a type for everything.
+    // A parser that relies on the comments finds a type for everything.
     let scrape = classic.lines().map(|line| Ok(line.to_owned()));
     for sample in prometheus_parse::Scrape::parse(scrape).unwrap().samples {
         let is_untyped = matches!(sample.value, prometheus_parse::Value::Untyped(_));
@@ -203,7 +203,7 @@ fn names_stay_different() {
 fn the_largest_queues_have_figures_of_their_own_and_the_others_together() {
     let mut gather = StatsCollector::default();
     let all = u64::try_from(METRICS_QUEUES_MAX).unwrap() + 50;
-    // Those with odd numbers are the larger ones.
+    // Queues with odd serials are the larger ones.
     let jobs = |serial: u64| if serial % 2 == 1 { 1_000 } else { 1 };
     let mut next = Some(0);
     for from in (1..=2 * all).step_by(100) {

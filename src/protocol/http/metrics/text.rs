@@ -1,4 +1,4 @@
-//! The text itself, by `prometheus-client`'s encoders.
+//! The text, written by the encoders of `prometheus-client`.
 
 use super::Queue;
 use super::form::{Form, write_classic};
@@ -18,13 +18,13 @@ use std::fmt::{Error, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Writes what a collector has; without the lines that say what it is, unless it is the `first`
-/// part of its metric. O(text).
+/// Writes the metrics of a collector; the comment lines only if it is the `first` part of its
+/// metric. O(text).
 pub(super) fn write(collector: impl Collector, first: bool, form: Form, out: &mut Vec<u8>) {
     let mut registry = Registry::with_prefix(env!("CARGO_PKG_NAME"));
     registry.register_collector(Box::new(collector));
     let mut text = String::new();
-    // Proof: a String takes everything, and no collector here fails by itself.
+    // Proof: writing to a `String` does not fail, and no collector here fails.
     encode_registry(&mut text, &registry).expect("text is written to memory");
     let mut rest = &*text;
     while !first && rest.starts_with('#') {
@@ -36,7 +36,7 @@ pub(super) fn write(collector: impl Collector, first: bool, form: Form, out: &mu
     }
 }
 
-/// What the server counts of itself, and of the queues without figures of their own.
+/// The server's own counters, and those of the queues without metrics of their own.
 #[derive(Debug)]
 pub(super) struct General {
     pub(super) figures: Box<ServerStats>,
@@ -44,10 +44,8 @@ pub(super) struct General {
     pub(super) other_queues: u64,
 }
 
-/// One label with a value.
 type Label<'a> = [(&'static str, &'a str); 1];
 
-/// Writes metrics, one after the other.
 struct Writer<'a>(DescriptorEncoder<'a>);
 
 impl Writer<'_> {
@@ -114,7 +112,7 @@ impl Writer<'_> {
         })
     }
 
-    /// A histogram of lengths of time, of which a second has `per_second`.
+    /// A histogram of durations; a second has `per_second` units.
     fn times(
         &mut self,
         name: &str,
@@ -141,7 +139,7 @@ fn write_ratio(value: u64, per_unit: u64) -> f64 {
 const NANOSECONDS: u64 = 1_000_000_000;
 const MILLISECONDS: u64 = 1_000;
 
-/// From about a microsecond to about a minute.
+/// Buckets from about a microsecond to about a minute.
 fn nanoseconds(histogram: &Histogram) -> (u64, impl Iterator<Item = (Option<u64>, u64)>) {
     (histogram.sum(), histogram.classes(10, 36))
 }
@@ -284,7 +282,7 @@ fn encode_journal(journal: &JournalStats, out: &mut Writer<'_>) -> Result<(), Er
     out.gauge("journal_longest_sync", Some(&Unit::Seconds), "The longest sync.", &worst)
 }
 
-/// The counts of a tally with their names.
+/// The counts by status, with the names of the statuses.
 fn states(tally: &StatusCounts) -> [(&'static str, u64); 7] {
     [
         ("ready", tally.ready),
@@ -297,7 +295,7 @@ fn states(tally: &StatusCounts) -> [(&'static str, u64); 7] {
     ]
 }
 
-/// A metric that queues have.
+/// A metric with a sample for each queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Family {
     Jobs,
@@ -375,14 +373,14 @@ impl Collector for Queues {
     }
 }
 
-/// The name of a queue as text, so that two names never become the same: backslashes are doubled,
-/// and bytes that are no text are written as `\xHH`.
+/// A queue's name as a label value; distinct names stay distinct: backslashes are doubled, and
+/// bytes that are not UTF-8 are written as `\xHH`.
 pub(super) fn label(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
         text.push_str(&chunk.valid().replace('\\', "\\\\"));
         for byte in chunk.invalid() {
-            // Proof: a String takes everything.
+            // Proof: writing to a `String` does not fail.
             write!(text, "\\x{byte:02x}").expect("text is written to memory");
         }
     }

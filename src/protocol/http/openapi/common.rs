@@ -1,11 +1,11 @@
-//! What any request may be answered with, whatever it asks for.
+//! The responses that all operations have in common.
 
 use super::{Answer, Content, Schemas};
 use crate::protocol::http::lightjq;
 use crate::protocol::http::route::{Method, Operation, Route, Segment, takes};
 
-/// Statuses of all operations, with when they come. Each is there for the sake of what may be wrong
-/// with the message, and of a server that is full.
+/// Statuses of all operations, with their reasons: errors in the HTTP message, and a server beyond
+/// `--max-clients`.
 const ALL: [(u16, &str); 10] = [
     (400, "The message is no proper HTTP"),
     (408, "The request took too long to come"),
@@ -19,7 +19,7 @@ const ALL: [(u16, &str); 10] = [
     (505, "The version is neither HTTP/1.1 nor HTTP/1.0"),
 ];
 
-/// The status of operations that change something or take something along.
+/// The status of operations with an effect.
 const ACTS: (u16, &str) = (403, "A browser asks on behalf of a page of another origin");
 
 /// Statuses of operations that read a body.
@@ -34,7 +34,7 @@ const POSTS: [(u16, &str); 2] = [
 const BAD_BODY: &str = "The body is not what it has to be";
 const BAD_NAME: &str = "The name of the queue is empty, or the message is no proper HTTP";
 
-/// The answers that a route has in common with others.
+/// The responses that a route has in common with others.
 pub(super) fn answers(route: &Route, shapes: &mut Schemas) -> impl Iterator<Item = Answer> {
     let posts = route.method.has_body();
     let bad = match (posts, route.path.contains(&Segment::Queue)) {
@@ -59,8 +59,8 @@ pub(super) fn answers(route: &Route, shapes: &mut Schemas) -> impl Iterator<Item
     answers.into_iter()
 }
 
-/// Whether an error with this status may be JSON, and whether MessagePack: that depends on what was
-/// known of the request when it was found wrong.
+/// Whether an error with this status may be JSON, and whether MessagePack: that depends on how much
+/// of the request was known when it was rejected.
 fn kinds(route: &Route, status: u16) -> (bool, bool) {
     let Operation::LightJq(_) = route.operation else { return (true, false) };
     let after = matches!(status, 400 | 403 | 408 | 411 | 413 | 415 | 417 | 421);

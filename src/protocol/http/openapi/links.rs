@@ -1,4 +1,4 @@
-//! Where an answer leads: to all that can be asked of the queue or of the job that it names.
+//! Links from a response to the operations on the queue or the job that it names.
 
 use crate::protocol::http::jobq::Operation::{Declare, Poll, Put};
 use crate::protocol::http::route::{Operation, ROUTES, Route, Segment};
@@ -6,7 +6,7 @@ use utoipa::openapi::link::{Link, LinkBuilder};
 
 const ID: &str = "$response.body#/id";
 
-/// Links of the answer with which an operation succeeds, by the names of what they lead to.
+/// The links of an operation's success response, by the operations to which they lead.
 pub(super) fn links(route: &Route) -> Vec<(&'static str, Link)> {
     let Operation::Jobq(operation) = route.operation else { return Vec::new() };
     let has = |route: &Route, segment: Segment| route.path.contains(&segment);

@@ -1,6 +1,6 @@
-//! What can be asked, as an OpenAPI 3.1 document: made of the table of routes and of the types, or
-//! the tables of fields, that bodies and answers have, so that it cannot say anything else. `tests`
-//! hold it against sessions.
+//! The OpenAPI 3.1 document. It is made from the table of routes, from the types of bodies and
+//! responses, and from the tables of fields, so it cannot deviate from them. `tests` compares it
+//! with sessions.
 
 mod common;
 mod links;
@@ -25,31 +25,29 @@ use utoipa::openapi::{
     Required, Response, ResponseBuilder, Schema,
 };
 
-/// What an answer carries.
+/// The body of a response.
 pub(super) enum Content {
-    /// JSON of this shape.
     Json(RefOr<Schema>),
-    /// MessagePack of this shape.
+    /// MessagePack of this schema.
     Packed(RefOr<Schema>),
-    /// Nothing at all.
     Nothing,
     /// Text of this media type.
     Text(&'static str),
 }
 
-/// A status that an operation answers with.
+/// A response of an operation.
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// When it does, in a sentence.
+    /// The condition of the response, as a sentence.
     pub(super) when: &'static str,
     pub(super) content: Content,
 }
 
-/// What the documentation says of an operation, beside what is the same for all.
+/// The description of an operation, besides what is common to all.
 pub(super) struct Description {
-    /// What it does, in a line.
+    /// What the operation does, in one line.
     pub(super) summary: &'static str,
-    /// The shape of the body that it reads.
+    /// The schema of the request body.
     pub(super) body: Option<RefOr<Schema>>,
     pub(super) answers: Vec<Answer>,
 }
@@ -63,39 +61,39 @@ struct Error {
     error: String,
 }
 
-/// The types that the document names.
+/// The named schemas of the document.
 #[derive(Default)]
 pub(super) struct Schemas(Vec<(String, RefOr<Schema>)>);
 
 impl Schemas {
-    /// A reference to the shape of a type.
+    /// A reference to the schema of a type.
     pub(super) fn of<T: ToSchema>(&mut self) -> RefOr<Schema> {
         self.0.push((T::name().into_owned(), T::schema()));
         T::schemas(&mut self.0);
         Ref::from_schema_name(T::name()).into()
     }
 
-    /// A reference to a shape that is no type.
+    /// A reference to a schema that is not made from a type.
     pub(super) fn add(&mut self, name: &str, shape: RefOr<Schema>) -> RefOr<Schema> {
         self.0.push((name.to_owned(), shape));
         Ref::from_schema_name(name).into()
     }
 
-    /// An answer in JSON.
+    /// A JSON response.
     pub(super) fn answer<T: ToSchema>(&mut self, status: u16, when: &'static str) -> Answer {
         Answer { status, when, content: Content::Json(self.of::<T>()) }
     }
 
-    /// An answer that says what is wrong.
+    /// An error response.
     pub(super) fn error(&mut self, status: u16, when: &'static str) -> Answer {
         self.answer::<Error>(status, when)
     }
 }
 
-/// The document, made when it is asked for first, in about a millisecond.
+/// The document, made at the first request, in about a millisecond.
 pub(super) fn document() -> &'static str {
     static TEXT: LazyLock<String> =
-        // Proof: the document has no maps with keys that are no strings, all that JSON refuses.
+        // Proof: all keys of maps are strings, the only condition of JSON.
         LazyLock::new(|| make().to_json().expect("a document is JSON"));
     &TEXT
 }
@@ -212,7 +210,7 @@ fn operation(route: &Route, shapes: &mut Schemas) -> path::Operation {
     operation.build()
 }
 
-/// The media types of the bodies that a route reads.
+/// The media types of the request bodies of a route.
 fn body_kinds(route: &Route) -> &'static [&'static str] {
     match route.operation {
         Operation::LightJq(_) => &[MSGPACK, JSON],
@@ -220,8 +218,8 @@ fn body_kinds(route: &Route) -> &'static [&'static str] {
     }
 }
 
-/// Answers by their statuses. What an operation says of a status itself counts, and of each media
-/// type what is said first.
+/// Responses by status. What an operation says of a status precedes the common text, and of each
+/// media type the first entry counts.
 fn responses(
     own: Vec<Answer>,
     common: impl Iterator<Item = Answer>,

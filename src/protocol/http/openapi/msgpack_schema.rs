@@ -1,4 +1,4 @@
-//! What the tests of the document need to know of LightJQ, and the test of its bodies.
+//! LightJQ in the tests of the document, and the test of its bodies.
 
 use super::schema_check::fits;
 use super::tests::{documented, parsed, target, verb};
@@ -22,7 +22,7 @@ fn of(route: &Route) -> Option<lightjq::Operation> {
     }
 }
 
-/// The names of the parameters beside those of the path.
+/// The names of the parameters besides those of the path.
 pub(super) fn beside(route: &Route) -> Vec<Value> {
     match of(route) {
         Some(lightjq::Operation::Await) => vec![json!("timeout")],
@@ -31,7 +31,7 @@ pub(super) fn beside(route: &Route) -> Vec<Value> {
     }
 }
 
-/// What the head of a request has to say.
+/// The header fields of a request.
 pub(super) fn fields(route: &Route) -> &'static str {
     if of(route).is_some_and(lightjq::Operation::names_worker) { "worker-id: 3\r\n" } else { "" }
 }
@@ -48,7 +48,7 @@ fn packed(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// Bodies with every field that anybody reads, and the tables of these.
+/// Bodies with every field that is read, and the tables of the fields.
 fn bodies(operation: lightjq::Operation) -> Vec<(Value, &'static [Field])> {
     match operation {
         lightjq::Operation::Put => {
@@ -89,7 +89,7 @@ fn request(route: &Route, more: &str, body: &[u8]) -> Vec<u8> {
 
 const AS_JSON: &str = "Content-Type: application/json\r\n";
 
-/// Requests for a route that are right.
+/// Valid requests for a route.
 pub(super) fn requests(route: &Route) -> Vec<Vec<u8>> {
     let operation = of(route).unwrap();
     let mut bodies: Vec<Value> = bodies(operation).into_iter().map(|(body, _)| body).collect();
@@ -107,7 +107,7 @@ pub(super) fn requests(route: &Route) -> Vec<Vec<u8>> {
     requests
 }
 
-/// Requests that are wrong in ways of their own.
+/// Invalid requests that only this route has.
 pub(super) fn faults(route: &Route) -> Vec<String> {
     let Some(operation) = of(route) else { return Vec::new() };
     let (verb, target) = (verb(route).to_uppercase(), target(route));
@@ -168,7 +168,7 @@ fn progress(status: Status) -> Reply<'static> {
     Reply::JobStatus(Box::new(JobStatus { info: sight, worker, message }))
 }
 
-/// All kinds of replies that a command can have, as `model::work` says.
+/// All kinds of replies to a command, as `model::worker` says.
 pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
     static CONSTRAINT: LazyLock<Constraint> = LazyLock::new(|| {
         let body = &bodies(lightjq::Operation::Constrain)[0].0;
@@ -230,7 +230,7 @@ pub(super) fn replies(command: &Command<'_>) -> Vec<Reply<'static>> {
     replies
 }
 
-/// Whether a body is understood.
+/// Whether a body is accepted.
 fn is_read(operation: lightjq::Operation, body: &Value) -> bool {
     let request = lightjq::Request {
         operation,

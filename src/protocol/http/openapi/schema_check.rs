@@ -1,9 +1,9 @@
-//! Whether a value has the shape that a schema says: the part of JSON Schema that the document
-//! uses. A word that is not known here is refused, so that nothing is passed over.
+//! Checks a value against a schema: the part of JSON Schema that the document uses. An unknown
+//! keyword is an error, so nothing is skipped.
 
 use serde_json::{Map, Value};
 
-/// Says what does not fit, and where.
+/// Asserts that the value fits, or says what does not, and where.
 pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<(), String> {
     let words = schema.as_object().ok_or("a schema is an object")?;
     for (word, says) in words {
@@ -61,7 +61,7 @@ pub(super) fn fits(schema: &Value, value: &Value, document: &Value) -> Result<()
     Ok(())
 }
 
-/// The words that look at parts of a value.
+/// The keywords that apply to parts of a value.
 fn fits_inside(
     word: &str,
     words: &Map<String, Value>,
@@ -80,7 +80,7 @@ fn fits_inside(
             true
         }
         "items" => match says {
-            // With a largest number of items there are none beyond the first ones.
+            // With `maxItems` there are no items beyond the first ones.
             Value::Bool(false) => words.contains_key("maxItems"),
             schema => {
                 let mut parts = value.as_array().ok_or("no array")?.iter();

@@ -1,4 +1,4 @@
-//! The document against the table of routes, what sessions answer, and what they read.
+//! The document against the table of routes, and against what sessions read and write.
 
 use super::msgpack_schema;
 use super::schema_check::fits;
@@ -68,7 +68,7 @@ fn the_document_has_the_rows_of_the_table_and_no_others() {
     }
 }
 
-/// Something that happened, of every kind.
+/// An event of every kind.
 fn happenings() -> Vec<EventKind> {
     let by = Some(ClientId { index: 7, generation: 1 });
     let (old, new) = (Arc::from(*b"null"), Arc::from(*b"{\"a\":[1]}"));
@@ -108,13 +108,13 @@ fn row() -> Arc<Row> {
     })
 }
 
-/// What tests keep is never given back.
+/// Test data with a static lifetime.
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// All kinds of replies that a question can have, as `model::watch` says. A queue of a path without
-/// one is there.
+/// All kinds of replies to a command, as `model::indexed_queue` says. `default`: the path names no
+/// queue, so its queue exists.
 fn replies(watch: &IndexedCommand<'_>, default: bool) -> Vec<Reply<'static>> {
     static NOTHING: StatsPage = StatsPage { queues: Vec::new(), counts: Vec::new(), next: None };
     let row = row();
@@ -183,7 +183,7 @@ fn body(operation: Operation) -> Value {
     }
 }
 
-/// Requests for a route that are right.
+/// Valid requests for a route.
 fn requests(route: &Route) -> Vec<Vec<u8>> {
     match route.operation {
         Operation::LightJq(_) => msgpack_schema::requests(route),
@@ -212,9 +212,8 @@ fn request(route: &Route, body: &str) -> String {
     format!("{verb} {} HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n{body}", target(route))
 }
 
-/// A conversation: what a session writes about `bytes` if the engine gives reply number `choice`.
-/// Then its client becomes too slow, if it still waits. Tells how many replies there were to choose
-/// from.
+/// The output of a session that is given `bytes`, and reply number `choice` of the engine; then it
+/// times out if it still waits. Also the number of replies to choose from.
 fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
     let mut shared = SessionContext::new(1_000);
     let (mut session, mut out) = (Session::new(Now::default()), OutBuf::default());
@@ -251,7 +250,7 @@ fn answer(route: &Route, bytes: &[u8], choice: usize) -> (Vec<u8>, usize) {
     }
 }
 
-/// Status, media type and body of an answer in one piece.
+/// Status, media type and body of a response in one piece.
 fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
@@ -259,8 +258,7 @@ fn split(bytes: &[u8]) -> (String, Option<String>, Vec<u8>) {
     (head[9..12].to_owned(), kind.map(str::to_owned), bytes[end + 4..].to_vec())
 }
 
-/// Requests for a route that are wrong as messages, and the answer to those that come when the
-/// server is full.
+/// Requests for a route that are invalid HTTP, and the response of a server beyond `--max-clients`.
 fn faults(route: &Route) -> Vec<Vec<u8>> {
     let (verb, target) = (verb(route).to_uppercase(), target(route));
     let own = msgpack_schema::fields(route);
@@ -332,7 +330,7 @@ fn every_status_and_shape_that_is_answered_is_documented_and_no_other() {
     }
 }
 
-/// What a body is understood as, by whatever it leads to.
+/// The command that a body is parsed into.
 fn understood(operation: jobq::Operation, body: &Value) -> Result<String, u16> {
     let mut work = Scratch::default();
     let text = body.to_string();
@@ -373,7 +371,7 @@ fn the_members_of_a_body_are_those_that_are_read() {
             if without == Err(400) {
                 required.insert(name.clone());
             }
-            // So is a member that nobody knows, or that another operation has.
+            // So is a member that is unknown, or belongs to another operation.
             for other in ["unknown", "payload", "state", "old", "id", "query", "limit"] {
                 if whole.get(other).is_none() {
                     let mut more = whole.clone();
@@ -382,7 +380,7 @@ fn the_members_of_a_body_are_those_that_are_read() {
                     assert_eq!(understood(operation, &more), Err(400), "{} {more}", route.name);
                 }
             }
-            // What the shape refuses is refused, and nothing else.
+            // What the schema rejects is rejected, and nothing else.
             for strange in [json!(null), json!(-1), json!("x"), json!(""), json!([[1]]), json!([])]
             {
                 let mut other = whole.clone();
