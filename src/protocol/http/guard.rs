@@ -3,12 +3,12 @@
 //! rules, for every path, in this order:
 //!
 //! 1. the requested host is an IP address, `localhost`, or a name that the operator has given
-//! (`--http-name`), so that a page whose name is rebound to this server (DNS rebinding) is
-//! rejected;
+//!    (`--http-name`), so that a page whose name is rebound to this server (DNS rebinding) is
+//!    rejected;
 //! 2. a request with an effect is rejected if it comes from a page of a foreign origin: browsers
-//! say so in `Sec-Fetch-Site`, or in `Origin`;
+//!    say so in `Sec-Fetch-Site`, or in `Origin`;
 //! 3. a page has to declare the type of its body in `Content-Type` (see [`media`]), so that a
-//! browser asks first (preflight).
+//!    browser asks first (preflight).
 //!
 //! Programs send none of these fields and are not affected.
 

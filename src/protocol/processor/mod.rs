@@ -1,5 +1,5 @@
-//! The processor (`docs/protocols/processor.md`): messages as JSON lines, and jobs that are assigned
-//! to workers on a message bus.
+//! The processor (`docs/protocols/processor.md`): messages as JSON lines, and jobs that are
+//! assigned to workers on a message bus.
 //!
 //! ```text
 //!          register, attach                  end of input

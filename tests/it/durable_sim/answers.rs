@@ -44,16 +44,12 @@ fn assert_taken_once_durable(first: &Command<'_>) {
 
 #[test]
 fn job_put_after_a_new_constraint_is_reserved_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Work(WorkerCommand::SetConstraint(&constraint(
-        "one", 50,
-    ))));
+    assert_taken_once_durable(&Command::Work(WorkerCommand::SetConstraint(&constraint("one", 50))));
 }
 
 #[test]
 fn job_put_after_a_declared_queue_is_reserved_once_its_put_is_durable() {
-    assert_taken_once_durable(&Command::Indexed(IndexedCommand::CreateQueue {
-        queue: Some(b"d"),
-    }));
+    assert_taken_once_durable(&Command::Indexed(IndexedCommand::CreateQueue { queue: Some(b"d") }));
 }
 
 #[test]

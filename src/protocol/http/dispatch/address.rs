@@ -1,3 +1,5 @@
+//! The addresses of workers, from their URLs.
+
 use crate::model::driver::Target;
 use crate::wire::url::{self, UrlError};
 use std::sync::Arc;

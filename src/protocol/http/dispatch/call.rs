@@ -321,9 +321,9 @@ impl WorkerConnection {
         self.outcome = Some(DeliveryOutcome::Busy);
     }
 
-    /// Handles the end of the connection; `all_sent`: everything was sent. Returns the delivery if it
-    /// has no outcome yet, and its outcome. `None` as outcome: try again on a new connection, as a
-    /// reused one may have been closed before the request arrived.
+    /// Handles the end of the connection; `all_sent`: everything was sent. Returns the delivery if
+    /// it has no outcome yet, and its outcome. `None` as outcome: try again on a new connection, as
+    /// a reused one may have been closed before the request arrived.
     pub fn handle_end(&mut self, all_sent: bool) -> Option<(Delivery, Option<DeliveryOutcome>)> {
         let delivery = self.delivery.take()?;
         let outcome = self.outcome.take();

@@ -10,7 +10,7 @@
 //! ```text
 //!          reserve         delivery         202: the worker reports the outcome
 //!   free ----------> run ------------> ...  400, 404: rejected, not offered again
-//!    ^                |                     else: returned; backoff 1, 2, 4, 8 s, then deregistered
+//!    ^                |                     else: returned; backoff 1, 2, 4, 8 s, then removal
 //!    +--- released ---+
 //! ```
 //!
