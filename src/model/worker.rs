@@ -153,12 +153,29 @@ pub enum WorkerCommand<'a> {
 pub struct Worker<'a> {
     /// A name for people.
     pub name: &'a str,
-    /// Where it listens.
+    /// Where it listens; empty for the bus worker: see [`Worker::kind`].
     pub url: &'a str,
     /// How many jobs it takes at a time.
     pub max_jobs: u32,
     /// The queues that it works on; `None`: whatever was put with `JobOptions::followed`.
     pub queues: Option<Strings<'a>>,
+}
+
+/// How jobs reach a registered worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerKind<'a> {
+    /// By HTTP requests to this URL.
+    Http(&'a str),
+    /// By the processor protocol. There is at most one such worker, and it is not deregistered.
+    Bus,
+}
+
+impl<'a> Worker<'a> {
+    /// Its kind. In commands and in the journal the bus worker is the one with an empty URL.
+    #[must_use]
+    pub const fn kind(&self) -> WorkerKind<'a> {
+        if self.url.is_empty() { WorkerKind::Bus } else { WorkerKind::Http(self.url) }
+    }
 }
 
 /// What came of a run.

@@ -18,7 +18,7 @@ use crate::model::command::{Command, Wait};
 use crate::model::driver::{Incident, Protocol};
 use crate::model::id::{ClientId, Ticket};
 use crate::model::reply::Reply;
-use crate::model::worker::{WorkerCommand, WorkerId};
+use crate::model::worker::{WorkerCommand, WorkerId, WorkerKind};
 use crate::protocol::Session;
 use crate::protocol::http::dispatch::{Address, DispatchAction, StoreRequest, WorkerDispatcher};
 use std::collections::BTreeMap;
@@ -84,12 +84,12 @@ impl Server {
         self.agents.seen = self.engine.registry_version();
         let mut new = Vec::new();
         for (id, worker) in self.engine.workers(WorkerId(self.agents.next)) {
-            if worker.url.is_empty() {
+            let WorkerKind::Http(url) = worker.kind() else {
                 self.agents.silent += 1;
                 self.agents.next = id.0 + 1;
                 continue;
-            }
-            let address = Address::parse(worker.url);
+            };
+            let address = Address::parse(url);
             new.push((id, address.ok().map(|address| WorkerDispatcher::new(id, &worker, address))));
         }
         for (id, agent) in new {

@@ -1,6 +1,7 @@
 //! The buried jobs of a queue, in the order of burial: a list linked through the jobs.
 
 use super::jobs::{Jobs, NONE};
+use crate::model::job::Status;
 
 /// Both ends of the list.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,7 @@ impl Buried {
 
     /// Appends a job. O(1).
     pub(super) fn link(&mut self, slot: u32, jobs: &mut Jobs) {
+        debug_assert_eq!(jobs[slot].status, Status::Buried, "only buried jobs are in the list");
         let previous = std::mem::replace(&mut self.last, slot);
         (jobs[slot].place, jobs[slot].next) = (previous, NONE);
         if previous == NONE {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 struct Expected {
     /// Jobs of each queue, and those with a time to live.
     jobs_in: BTreeMap<u32, (u32, u32)>,
-    held_by: BTreeMap<u32, BTreeSet<u32>>,
+    reserved_by: BTreeMap<u32, BTreeSet<u32>>,
     buried_in: BTreeMap<u32, BTreeSet<u32>>,
     /// Waiting packets.
     grouped: BTreeSet<u32>,
@@ -35,7 +35,7 @@ impl Expected {
         match job.status {
             Status::Ready => self.ready += 1,
             Status::Reserved => {
-                self.held_by.entry(job.holder).or_default().insert(slot);
+                self.reserved_by.entry(job.holder).or_default().insert(slot);
             }
             Status::Buried => {
                 self.buried_in.entry(job.queue).or_default().insert(slot);
@@ -126,11 +126,11 @@ impl Store {
         for index in 0..u32::try_from(self.reservations.len()).unwrap_or(u32::MAX) {
             let listed: BTreeSet<u32> =
                 self.reservations.jobs_of(index, &self.jobs).into_iter().collect();
-            let held = expected.held_by.remove(&index).unwrap_or_default();
-            assert_eq!(listed, held, "a client's list and its reservations differ");
+            let reserved = expected.reserved_by.remove(&index).unwrap_or_default();
+            assert_eq!(listed, reserved, "a client's list and its reservations differ");
         }
-        self.check_workers(&mut expected.held_by);
-        assert!(expected.held_by.is_empty(), "a reserved job is in no list");
+        self.check_workers(&mut expected.reserved_by);
+        assert!(expected.reserved_by.is_empty(), "a reserved job is in no list");
         self.check_watchers();
         self.external_ids.check_invariants(&self.jobs);
         self.check_global_ready();
@@ -197,8 +197,8 @@ impl Store {
             let counted = expected.jobs_in.get(&slot).copied().unwrap_or_default();
             assert_eq!((queue.jobs, queue.ttl_jobs), counted, "a queue's count of jobs is wrong");
             let buried: BTreeSet<u32> = queue.buried.jobs(&self.jobs).into_iter().collect();
-            let put_away = expected.buried_in.get(&slot).cloned().unwrap_or_default();
-            assert_eq!(buried, put_away, "a queue's list of buried jobs is wrong");
+            let expected_buried = expected.buried_in.get(&slot).cloned().unwrap_or_default();
+            assert_eq!(buried, expected_buried, "a queue's list of buried jobs is wrong");
             let excluded = queue.excluded.iter().flat_map(|excluded| excluded.iter());
             let excluded = excluded.map(|heap| (&*heap.excluded_workers, &heap.ready));
             for (excluded_workers, heap) in excluded.chain([(&[][..], &queue.ready)]) {

@@ -12,16 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
     /// The reservations of an attached client are its worker's, and only those; those of a detached
-    /// worker are in its list. Removes the latter from `held_by`.
-    pub(super) fn check_workers(&self, held_by: &mut BTreeMap<u32, BTreeSet<u32>>) {
+    /// worker are in its list. Removes the latter from `reserved_by`.
+    pub(super) fn check_workers(&self, reserved_by: &mut BTreeMap<u32, BTreeSet<u32>>) {
         self.workers.check_invariants();
         let mut serving = BTreeMap::new();
         for (place, record) in self.workers.iter() {
-            let away: BTreeSet<u32> =
+            let detached: BTreeSet<u32> =
                 self.reservations.jobs_detached(place, &self.jobs).into_iter().collect();
-            let held = held_by.remove(&Reservations::detached_holder(place)).unwrap_or_default();
-            assert_eq!(away, held, "a worker's list and its reservations differ");
-            for &slot in &away {
+            let reserved =
+                reserved_by.remove(&Reservations::detached_holder(place)).unwrap_or_default();
+            assert_eq!(detached, reserved, "a worker's list and its reservations differ");
+            for &slot in &detached {
                 assert_eq!(
                     self.jobs[slot].worker(),
                     Some(record.id),
@@ -29,7 +30,7 @@ impl Store {
                 );
             }
             if let Some(client) = record.client {
-                assert!(away.is_empty(), "a job of an attached worker is in its detached list");
+                assert!(detached.is_empty(), "a job of an attached worker is in its detached list");
                 assert_eq!(
                     self.reservations.worker_of(client),
                     Some(place),

@@ -12,7 +12,7 @@ use crate::model::reply::Rejection;
 use crate::model::worker::WorkerId;
 
 /// Capacity, in packets, that `popped` keeps between two uses.
-const POPPED_KEPT: usize = 1024;
+const POPPED_CAPACITY: usize = 1024;
 
 /// The answer to one ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Effects {
     #[inline(never)]
     fn clear_cold(&mut self) {
         self.popped.clear();
-        self.popped.shrink_to(POPPED_KEPT);
+        self.popped.shrink_to(POPPED_CAPACITY);
         self.watched.clear();
         self.fetched.clear();
         self.events.clear();

@@ -66,6 +66,7 @@ impl ExcludedHeaps {
         entry: Entry,
         slots: &mut impl PositionMap,
     ) {
+        debug_assert!(excluded_workers.is_sorted(), "exclusion sets are sorted");
         self.heap(excluded_workers).ready.push(entry, slots);
     }
 

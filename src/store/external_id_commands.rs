@@ -72,7 +72,7 @@ impl Store {
         let here = |slot: &u32| self.jobs[*slot].queue == queue;
         let named = self.external_ids.find(job.name, &self.jobs).filter(here);
         let slot = named.or_else(|| {
-            let slot = self.ids.find(id_in(job.name)?).filter(here)?;
+            let slot = self.ids.find(parse_id(job.name)?).filter(here)?;
             self.jobs[slot].external_id().is_none().then_some(slot)
         })?;
         self.find_cold(JobId(self.jobs[slot].id), now, fx)
@@ -120,7 +120,7 @@ impl Store {
             note: Some(NOTHING),
             ..TransitionRequest::of(id, None, JobEvent::Finish)
         };
-        self.change_cold(ticket, &request, now, fx);
+        self.request_transition_cold(ticket, &request, now, fx);
     }
 
     /// O(log n + log d).
@@ -152,7 +152,7 @@ impl Store {
         self.attach_client(ticket, worker, fx);
         let Some(place) = self.workers.find(worker) else { return };
         self.workers[place].lease_ms = lease_ms;
-        let mut returned = std::mem::take(&mut self.requeue_buf);
+        let mut requeued = std::mem::take(&mut self.requeue_buf);
         for slot in self.reservations.jobs_of(ticket.client.index, &self.jobs) {
             if self.jobs[slot].progress().is_some() {
                 continue;
@@ -160,12 +160,12 @@ impl Store {
             self.mark_dirty_if_worker_job(slot, fx);
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
-            if self.jobs[slot].is_recorded() {
+            if self.jobs[slot].has_row() {
                 self.record_event(slot, EventKind::Abandoned, now, fx);
             }
-            returned.push(slot);
+            requeued.push(slot);
         }
-        self.requeue_batch(returned, now, fx);
+        self.requeue_batch(requeued, now, fx);
     }
 
     /// O(w log w + h) for the `h` reserved jobs and the `w` waiters of the client.
@@ -202,7 +202,7 @@ impl Store {
                     }
                     Status::Reserved if bus_worker.is_some() && job.worker() == bus_worker => {
                         let name = job.external_id().map(Into::into);
-                        let since = self.held_since(slot, now);
+                        let since = self.lease_start(slot, now);
                         page.reserved.push(ReservedJob {
                             id,
                             name,
@@ -215,11 +215,11 @@ impl Store {
             }
             page.next = (stop < end).then_some(stop);
         }
-        fx.reply(ticket, IndexedReply::Survey(page));
+        fx.reply(ticket, IndexedReply::Scan(page));
     }
 
     /// When the lease of a job that the bus worker has reserved started. O(log w).
-    fn held_since(&self, slot: u32, now: Now) -> Wall {
+    fn lease_start(&self, slot: u32, now: Now) -> Wall {
         let job = &self.jobs[slot];
         let lease_ms = job.worker().and_then(|worker| self.workers.lease_ms(worker)).unwrap_or(0);
         let left = self.due(job).map_or(Duration::ZERO, |until| until.until(now.mono));
@@ -229,7 +229,7 @@ impl Store {
 }
 
 /// Parses a job id: digits without leading zeros.
-fn id_in(name: &[u8]) -> Option<u64> {
+fn parse_id(name: &[u8]) -> Option<u64> {
     let plain = name.iter().all(u8::is_ascii_digit) && name.first() != Some(&b'0');
     let text = std::str::from_utf8(name).ok().filter(|_| plain)?;
     text.parse().ok()

@@ -73,7 +73,7 @@ impl Store {
 
     /// Makes the first row of a job in an indexed queue, which was put at `created` (Unix seconds).
     /// `payload` replaces the job's. O(log n).
-    pub(super) fn make_record(
+    pub(super) fn make_row(
         &mut self,
         slot: u32,
         payload: Option<Arc<[u8]>>,
@@ -94,7 +94,7 @@ impl Store {
             },
             encoding: job.payload().encoding,
             payload: payload.unwrap_or_else(|| job.payload().bytes.into()),
-            state: index.share(state),
+            state: index.intern_state(state),
             events: EventLog::default().with(event),
             modified: created,
         });
@@ -122,7 +122,7 @@ impl Store {
         }
         let (id, at) = (JobId(job.id), u64::from(job.created()));
         fx.mark_event_dirty(JobLocation(slot), id, 1, Event { kind: EventKind::Created, at });
-        self.make_record(slot, None, NO_STATE, at)
+        self.make_row(slot, None, NO_STATE, at)
     }
 
     /// [`Store::append`] without a result.
@@ -139,7 +139,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let at = self.index_mut(self.jobs[slot].queue).tick(now);
+        let at = self.index_mut(self.jobs[slot].queue).event_time(now);
         let event = Event { kind: what, at };
         let row = self.jobs[slot].row().expect("the job has a row");
         let next = next_row(row, row.version + 1, &event);
@@ -188,7 +188,7 @@ impl Store {
         let end = self.jobs.end().min(slot.saturating_add(BACKFILL_SLOTS_PER_STEP));
         let mut made = 0;
         while !self.is_complete(queue) && slot < end && made < BACKFILL_JOBS_PER_STEP {
-            if self.is_unrecorded(slot, queue) {
+            if self.lacks_row(slot, queue) {
                 self.row_of(slot, fx);
                 made += 1;
             }
@@ -199,7 +199,7 @@ impl Store {
     }
 
     /// Whether this slot has a job of the queue that has no row.
-    pub(super) fn is_unrecorded(&self, slot: u32, queue: u32) -> bool {
+    pub(super) fn lacks_row(&self, slot: u32, queue: u32) -> bool {
         let job = self.jobs.get(slot).filter(|job| job.queue == queue);
         job.is_some_and(|job| job.row().is_none()) && !self.is_declaration(slot)
     }
@@ -218,8 +218,8 @@ impl Store {
         state: &[u8],
         now: Now,
     ) -> Arc<Row> {
-        let created = self.index_mut(self.jobs[slot].queue).tick(now);
-        self.make_record(slot, Some(payload.into()), state, created)
+        let created = self.index_mut(self.jobs[slot].queue).event_time(now);
+        self.make_row(slot, Some(payload.into()), state, created)
     }
 
     pub(super) fn mark_put_dirty(&self, slot: u32, fx: &mut Effects) {

@@ -81,7 +81,9 @@ impl Store {
                     if all { IndexedReply::Rows(rows.clone()) } else { IndexedReply::NotYet };
                 fx.reply(ticket, found);
             }
-            IndexedCommand::Find { query, limit, .. } => self.seek(ticket, queue, query, limit, fx),
+            IndexedCommand::Find { query, limit, .. } => {
+                self.find_matching(ticket, queue, query, limit, fx);
+            }
             IndexedCommand::Poll { query, state, .. } => {
                 self.claim_matching(ticket, queue, query, state, now, fx);
             }
@@ -89,13 +91,15 @@ impl Store {
                 self.put_indexed(ticket, queue, payload, state, now, fx);
             }
             IndexedCommand::Show { id, .. } => {
-                if let Some((_, row)) = self.named(ticket, queue, id, now, fx) {
+                if let Some((_, row)) = self.find_with_row(ticket, queue, id, now, fx) {
                     fx.reply(ticket, IndexedReply::Row(row));
                 }
             }
             IndexedCommand::Delete { id, .. } => self.delete_indexed(ticket, queue, id, now, fx),
             IndexedCommand::CompareAndSetState { id, old, new, .. } => {
-                let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
+                let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else {
+                    return;
+                };
                 let answer = if *row.state == *old {
                     IndexedReply::Row(self.compare_and_set_state(slot, &row, new, now, fx))
                 } else {
@@ -104,7 +108,9 @@ impl Store {
                 fx.reply(ticket, answer);
             }
             IndexedCommand::AppendEvent { id, event, .. } => {
-                let Some((slot, row)) = self.named(ticket, queue, id, now, fx) else { return };
+                let Some((slot, row)) = self.find_with_row(ticket, queue, id, now, fx) else {
+                    return;
+                };
                 if !has_capacity(&row.events, 1) {
                     return fx.answer(ticket, Outcome::Refused(Rejection::LogFull));
                 }
@@ -130,7 +136,7 @@ impl Store {
     }
 
     /// A job of a queue, with its row. If there is none, answers the ticket. O(log n).
-    fn named(
+    fn find_with_row(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -138,12 +144,12 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Option<(u32, Arc<Row>)> {
-        let slot = self.find_in(ticket, queue, id, now, fx)?;
+        let slot = self.find_in_queue(ticket, queue, id, now, fx)?;
         Some((slot, self.row_of(slot, fx)))
     }
 
     /// A job of a queue. If there is none, answers the ticket. O(log n).
-    fn find_in(
+    fn find_in_queue(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -167,7 +173,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) -> Arc<Row> {
-        let new = self.index_mut(self.jobs[slot].queue).share(state);
+        let new = self.index_mut(self.jobs[slot].queue).intern_state(state);
         self.append(slot, EventKind::Advanced { old: row.state.clone(), new }, now, fx)
     }
 
@@ -180,7 +186,7 @@ impl Store {
         }
     }
 
-    fn seek(
+    fn find_matching(
         &mut self,
         ticket: Ticket,
         queue: u32,
@@ -192,9 +198,9 @@ impl Store {
             return fx.reply(ticket, IndexedReply::NotYet);
         }
         let (rows, search) = self.candidate_rows(queue, query);
-        let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        if !search && rows.len().min(most) <= ROWS_PER_CHUNK {
-            let found = rows.values().take(most).cloned().collect();
+        let limit_rows = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        if !search && rows.len().min(limit_rows) <= ROWS_PER_CHUNK {
+            let found = rows.values().take(limit_rows).cloned().collect();
             return fx.reply(ticket, IndexedReply::Found(found));
         }
         let (queue, query) = (self.index_mut(queue).name().clone(), query.clone());
@@ -318,7 +324,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(slot) = self.find_in(ticket, queue, id, now, fx) else { return };
+        let Some(slot) = self.find_in_queue(ticket, queue, id, now, fx) else { return };
         self.unlink_cold(slot);
         drop(self.remove(slot, fx));
         self.totals.count(JobCounter::Deleted);
@@ -339,9 +345,9 @@ impl Store {
             && let Some(slot) = self.next_to_drop(queue, end)
         {
             gone += 1;
-            let there = !self.jobs[slot].is_expired_waiting(now);
-            jobs += u32::from(there);
-            self.totals.counters[JobCounter::Deleted as usize] += u64::from(there);
+            let visible = !self.jobs[slot].is_expired_waiting(now);
+            jobs += u32::from(visible);
+            self.totals.counters[JobCounter::Deleted as usize] += u64::from(visible);
             self.unlink_cold(slot);
             drop(self.remove(slot, fx));
         }
@@ -350,7 +356,7 @@ impl Store {
         if !more {
             self.remove_queue_record(queue, fx);
         }
-        fx.reply(ticket, IndexedReply::Dropped { jobs, more });
+        fx.reply(ticket, IndexedReply::QueueDropped { jobs, more });
     }
 
     /// The next job of a queue to remove; one without a row only if its slot is below `end`.
@@ -360,7 +366,7 @@ impl Store {
             return self.ids.find(row.id.0);
         }
         let mut slot = index.cursor;
-        while slot < end && !self.is_unrecorded(slot, queue) {
+        while slot < end && !self.lacks_row(slot, queue) {
             slot += 1;
         }
         self.index_mut(queue).cursor = slot;
@@ -375,7 +381,7 @@ impl Store {
             fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
         }
         self.stop_indexing_if_gone(queue);
-        self.queues.leave_if_idle(queue);
+        self.queues.list_if_idle(queue);
     }
 
     pub(super) fn remove_declaration(&mut self, slot: u32) -> JobId {

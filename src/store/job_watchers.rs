@@ -50,6 +50,7 @@ impl JobWatchers {
     }
 
     pub(super) fn begin(&mut self, ticket: Ticket, job: u32, watch_for: WatchFor) -> u32 {
+        debug_assert!(self.find(ticket).is_none(), "a ticket has one watcher");
         self.arrivals += 1;
         let (arrival, timer) = (self.arrivals, TimerId::NONE);
         let watcher = self.slots.insert(JobWatcher { ticket, job, watch_for, arrival, timer });

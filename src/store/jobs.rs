@@ -298,7 +298,7 @@ impl Job {
 
     /// Whether it has a row, because its queue is indexed.
     #[inline]
-    pub(super) fn is_recorded(&self) -> bool {
+    pub(super) fn has_row(&self) -> bool {
         self.row().is_some()
     }
 

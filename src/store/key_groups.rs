@@ -22,7 +22,7 @@ struct KeyGroup {
     newest: u32,
     oldest: u32,
     /// Requeued members, which are in the set beside the list.
-    returned: u32,
+    requeued: u32,
 }
 
 /// In place of the next newer packet: the packet is in the set beside the list.
@@ -41,7 +41,7 @@ pub(super) struct KeyGroups {
     shards: Vec<HashTable<u32>>,
     hasher: FixedState,
     /// Group, id and slot of requeued packets, the newest of a group first.
-    returned: BTreeSet<(u32, Reverse<u64>, u32)>,
+    requeued: BTreeSet<(u32, Reverse<u64>, u32)>,
 }
 
 /// Identifies a group.
@@ -57,11 +57,11 @@ impl KeyGroups {
             slots: PagedSlab::default(),
             shards: std::iter::repeat_with(HashTable::new).take(SHARDS).collect(),
             hasher: FixedState::with_seed(seed),
-            returned: BTreeSet::new(),
+            requeued: BTreeSet::new(),
         }
     }
 
-    fn seek<'a>(&self, slot: u32, jobs: &'a Jobs) -> GroupKey<'a> {
+    fn group_key<'a>(&self, slot: u32, jobs: &'a Jobs) -> GroupKey<'a> {
         let job = &jobs[slot];
         let key = job.key().expect("only packets have groups");
         GroupKey { hash: self.hasher.hash_one((job.queue, key)), queue: job.queue, key }
@@ -72,11 +72,11 @@ impl KeyGroups {
         ((hash >> 40) % SHARDS as u64) as usize
     }
 
-    fn find(&self, sought: &GroupKey<'_>, jobs: &Jobs) -> Option<u32> {
-        let shard = &self.shards[Self::shard(sought.hash)];
-        let found = shard.find(sought.hash, |&group| {
+    fn find(&self, group_key: &GroupKey<'_>, jobs: &Jobs) -> Option<u32> {
+        let shard = &self.shards[Self::shard(group_key.hash)];
+        let found = shard.find(group_key.hash, |&group| {
             let member = &jobs[self.any_member(group)];
-            member.queue == sought.queue && member.key() == Some(sought.key)
+            member.queue == group_key.queue && member.key() == Some(group_key.key)
         });
         found.copied()
     }
@@ -91,22 +91,22 @@ impl KeyGroups {
     /// Id and slot of the newest requeued packet of a group.
     fn newest_other(&self, group: u32) -> Option<(u64, u32)> {
         let from = (group, Reverse(u64::MAX), 0);
-        let &(of, Reverse(id), slot) = self.returned.range(from..).next()?;
+        let &(of, Reverse(id), slot) = self.requeued.range(from..).next()?;
         (of == group).then_some((id, slot))
     }
 
     /// The group of the packet's key, if it has a member. O(key).
     pub(super) fn of(&self, slot: u32, jobs: &Jobs) -> Option<u32> {
-        self.find(&self.seek(slot, jobs), jobs)
+        self.find(&self.group_key(slot, jobs), jobs)
     }
 
     /// Adds the packet in `slot` to its group. O(key), amortised; O(log r) more for a requeued one.
     pub(super) fn join(&mut self, slot: u32, jobs: &mut Jobs) {
-        let sought = self.seek(slot, jobs);
-        let hash = sought.hash;
-        let Some(number) = self.find(&sought, jobs) else {
+        let group_key = self.group_key(slot, jobs);
+        let hash = group_key.hash;
+        let Some(number) = self.find(&group_key, jobs) else {
             let group =
-                self.slots.insert(KeyGroup { hash, newest: slot, oldest: slot, returned: 0 });
+                self.slots.insert(KeyGroup { hash, newest: slot, oldest: slot, requeued: 0 });
             let slots = &self.slots;
             let shard = &mut self.shards[Self::shard(hash)];
             shard.insert_unique(hash, group, |&group| slots[group].hash);
@@ -116,8 +116,8 @@ impl KeyGroups {
         let group = &mut self.slots[number];
         let (second, id) = (group.newest, jobs[slot].id);
         if second != NONE && id < jobs[second].id {
-            group.returned += 1;
-            self.returned.insert((number, Reverse(id), slot));
+            group.requeued += 1;
+            self.requeued.insert((number, Reverse(id), slot));
             (jobs[slot].next, jobs[slot].holder) = (NONE, REINSERTED);
             return;
         }
@@ -134,12 +134,12 @@ impl KeyGroups {
     pub(super) fn leave(&mut self, slot: u32, jobs: &mut Jobs) {
         let (older, newer) = (jobs[slot].next, jobs[slot].holder);
         if older == NONE || newer == NONE {
-            let sought = self.seek(slot, jobs);
-            let number = self.find(&sought, jobs).expect("a packet is in a group");
+            let group_key = self.group_key(slot, jobs);
+            let number = self.find(&group_key, jobs).expect("a packet is in a group");
             let group = &mut self.slots[number];
             if newer == REINSERTED {
-                group.returned -= 1;
-                let was_there = self.returned.remove(&(number, Reverse(jobs[slot].id), slot));
+                group.requeued -= 1;
+                let was_there = self.requeued.remove(&(number, Reverse(jobs[slot].id), slot));
                 assert!(was_there, "a requeued packet is not in the ordered set");
             } else {
                 if older == NONE {
@@ -151,8 +151,8 @@ impl KeyGroups {
                     group.newest = older;
                 }
             }
-            if group.newest == NONE && group.returned == 0 {
-                self.forget(number);
+            if group.newest == NONE && group.requeued == 0 {
+                self.remove_group(number);
             }
         }
         if newer != NONE && newer != REINSERTED {
@@ -164,7 +164,7 @@ impl KeyGroups {
         (jobs[slot].next, jobs[slot].holder) = (NONE, NONE);
     }
 
-    fn forget(&mut self, number: u32) {
+    fn remove_group(&mut self, number: u32) {
         let group = self.slots.remove(number).expect("a group was removed twice");
         let shard = &mut self.shards[Self::shard(group.hash)];
         match shard.find_entry(group.hash, |&other| other == number) {
@@ -181,12 +181,12 @@ impl KeyGroups {
     pub(super) fn newest(&self, number: u32, jobs: &Jobs) -> (u32, bool) {
         let group = &self.slots[number];
         let (newest, alone) = (group.newest, group.newest == group.oldest);
-        if group.returned == 0 {
+        if group.requeued == 0 {
             return (newest, alone);
         }
         match self.newest_other(number) {
             Some((id, slot)) if newest == NONE || jobs[newest].id < id => {
-                (slot, newest == NONE && group.returned == 1)
+                (slot, newest == NONE && group.requeued == 1)
             }
             _ => (newest, false),
         }
@@ -207,7 +207,7 @@ impl KeyGroups {
         for (number, group) in self.slots.iter() {
             let members = self.members(number, jobs);
             let beside: Vec<u32> = self
-                .returned
+                .requeued
                 .iter()
                 .filter(|&&(of, ..)| of == number)
                 .map(|&(_, Reverse(id), slot)| {
@@ -231,7 +231,7 @@ impl KeyGroups {
                 group.oldest,
                 "the oldest of a group is wrong"
             );
-            assert_eq!(beside.len(), group.returned as usize, "a count of a group is wrong");
+            assert_eq!(beside.len(), group.requeued as usize, "a count of a group is wrong");
             for &slot in members.iter().chain(&beside) {
                 assert_eq!(jobs[slot].queue, first.queue, "a packet is in a foreign group");
                 assert_eq!(jobs[slot].key(), first.key(), "a packet is in a foreign group");

@@ -46,7 +46,7 @@ impl Store {
                 self.mark_reserved(entry.slot, ticket, now, fx);
                 self.rematch_queue(queue, now, fx);
             }
-            None => self.wait(ticket, WaiterKind::Reserve, names, wait, now, fx),
+            None => self.wait_or_answer(ticket, WaiterKind::Reserve, names, wait, now, fx),
         }
     }
 
@@ -82,14 +82,14 @@ impl Store {
                 self.pop_out(entry.slot, ticket, now, fx);
                 self.rematch_queue(queue, now, fx);
             }
-            None => self.wait(ticket, WaiterKind::Pop, names, wait, now, fx),
+            None => self.wait_or_answer(ticket, WaiterKind::Pop, names, wait, now, fx),
         }
     }
 
     /// Makes a waiter of a reserve or pop that found no job, or answers it if it does not wait.
     /// O(q).
     #[inline(always)]
-    fn wait(
+    fn wait_or_answer(
         &mut self,
         ticket: Ticket,
         kind: WaiterKind,
@@ -183,7 +183,7 @@ impl Store {
         };
         if let Some(queue) = self.queues.find(queue) {
             self.waiters.leave(waiter, queue, &mut self.queues[queue].waiters);
-            self.queues.leave_if_idle(queue);
+            self.queues.list_if_idle(queue);
         }
         fx.answer(ticket, Outcome::Done);
     }
@@ -341,7 +341,7 @@ impl Store {
                 self.start_run(slot, now);
             }
             self.start_lease(slot, now);
-            if self.jobs[slot].is_recorded() {
+            if self.jobs[slot].has_row() {
                 self.record_event(slot, EventKind::Reserved { by: Some(client) }, now, fx);
             }
         }
@@ -349,6 +349,7 @@ impl Store {
 
     /// Starts the lease of a reserved job, if it has one.
     pub(super) fn start_lease(&mut self, slot: u32, now: Now) {
+        debug_assert_eq!(self.jobs[slot].status, Status::Reserved, "only reservations have leases");
         let own = self.jobs[slot].worker().and_then(|worker| self.workers.lease_ms(worker));
         let lease_ms = own.unwrap_or_else(|| self.jobs[slot].options().lease_ms);
         if lease_ms > 0 {
@@ -370,13 +371,13 @@ impl Store {
         let selected = self.remove(slot, fx);
         self.totals.ready_ms.note(u64::from(selected.ready_for(now)), 1);
         fx.popped.push(selected.into_packet());
-        let mut left = group;
-        while let Some(group) = left
+        let mut rest = group;
+        while let Some(group) = rest
             && fx.popped.len() - first < PACKETS_PER_POP_MAX
         {
             let (member, alone) = self.key_groups.newest(group, &self.jobs);
             if alone {
-                left = None;
+                rest = None;
             }
             self.unlink_cold(member);
             let over = self.jobs[member].is_expired(now);
@@ -402,7 +403,7 @@ impl Store {
                 return nodes.unlink(node, kind, global);
             }
             nodes.unlink(node, kind, &mut queues[queue].waiters);
-            queues.leave_if_idle(queue);
+            queues.list_if_idle(queue);
         });
         if !waiter.timer.is_none() {
             self.deadlines.cancel(waiter.timer);

@@ -103,7 +103,7 @@ enum Due {
 const JOBS_MAX: usize = u32::MAX as usize - 1;
 
 /// Capacity, in jobs, that `requeue_buf` keeps between two uses.
-const RETURNED_KEPT: usize = 4096;
+const REQUEUE_BUF_CAPACITY: usize = 4096;
 
 /// The store. See the module documentation for invariants and costs.
 #[derive(Debug)]
@@ -166,6 +166,7 @@ impl Store {
     /// call if the command waits.
     #[inline(never)]
     pub fn apply(&mut self, ticket: Ticket, command: &Command<'_>, now: Now, fx: &mut Effects) {
+        debug_assert!(self.pending_outcomes.is_empty(), "a call answers the watchers that it ends");
         match *command {
             Command::Put { queue, priority, tie_break, payload, options } => {
                 self.put(ticket, queue, (priority, tie_break, payload), options, now, fx);
@@ -173,7 +174,12 @@ impl Store {
             Command::Reserve { queues, wait } => self.reserve(ticket, queues, wait, now, fx),
             Command::Delete { id } => self.delete(ticket, id, now, fx),
             Command::Release { id, lease } => {
-                self.change(ticket, &TransitionRequest::of(id, lease, JobEvent::Release), now, fx);
+                self.request_transition(
+                    ticket,
+                    &TransitionRequest::of(id, lease, JobEvent::Release),
+                    now,
+                    fx,
+                );
             }
             _ => self.apply_cold(ticket, command, now, fx),
         }
@@ -223,7 +229,7 @@ impl Store {
             | Command::Delete { .. }
             | Command::Release { .. } => unreachable!("handled by the caller"),
         };
-        self.change(ticket, &request, now, fx);
+        self.request_transition(ticket, &request, now, fx);
     }
 
     /// Adds a job. O(log n), or O(queues of the waiter) if a waiter gets it at once.
@@ -326,7 +332,7 @@ impl Store {
         if has_waiters {
             self.match_queue(queue, now, fx);
         } else {
-            self.queues.leave_if_idle(queue);
+            self.queues.list_if_idle(queue);
         }
     }
 
@@ -367,18 +373,18 @@ impl Store {
         if let Some(place) = self.reservations.worker_of(client) {
             self.clear_client(client, place);
         }
-        let mut returned = std::mem::take(&mut self.requeue_buf);
+        let mut requeued = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.reservations.first_job(client) {
             self.mark_dirty_if_worker_job(slot, fx);
             self.unlink_cold(slot);
             self.totals.count(JobCounter::Abandoned);
-            if self.jobs[slot].is_recorded() {
+            if self.jobs[slot].has_row() {
                 self.record_event(slot, event::EventKind::Abandoned, now, fx);
             }
-            returned.push(slot);
+            requeued.push(slot);
         }
         self.reservations.end(client);
-        self.requeue_batch(returned, now, fx);
+        self.requeue_batch(requeued, now, fx);
         self.run_deferred(now, fx);
     }
 

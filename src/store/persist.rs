@@ -44,11 +44,11 @@ impl Store {
     pub fn slot(&self, id: JobId) -> Option<JobLocation> {
         let declared = || self.declared.get(&id.0).copied();
         let constraint = || self.constraints.place(id.0);
-        let enlisted = || {
+        let registered = || {
             let place = self.workers.find(WorkerId(id.0))?;
-            self.workers[place].enlisted.as_ref().map(|worker| worker.slot)
+            self.workers[place].registered.as_ref().map(|worker| worker.slot)
         };
-        let found = self.ids.find(id.0).or_else(declared).or_else(enlisted);
+        let found = self.ids.find(id.0).or_else(declared).or_else(registered);
         found.or_else(constraint).map(JobLocation)
     }
 
@@ -180,7 +180,7 @@ impl Store {
         }
         if let Some(history) = &job.history {
             self.start_indexing(queue);
-            let row = self.make_record(slot, None, history.state, history.modified);
+            let row = self.make_row(slot, None, history.state, history.modified);
             let History { version, ref events, .. } = *history;
             self.replace_row(slot, Row { version, events: events.clone(), ..(*row).clone() });
         }
@@ -193,7 +193,7 @@ impl Store {
         let Some(slot) = self.ids.find(id.0) else { return };
         let Some(row) = self.jobs[slot].row().cloned() else {
             self.start_indexing(self.jobs[slot].queue);
-            self.make_record(slot, None, NO_STATE, event.at);
+            self.make_row(slot, None, NO_STATE, event.at);
             return;
         };
         if version > row.version {
@@ -201,7 +201,7 @@ impl Store {
             let what = match event.kind {
                 EventKind::Advanced { old, new } => {
                     let old = if old == row.state { row.state.clone() } else { old };
-                    EventKind::Advanced { old, new: index.share(&new) }
+                    EventKind::Advanced { old, new: index.intern_state(&new) }
                 }
                 what => what,
             };
@@ -236,14 +236,15 @@ impl Store {
                 self.unlink_cold(slot);
                 self.enqueue(slot, now);
             }
-            self.workers.forget(place);
+            self.workers.remove_entry(place);
         }
         self.settle_constraints(now);
     }
 
     fn worker_record(&self, slot: JobLocation) -> Record<'_> {
         let id = WorkerId(self.jobs[slot.0].id);
-        let record = self.workers.find(id).and_then(|place| self.workers[place].enlisted.as_ref());
+        let record =
+            self.workers.find(id).and_then(|place| self.workers[place].registered.as_ref());
         let Worker { name, url, max_jobs, queues } = record.expect("the slot is a worker's").view();
         let queues = queues.map(|names| names.into_iter().collect());
         Record::Worker(id, PersistedWorker { name, url, max_jobs, queues })
@@ -268,7 +269,7 @@ impl Store {
             self.index_mut(queue).declared = None;
             self.remove_declaration(slot);
             self.stop_indexing_if_gone(queue);
-            self.queues.leave_if_idle(queue);
+            self.queues.list_if_idle(queue);
             return Some(JobLocation(slot));
         }
         if let Some(slot) = self.erase_constraint(id) {

@@ -21,11 +21,11 @@ pub enum IndexedReply {
     /// The query cannot be evaluated: an error message.
     BadQuery(Box<str>),
     /// A page of the statistics scan.
-    Census(StatsPage),
+    Stats(StatsPage),
     /// The job has another state, this one.
     Conflict(Arc<[u8]>),
     /// Jobs of the queue were removed.
-    Dropped {
+    QueueDropped {
         /// Number of jobs that clients still saw.
         jobs: u32,
         /// Whether there are more to remove.
@@ -51,7 +51,7 @@ pub enum IndexedReply {
     /// All rows.
     Rows(Rows),
     /// A page of the jobs of a queue, indexed or not.
-    Survey(QueueScan),
+    Scan(QueueScan),
 }
 
 impl IndexedReply {
@@ -61,7 +61,7 @@ impl IndexedReply {
     pub fn is_interim(&self) -> bool {
         matches!(
             self,
-            Self::NotYet | Self::Dropped { more: true, .. } | Self::Census(_) | Self::Survey(_)
+            Self::NotYet | Self::QueueDropped { more: true, .. } | Self::Stats(_) | Self::Scan(_)
         )
     }
 
@@ -70,9 +70,9 @@ impl IndexedReply {
     pub fn reply(&self) -> Reply<'_> {
         match self {
             Self::BadQuery(why) => Reply::BadQuery(why),
-            Self::Census(page) => Reply::Stats(page),
+            Self::Stats(page) => Reply::Stats(page),
             Self::Conflict(state) => Reply::Conflict(state),
-            &Self::Dropped { jobs, more } => Reply::QueueDropped { jobs, more },
+            &Self::QueueDropped { jobs, more } => Reply::QueueDropped { jobs, more },
             Self::Found(rows) => Reply::QueryRows(rows),
             Self::NoQueue => Reply::NoQueue,
             Self::NotYet => Reply::NotYet,
@@ -80,7 +80,7 @@ impl IndexedReply {
             Self::Queues { queues, next } => Reply::Queues { queues, next: *next },
             Self::Row(row) => Reply::Row(row),
             Self::Rows(rows) => Reply::Rows(rows),
-            Self::Survey(page) => Reply::QueueScan(page),
+            Self::Scan(page) => Reply::QueueScan(page),
         }
     }
 }
@@ -142,7 +142,7 @@ impl QueueIndex {
     }
 
     /// The state, shared with rows that have it already. O(log states).
-    pub(super) fn share(&self, state: &[u8]) -> Arc<[u8]> {
+    pub(super) fn intern_state(&self, state: &[u8]) -> Arc<[u8]> {
         match self.states.get_key_value(state) {
             Some((known, _)) => known.clone(),
             None => state.into(),
@@ -150,7 +150,7 @@ impl QueueIndex {
     }
 
     /// The time of an event that happens now, in Unix seconds: never before the last one. O(1).
-    pub(super) fn tick(&mut self, now: Now) -> u64 {
+    pub(super) fn event_time(&mut self, now: Now) -> u64 {
         self.last = self.last.max(now.wall.0 / 1_000);
         self.last
     }
@@ -168,11 +168,11 @@ impl QueueIndex {
             Some(StateRows::Many(rows)) => {
                 rows.insert(key, row.clone());
             }
-            Some(alike) => {
-                let StateRows::One(other) = &*alike else { return };
+            Some(same_state) => {
+                let StateRows::One(other) = &*same_state else { return };
                 let mut rows = Rows::unit(other.key(), other.clone());
                 rows.insert(key, row.clone());
-                *alike = StateRows::Many(rows);
+                *same_state = StateRows::Many(rows);
             }
         }
     }
@@ -196,18 +196,18 @@ impl QueueIndex {
 
     /// Asserts that both orders agree. O(n log n): for checks.
     pub(super) fn check_invariants(&self) {
-        let mut alike = 0;
+        let mut same_state = 0;
         for state in self.states.keys() {
             let rows = self.in_state(state);
             assert!(!rows.is_empty(), "a state without rows is kept");
-            alike += rows.len();
+            same_state += rows.len();
             for (key, row) in &rows {
                 assert!(row.state == *state, "a row is among those of another state");
                 let same = self.rows.get(key).is_some_and(|found| Arc::ptr_eq(found, row));
                 assert!(same, "a state has a stale row");
             }
         }
-        assert_eq!(alike, self.rows.len(), "states and rows differ in number");
+        assert_eq!(same_state, self.rows.len(), "states and rows differ in number");
         for (key, row) in &self.rows {
             assert_eq!(*key, row.key(), "a row is under another key");
             assert!(row.modified <= self.last, "a row is newer than the last change");

@@ -125,7 +125,7 @@ impl Queues {
 
     /// Lists a queue as idle if it is, and drops the one that was listed first if there are too
     /// many. O(1).
-    pub(super) fn leave_if_idle(&mut self, queue: u32) {
+    pub(super) fn list_if_idle(&mut self, queue: u32) {
         let record = &mut self.slots[queue];
         if record.listed || !record.is_idle() {
             return;

@@ -1,7 +1,7 @@
 //! Requeuing several jobs together: those of a client that has ended or of a worker that was
 //! deregistered, and kicked ones.
 
-use super::{Effects, Outcome, RETURNED_KEPT, Store};
+use super::{Effects, Outcome, REQUEUE_BUF_CAPACITY, Store};
 use crate::base::time::Now;
 use crate::model::event::EventKind;
 use crate::model::id::Ticket;
@@ -26,7 +26,7 @@ impl Store {
                 self.unlink_cold(slot);
                 self.jobs[slot].set_retries(0);
                 self.mark_state_dirty(slot, fx);
-                if self.jobs[slot].is_recorded() {
+                if self.jobs[slot].has_row() {
                     self.record_event(slot, EventKind::Kicked, now, fx);
                 }
                 self.totals.count(JobCounter::Kicked);
@@ -40,13 +40,13 @@ impl Store {
 
     /// Requeues unlinked jobs together: all are ready before any waiter is matched, and then the
     /// most urgent is first. O(h log n) for h jobs. Keeps the buffer's memory.
-    pub(super) fn requeue_batch(&mut self, mut returned: Vec<u32>, now: Now, fx: &mut Effects) {
+    pub(super) fn requeue_batch(&mut self, mut requeued: Vec<u32>, now: Now, fx: &mut Effects) {
         // Sorting pays without waiters too: the heap takes a rising sequence without moving
         // anything.
         let jobs = &self.jobs;
-        returned.sort_unstable_by(|&a, &b| jobs.order(a, b));
+        requeued.sort_unstable_by(|&a, &b| jobs.order(a, b));
         let mut has_waiters = !self.global_ready.wait_queues.is_empty();
-        for &slot in &returned {
+        for &slot in &requeued {
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.is_empty() {
                 has_waiters = true;
@@ -54,7 +54,7 @@ impl Store {
                 self.pop_ready_head(queue, now, fx);
             }
         }
-        returned.retain(|&slot| {
+        requeued.retain(|&slot| {
             if self.jobs[slot].is_expired(now) {
                 drop(self.remove(slot, fx));
                 return false;
@@ -64,22 +64,22 @@ impl Store {
         });
         if self.constraints.is_pending() {
             // The capacity that these jobs have freed may be for a more urgent one.
-            for &slot in &returned {
+            for &slot in &requeued {
                 if self.jobs[slot].status == Status::Ready {
                     self.schedule_match_for_job(slot);
                 }
             }
         } else if has_waiters {
-            for &slot in &returned {
+            for &slot in &requeued {
                 // It may have left with its key group; its slot is not reused within this command.
                 if self.jobs.get(slot).is_some_and(|job| job.status == Status::Ready) {
                     self.match_job_global(slot, now, fx);
                 }
             }
         }
-        returned.clear();
-        if returned.capacity() <= RETURNED_KEPT {
-            self.requeue_buf = returned;
+        requeued.clear();
+        if requeued.capacity() <= REQUEUE_BUF_CAPACITY {
+            self.requeue_buf = requeued;
         }
     }
 }

@@ -10,6 +10,7 @@
 use super::jobs::{Job, Jobs, NONE};
 use super::waiters::Waiters;
 use crate::model::id::{ClientId, Ticket};
+use crate::model::job::Status;
 
 #[derive(Clone, Copy, Debug)]
 struct ClientEntry {
@@ -64,6 +65,7 @@ impl Reservations {
     /// Adds a job to the client's list. O(1).
     #[inline(always)]
     pub(super) fn link(&mut self, client: ClientId, slot: u32, jobs: &mut Jobs) {
+        debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
         let record = self.record(client);
         let next = std::mem::replace(&mut record.job, slot);
         let job = &mut jobs[slot];
@@ -75,6 +77,7 @@ impl Reservations {
 
     /// Adds a job to the list of the detached worker at `place`. O(1) amortised.
     pub(super) fn link_detached(&mut self, place: u32, slot: u32, jobs: &mut Jobs) {
+        debug_assert_eq!(jobs[slot].status, Status::Reserved, "only reserved jobs are in a list");
         let index = place as usize;
         if index >= self.detached_heads.len() {
             self.detached_heads.resize(index + 1, NONE);

@@ -43,7 +43,7 @@ impl Store {
             StatsScan::Queues(from) => self.count_queues(from),
             StatsScan::Jobs(from) => self.count_jobs(from, now),
         };
-        fx.reply(ticket, IndexedReply::Census(page));
+        fx.reply(ticket, IndexedReply::Stats(page));
     }
 
     fn count_queues(&self, from: u32) -> StatsPage {

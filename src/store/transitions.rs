@@ -57,7 +57,7 @@ impl Store {
     /// Executes a request of the client that reserved a job, or a kick by any client. O(log n), and
     /// O(log d) for a job with a deadline.
     #[inline(always)]
-    pub(super) fn change(
+    pub(super) fn request_transition(
         &mut self,
         ticket: Ticket,
         request: &TransitionRequest<'_>,
@@ -68,23 +68,23 @@ impl Store {
             return fx.answer(ticket, Outcome::NoJob);
         };
         let caller = self.caller(ticket, slot, request.lease);
-        self.change_by(ticket, slot, request, caller, now, fx);
+        self.request_transition_by(ticket, slot, request, caller, now, fx);
     }
 
-    /// [`Store::change`], not inlined.
+    /// [`Store::request_transition`], not inlined.
     #[inline(never)]
-    pub(super) fn change_cold(
+    pub(super) fn request_transition_cold(
         &mut self,
         ticket: Ticket,
         request: &TransitionRequest<'_>,
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change(ticket, request, now, fx);
+        self.request_transition(ticket, request, now, fx);
     }
 
     #[inline(always)]
-    fn change_by(
+    fn request_transition_by(
         &mut self,
         ticket: Ticket,
         slot: u32,
@@ -94,7 +94,7 @@ impl Store {
         fx: &mut Effects,
     ) {
         let job = &mut self.jobs[slot];
-        let recorded = !job.is_simple() && job.is_recorded();
+        let recorded = !job.is_simple() && job.has_row();
         match transition(job, request.event, caller) {
             Err(rejection) => fx.answer(ticket, Outcome::Refused(rejection)),
             Ok(step) => {
@@ -121,7 +121,7 @@ impl Store {
     /// Executes a request on behalf of the client or worker that reserved the job in `slot`. O(log
     /// n).
     #[inline(never)]
-    pub(super) fn change_for_holder(
+    pub(super) fn request_transition_for_reserver(
         &mut self,
         ticket: Ticket,
         slot: u32,
@@ -129,7 +129,7 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        self.change_by(ticket, slot, request, Caller::Reserver, now, fx);
+        self.request_transition_by(ticket, slot, request, Caller::Reserver, now, fx);
     }
 
     /// How a reserved job regards the client of `ticket`. O(1).
@@ -151,7 +151,7 @@ impl Store {
         if let Some(ext) = job.ext_mut() {
             ext.timer = TimerId::NONE;
         }
-        let (queue, recorded) = (job.queue, job.is_recorded());
+        let (queue, recorded) = (job.queue, job.has_row());
         self.totals.count(JobCounter::TimerFired);
         match transition(job, JobEvent::Due, Caller::Clock) {
             Ok(step) => {
@@ -205,7 +205,7 @@ impl Store {
         self.unlink_cold(slot);
         if step != Transition::End {
             self.mark_state_dirty(slot, fx);
-            if self.jobs[slot].is_recorded() {
+            if self.jobs[slot].has_row() {
                 self.record_transition(slot, step, now, fx);
             }
         }
@@ -423,7 +423,7 @@ impl Store {
         if queue.index.is_some() {
             self.remove_from_index(slot);
         }
-        self.queues.leave_if_idle(number);
+        self.queues.list_if_idle(number);
     }
 
     /// Arms the deadline of a job's status. O(log d), O(1) on average.

@@ -152,6 +152,7 @@ impl Waiters {
     /// Adds a waiter, which is not there, at the end of a wait queue. O(1).
     #[inline(always)]
     pub(super) fn push_back(&mut self, waiter: u32, queue: u32, wait_queues: &mut WaitQueues) {
+        debug_assert!(!self.is_queued_in(waiter, queue), "a waiter is in a wait queue twice");
         let Waiter { node: sibling, kind, .. } = self.slots[waiter];
         let wait_queue = wait_queues.of(kind);
         let previous = wait_queue.last;

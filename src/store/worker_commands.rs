@@ -16,7 +16,7 @@ use crate::model::id::{ClientId, JobId, Ticket};
 use crate::model::job::{Encoding, LeaseEpoch, Payload, Priority, Status, TieBreak};
 use crate::model::owned::OwnedJobStatus;
 use crate::model::reply::Rejection;
-use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerId};
+use crate::model::worker::{JobStatus, RunOutcome, Worker, WorkerCommand, WorkerId, WorkerKind};
 use std::time::Duration;
 
 impl Store {
@@ -76,7 +76,7 @@ impl Store {
     /// O(log w), and the removal of the worker that has the same URL.
     fn register(&mut self, ticket: Ticket, worker: &Worker<'_>, now: Now, fx: &mut Effects) {
         if let Some(bus_worker) = self.workers.bus_worker()
-            && worker.url.is_empty()
+            && worker.kind() == WorkerKind::Bus
         {
             return fx.answer(ticket, Outcome::Worker(bus_worker));
         }
@@ -144,20 +144,20 @@ impl Store {
         if let Some(client) = self.workers[place].client {
             self.detach_client(client, place, fx);
         }
-        let mut returned = std::mem::take(&mut self.requeue_buf);
+        let mut requeued = std::mem::take(&mut self.requeue_buf);
         while let Some(slot) = self.reservations.first_detached(place) {
             self.mark_dirty_if_worker_job(slot, fx);
             self.unlink_cold(slot);
-            if self.jobs[slot].is_recorded() {
+            if self.jobs[slot].has_row() {
                 self.record_event(slot, EventKind::Abandoned, now, fx);
             }
-            returned.push(slot);
+            requeued.push(slot);
         }
         if let Some(slot) = self.erase_worker(place) {
             fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), JobId(worker.0)));
         }
-        self.workers.forget(place);
-        self.requeue_batch(returned, now, fx);
+        self.workers.remove_entry(place);
+        self.requeue_batch(requeued, now, fx);
     }
 
     /// Removes a worker from the registry, if it is there, and its slot from the job table.
@@ -222,7 +222,7 @@ impl Store {
     /// workers returned).
     pub fn workers(&self, first: WorkerId) -> impl Iterator<Item = (WorkerId, Worker<'_>)> {
         self.workers.iter_from(first).filter_map(|(_, record)| {
-            record.enlisted.as_ref().map(|worker| (record.id, worker.view()))
+            record.registered.as_ref().map(|worker| (record.id, worker.view()))
         })
     }
 
@@ -293,7 +293,7 @@ impl Store {
         if self.jobs[slot].progress().is_some() {
             return;
         }
-        if self.jobs[slot].is_recorded() {
+        if self.jobs[slot].has_row() {
             self.emit_event(slot, JobEvent::Release, now, fx);
         }
         self.refund(slot, now);
@@ -351,7 +351,7 @@ impl Store {
             message,
             ..TransitionRequest::of(id, None, event)
         };
-        self.change_for_holder(ticket, slot, &request, now, fx);
+        self.request_transition_for_reserver(ticket, slot, &request, now, fx);
     }
 
     /// Answers with the status of a job; with `wait_ms`, when it has ended. O(log n).
@@ -375,7 +375,7 @@ impl Store {
             self.watchers[watcher].timer = self.deadlines.arm(at, Due::Watcher(watcher));
             return;
         }
-        self.show_progress(ticket, slot, fx);
+        self.answer_status(ticket, slot, fx);
     }
 
     /// The answer about a job that does not exist.
@@ -391,7 +391,7 @@ impl Store {
 
     /// Answers with the status of a job, and removes it if its result may be fetched only once.
     /// Returns whether the job still exists.
-    fn show_progress(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
+    fn answer_status(&mut self, ticket: Ticket, slot: u32, fx: &mut Effects) -> bool {
         let job = &self.jobs[slot];
         if job.status != Status::Completed || !job.options().result_once {
             fx.answer(ticket, Outcome::Progress(JobLocation(slot)));
@@ -438,7 +438,7 @@ impl Store {
     pub(super) fn notify_end(&mut self, slot: u32, fx: &mut Effects) {
         while let Some(watcher) = self.watchers.first_for(slot, WatchFor::Completion) {
             let ticket = self.remove_watcher(watcher).ticket;
-            if !self.show_progress(ticket, slot, fx) {
+            if !self.answer_status(ticket, slot, fx) {
                 return;
             }
         }

@@ -10,7 +10,7 @@
 use crate::base::paged::PagedSlab;
 use crate::base::strings::{StringList, Strings};
 use crate::model::id::ClientId;
-use crate::model::worker::{Worker, WorkerId};
+use crate::model::worker::{Worker, WorkerId, WorkerKind};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
@@ -23,7 +23,7 @@ pub(super) struct WorkerEntry {
     /// The lease of jobs that this client reserves, in milliseconds; 0: each job's own.
     pub(super) lease_ms: u64,
     /// `None` only during recovery.
-    pub(super) enlisted: Option<RegisteredWorker>,
+    pub(super) registered: Option<RegisteredWorker>,
 }
 
 /// A registered worker.
@@ -55,8 +55,8 @@ impl RegisteredWorker {
         Self { slot, name: name.into(), url: url.into(), max_jobs, queues }
     }
 
-    pub(super) fn is_bus(&self) -> bool {
-        self.url.is_empty()
+    fn is_bus(&self) -> bool {
+        self.view().kind() == WorkerKind::Bus
     }
 
     pub(super) fn view(&self) -> Worker<'_> {
@@ -68,16 +68,16 @@ impl RegisteredWorker {
 /// All workers, by slot and by id.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    places: PagedSlab<WorkerEntry>,
+    slots: PagedSlab<WorkerEntry>,
     by_id: BTreeMap<WorkerId, u32>,
     /// The slot of the worker that was registered last with each URL.
     by_url: BTreeMap<Box<str>, u32>,
-    enlisted: usize,
+    registered_count: usize,
     /// Number of changes of the registry.
     changes: u64,
     /// Number of workers with an attached client.
     attached_count: u32,
-    /// The one registered worker without a URL.
+    /// The one registered worker of kind [`WorkerKind::Bus`].
     bus_worker: Option<WorkerId>,
 }
 
@@ -95,7 +95,7 @@ fn address(url: &str) -> Box<str> {
 impl Workers {
     /// Number of registered workers.
     pub(super) fn len(&self) -> usize {
-        self.enlisted
+        self.registered_count
     }
 
     /// Number of changes of the registry.
@@ -119,13 +119,13 @@ impl Workers {
     /// job's own. O(log w).
     pub(super) fn lease_ms(&self, id: WorkerId) -> Option<u64> {
         let place = self.find(id)?;
-        Some(self.places[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
+        Some(self.slots[place].lease_ms).filter(|&lease_ms| lease_ms > 0)
     }
 
     /// The slot of a registered worker.
     pub(super) fn find(&self, id: WorkerId) -> Option<u32> {
         let place = *self.by_id.get(&id)?;
-        self.places[place].enlisted.is_some().then_some(place)
+        self.slots[place].registered.is_some().then_some(place)
     }
 
     /// The slot of the worker that was registered last with this URL.
@@ -135,8 +135,8 @@ impl Workers {
 
     /// The slot of a worker's entry, made if there is none.
     pub(super) fn find_or_add(&mut self, id: WorkerId) -> u32 {
-        let places = &mut self.places;
-        let make = || places.insert(WorkerEntry { id, client: None, lease_ms: 0, enlisted: None });
+        let slots = &mut self.slots;
+        let make = || slots.insert(WorkerEntry { id, client: None, lease_ms: 0, registered: None });
         *self.by_id.entry(id).or_insert_with(make)
     }
 
@@ -144,33 +144,33 @@ impl Workers {
     pub(super) fn register(&mut self, id: WorkerId, worker: RegisteredWorker) {
         let place = self.find_or_add(id);
         self.changes += 1;
-        if worker.url.is_empty() {
+        if worker.is_bus() {
             self.bus_worker = Some(id);
         }
         let address = address(&worker.url);
-        match self.places[place].enlisted.replace(worker) {
-            None => self.enlisted += 1,
-            Some(former) => self.leave(place, &former.url),
+        match self.slots[place].registered.replace(worker) {
+            None => self.registered_count += 1,
+            Some(former) => self.remove_url(place, &former.url),
         }
         self.by_url.insert(address, place);
     }
 
     /// Deregisters a worker; its entry stays.
     pub(super) fn remove(&mut self, place: u32) -> Option<RegisteredWorker> {
-        let removed = self.places[place].enlisted.take();
+        let removed = self.slots[place].registered.take();
         self.changes += 1;
         if let Some(removed) = &removed {
-            self.enlisted -= 1;
-            self.leave(place, &removed.url);
+            self.registered_count -= 1;
+            self.remove_url(place, &removed.url);
         }
-        if self.bus_worker == Some(self.places[place].id) {
+        if self.bus_worker == Some(self.slots[place].id) {
             self.bus_worker = None;
         }
         removed
     }
 
     /// Removes the worker at `place` from the index of URLs, if it is there.
-    fn leave(&mut self, place: u32, url: &str) {
+    fn remove_url(&mut self, place: u32, url: &str) {
         let address = address(url);
         if self.by_url.get(&address) == Some(&place) {
             self.by_url.remove(&address);
@@ -178,10 +178,10 @@ impl Workers {
     }
 
     /// Removes the entry of a worker that is not registered.
-    pub(super) fn forget(&mut self, place: u32) {
-        let record = self.places.remove(place).expect("a worker was removed twice");
+    pub(super) fn remove_entry(&mut self, place: u32) {
+        let record = self.slots.remove(place).expect("a worker was removed twice");
         assert!(
-            record.enlisted.is_none() && record.client.is_none(),
+            record.registered.is_none() && record.client.is_none(),
             "a removed worker is registered or has a client"
         );
         self.by_id.remove(&record.id);
@@ -189,15 +189,15 @@ impl Workers {
 
     /// Sets the attached client of a worker, and clears its lease. O(1).
     pub(super) fn set_client(&mut self, place: u32, client: Option<ClientId>) {
-        let former = std::mem::replace(&mut self.places[place].client, client);
-        self.places[place].lease_ms = 0;
+        let former = std::mem::replace(&mut self.slots[place].client, client);
+        self.slots[place].lease_ms = 0;
         self.attached_count -= u32::from(former.is_some());
         self.attached_count += u32::from(client.is_some());
     }
 
     /// The slots of entries that are not registered. O(w).
     pub(super) fn deregistered(&self) -> Vec<u32> {
-        let deregistered = self.places.iter().filter(|(_, record)| record.enlisted.is_none());
+        let deregistered = self.slots.iter().filter(|(_, record)| record.registered.is_none());
         deregistered.map(|(place, _)| place).collect()
     }
 
@@ -209,17 +209,21 @@ impl Workers {
     /// The registered workers from this id on, in the order of registration. O(log w + workers
     /// returned).
     pub(super) fn iter_from(&self, first: WorkerId) -> impl Iterator<Item = (u32, &WorkerEntry)> {
-        let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.places[place]));
-        all.filter(|(_, record)| record.enlisted.is_some())
+        let all = self.by_id.range(first..).map(|(_, &place)| (place, &self.slots[place]));
+        all.filter(|(_, record)| record.registered.is_some())
     }
 
     /// Asserts that the tables agree. O(w log w): for checks.
     pub(super) fn check_invariants(&self) {
-        assert_eq!(self.by_id.len(), self.places.len(), "ids and workers differ in number");
-        assert_eq!(self.iter().count(), self.enlisted, "the registered workers are miscounted");
+        assert_eq!(self.by_id.len(), self.slots.len(), "ids and workers differ in number");
         assert_eq!(
-            self.enlisted,
-            self.places.len(),
+            self.iter().count(),
+            self.registered_count,
+            "the registered workers are miscounted"
+        );
+        assert_eq!(
+            self.registered_count,
+            self.slots.len(),
             "a worker that is not registered has an entry"
         );
         let attached_count = self.iter().filter(|(_, record)| record.client.is_some()).count();
@@ -228,20 +232,22 @@ impl Workers {
             "the attached workers are miscounted"
         );
         for (at, &place) in &self.by_url {
-            let enlisted = self.places[place].enlisted.as_ref();
-            assert_eq!(enlisted.map(|worker| address(&worker.url)).as_ref(), Some(at));
+            let registered = self.slots[place].registered.as_ref();
+            assert_eq!(registered.map(|worker| address(&worker.url)).as_ref(), Some(at));
         }
-        let silent =
-            |record: &&WorkerEntry| record.enlisted.as_ref().is_some_and(RegisteredWorker::is_bus);
-        let silent: Vec<_> = self.iter().map(|(_, record)| record).filter(silent).collect();
-        let bus_worker: Vec<_> = silent.into_iter().map(|record| record.id).collect();
+        let bus_workers = |record: &&WorkerEntry| {
+            record.registered.as_ref().is_some_and(RegisteredWorker::is_bus)
+        };
+        let bus_workers: Vec<_> =
+            self.iter().map(|(_, record)| record).filter(bus_workers).collect();
+        let bus_worker: Vec<_> = bus_workers.into_iter().map(|record| record.id).collect();
         assert_eq!(
             bus_worker,
             self.bus_worker.into_iter().collect::<Vec<_>>(),
             "another worker has no URL"
         );
         for (&id, &place) in &self.by_id {
-            assert_eq!(self.places[place].id, id, "a worker is found by another id");
+            assert_eq!(self.slots[place].id, id, "a worker is found by another id");
         }
     }
 }
@@ -249,12 +255,12 @@ impl Workers {
 impl Index<u32> for Workers {
     type Output = WorkerEntry;
     fn index(&self, place: u32) -> &WorkerEntry {
-        &self.places[place]
+        &self.slots[place]
     }
 }
 
 impl IndexMut<u32> for Workers {
     fn index_mut(&mut self, place: u32) -> &mut WorkerEntry {
-        &mut self.places[place]
+        &mut self.slots[place]
     }
 }

@@ -110,7 +110,7 @@ fn search_of_a_dropped_queue_is_answered() {
     let search = fx.searches.pop().unwrap();
     let candidates = rows(&search);
     let dropped = ask(&mut store, IndexedCommand::DropQueue { queue: b"q" }, &mut fx);
-    assert_eq!(dropped, Some(IndexedReply::Dropped { jobs: 3, more: false }));
+    assert_eq!(dropped, Some(IndexedReply::QueueDropped { jobs: 3, more: false }));
     fx.clear();
     assert!(!store.advance_first(TICKET, &candidates, b"1", NOW, &mut fx));
     store.resubmit_search(&search, NOW, &mut fx);
