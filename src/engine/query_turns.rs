@@ -1,17 +1,16 @@
-//! Whose turn it is among the clients whose queries wait.
+//! Fair share: which client's query gets the next turn.
 //!
-//! The client that has had least goes first. What a client has had is halved each second, and it
-//! counts by its order of magnitude: so clients that have had about the same take turns, and one
-//! with a short query goes before all those with long ones, however many there are. A client with
-//! many queries has no more turns than one with a single one: they stand in one line, in the order
-//! of their coming.
+//! The client that has used least processor time comes first. Usage halves each second and is
+//! compared by its order of magnitude (powers of two), so clients with similar usage alternate, and
+//! a short query precedes all long ones, however many they are. The queries of one client share its
+//! turns, in order of arrival.
 //!
-//! Of those that have had nothing yet, the first in the order of coming is served; in a crowd only
-//! every second time, and else the one whose query has the fewest rows to look at, of several the
-//! one that came last. A client that sends nothing more comes behind all that do.
+//! Clients without usage are served in order of arrival. If there are more than [`QUERY_CROWD`] of
+//! them, every second turn goes to the one whose query has the fewest rows, of several to the
+//! latest. Half-closed clients come after all others.
 //!
-//! Nothing has to be counted down: instead of halving what all have had, what somebody has now
-//! counts twice as much as a second ago. So the order of those that wait does not change with time.
+//! Usage is not decayed in place: new usage is weighted by twice the weight of a second ago
+//! instead, so the order of the waiting clients does not change with time.
 
 use crate::base::limits::QUERY_CROWD;
 use crate::base::time::Mono;
@@ -20,45 +19,44 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What somebody has had counts half after this.
+/// Usage counts half after this time.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// Whoever has had less has had nothing.
+/// The unit of usage. Less usage counts as none.
 const USAGE_UNIT: Duration = Duration::from_millis(1);
 
-/// How a client stands among others: the smaller goes first.
+/// The order of clients: the smallest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    /// It sends nothing more.
     pub(super) half_closed: bool,
-    /// How much it has had, in powers of two, and how late that was, in times of halving.
+    /// The logarithm of the usage, in doublings of [`USAGE_UNIT`], plus its time, in half-lives.
     level: u64,
 }
 
-/// A query that waits.
+/// A waiting query.
 #[derive(Clone, Copy, Debug)]
 struct QueuedQuery {
     query: u64,
-    /// When it came here, among all that did; negative if it comes before those.
+    /// A number that rises with each arrival; negative if the query precedes all others.
     arrival: i64,
-    /// The size of its task, if it has not begun.
+    /// The rows to scan, if it has not started.
     rows: Option<usize>,
     at: Mono,
 }
 
-/// The queries of a client that wait, never none; the first stands in the order.
+/// The waiting queries of a client, at least one. The first determines the client's position.
 #[derive(Debug)]
 struct ClientQueue {
     queries: VecDeque<QueuedQuery>,
     key: (Rank, i64),
-    /// In the other order, if it is there.
+    /// The client's key among the newcomers, if it is one.
     newcomer: Option<NewcomerKey>,
 }
 
-/// How a client that has had nothing stands among those of a crowd.
+/// The order of clients without usage: by rank, by rows in powers of two, the latest first.
 type NewcomerKey = (Rank, u32, Reverse<i64>);
 
-/// The clients whose queries wait, and what clients have had. Queries are numbers to it.
+/// The waiting queries by client, and the usage of all clients. Queries are known by number.
 #[derive(Debug, Default)]
 pub(super) struct QueryTurns {
     clients: BTreeMap<ClientId, ClientQueue>,
@@ -70,7 +68,7 @@ pub(super) struct QueryTurns {
     half_closed: BTreeSet<ClientId>,
     waiting_count: usize,
     arrival: i64,
-    /// The next of a crowd is not the first that came.
+    /// In a crowd of newcomers the next turn goes to the smallest query.
     prefer_smallest: bool,
 }
 
@@ -80,42 +78,42 @@ fn half_lives(at: Mono) -> f64 {
 }
 
 impl QueryTurns {
-    /// Queries that wait.
+    /// The number of waiting queries.
     pub(super) fn len(&self) -> usize {
         self.waiting_count
     }
 
-    /// Whether none waits.
+    /// Whether no query waits.
     pub(super) fn is_empty(&self) -> bool {
         self.clients.is_empty()
     }
 
-    /// A query over so many rows comes, behind the others of its client. O(log clients).
+    /// Adds a query over `rows` rows behind the others of its client. O(log clients).
     pub(super) fn push(&mut self, client: ClientId, query: u64, rows: usize, now: Mono) {
         self.arrival += 1;
-        let place = QueuedQuery { query, arrival: self.arrival, rows: Some(rows), at: now };
-        let mut places = self.take_queries(client);
-        places.push_back(place);
+        let entry = QueuedQuery { query, arrival: self.arrival, rows: Some(rows), at: now };
+        let mut queries = self.take_queries(client);
+        queries.push_back(entry);
         self.waiting_count += 1;
-        self.put_queries(client, places);
+        self.put_queries(client, queries);
     }
 
-    /// A query that came at this moment has had a turn and waits for the next, before the others of
-    /// its client. `first`: before all others that have had as much. O(log clients).
+    /// Adds a query that arrived at `at` and has had a turn, before the others of its client.
+    /// `first`: also before all clients of the same rank. O(log clients).
     pub(super) fn requeue(&mut self, client: ClientId, query: u64, first: bool, at: Mono) {
         self.arrival += 1;
         let came = if first { -self.arrival } else { self.arrival };
-        let mut places = self.take_queries(client);
-        places.push_front(QueuedQuery { query, arrival: came, rows: None, at });
+        let mut queries = self.take_queries(client);
+        queries.push_front(QueuedQuery { query, arrival: came, rows: None, at });
         self.waiting_count += 1;
-        self.put_queries(client, places);
+        self.put_queries(client, queries);
     }
 
-    /// Whose turn it is, with the number of the query. O(log clients).
+    /// The client of the next turn, and the number of its query. O(log clients).
     pub(super) fn next(&self) -> Option<(ClientId, u64)> {
         let (&(rank, _), &first) = self.order.first_key_value()?;
         let first_query = |client: ClientId| {
-            self.clients.get(&client)?.queries.front().map(|place| (client, place.query))
+            self.clients.get(&client)?.queries.front().map(|entry| (client, entry.query))
         };
         let smallest = self.fresh.first_key_value().filter(|_| self.prefer_smallest);
         if let Some((&(other, _, _), &client)) = smallest
@@ -128,28 +126,28 @@ impl QueryTurns {
         first_query(first)
     }
 
-    /// The turn of the first query of this client begins. O(log clients).
+    /// Removes the first query of a client, whose turn starts. O(log clients).
     pub(super) fn start_turn(&mut self, client: ClientId) {
         self.prefer_smallest = !self.prefer_smallest;
-        let mut places = self.take_queries(client);
-        self.waiting_count -= usize::from(places.pop_front().is_some());
-        self.put_queries(client, places);
+        let mut queries = self.take_queries(client);
+        self.waiting_count -= usize::from(queries.pop_front().is_some());
+        self.put_queries(client, queries);
     }
 
-    /// The query that is to go if there are too many: the last of the client that comes last, and
-    /// how that stands. O(log clients).
+    /// The query to reject if there are too many: the last one of the last client, with that
+    /// client's rank. O(log clients).
     pub(super) fn last(&self) -> Option<(Rank, ClientId, u64)> {
         let (&(rank, _), &client) = self.order.last_key_value()?;
-        let place = self.clients.get(&client)?.queries.back()?;
-        Some((rank, client, place.query))
+        let entry = self.clients.get(&client)?.queries.back()?;
+        Some((rank, client, entry.query))
     }
 
-    /// How the best of those that wait stands. O(log clients).
+    /// The rank of the first waiting client. O(log clients).
     pub(super) fn best_rank(&self) -> Option<Rank> {
         self.order.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// How a client stands. O(log clients).
+    /// The rank of a client. O(log clients).
     pub(super) fn rank(&self, client: ClientId, now: Mono) -> Rank {
         let had = self.usage.get(&client).copied().unwrap_or_default();
         Rank { half_closed: self.is_half_closed(client), level: whole(had.max(half_lives(now))) }
@@ -161,61 +159,61 @@ impl QueryTurns {
         u32::try_from(whole(had - half_lives(now))).unwrap_or(u32::MAX)
     }
 
-    /// A client has had so much. O(log clients).
+    /// Adds to the usage of a client. O(log clients).
     pub(super) fn charge(&mut self, client: ClientId, spent: Duration, now: Mono) {
         let at = half_lives(now);
         let before = self.usage.get(&client).map_or(0.0, |had| (had - at).exp2());
         let had = (before + spent.as_secs_f64() / USAGE_UNIT.as_secs_f64()).log2();
-        let places = self.take_queries(client);
+        let queries = self.take_queries(client);
         if had < -3.0 {
             self.usage.remove(&client);
         } else {
             self.usage.insert(client, had + at);
         }
-        self.put_queries(client, places);
+        self.put_queries(client, queries);
     }
 
-    /// A client sends nothing more. O(log clients).
+    /// Notes that a client has closed its sending side. O(log clients).
     pub(super) fn half_close(&mut self, client: ClientId) {
-        let places = self.take_queries(client);
+        let queries = self.take_queries(client);
         self.half_closed.insert(client);
-        self.put_queries(client, places);
+        self.put_queries(client, queries);
     }
 
-    /// Whether it has said that. O(log clients).
+    /// Whether a client has closed its sending side. O(log clients).
     pub(super) fn is_half_closed(&self, client: ClientId) -> bool {
         self.half_closed.contains(&client)
     }
 
-    /// A query does not wait any more. O(queries of the client).
+    /// Removes a query. O(queries of the client).
     pub(super) fn remove(&mut self, client: ClientId, query: u64) {
-        let mut places = self.take_queries(client);
-        let before = places.len();
-        places.retain(|place| place.query != query);
-        self.waiting_count -= before - places.len();
-        self.put_queries(client, places);
+        let mut queries = self.take_queries(client);
+        let before = queries.len();
+        queries.retain(|entry| entry.query != query);
+        self.waiting_count -= before - queries.len();
+        self.put_queries(client, queries);
     }
 
-    /// A client has ended. O(its queries).
+    /// Removes a client with its queries and usage. O(queries of the client).
     pub(super) fn remove_client(&mut self, client: ClientId) {
         self.waiting_count -= self.take_queries(client).len();
         self.usage.remove(&client);
         self.half_closed.remove(&client);
     }
 
-    /// Asserts what always holds; `is_known` says what is a query. O(queries * log n).
+    /// Asserts the invariants; `is_known` says whether a number is a query's. O(queries * log n).
     pub(super) fn check_invariants(&self, is_known: impl Fn(u64) -> bool) {
         let mut waiting = 0;
         for (client, line) in &self.clients {
             waiting += line.queries.len();
-            assert!(line.queries.iter().all(|place| is_known(place.query)), "it has ended");
-            assert_eq!(self.order.get(&line.key), Some(client), "it has a place in the order");
-            let first = line.queries.front().map(|place| place.arrival);
-            assert_eq!(first, Some(line.key.1), "the first stands for all");
+            assert!(line.queries.iter().all(|entry| is_known(entry.query)), "an ended query waits");
+            assert_eq!(self.order.get(&line.key), Some(client), "a client is missing in the order");
+            let first = line.queries.front().map(|entry| entry.arrival);
+            assert_eq!(first, Some(line.key.1), "the key is not that of the first query");
             let is_there = |fresh| self.fresh.get(fresh) == Some(client);
             assert!(
                 line.newcomer.as_ref().is_none_or(is_there),
-                "it has a place among the new ones"
+                "a newcomer is missing in its order"
             );
         }
         let fresh = self.clients.values().filter(|line| line.newcomer.is_some()).count();
@@ -223,7 +221,7 @@ impl QueryTurns {
         assert_eq!((waiting, self.order.len(), self.fresh.len()), counts);
     }
 
-    /// Takes a client out of the order.
+    /// Takes a client out of the orders.
     fn take_queries(&mut self, client: ClientId) -> VecDeque<QueuedQuery> {
         let Some(line) = self.clients.remove(&client) else { return VecDeque::new() };
         self.order.remove(&line.key);
@@ -233,9 +231,9 @@ impl QueryTurns {
         line.queries
     }
 
-    /// Puts it where it belongs.
-    fn put_queries(&mut self, client: ClientId, places: VecDeque<QueuedQuery>) {
-        let Some(first) = places.front() else { return };
+    /// Puts a client into the orders, if it has queries.
+    fn put_queries(&mut self, client: ClientId, queries: VecDeque<QueuedQuery>) {
+        let Some(first) = queries.front() else { return };
         let rank = self.rank(client, first.at);
         let key = (rank, first.arrival);
         let fresh =
@@ -246,11 +244,11 @@ impl QueryTurns {
         if let Some(fresh) = fresh {
             self.fresh.insert(fresh, client);
         }
-        self.clients.insert(client, ClientQueue { queries: places, key, newcomer: fresh });
+        self.clients.insert(client, ClientQueue { queries, key, newcomer: fresh });
     }
 }
 
-/// Without its fraction; nothing if it is below 0.
+/// The whole part; 0 of a negative number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn whole(number: f64) -> u64 {
     number as u64
@@ -267,7 +265,7 @@ mod tests {
         ClientId { index, generation: 1 }
     }
 
-    /// The next query has its turn, and its client has had so much more.
+    /// Gives the next query its turn, and adds to its client's usage.
     fn serve(turns: &mut QueryTurns, spent: Duration) -> u64 {
         let (client, query) = turns.next().unwrap();
         turns.start_turn(client);
@@ -275,7 +273,7 @@ mod tests {
         query
     }
 
-    /// The same with a query that needs further turns. These have the numbers of their clients.
+    /// The same with a query that needs further turns and has the number of its client.
     fn serve_endless(turns: &mut QueryTurns) -> u64 {
         let query = serve(turns, MS * 2);
         turns.requeue(client(u32::try_from(query).unwrap()), query, false, NOW);
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_new_clients_are_served_in_the_order_of_their_coming() {
+    fn few_new_clients_are_served_in_order_of_arrival() {
         let mut turns = QueryTurns::default();
         for number in [7, 3, 5] {
             turns.push(client(number), u64::from(number), 10, NOW);
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_query_beside_endless_ones_waits_for_one_turn_however_many_they_are() {
+    fn new_query_beside_endless_ones_waits_for_one_turn() {
         for count in [8, 200, 1000] {
             let mut turns = QueryTurns::default();
             for number in 0..count {
@@ -312,20 +310,20 @@ mod tests {
     }
 
     #[test]
-    fn a_small_query_that_comes_with_a_crowd_of_large_ones_waits_for_two_turns() {
-        for place in [0, 100, 500, 999] {
+    fn small_query_among_many_large_newcomers_waits_for_two_turns() {
+        for small in [0, 100, 500, 999] {
             let mut turns = QueryTurns::default();
             for number in 0..1000 {
-                let rows = if number == place { 10 } else { 50_000 };
+                let rows = if number == small { 10 } else { 50_000 };
                 turns.push(client(number), u64::from(number), rows, NOW);
             }
             let served: Vec<u64> = (0..2).map(|_| serve_endless(&mut turns)).collect();
-            assert!(served.contains(&u64::from(place)), "{served:?}");
+            assert!(served.contains(&u64::from(small)), "{served:?}");
         }
     }
 
     #[test]
-    fn in_a_crowd_the_oldest_is_not_passed_over_by_those_that_come() {
+    fn oldest_newcomer_is_not_starved_by_later_small_ones() {
         let mut turns = QueryTurns::default();
         for number in 0..100 {
             turns.push(client(number), u64::from(number), 50_000, NOW);
@@ -338,39 +336,39 @@ mod tests {
     }
 
     #[test]
-    fn endless_queries_take_turns() {
+    fn endless_queries_alternate() {
         let mut turns = QueryTurns::default();
         for number in 0..5 {
             turns.push(client(number), u64::from(number), 50_000, NOW);
         }
-        let mut had = [0; 5];
+        let mut turns_had = [0; 5];
         for _ in 0..5 * 64 {
-            had[usize::try_from(serve_endless(&mut turns)).unwrap()] += 1;
+            turns_had[usize::try_from(serve_endless(&mut turns)).unwrap()] += 1;
         }
-        assert!(had.iter().all(|&turns| (60..=68).contains(&turns)), "{had:?}");
+        assert!(turns_had.iter().all(|&turns| (60..=68).contains(&turns)), "{turns_had:?}");
     }
 
     #[test]
-    fn a_client_with_many_queries_has_no_more_turns_than_one_with_one() {
+    fn client_with_many_queries_gets_as_many_turns_as_one_with_one() {
         let mut turns = QueryTurns::default();
         for query in 0..100 {
             turns.push(client(1), query, 50_000, NOW);
         }
         turns.push(client(2), 100, 50_000, NOW);
-        let mut had = [0; 2];
+        let mut turns_had = [0; 2];
         for _ in 0..200 {
             let (client, query) = turns.next().unwrap();
             turns.start_turn(client);
             turns.charge(client, MS * 2, NOW);
             turns.requeue(client, query, false, NOW);
-            had[usize::from(client.index == 2)] += 1;
+            turns_had[usize::from(client.index == 2)] += 1;
         }
-        assert!((95..=105).contains(&had[0]), "{had:?}");
+        assert!((95..=105).contains(&turns_had[0]), "{turns_had:?}");
         assert_eq!(turns.len(), 101);
     }
 
     #[test]
-    fn what_was_had_is_forgotten_with_time() {
+    fn usage_decays_with_time() {
         let mut turns = QueryTurns::default();
         turns.charge(client(1), MS * 1024, NOW);
         let at = |seconds| NOW.after(Duration::from_secs(seconds));
@@ -385,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_nothing_more_comes_last() {
+    fn half_closed_client_comes_last() {
         let mut turns = QueryTurns::default();
         for number in [1, 2, 3] {
             turns.push(client(number), u64::from(number), 10, NOW);
@@ -398,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_wait_any_more_is_gone() {
+    fn removed_query_or_client_has_no_turn() {
         let mut turns = QueryTurns::default();
         for query in 0..4 {
             turns.push(client(query % 2), u64::from(query), 10, NOW);

@@ -1,16 +1,16 @@
-//! Searches on their way through the helper that evaluates queries, by turns: one at a time, in the
-//! order of [`QueryTurns`].
+//! Scheduling of queries on the [`QueryExecutor`]: one turn at a time, in the order of
+//! [`QueryTurns`].
 //!
-//! The store hands a search out, it is evaluated elsewhere over a snapshot, and what was found goes
-//! back to the store. A search whose turn is over and that has not ended waits for its next turn.
-//! Its time counts from its arrival; when it is over the search is answered, whatever the helper
-//! does. Invariants: each search ends exactly once, unless its client does; its snapshot is of the
-//! moment at which the evaluation begins, so that polls behind each other see what those before
-//! them have done, unless one takes more than a turn.
+//! The store emits a search; it is evaluated elsewhere over a snapshot, and its rows go back to the
+//! store. A query whose turn ends before the query does waits for its next turn. Its timeout counts
+//! from its arrival; then it is answered, whatever the executor does. Invariants: each query
+//! completes exactly once, unless its client is disconnected; its snapshot is taken when its
+//! evaluation starts, so a poll sees what earlier polls have changed, unless one takes more than a
+//! turn.
 //!
-//! A turn that others wait for is ended step by step (`pace`): after so many steps or so much time
-//! with the next row, then in the middle of one, and if even that does not help it is not waited
-//! for: the next turn begins in another lane.
+//! A turn for which others wait is ended in stages (`pace`): after a number of steps or a time, at
+//! the next row; then within a row; and if that does not end it either, the next turn starts in
+//! another lane.
 
 mod pace;
 
@@ -29,70 +29,69 @@ use pace::BusyLane;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A turn is this many times twice as long as the shortest at most.
+/// The longest turn is the shortest one doubled this many times.
 const TURN_DOUBLINGS_MAX: u32 = 12;
 
-/// Whoever has had a millisecond, twice as much so many times, has had long queries.
+/// A client whose usage is a millisecond doubled this many times has long queries.
 const LONG_DOUBLINGS: u32 = 6;
 
-/// The part of its time after which a query is not left to idle processors any more; after twice
-/// that it is begun anew if it could not be taken from there.
+/// After its timeout divided by this, a query is moved to a lane with a share of its own; after
+/// twice that it is restarted there if its lane has not returned it.
 const LATE_FRACTION: u32 = 4;
 
-/// The searches under way.
+/// The queries that are not answered.
 #[derive(Debug, Default)]
 pub(super) struct QueryScheduler {
     executor: Option<Box<dyn QueryExecutor>>,
-    /// How long a search may take.
+    /// The time within which each query is answered.
     timeout: Duration,
-    /// All that are to be answered, in the order of their coming.
+    /// All queries, in order of arrival.
     queries: BTreeMap<u64, Query>,
     arrived: u64,
-    /// Those that wait for a turn.
+    /// The queries that wait for a turn.
     turns: QueryTurns,
-    /// The lanes in use.
+    /// The lanes that evaluate a query.
     busy_lanes: Vec<BusyLane>,
-    /// The lane whose turn it is.
+    /// The lane that has the turn.
     turn_lane: Option<usize>,
-    /// No lane was free. One wakes the loop when it is.
+    /// No lane was free. A lane that becomes free wakes the loop.
     blocked: bool,
-    /// When the turn is to be looked at although nothing has happened.
+    /// When the pace of a turn is due to change.
     next_check: Option<Mono>,
-    /// Clients have sent their last since the searches were looked through.
+    /// Clients have half-closed since the last scan for their queries.
     some_half_closed: bool,
     started: u64,
     failed: u64,
     timed_out: u64,
 }
 
-/// A search that is to be answered.
+/// A query that is not answered.
 #[derive(Debug)]
 struct Query {
-    /// Without its rows.
+    /// The request without its rows.
     search: SearchRequest,
     arrived: Mono,
-    /// How far it has got, while it waits for a further turn.
+    /// The state of its evaluation, while it waits for a further turn.
     task: Option<Task>,
-    /// It has had a turn.
+    /// Whether it has had a turn.
     has_run: bool,
-    /// How often in a row a turn has ended in the middle of the row at which it began.
+    /// Consecutive turns that ended within the row at which they started.
     stuck_turns: u32,
 }
 
 impl QueryScheduler {
-    /// From now on searches go to this helper, and may take so long.
-    pub(super) fn set_executor(&mut self, helper: Box<dyn QueryExecutor>, timeout: Duration) {
-        (self.executor, self.timeout) = (Some(helper), timeout);
+    /// Sets the executor, and the timeout of queries.
+    pub(super) fn set_executor(&mut self, executor: Box<dyn QueryExecutor>, timeout: Duration) {
+        (self.executor, self.timeout) = (Some(executor), timeout);
     }
 
-    /// Whether there is nothing to do or to wait for.
+    /// Whether there are neither queries nor busy lanes.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.queries.is_empty() && self.busy_lanes.is_empty()
     }
 
-    /// When [`QueryScheduler::advance`] would do something without the helper's having ended
-    /// anything.
+    /// When [`QueryScheduler::advance`] is due without a completion of the executor. O(1).
     #[inline]
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         let (_, first) = self.queries.first_key_value()?;
@@ -104,8 +103,8 @@ impl QueryScheduler {
         [Some(first.arrived.after(self.timeout)), self.next_check].into_iter().flatten().min()
     }
 
-    /// Puts the searches that a command has made in the line. If there are too many, the one of
-    /// the client that has had most is answered. O(searches * log n).
+    /// Queues the searches of a command. Beyond [`QUERIES_WAITING_MAX`] the query of the client
+    /// with the most usage is rejected. O(searches * log n).
     #[cold]
     pub(super) fn enqueue(&mut self, now: Now, fx: &mut Effects) {
         for search in std::mem::take(&mut fx.searches) {
@@ -134,7 +133,7 @@ impl QueryScheduler {
         }
     }
 
-    /// Nobody waits for the searches of this client any more. O(searches).
+    /// Drops the queries of a client that has ended. O(queries).
     pub(super) fn disconnect_client(&mut self, client: ClientId, now: Now) {
         self.turns.remove_client(client);
         for out in self.busy_lanes.iter_mut().filter(|out| out.client == client) {
@@ -143,14 +142,14 @@ impl QueryScheduler {
         let of_client = |query: &Query| query.search.ticket.client == client;
         let gone = self.queries.extract_if(.., |_, query| of_client(query));
         for (number, query) in gone {
-            if let Some(helper) = &mut self.executor {
-                release(helper.as_mut(), &mut self.busy_lanes, number, query, now.mono);
+            if let Some(executor) = &mut self.executor {
+                release(executor.as_mut(), &mut self.busy_lanes, number, query, now.mono);
             }
         }
     }
 
-    /// This client sends nothing more: it may be gone. Its searches have one turn each, when nobody
-    /// else waits. O(log n).
+    /// Notes that a client has half-closed: it may be gone, so each of its queries gets one turn,
+    /// after those of all other clients. O(log n).
     pub(super) fn half_close_client(&mut self, client: ClientId) {
         if !self.turns.is_half_closed(client) {
             self.turns.half_close(client);
@@ -158,8 +157,8 @@ impl QueryScheduler {
         }
     }
 
-    /// Takes in what the helper has found, and begins the next turn; a bounded number of times.
-    /// O(log n) each, and O(candidates log n) for a poll.
+    /// Takes in ended turns and starts the next, up to [`QUERIES_PER_PASS`] times. O(log n) each,
+    /// and O(candidates log n) for a poll.
     pub(super) fn advance(&mut self, store: &mut Store, now: Now, fx: &mut Effects) {
         for _ in 0..QUERIES_PER_PASS {
             self.dispatch(store, now, fx);
@@ -174,7 +173,7 @@ impl QueryScheduler {
         self.update_pace(now.mono);
     }
 
-    /// How many there were, and how they ended.
+    /// Counters since the start.
     pub(super) fn stats(&self) -> QueryStats {
         QueryStats {
             waiting: self.turns.len() as u64,
@@ -184,33 +183,33 @@ impl QueryScheduler {
         }
     }
 
-    /// Asserts what always holds. O(searches * log n).
+    /// Asserts the invariants. O(queries * log n).
     pub(super) fn check_invariants(&self) {
         self.turns.check_invariants(|number| self.queries.contains_key(&number));
-        let out = self.busy_lanes.iter().filter_map(|out| out.query);
-        let known = out.filter(|number| self.queries.contains_key(number)).count();
-        assert_eq!(self.turns.len() + known, self.queries.len(), "each has one place");
+        let running = self.busy_lanes.iter().filter_map(|out| out.query);
+        let known = running.filter(|number| self.queries.contains_key(number)).count();
+        assert_eq!(self.turns.len() + known, self.queries.len(), "a query neither waits nor runs");
         let kept = self.queries.values().filter(|query| query.task.is_some()).count();
-        assert!(kept <= QUERIES_BEGUN_MAX, "too many keep their snapshots");
+        assert!(kept <= QUERIES_BEGUN_MAX, "too many queries keep their snapshots");
         let turn =
             self.turn_lane.is_none_or(|lane| self.busy_lanes.iter().any(|out| out.lane == lane));
-        assert!(turn, "a lane whose turn it is has something to do");
+        assert!(turn, "the lane that has the turn is not busy");
     }
 
-    /// Begins the next turn, if none is under way and a lane is free.
+    /// Starts the next turn, if no lane has the turn and one is free.
     fn dispatch(&mut self, store: &mut Store, now: Now, fx: &mut Effects) {
         self.blocked = false;
-        // Each that turns out to need no search was in the line: it is bounded as the line is.
+        // Bounded: each iteration removes a waiting query, as some need no search any more.
         while self.turn_lane.is_none()
             && let Some((client, number)) = self.turns.next()
             && let Some(query) = self.queries.get_mut(&number)
-            && let Some(helper) = &mut self.executor
+            && let Some(executor) = &mut self.executor
         {
             let late = query.arrived.after(self.timeout / LATE_FRACTION);
             let is_long = self.turns.doublings(client, now.mono) >= LONG_DOUBLINGS;
             let used = self.busy_lanes.iter().filter(|out| !out.has_share).count();
             let fits = |spot: &Spot| spot.has_share || !is_long || used < QUERY_LANES_LONG;
-            let Some(spot) = helper.find(now.mono >= late).filter(fits) else {
+            let Some(spot) = executor.find(now.mono >= late).filter(fits) else {
                 self.blocked = true;
                 self.next_check = Some(late).filter(|&late| now.mono < late);
                 return;
@@ -226,7 +225,8 @@ impl QueryScheduler {
                 size => QUERY_TURN_STEPS << size.min(TURN_DOUBLINGS_MAX),
             };
             let out = BusyLane::new(spot, client, number, rank, &task, now.mono);
-            let begun = self.executor.as_mut().map(|helper| helper.begin(spot.lane, task, steps));
+            let begun =
+                self.executor.as_mut().map(|executor| executor.begin(spot.lane, task, steps));
             if let Some(Err(why)) = begun {
                 self.end_with_error(number, &why, now.mono, fx);
             } else {
@@ -236,7 +236,7 @@ impl QueryScheduler {
         }
     }
 
-    /// The task of a search that begins, unless the store has answered it.
+    /// The task of a query that starts; `None` if the store has answered it.
     fn snapshot(
         &mut self,
         number: u64,
@@ -254,10 +254,10 @@ impl QueryScheduler {
         Some(Task::new(QueryTask { rows, query, limit }))
     }
 
-    /// Takes in the end of a turn, if there is one.
+    /// Takes in a turn that has ended; whether there was one.
     fn take_ended_turn(&mut self, store: &mut Store, now: Now, fx: &mut Effects) -> bool {
-        let Some(helper) = &mut self.executor else { return false };
-        let Some(Ended { lane, spent, done }) = helper.poll() else { return false };
+        let Some(executor) = &mut self.executor else { return false };
+        let Some(Ended { lane, spent, done }) = executor.poll() else { return false };
         if self.turn_lane == Some(lane) {
             self.turn_lane = None;
         }
@@ -271,13 +271,13 @@ impl QueryScheduler {
         match (out.query, done) {
             (Some(number), TaskEnd::Found(found)) => self.finish(number, found, store, now, fx),
             (Some(number), TaskEnd::Left(task)) => self.requeue(&out, number, task, now.mono, fx),
-            (None, TaskEnd::Left(task)) => helper.discard(task),
+            (None, TaskEnd::Left(task)) => executor.discard(task),
             (_, TaskEnd::Found(_) | TaskEnd::Dropped) => {}
         }
         true
     }
 
-    /// A search is to have a further turn.
+    /// Queues a query for a further turn.
     fn requeue(&mut self, out: &BusyLane, number: u64, task: Task, now: Mono, fx: &mut Effects) {
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.has_run = true;
@@ -291,7 +291,8 @@ impl QueryScheduler {
         self.limit_started(now);
     }
 
-    /// Has one of those begin anew that keep what they have found, if these are too many.
+    /// Beyond [`QUERIES_BEGUN_MAX`] started queries, resets the one of the lowest rank: it starts
+    /// again in its next turn. O(queries log queries).
     fn limit_started(&mut self, now: Mono) {
         let begun = self.queries.values_mut().filter(|query| query.task.is_some());
         let mut begun: Vec<&mut Query> = begun.collect();
@@ -299,10 +300,10 @@ impl QueryScheduler {
             return;
         }
         begun.sort_by_key(|query| self.turns.rank(query.search.ticket.client, now));
-        if let (Some(last), Some(helper)) = (begun.pop(), &mut self.executor)
+        if let (Some(last), Some(executor)) = (begun.pop(), &mut self.executor)
             && let Some(task) = last.task.take()
         {
-            helper.discard(task);
+            executor.discard(task);
         }
     }
 
@@ -325,7 +326,7 @@ impl QueryScheduler {
             }
             (Ok(rows), Some(state)) => {
                 if !store.advance_first(ticket, &rows, state, now, fx) {
-                    // Somebody has changed them all meanwhile; it has waited already.
+                    // All these rows have changed meanwhile: the poll starts again, first.
                     return self.turns.requeue(ticket.client, number, true, query.arrived);
                 }
             }
@@ -333,7 +334,7 @@ impl QueryScheduler {
         self.queries.remove(&number);
     }
 
-    /// Answers those whose time is over.
+    /// Answers the queries whose timeout has passed.
     fn end_overdue(&mut self, now: Mono, fx: &mut Effects) {
         while let Some((&number, query)) = self.queries.first_key_value()
             && query.arrived.after(self.timeout) <= now
@@ -346,7 +347,7 @@ impl QueryScheduler {
         }
     }
 
-    /// Answers those that have had a turn and whose clients send nothing more. O(searches).
+    /// Answers the queries of half-closed clients that have had a turn. O(queries).
     fn end_half_closed(&mut self, now: Mono, fx: &mut Effects) {
         let leaving = |(&number, query): (&u64, &Query)| {
             let leaves = self.turns.is_half_closed(query.search.ticket.client);
@@ -358,36 +359,36 @@ impl QueryScheduler {
         }
     }
 
-    /// Ends a search with a sentence, wherever it is.
+    /// Answers a query with an error, whether it waits or runs.
     fn end_with_error(&mut self, number: u64, why: &str, now: Mono, fx: &mut Effects) {
         let Some(query) = self.queries.remove(&number) else { return };
         self.failed += 1;
         let ticket = query.search.ticket;
         self.turns.remove(ticket.client, number);
-        if let Some(helper) = &mut self.executor {
-            release(helper.as_mut(), &mut self.busy_lanes, number, query, now);
+        if let Some(executor) = &mut self.executor {
+            release(executor.as_mut(), &mut self.busy_lanes, number, query, now);
         }
         fx.reply(ticket, IndexedReply::BadQuery(why.into()));
     }
 }
 
-/// What is said to clients that may be gone.
+/// The error for half-closed clients.
 const ABANDONED: &str = "the client has closed its side of the connection, and the query takes \
     longer than a moment: keep the connection open until the answer has come";
 
-/// Nobody waits for a search any more: its lane is told so, or what it keeps is freed.
+/// Stops a query that is answered: its lane drops it, or its snapshot is freed.
 fn release(
-    helper: &mut dyn QueryExecutor,
+    executor: &mut dyn QueryExecutor,
     out: &mut [BusyLane],
     number: u64,
     query: Query,
     now: Mono,
 ) {
     if let Some(task) = query.task {
-        helper.discard(task);
+        executor.discard(task);
     }
     for out in out.iter_mut().filter(|out| out.query == Some(number)) {
         out.query = None;
-        out.set_pace(Pace::Drop, helper, now);
+        out.set_pace(Pace::Drop, executor, now);
     }
 }

@@ -1,4 +1,4 @@
-//! How a turn is ended that others wait for.
+//! The stages by which a turn is ended for which others wait.
 
 use super::{LATE_FRACTION, Query, QueryScheduler};
 use crate::base::limits::QUERY_PATIENCE;
@@ -10,27 +10,27 @@ use crate::query::{Pace, QueryExecutor, QueryTask, Spot, Task, TaskState};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
-/// Patience with a query that gets nowhere is doubled so many times at most.
+/// The timeouts of a query that makes no progress are doubled at most this many times.
 const TIMEOUT_DOUBLINGS_MAX: u32 = 8;
 
-/// A lane in use.
+/// A lane that evaluates a query.
 #[derive(Debug)]
 pub(super) struct BusyLane {
     pub(super) lane: usize,
     pub(super) has_share: bool,
     pub(super) client: ClientId,
-    /// The search, unless nobody waits for it any more.
+    /// The query; `None` once it is answered.
     pub(super) query: Option<u64>,
-    /// Its client has ended.
+    /// Its client has been disconnected.
     pub(super) client_gone: bool,
-    /// How its client stood when the turn began.
+    /// The rank of its client when the turn started.
     rank: Rank,
-    /// The lane owns it.
+    /// The query's task, which the lane owns.
     task: Weak<QueryTask>,
-    /// Where the turn began.
+    /// The row at which the turn started.
     pub(super) start: Bound<RowKey>,
     pub(super) pace: Pace,
-    /// Since when it has this pace.
+    /// Since when the lane has this pace.
     pace_since: Mono,
 }
 
@@ -61,13 +61,13 @@ impl BusyLane {
         }
     }
 
-    pub(super) fn set_pace(&mut self, pace: Pace, helper: &mut dyn QueryExecutor, now: Mono) {
+    pub(super) fn set_pace(&mut self, pace: Pace, executor: &mut dyn QueryExecutor, now: Mono) {
         (self.pace, self.pace_since) = (pace, now);
-        helper.say(self.lane, pace);
+        executor.say(self.lane, pace);
     }
 
-    /// The pace that follows on this one if the best of those that wait stands like this, and
-    /// when; `None` if nothing follows.
+    /// The next pace and when it is due, if the first waiting client has the rank `best`; `None` if
+    /// the pace stays.
     fn next_pace(&self, best: Rank, stuck: u32) -> Option<(Pace, Mono)> {
         let better = best < self.rank;
         if best.half_closed && !self.rank.half_closed {
@@ -80,21 +80,21 @@ impl BusyLane {
             Pace::GoOn => (Pace::Share, self.pace_since),
             Pace::Share => (Pace::Leave, later),
             Pace::Leave => (Pace::GiveBack, later),
-            // It is not waited for.
+            // The scheduler does not wait for the lane.
             Pace::GiveBack | Pace::Drop => (Pace::Drop, self.pace_since.after(QUERY_PATIENCE)),
         })
     }
 }
 
 impl QueryScheduler {
-    /// Ends the turn step by step, if others wait; and moves searches that have waited for long to
-    /// a lane with a share of its own.
+    /// Moves the turn to its next pace, if others wait, and late queries to lanes with a share.
+    /// O(busy lanes).
     pub(super) fn update_pace(&mut self, now: Mono) {
         if !self.blocked {
             self.next_check = None;
         }
         self.move_late_queries(now);
-        let (Some(helper), Some(lane)) = (&mut self.executor, self.turn_lane) else { return };
+        let (Some(executor), Some(lane)) = (&mut self.executor, self.turn_lane) else { return };
         let Some(out) = self.busy_lanes.iter_mut().find(|out| out.lane == lane) else { return };
         let Some(best) = self.turns.best_rank() else { return };
         let stuck = out.query.and_then(|number| self.queries.get(&number));
@@ -105,38 +105,38 @@ impl QueryScheduler {
                 return;
             }
             if pace == Pace::Drop {
-                // The lane stays in use.
+                // The lane stays busy.
                 self.turn_lane = None;
                 self.next_check = Some(now);
                 return;
             }
-            out.set_pace(pace, helper.as_mut(), now);
+            out.set_pace(pace, executor.as_mut(), now);
         }
     }
 
-    /// Takes what has waited for long from lanes that get only what others leave.
+    /// Takes late queries from lanes without a share: those run on idle processors only.
     fn move_late_queries(&mut self, now: Mono) {
-        let Some(helper) = &mut self.executor else { return };
+        let Some(executor) = &mut self.executor else { return };
         for out in self.busy_lanes.iter_mut().filter(|out| !out.has_share) {
             let Some(number) = out.query else { continue };
             let Some(query) = self.queries.get_mut(&number).filter(|_| !out.rank.half_closed)
             else {
                 continue;
             };
-            if !helper.find(true).is_some_and(|spot| spot.has_share) {
+            if !executor.find(true).is_some_and(|spot| spot.has_share) {
                 return;
             }
             let part = self.timeout / LATE_FRACTION;
             let (late, anew) = (query.arrived.after(part), query.arrived.after(part).after(part));
             if now >= late && out.pace < Pace::GiveBack {
-                out.set_pace(Pace::GiveBack, helper.as_mut(), now);
+                out.set_pace(Pace::GiveBack, executor.as_mut(), now);
             }
             if now >= anew {
-                // If it is gone the turn has just ended.
+                // Without a task the turn has just ended.
                 let Some(work) = out.task.upgrade() else { continue };
                 query.task = Some(Task { work, progress: TaskState::default() });
                 out.query = None;
-                out.set_pace(Pace::Drop, helper.as_mut(), now);
+                out.set_pace(Pace::Drop, executor.as_mut(), now);
                 self.turn_lane = self.turn_lane.filter(|&lane| lane != out.lane);
                 self.turns.requeue(out.client, number, true, query.arrived);
                 self.next_check = Some(now);
