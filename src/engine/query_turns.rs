@@ -62,8 +62,7 @@ pub(super) struct QueryTurns {
     clients: BTreeMap<ClientId, ClientQueue>,
     order: BTreeMap<(Rank, i64), ClientId>,
     fresh: BTreeMap<NewcomerKey, ClientId>,
-    /// The logarithm of what a client has had, in units of [`LITTLE`], plus the moment of that, in
-    /// units of [`HALVED`].
+    /// The binary logarithm of a client's usage in [`USAGE_UNIT`], plus its time in [`HALF_LIFE`].
     usage: BTreeMap<ClientId, f64>,
     half_closed: BTreeSet<ClientId>,
     waiting_count: usize,
@@ -72,7 +71,7 @@ pub(super) struct QueryTurns {
     prefer_smallest: bool,
 }
 
-/// A moment in units of [`HALVED`].
+/// A time in units of [`HALF_LIFE`].
 fn half_lives(at: Mono) -> f64 {
     at.until(Mono(0)).as_secs_f64() / HALF_LIFE.as_secs_f64()
 }
@@ -153,7 +152,7 @@ impl QueryTurns {
         Rank { half_closed: self.is_half_closed(client), level: whole(had.max(half_lives(now))) }
     }
 
-    /// How often [`LITTLE`] would have to be doubled to be what a client has had. O(log clients).
+    /// The usage of a client in doublings of [`USAGE_UNIT`]. O(log clients).
     pub(super) fn doublings(&self, client: ClientId, now: Mono) -> u32 {
         let had = self.usage.get(&client).copied().unwrap_or_default();
         u32::try_from(whole(had - half_lives(now))).unwrap_or(u32::MAX)

@@ -1,19 +1,19 @@
-//! What the journal asks of a disk, as values: operations go in, completions come out.
+//! The disk as values: operations go in, completions come out.
 //!
-//! [`Disk`] is what a running journal writes through, [`Files`] is what recovery, checks and
-//! salvage read through, before a journal runs. The shell brings those of the operating system; the
-//! simulated disk of the tests implements both.
+//! A running journal writes by [`Disk`]. Recovery, checks and salvage read by [`Files`], before a
+//! journal runs. The reactor implements both for the operating system, the simulated disk of the
+//! tests implements both in memory.
 
 use std::fmt;
 
-/// Something the disk refused to do: fatal for the journal.
+/// An I/O error: fatal for the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskError {
-    /// What was tried: "write", "sync", ..
+    /// The verb: "write", "sync", ...
     pub operation: &'static str,
-    /// The file concerned, as the operator knows it.
+    /// The name of the file for the operator.
     pub file: String,
-    /// What the operating system said.
+    /// The text of the operating system.
     pub error: String,
 }
 
@@ -28,30 +28,29 @@ impl std::error::Error for DiskError {}
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoFailure {
-    /// There is no space left. Nothing but a preparation may fail for this reason and be tried
-    /// again.
+    /// There is no space left. Only [`DiskOp::Prepare`] may fail so and be tried again.
     Full(DiskError),
-    /// Anything else.
+    /// Any other error: fatal.
     Error(DiskError),
 }
 
 /// An operation on one segment or spare.
 ///
-/// Three lanes: writes, syncs, and space (prepare, free, discard). The operations of one lane are
-/// carried out and completed in the order of their submission, and none after one that has failed
-/// with a fault. Lanes pass each other freely, but a sync covers every write to its segment that
-/// was submitted before it. A write with `sync` is in both of the first two lanes.
+/// There are three queues: writes, syncs, and space (prepare, free, discard). The operations of one
+/// queue are executed and completed in the order of their submission, none after a fatal error. The
+/// queues are independent of each other, but a sync covers every write to its segment that was
+/// submitted before it. A write with `sync` belongs to the first two queues.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DiskOp {
-    /// Writes `bytes` at `offset` of a segment, and syncs it if asked to.
+    /// Writes `bytes` at `offset` of a segment.
     Write {
         /// The segment.
         epoch: u64,
-        /// Where.
+        /// In bytes from the begin of the file.
         offset: u64,
-        /// What. Comes back in [`Done::buffer`].
+        /// One batch. Comes back in [`IoCompletion::buffer`].
         bytes: Vec<u8>,
-        /// Whether it is done only once it is durable.
+        /// Whether the write completes only once it is durable.
         sync: bool,
     },
     /// Makes every earlier write to a segment durable.
@@ -59,8 +58,8 @@ pub enum DiskOp {
         /// The segment.
         epoch: u64,
     },
-    /// Makes a segment: it begins with `head`, and is durable, with its name, when this is done. It
-    /// must never be seen under its name in another state.
+    /// Creates a segment that begins with `head`. On completion it is durable, with its name. Under
+    /// its name it must never be visible in another state.
     Prepare {
         /// Its epoch.
         epoch: u64,
@@ -68,24 +67,24 @@ pub enum DiskOp {
         size: u64,
         /// Its first bytes.
         head: Vec<u8>,
-        /// A spare of the same size to take, whose bytes behind `head` stay; none: zeros.
+        /// A spare of the same size to recycle, whose bytes behind `head` stay; `None`: zeros.
         reuse: Option<u32>,
     },
-    /// Takes a segment away, durably.
+    /// Removes a segment, durably.
     Free {
         /// The segment.
         epoch: u64,
-        /// Under which number it is kept as a spare; none: it is deleted.
+        /// The number under which it becomes a spare; `None`: it is deleted.
         keep: Option<u32>,
     },
     /// Deletes a spare.
     Discard {
-        /// Its number.
+        /// The number of the spare.
         spare: u32,
     },
 }
 
-/// Which operation is finished.
+/// Which operation has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
     /// The earliest unfinished [`Op::Write`].
@@ -98,47 +97,46 @@ pub enum IoKind {
     Coalesced,
 }
 
-/// A finished operation.
+/// A completed operation.
 #[derive(Debug)]
 pub struct IoCompletion {
-    /// Which.
+    /// Which operation.
     pub kind: IoKind,
-    /// How it went.
+    /// Its outcome.
     pub result: Result<(), IoFailure>,
-    /// The buffer of a write, to be used again.
+    /// The buffer of a write, for reuse.
     pub buffer: Vec<u8>,
-    /// If it was a sync of its own: how long that took, in nanoseconds. The journal has no clock to
-    /// tell it by.
+    /// The duration of its own sync in nanoseconds, if it had one: the journal has no clock.
     pub sync_ns: u64,
 }
 
-/// How soon a segment is needed that is being prepared.
+/// How soon a segment that is being prepared is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefillTarget {
-    /// So many of its bytes should be there by now. Beyond them there is all the time in the
-    /// world, and whoever else uses the disk is to be spared.
+    /// This many of its bytes should be filled by now. The rest is not urgent and should leave the
+    /// disk to others.
     Bytes(u64),
-    /// Nothing can be written before it is there, so there is nobody to be spared.
+    /// Batches wait for the segment.
     Immediately,
 }
 
 /// The disk under a running journal.
 pub trait Disk: Send {
-    /// Takes an operation; never blocks for long.
+    /// Submits an operation; does not block.
     fn submit(&mut self, op: DiskOp);
 
-    /// How soon segment `epoch` is needed, whose preparation was submitted. Said again in every
-    /// pass, so it must be cheap.
+    /// Says how soon segment `epoch`, whose preparation was submitted, is needed. Called in every
+    /// pass: O(1).
     fn set_prefill_target(&mut self, epoch: u64, need: PrefillTarget);
 
-    /// The next operation that is finished, if there is one; never blocks.
+    /// The next completion, if there is one; does not block.
     fn poll(&mut self) -> Option<IoCompletion>;
 }
 
 /// A file in the journal's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
-    /// Its name.
+    /// The file name without a path.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
@@ -146,13 +144,13 @@ pub struct FileEntry {
 
 /// The journal's directory while no journal runs on it.
 pub trait Files {
-    /// Everything that is there, in any order.
+    /// All files, in any order.
     ///
     /// # Errors
     /// If the directory cannot be read.
     fn list(&mut self) -> Result<Vec<FileEntry>, DiskError>;
 
-    /// Reads into `out` from `offset` on; says how many bytes there were, fewer only at the end.
+    /// Reads from byte `offset` on into `out`. Returns the count of bytes read: 0 at the end.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -161,12 +159,12 @@ pub trait Files {
     /// Removes a file, durably.
     ///
     /// # Errors
-    /// If that fails.
+    /// If the file cannot be removed.
     fn remove(&mut self, name: &str) -> Result<(), DiskError>;
 
-    /// Makes a new file of these bytes, durably.
+    /// Creates a file with these bytes, durably.
     ///
     /// # Errors
-    /// If there is one already, or it cannot be written.
+    /// If the file exists, or cannot be written.
     fn create(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError>;
 }

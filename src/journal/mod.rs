@@ -1,15 +1,14 @@
-//! F3: the journal. Opaque records go in and come back after a crash; what they say is their
-//! owner's business.
+//! L3: the journal. It stores opaque records in batches and returns them after a crash.
 //!
-//! A pure state machine over an injected [`disk::Disk`]: no clock, no chance, no file. `format`
-//! says how everything lies on the disk, `machine` is the running journal, `ledger` knows which
-//! base record lives where, `chain` and `recover` read what an earlier run left, `salvage`, with
-//! `survey` and `keys`, what damage left. [`disk`] is the disk as the journal sees it; the shell
-//! owns the real one.
+//! A pure state machine over an injected [`disk::Disk`], without clock, randomness or files.
+//! `format` defines the bytes on the disk, `log` is the running journal, `live_index` knows which
+//! base record is in which segment, `scan` and `recover` read what an earlier run has left,
+//! `salvage` (with `survey` and `keys`) reads a damaged directory. [`disk`] is the interface to the
+//! disk; the reactor implements it.
 //!
-//! The promise: after a crash at any moment every batch is there whole or not at all, all those are
-//! there that [`Journal::durable`] had named, nothing comes twice, and the order is kept. What a
-//! power cut may take besides is the business of [`SyncMode`].
+//! The guarantee after a crash at any moment: each batch is there whole or not at all; all batches
+//! up to [`Journal::durable`] are there; none comes twice; their order is kept. What a power
+//! failure may lose besides depends on [`SyncMode`].
 
 pub mod disk;
 mod format;
@@ -33,45 +32,45 @@ pub use salvage::{SalvageReport, SkippedRange, SuspiciousFile, salvage};
 use crate::base::limits::{JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
 use std::time::Duration;
 
-/// The number of a batch. A record is acknowledged once [`Journal::durable`] has reached the stamp
-/// that its append gave.
+/// The sequence of a batch. A record is acknowledged once [`Journal::durable`] has reached the
+/// sequence that its append returned.
 pub type BatchSeq = u64;
 
-/// When a batch counts as acknowledged.
+/// When a batch counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
     /// When it is synced: nothing acknowledged is lost by a power cut.
     Always,
-    /// When the kernel has it: nothing acknowledged is lost by a crash of the process. Synced so
-    /// long after at the latest, also without traffic, and at the end.
+    /// When the kernel has it: nothing acknowledged is lost by a crash of the process. Synced this
+    /// time later at the latest, also without traffic, and at the close.
     Every(Duration),
-    /// When the kernel has it; synced when a segment is full or to be given up, and at the end.
+    /// When the kernel has it; synced when a segment is full or to be freed, and at the close.
     Never,
 }
 
-/// How a journal is to run.
+/// Settings of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalOptions {
     /// The usual size of a segment in bytes; rounded up to a multiple of 8, and to
     /// [`JOURNAL_SEGMENT_MIN_BYTES`](crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES).
     pub segment_bytes: u64,
-    /// When a batch counts as acknowledged.
+    /// When a batch counts as durable.
     pub sync: SyncMode,
-    /// A random number for a new directory: checksums depend on it, so that no payload can pretend
-    /// to be a batch.
+    /// Entropy for a new directory: checksums are salted with it, so that no payload verifies as a
+    /// batch.
     pub salt: u64,
 }
 
-/// The usual size of a segment where a directory has so many bytes for all its files: small enough
-/// that what compaction needs at all times, two and a half segments, is a small part of that.
+/// The usual segment size in bytes for a directory of `space` bytes: a small part of it, because
+/// compaction needs two and a half segments at all times.
 #[must_use]
 pub fn segment_bytes_for(space: u64) -> u64 {
     let part = (space / JOURNAL_SPACE_PARTS).clamp(JOURNAL_SEGMENT_LEAST, JOURNAL_SEGMENT_BYTES);
-    // The largest power of two in it: a little more or less space changes nothing.
+    // A power of two, so that a little more or less space changes nothing.
     1 << part.ilog2()
 }
 
-/// With less space than this a directory cannot hold much.
+/// Bytes of space below which a directory is too small to be useful.
 pub const SPACE_MIN_BYTES: u64 = JOURNAL_SPACE_PARTS * JOURNAL_SEGMENT_LEAST;
 
 #[cfg(test)]
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_a_small_part_of_the_space() {
+    fn segment_size_is_a_small_power_of_two_of_the_space() {
         let mib = |count: u64| count << 20;
         for (space, segment) in [
             (0, mib(1) / 4),

@@ -1,14 +1,13 @@
-//! Compaction: the base records of the oldest segment are appended anew until nothing in it is
-//! needed. First in, first out: so a record that says that an owner is gone outlives that owner's
-//! base record, and no hole ever opens in the middle.
+//! Compaction: the base records of the oldest segment are appended again until no record in it is
+//! live. First in, first out: a deletion record therefore outlives the base record that it deletes,
+//! and no segment between others is ever freed.
 //!
-//! It begins when the segments in use are filled with half as much again as what is live, and one
-//! segment. How much is moved follows what is appended, the more the nearer the directory is to its
-//! bound, and goes to the disk along with it: nobody waits for a sync that is there for compaction
-//! alone. Where too little is appended a step is made every now and then, so that it comes to its
-//! end without traffic too. What could not be moved while the disk was busy is made up for a little
-//! in each pass, never all at once. The unfilled ends of segments do not count: moving would leave
-//! such ends again.
+//! It starts when the segments in use hold more than one and a half times the live bytes and one
+//! segment. The amount moved follows the amount appended, more of it the nearer the directory is to
+//! its bound, in the batches that are written anyway, so compaction causes no syncs of its own.
+//! Where too little is appended it makes a step at intervals, so that it ends without traffic too.
+//! What a busy disk has delayed is caught up on in small amounts per pass. The unused ends of
+//! segments do not count, because moving records would leave such ends again.
 
 use super::Journal;
 use crate::base::limits::{
@@ -20,23 +19,22 @@ use crate::base::time::{Mono, Now};
 #[derive(Debug)]
 pub(super) struct Compaction {
     due: bool,
-    /// Bytes that may be moved.
+    /// Bytes that may be moved in all.
     byte_budget: u64,
-    /// How many of them in this pass, if it appends something.
+    /// Bytes that may be moved in this pass, if it appends records of clients.
     pass_budget: u64,
-    /// How many of them in any case.
+    /// Bytes that may be moved in any case.
     step_budget: u64,
-    /// What has been appended since the last pass calls for so many ..
+    /// Bytes to move for what was appended since the last pass.
     requested: u64,
-    /// .. and since the last step.
+    /// The same since the last step.
     requested_since_step: u64,
-    /// Bytes to be moved for each byte appended.
+    /// Bytes to move for each byte appended.
     rate: u64,
-    /// When the last step was made.
     last_step: Mono,
-    /// Who was named and has to be appended now.
+    /// The record key that the caller has to append now.
     moving: Option<u32>,
-    /// Bytes of base records that were moved into the open batch.
+    /// Bytes of moved base records in the open batch.
     moved_bytes: u64,
 }
 
@@ -58,18 +56,18 @@ impl Compaction {
 }
 
 impl Journal {
-    /// Notes that a record of so many bytes was appended, by compaction or else.
+    /// Notes that a record was appended, by compaction or not.
     #[inline]
-    pub(super) fn on_append(&mut self, owner: Option<u32>, bytes: u32) {
+    pub(super) fn on_append(&mut self, record_key: Option<u32>, bytes: u32) {
         let moving = self.compaction.moving.take();
-        if moving.is_some() && moving == owner {
+        if moving.is_some() && moving == record_key {
             self.batch.moved += 1;
             self.compaction.moved_bytes += u64::from(bytes);
             self.counters.moved_bytes += u64::from(bytes);
         }
     }
 
-    /// Notes that a batch of so many bytes was sealed.
+    /// Notes that a batch of `bytes` bytes was sealed.
     pub(super) fn on_seal(&mut self, bytes: u64) {
         let compaction = &mut self.compaction;
         let appended = bytes - std::mem::take(&mut compaction.moved_bytes);
@@ -80,34 +78,34 @@ impl Journal {
         }
     }
 
-    /// The next owner whose base record must be appended anew, now, as it stands. Like
-    /// [`Self::maybe_seal`], it is for between two commands. O(segments without a live record) at
-    /// worst.
+    /// The next record key whose base record the caller must append again now, in its present
+    /// state. Like [`Self::maybe_seal`], only between two commands. O(segments without a live
+    /// record).
     pub fn next_to_move(&mut self) -> Option<u32> {
         if !self.compaction.due {
             return None;
         }
         self.maybe_seal();
-        let Compaction { byte_budget: credit, pass_budget: pass, step_budget: step, .. } =
-            self.compaction;
+        let Compaction { byte_budget, pass_budget: pass, step_budget: step, .. } = self.compaction;
         let here = if self.batch.client_count() > 0 { pass.max(step) } else { step };
-        if credit.min(here) == 0 || !self.can_move() {
+        if byte_budget.min(here) == 0 || !self.can_move() {
             return None;
         }
         let oldest = self.live_index.oldest(self.head);
-        let owner = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
-        let bytes = self.live_index.bytes(owner).expect("a listed owner has a base record");
+        let record_key = self.live_index.first_record_key(self.live_index.segment_index(oldest))?;
+        let bytes =
+            self.live_index.bytes(record_key).expect("a listed record key has a base record");
         let compaction = &mut self.compaction;
         for rest in
             [&mut compaction.byte_budget, &mut compaction.pass_budget, &mut compaction.step_budget]
         {
             *rest = rest.saturating_sub(u64::from(bytes));
         }
-        compaction.moving = Some(owner);
-        Some(owner)
+        compaction.moving = Some(record_key);
+        Some(record_key)
     }
 
-    /// Bytes of the base records in the oldest segment that has any.
+    /// Live bytes of the oldest segment that has any.
     pub(super) fn oldest_live(&self) -> u64 {
         let oldest = self.live_index.oldest(self.head);
         self.live_index.segments[self.live_index.segment_index(oldest)].live.bytes
@@ -128,39 +126,38 @@ impl Journal {
         due.then(|| self.compaction.last_step.after(COMPACTION_STEP_INTERVAL))
     }
 
-    /// Allows a step if it is time for one: what was appended since the last one has been called
-    /// for already.
+    /// Grants a step if one is due, less what was requested since the last step.
     pub(super) fn step_compaction(&mut self, now: Now) {
         let compaction = &mut self.compaction;
         if compaction.due && compaction.last_step.after(COMPACTION_STEP_INTERVAL) <= now.mono {
             compaction.last_step = now.mono;
             compaction.step_budget = COMPACTION_STEP_BYTES;
-            let called = std::mem::take(&mut compaction.requested_since_step);
-            compaction.byte_budget += COMPACTION_STEP_BYTES.saturating_sub(called);
+            let requested = std::mem::take(&mut compaction.requested_since_step);
+            compaction.byte_budget += COMPACTION_STEP_BYTES.saturating_sub(requested);
         }
     }
 
-    /// Whether compaction has work to do: the directory may be beyond its bound until it is done.
+    /// Whether compaction is due. Until it ends the directory may exceed its bound.
     #[must_use]
     pub fn is_compacting(&self) -> bool {
         self.compaction.due
     }
 
-    /// Decides whether compaction is due, and how fast it goes. O(segments that nobody needs).
+    /// Decides whether compaction is due, and its rate. O(segments that are to be freed).
     pub(super) fn drive(&mut self) {
         let (live, usual) = (self.live_index.live_bytes, self.options.segment_bytes);
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
         let live_behind = live - head.live.bytes - self.live_index.open_bytes();
-        // Segments that nobody needs any more go by themselves.
+        // Segments before the oldest live record are freed without compaction.
         let oldest = self.live_index.segment_index(self.live_index.oldest(self.head));
-        let doomed: u64 = self.live_index.segments.iter().take(oldest).map(|old| old.used).sum();
-        let behind = self.allocator.behind_bytes - doomed;
-        // The head counts whole, and the more it is filled, the next one too.
+        let unneeded: u64 = self.live_index.segments.iter().take(oldest).map(|old| old.used).sum();
+        let behind = self.allocator.behind_bytes - unneeded;
+        // The head counts with its whole size, and the next segment as far as the head is filled.
         let chain = behind + head.size + head.used;
         let excess = chain.saturating_sub(live + live / 2 + usual);
         let starved = self.allocator.full && self.free_bytes() < 2 * usual;
-        // What is to be won must be more than what the heads of new batches take, lest it goes on
-        // and on; on a full disk there is always so much: see `Journal::has_capacity`.
+        // The dead bytes must exceed what the headers of new batches take, or compaction would not
+        // end; on a full disk they always do: see `Journal::has_capacity`.
         let dead = behind + head.used - (live - self.live_index.open_bytes());
         let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_FRACTION } else { 8 };
 
