@@ -1,17 +1,17 @@
-//! Which owner's base record lies in which segment: side arrays by owner, one list a segment.
+//! The live base records: an array by record key, and a linked list for each segment.
 //!
-//! Invariants, asserted by [`LiveIndex::check_invariants`]: an owner has at most one base record
-//! and is in exactly one list then, that of the segment which holds it, or that of the open batch;
-//! the lists' bytes and counts add up; the epochs of the segments have no gaps.
+//! Invariants, asserted by [`LiveIndex::check_invariants`]: a record key has at most one base
+//! record, and is then in exactly one list, that of the segment with the record or of the open
+//! batch; the bytes and counts of the lists add up; the epochs of the segments have no gaps.
 
 use super::format::SEGMENT_HEADER_BYTES;
 use crate::base::paged::PagedVec;
 use std::collections::VecDeque;
 
-/// No owner: the end of a list.
+/// The end of a list: no record key.
 const NONE: u32 = u32::MAX;
 
-/// The base records of one segment, in the order in which they were appended.
+/// The live base records of one segment, in the order of appending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordList {
     first: u32,
@@ -30,21 +30,21 @@ impl Default for RecordList {
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) size: u64,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     pub(super) used: u64,
-    /// What checksums continue from.
+    /// The segment key: the salt of its checksums.
     pub(super) key: u32,
-    /// Whether the file is there.
+    /// Whether the file is prepared.
     pub(super) ready: bool,
-    /// The base records in it that are in force.
+    /// Its live base records.
     pub(super) live: RecordList,
 }
 
-/// Where an owner's base record is. A record is never empty: 0 bytes say that there is none.
+/// The base record of a key. 0 bytes: there is none, as a record is never empty.
 #[derive(Clone, Copy, Debug)]
 struct IndexEntry {
     bytes: u32,
-    /// The lower half of the segment's epoch, if not in the open batch.
+    /// The low bits of the segment's epoch, or [`OPEN_BATCH`].
     epoch: u32,
     prev: u32,
     next: u32,
@@ -52,26 +52,26 @@ struct IndexEntry {
 
 const NO_ENTRY: IndexEntry = IndexEntry { bytes: 0, epoch: 0, prev: NONE, next: NONE };
 
-/// The epoch of the open batch, whose segment is decided when it is sealed. Never that of a
-/// segment: see [`LiveIndex::index`].
+/// The low epoch bits of the open batch, whose segment is decided when it is sealed. No segment has
+/// them: see [`LiveIndex::epoch_low_bits`].
 const OPEN_BATCH: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct LiveIndex {
     entries: PagedVec<IndexEntry>,
-    /// From the oldest to the last prepared one.
+    /// From the oldest to the last prepared segment.
     pub(super) segments: VecDeque<Segment>,
-    /// The epoch of the first of them.
+    /// The epoch of the first segment.
     pub(super) first_epoch: u64,
     open: RecordList,
-    /// Bytes of all base records in force.
+    /// Bytes of all live base records.
     pub(super) live_bytes: u64,
-    /// Owners that have one.
+    /// Record keys that have one.
     pub(super) record_keys: u64,
 }
 
 impl Segment {
-    /// One that is planned.
+    /// A planned segment.
     pub(super) fn new(size: u64, key: u32) -> Self {
         Self {
             size,
@@ -89,7 +89,7 @@ impl LiveIndex {
         self.first_epoch + self.segments.len() as u64
     }
 
-    /// The place of `epoch` among the segments.
+    /// The index of `epoch` among the segments.
     pub(super) fn segment_index(&self, epoch: u64) -> usize {
         let index = usize::try_from(epoch - self.first_epoch).expect("segments fit into memory");
         assert!(index < self.segments.len(), "segment {epoch} is not there");
@@ -101,105 +101,106 @@ impl LiveIndex {
         &mut self.segments[index]
     }
 
-    /// The half of an epoch that places keep. Halves are told apart by their distance from the
-    /// first segment's, so one of them can be spared for [`OPEN`].
+    /// The low bits of an epoch, as entries store them: modulo [`OPEN_BATCH`], so that no segment
+    /// has that value. The distance from the first segment's makes them unique.
     fn epoch_low_bits(epoch: u64) -> u32 {
         u32::try_from(epoch % u64::from(OPEN_BATCH)).expect("the remainder is below OPEN")
     }
 
-    fn index_of_low_bits(&self, half: u32) -> usize {
+    fn index_of_low_bits(&self, low_bits: u32) -> usize {
         let first = Self::epoch_low_bits(self.first_epoch);
         let modulus = u64::from(OPEN_BATCH);
-        let ahead = (u64::from(half) + modulus - u64::from(first)) % modulus;
+        let ahead = (u64::from(low_bits) + modulus - u64::from(first)) % modulus;
         usize::try_from(ahead).expect("segments fit into memory")
     }
 
-    fn list(&mut self, half: u32) -> &mut RecordList {
-        if half == OPEN_BATCH {
+    fn list(&mut self, low_bits: u32) -> &mut RecordList {
+        if low_bits == OPEN_BATCH {
             return &mut self.open;
         }
-        let index = self.index_of_low_bits(half);
+        let index = self.index_of_low_bits(low_bits);
         &mut self.segments[index].live
     }
 
-    /// How many bytes the base record of `owner` has. O(1).
-    pub(super) fn bytes(&self, owner: u32) -> Option<u32> {
-        if owner as usize >= self.entries.len() {
+    /// The bytes of a key's base record, if it has one. O(1).
+    pub(super) fn bytes(&self, record_key: u32) -> Option<u32> {
+        if record_key as usize >= self.entries.len() {
             return None;
         }
-        Some(self.entries.at(owner as usize).bytes).filter(|&bytes| bytes > 0)
+        Some(self.entries.at(record_key as usize).bytes).filter(|&bytes| bytes > 0)
     }
 
-    /// The base record of `owner` is dead. Says how many bytes it had. O(1).
-    pub(super) fn forget(&mut self, owner: u32) -> Option<u32> {
-        self.bytes(owner)?;
-        let place = self.entries.at(owner as usize);
-        self.entries.set(owner as usize, NO_ENTRY);
-        match place.prev {
-            NONE => self.list(place.epoch).first = place.next,
+    /// Removes a key's base record. Returns its bytes, if there was one. O(1).
+    pub(super) fn forget(&mut self, record_key: u32) -> Option<u32> {
+        self.bytes(record_key)?;
+        let entry = self.entries.at(record_key as usize);
+        self.entries.set(record_key as usize, NO_ENTRY);
+        match entry.prev {
+            NONE => self.list(entry.epoch).first = entry.next,
             prev => {
                 let before = self.entries.at(prev as usize);
-                self.entries.set(prev as usize, IndexEntry { next: place.next, ..before });
+                self.entries.set(prev as usize, IndexEntry { next: entry.next, ..before });
             }
         }
-        match place.next {
-            NONE => self.list(place.epoch).last = place.prev,
+        match entry.next {
+            NONE => self.list(entry.epoch).last = entry.prev,
             next => {
                 let after = self.entries.at(next as usize);
-                self.entries.set(next as usize, IndexEntry { prev: place.prev, ..after });
+                self.entries.set(next as usize, IndexEntry { prev: entry.prev, ..after });
             }
         }
-        let list = self.list(place.epoch);
+        let list = self.list(entry.epoch);
         list.count -= 1;
-        list.bytes -= u64::from(place.bytes);
-        self.live_bytes -= u64::from(place.bytes);
+        list.bytes -= u64::from(entry.bytes);
+        self.live_bytes -= u64::from(entry.bytes);
         self.record_keys -= 1;
-        Some(place.bytes)
+        Some(entry.bytes)
     }
 
-    /// The open batch has a base record of `owner`, of so many bytes. O(1) and, for an owner that
-    /// is new, as many as there are new numbers.
-    pub(super) fn open(&mut self, owner: u32, bytes: u32) {
-        self.put(OPEN_BATCH, owner, bytes);
+    /// Inserts a base record of the open batch in place of the key's former one. O(1); for a new
+    /// key O(keys skipped).
+    pub(super) fn open(&mut self, record_key: u32, bytes: u32) {
+        self.put(OPEN_BATCH, record_key, bytes);
     }
 
-    /// Segment `epoch` has a base record of `owner`, which is its latest. O(1), as above.
-    pub(super) fn insert_recovered(&mut self, epoch: u64, owner: u32, bytes: u32) {
+    /// Inserts a base record of segment `epoch` in place of the key's former one. O(1), as above.
+    pub(super) fn insert_recovered(&mut self, epoch: u64, record_key: u32, bytes: u32) {
         assert!(
             self.index_of_low_bits(Self::epoch_low_bits(epoch)) < self.segments.len(),
-            "the segment is there"
+            "no segment has this epoch"
         );
-        self.put(Self::epoch_low_bits(epoch), owner, bytes);
+        self.put(Self::epoch_low_bits(epoch), record_key, bytes);
     }
 
-    fn put(&mut self, half: u32, owner: u32, bytes: u32) {
-        assert!(owner != NONE && bytes > 0, "an owner has a number, and a record bytes");
-        self.forget(owner);
-        while self.entries.len() <= owner as usize {
+    fn put(&mut self, low_bits: u32, record_key: u32, bytes: u32) {
+        assert!(record_key != NONE && bytes > 0, "the record key or the record is invalid");
+        self.forget(record_key);
+        while self.entries.len() <= record_key as usize {
             self.entries.push(NO_ENTRY);
         }
-        let list = self.list(half);
-        let prev = std::mem::replace(&mut list.last, owner);
+        let list = self.list(low_bits);
+        let prev = std::mem::replace(&mut list.last, record_key);
         list.count += 1;
         list.bytes += u64::from(bytes);
         if prev == NONE {
-            list.first = owner;
+            list.first = record_key;
         } else {
             let before = self.entries.at(prev as usize);
-            self.entries.set(prev as usize, IndexEntry { next: owner, ..before });
+            self.entries.set(prev as usize, IndexEntry { next: record_key, ..before });
         }
-        self.entries.set(owner as usize, IndexEntry { bytes, epoch: half, prev, next: NONE });
+        self.entries
+            .set(record_key as usize, IndexEntry { bytes, epoch: low_bits, prev, next: NONE });
         self.live_bytes += u64::from(bytes);
         self.record_keys += 1;
     }
 
-    /// The open batch lies in segment `epoch`. O(base records in the batch).
+    /// Moves the records of the open batch to segment `epoch`. O(base records in the batch).
     pub(super) fn seal(&mut self, epoch: u64) {
         let open = std::mem::take(&mut self.open);
         if open.count == 0 {
             return;
         }
-        let half = Self::epoch_low_bits(epoch);
+        let low_bits = Self::epoch_low_bits(epoch);
         let index = self.segment_index(epoch);
         let list = &mut self.segments[index].live;
         let prev = std::mem::replace(&mut list.last, open.last);
@@ -213,11 +214,11 @@ impl LiveIndex {
             let first = self.entries.at(open.first as usize);
             self.entries.set(open.first as usize, IndexEntry { prev, ..first });
         }
-        let mut owner = open.first;
-        while owner != NONE {
-            let place = self.entries.at(owner as usize);
-            self.entries.set(owner as usize, IndexEntry { epoch: half, ..place });
-            owner = place.next;
+        let mut record_key = open.first;
+        while record_key != NONE {
+            let entry = self.entries.at(record_key as usize);
+            self.entries.set(record_key as usize, IndexEntry { epoch: low_bits, ..entry });
+            record_key = entry.next;
         }
     }
 
@@ -226,39 +227,47 @@ impl LiveIndex {
         self.open.bytes
     }
 
-    /// The owner that has been in segment `index` for longest.
+    /// The record key that was appended first of those in segment `index`.
     pub(super) fn first_record_key(&self, index: usize) -> Option<u32> {
-        Some(self.segments[index].live.first).filter(|&owner| owner != NONE)
+        Some(self.segments[index].live.first).filter(|&record_key| record_key != NONE)
     }
 
-    /// The epoch of the first segment, up to `head`, whose base records are in force, or else
-    /// `head`: nothing older is needed. O(segments that are given up).
+    /// The epoch of the first segment before `head` with a live base record, else `head`. Older
+    /// segments are not needed. O(segments that are to be freed).
     pub(super) fn oldest(&self, head: u64) -> u64 {
         let before = self.segment_index(head);
         let live = self.segments.iter().take(before).position(|segment| segment.live.count > 0);
         self.first_epoch + live.unwrap_or(before) as u64
     }
 
-    /// Asserts what always holds. O(owners + segments).
+    /// Asserts the invariants. O(record keys + segments).
     pub(super) fn check_invariants(&self) {
         let lists = self.segments.iter().enumerate().map(|(index, segment)| {
             (Self::epoch_low_bits(self.first_epoch + index as u64), segment.live)
         });
-        let (mut owners, mut live_bytes) = (0, 0);
-        for (half, list) in lists.chain([(OPEN_BATCH, self.open)]) {
-            let (mut count, mut bytes, mut prev, mut owner) = (0, 0, NONE, list.first);
-            while owner != NONE {
-                let place = self.entries.at(owner as usize);
-                assert_eq!((place.prev, place.epoch), (prev, half), "owner {owner} is elsewhere");
+        let (mut record_keys, mut live_bytes) = (0, 0);
+        for (low_bits, list) in lists.chain([(OPEN_BATCH, self.open)]) {
+            let (mut count, mut bytes, mut prev, mut record_key) = (0, 0, NONE, list.first);
+            while record_key != NONE {
+                let entry = self.entries.at(record_key as usize);
+                assert_eq!(
+                    (entry.prev, entry.epoch),
+                    (prev, low_bits),
+                    "the list of record key {record_key} is wrong"
+                );
                 count += 1;
-                bytes += u64::from(place.bytes);
-                (prev, owner) = (owner, place.next);
+                bytes += u64::from(entry.bytes);
+                (prev, record_key) = (record_key, entry.next);
             }
             assert_eq!((list.last, list.count, list.bytes), (prev, count, bytes));
-            owners += u64::from(count);
+            record_keys += u64::from(count);
             live_bytes += bytes;
         }
-        assert_eq!((self.record_keys, self.live_bytes), (owners, live_bytes), "sums are wrong");
+        assert_eq!(
+            (self.record_keys, self.live_bytes),
+            (record_keys, live_bytes),
+            "the sums are wrong"
+        );
     }
 }
 
@@ -267,59 +276,63 @@ mod tests {
     use super::*;
     use crate::base::rng::Rng;
 
-    /// Random operations against lists of owners; the halves of the epochs overflow meanwhile.
+    /// Random operations against lists of record keys; the low epoch bits overflow meanwhile.
     #[test]
-    fn the_ledger_is_a_list_of_lists() {
+    fn random_operations_match_a_list_of_lists() {
         let mut rng = Rng::new(3);
-        let mut ledger =
+        let mut live_index =
             LiveIndex { first_epoch: u64::from(u32::MAX) * 5 - 4, ..LiveIndex::default() };
         let mut lists: VecDeque<Vec<(u32, u32)>> = VecDeque::new();
         let mut open: Vec<(u32, u32)> = Vec::new();
         for _ in 0..20_000 {
-            let owner = u32::try_from(rng.below(60)).unwrap();
-            let before = lists.iter().flatten().chain(&open).find(|(other, _)| *other == owner);
+            let record_key = u32::try_from(rng.below(60)).unwrap();
+            let before =
+                lists.iter().flatten().chain(&open).find(|(other, _)| *other == record_key);
             let before = before.map(|&(_, bytes)| bytes);
-            assert_eq!(ledger.bytes(owner), before);
+            assert_eq!(live_index.bytes(record_key), before);
             match rng.below(8) {
                 0..4 => {
                     let bytes = u32::try_from(rng.below(100)).unwrap() + 1;
-                    ledger.open(owner, bytes);
+                    live_index.open(record_key, bytes);
                     lists.iter_mut().chain([&mut open]).for_each(|list| {
-                        list.retain(|(other, _)| *other != owner);
+                        list.retain(|(other, _)| *other != record_key);
                     });
-                    open.push((owner, bytes));
+                    open.push((record_key, bytes));
                 }
                 4..6 => {
-                    assert_eq!(ledger.forget(owner), before);
+                    assert_eq!(live_index.forget(record_key), before);
                     lists.iter_mut().chain([&mut open]).for_each(|list| {
-                        list.retain(|(other, _)| *other != owner);
+                        list.retain(|(other, _)| *other != record_key);
                     });
                 }
                 _ => {
                     if lists.is_empty() || rng.one_in(4) {
-                        ledger.segments.push_back(Segment::new(1, 0));
+                        live_index.segments.push_back(Segment::new(1, 0));
                         lists.push_back(Vec::new());
                     }
-                    let head = ledger.end_epoch() - 1;
-                    ledger.seal(head);
+                    let head = live_index.end_epoch() - 1;
+                    live_index.seal(head);
                     lists.back_mut().unwrap().append(&mut open);
                     let oldest = lists.iter().position(|list| !list.is_empty());
                     let oldest = oldest.unwrap_or(lists.len() - 1);
-                    assert_eq!(ledger.oldest(head), ledger.first_epoch + oldest as u64);
+                    assert_eq!(live_index.oldest(head), live_index.first_epoch + oldest as u64);
                     if oldest > 0 {
-                        ledger.segments.pop_front();
-                        ledger.first_epoch += 1;
+                        live_index.segments.pop_front();
+                        live_index.first_epoch += 1;
                         lists.pop_front();
                     }
                 }
             }
             for (index, list) in lists.iter().enumerate() {
-                assert_eq!(ledger.first_record_key(index), list.first().map(|&(owner, _)| owner));
+                assert_eq!(
+                    live_index.first_record_key(index),
+                    list.first().map(|&(record_key, _)| record_key)
+                );
             }
             let bytes: u64 = open.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
-            assert_eq!(ledger.open_bytes(), bytes);
-            ledger.check_invariants();
+            assert_eq!(live_index.open_bytes(), bytes);
+            live_index.check_invariants();
         }
-        assert!(ledger.first_epoch > u64::from(u32::MAX) * 5, "no half has come round");
+        assert!(live_index.first_epoch > u64::from(u32::MAX) * 5, "the low bits did not overflow");
     }
 }

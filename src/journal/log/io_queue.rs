@@ -1,4 +1,4 @@
-//! Writes and syncs: what is sealed goes to the disk in order, what is done is taken in.
+//! Writes and syncs: sealed batches are submitted in order, and completions are taken in.
 
 use super::{Journal, Stage, SyncMode};
 use crate::base::limits::{
@@ -11,7 +11,7 @@ use crate::journal::disk::{DiskOp, IoCompletion, IoFailure, IoKind};
 use crate::journal::format::BatchHeader;
 use std::collections::VecDeque;
 
-/// A batch with its place, on its way to the disk.
+/// A sealed batch that is not submitted.
 #[derive(Debug)]
 pub(super) struct SealedBatch {
     pub(super) epoch: u64,
@@ -19,48 +19,48 @@ pub(super) struct SealedBatch {
     pub(super) bytes: Vec<u8>,
     pub(super) sequence: u64,
     pub(super) records: u32,
-    /// How many of them say what clients have changed.
+    /// The records that are not moved by compaction.
     pub(super) client_records: u32,
 }
 
-/// A write under way.
+/// A submitted write.
 #[derive(Debug)]
 struct PendingWrite {
     sequence: u64,
     records: u32,
 }
 
-/// A sync under way.
+/// A submitted sync.
 #[derive(Debug)]
 struct PendingSync {
     /// The last batch that it makes durable.
     covers: u64,
-    /// How many records were submitted by then.
+    /// The count of records submitted up to that batch.
     records: u64,
 }
 
-/// What is on its way to the disk, and how far it has come.
+/// Batches on their way to the disk, and the last batch to have reached each stage.
 #[derive(Debug)]
 pub(super) struct IoQueue {
     sealed: VecDeque<SealedBatch>,
     sealed_bytes: u64,
     writes: VecDeque<PendingWrite>,
     syncs: VecDeque<PendingSync>,
-    /// The last batch that was submitted, and its segment.
+    /// The last submitted batch, and its segment.
     pub(super) submitted: u64,
     pub(super) epoch: u64,
     submitted_records: u64,
-    /// How many records of its own the last batch has that was submitted.
+    /// The client records of the last submitted batch.
     last_client_records: u32,
     synced_records: u64,
     pub(super) written: u64,
     pub(super) synced: u64,
-    /// The last batch that a finished sync covers. It counts as synced once it counts as written:
-    /// the sync of a write that has failed says nothing.
+    /// The last batch that a completed sync covers. It counts as synced once it is written: a sync
+    /// says nothing of a write that has failed.
     sync_done: u64,
     /// The last batch that a submitted sync covers.
     covered: u64,
-    /// When the next sync is due, if syncs are made by a timer.
+    /// When the next sync is due, with [`SyncMode::Every`].
     sync_due: Option<Mono>,
     pool: Vec<Vec<u8>>,
 }
@@ -105,12 +105,12 @@ impl IoQueue {
         self.sealed.push_back(sealed);
     }
 
-    /// Whether nothing is under way.
+    /// Whether neither a write nor a sync is submitted.
     pub(super) fn is_idle(&self) -> bool {
         self.writes.is_empty() && self.syncs.is_empty()
     }
 
-    /// Whether nothing waits for a segment.
+    /// Whether no sealed batch waits to be submitted.
     pub(super) fn has_no_sealed(&self) -> bool {
         self.sealed.is_empty()
     }
@@ -124,10 +124,10 @@ impl IoQueue {
         let mut next = self.written + 1;
         let numbers = self.writes.iter().map(|write| write.sequence);
         for number in numbers.chain(self.sealed.iter().map(|sealed| sealed.sequence)) {
-            assert_eq!(number, next, "batches are written in order");
+            assert_eq!(number, next, "batches are not written in order");
             next += 1;
         }
-        assert_eq!(next, sequence, "every batch is open, sealed, submitted or written");
+        assert_eq!(next, sequence, "a batch is neither open nor sealed, submitted or written");
         assert!(self.synced <= self.covered.max(self.submitted));
         let bytes: usize = self.sealed.iter().map(|sealed| sealed.bytes.len()).sum();
         assert_eq!(self.sealed_bytes, bytes as u64);
@@ -135,7 +135,7 @@ impl IoQueue {
 }
 
 impl Journal {
-    /// Hands batches to the disk as long as it is not busy and their segments are there.
+    /// Submits batches while the disk accepts writes and their segments are ready.
     pub(super) fn submit_writes(&mut self, now: Now) {
         while self.disk_error.is_none() && self.io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX {
             if self.io.sealed.is_empty() {
@@ -158,41 +158,41 @@ impl Journal {
         }
     }
 
-    /// Whether the open batch waits for another pass, if it is going to be synced. Where many
-    /// clients are at work the next pass has requests, too, and a sync costs as much for one as for
-    /// a hundred; once a pass brings nothing there is nothing to wait for.
+    /// Group commit: whether the open batch waits for the next pass. If the last batch had many
+    /// client records, the next pass is likely to add some, and one sync costs as much for a
+    /// hundred records as for one. A pass that adds none ends the wait.
     fn delay_commit(&mut self, now: Now) -> bool {
         let batch = &mut self.batch;
-        let own = batch.client_count();
-        let grows = batch.delayed.is_none_or(|(_, before)| own > before);
+        let records = batch.client_count();
+        let grows = batch.delayed.is_none_or(|(_, before)| records > before);
         let (since, _) = batch.delayed.unwrap_or((now.mono, 0));
-        let holds = grows
+        let delays = grows
             && self.stage == Stage::Running
             && self.options.sync == SyncMode::Always
             && self.io.last_client_records >= GROUP_COMMIT_MIN_RECORDS
-            && (1..GROUP_COMMIT_MAX_RECORDS).contains(&own)
+            && (1..GROUP_COMMIT_MAX_RECORDS).contains(&records)
             && now.mono < since.after(GROUP_COMMIT_MAX_DELAY);
-        batch.delayed = holds.then_some((since, own));
-        holds
+        batch.delayed = delays.then_some((since, records));
+        delays
     }
 
     fn submit_write(&mut self, sync: bool, now: Now) {
-        let lanes = &mut self.io;
+        let io = &mut self.io;
         let Some(SealedBatch { epoch, offset, bytes, sequence, records, client_records: own }) =
-            lanes.sealed.pop_front()
+            io.sealed.pop_front()
         else {
             return;
         };
-        lanes.sealed_bytes -= bytes.len() as u64;
-        lanes.writes.push_back(PendingWrite { sequence, records });
-        lanes.submitted = sequence;
-        lanes.submitted_records += u64::from(records);
-        lanes.last_client_records = own;
-        lanes.epoch = epoch;
+        io.sealed_bytes -= bytes.len() as u64;
+        io.writes.push_back(PendingWrite { sequence, records });
+        io.submitted = sequence;
+        io.submitted_records += u64::from(records);
+        io.last_client_records = own;
+        io.epoch = epoch;
         if sync {
-            lanes.covered = sequence;
+            io.covered = sequence;
         } else if let SyncMode::Every(interval) = self.options.sync {
-            lanes.sync_due.get_or_insert_with(|| now.mono.after(interval));
+            io.sync_due.get_or_insert_with(|| now.mono.after(interval));
         }
         self.counters.written_bytes += bytes.len() as u64;
         self.disk.submit(DiskOp::Write { epoch, offset, bytes, sync });
@@ -200,32 +200,32 @@ impl Journal {
 
     /// Syncs what was submitted to segment `epoch`, the last being batch `covers`.
     pub(super) fn submit_sync(&mut self, epoch: u64, covers: u64) {
-        let lanes = &mut self.io;
-        let records = lanes.submitted_records;
-        lanes.syncs.push_back(PendingSync { covers, records });
-        lanes.covered = lanes.covered.max(covers);
-        lanes.sync_due = None;
+        let io = &mut self.io;
+        let records = io.submitted_records;
+        io.syncs.push_back(PendingSync { covers, records });
+        io.covered = io.covered.max(covers);
+        io.sync_due = None;
         self.disk.submit(DiskOp::Sync { epoch });
     }
 
-    /// Whether a batch that is to give segments up is submitted and no sync will make it durable.
+    /// Whether a submitted batch that frees segments is covered by no sync.
     fn frees_pending(&self) -> bool {
         self.allocator.frees.front().is_some_and(|&(sequence, _)| {
             self.io.covered < sequence && sequence <= self.io.submitted
         })
     }
 
-    /// Submits the sync that the timer, or a segment to be given up, wants.
+    /// Submits a sync if the timer or a segment that is to be freed requires one.
     pub(super) fn submit_due_sync(&mut self, now: Now) {
-        let lanes = &self.io;
+        let io = &self.io;
         if self.options.sync == SyncMode::Always
-            || lanes.syncs.len() >= JOURNAL_SYNCS_IN_FLIGHT_MAX
-            || lanes.covered == lanes.submitted
+            || io.syncs.len() >= JOURNAL_SYNCS_IN_FLIGHT_MAX
+            || io.covered == io.submitted
         {
             return;
         }
-        let due = lanes.sync_due.is_some_and(|due| due <= now.mono);
-        if due || (self.frees_pending() && lanes.syncs.is_empty()) {
+        let due = io.sync_due.is_some_and(|due| due <= now.mono);
+        if due || (self.frees_pending() && io.syncs.is_empty()) {
             self.submit_sync(self.io.epoch, self.io.submitted);
         }
     }
@@ -234,14 +234,14 @@ impl Journal {
         self.io.sync_due.filter(|_| self.io.syncs.len() < JOURNAL_SYNCS_IN_FLIGHT_MAX)
     }
 
-    /// Takes in everything that the disk has finished.
+    /// Takes in all completions of the disk.
     pub(super) fn on_completion(&mut self, now: Now) {
         while self.disk_error.is_none()
             && let Some(IoCompletion { kind, result, buffer, sync_ns }) = self.disk.poll()
         {
             match (kind, result) {
                 (IoKind::Space, result) => self.on_task_done(result, now),
-                (_, Err(IoFailure::Full(fault) | IoFailure::Error(fault))) => self.fail(fault),
+                (_, Err(IoFailure::Full(error) | IoFailure::Error(error))) => self.fail(error),
                 (IoKind::Written | IoKind::Coalesced, Ok(())) => {
                     self.io.recycle_buffer(buffer);
                     self.on_write_done((kind == IoKind::Written).then_some(sync_ns));
@@ -251,18 +251,18 @@ impl Journal {
         }
     }
 
-    /// The earliest write is done, by a sync of its own that took so long, or by that of the one
-    /// before.
-    fn on_write_done(&mut self, own: Option<u64>) {
-        let write = self.io.writes.pop_front().expect("a write was under way");
+    /// The earliest write has completed. `own_sync_ns`: the duration of its sync, unless that of
+    /// the write before covered it.
+    fn on_write_done(&mut self, own_sync_ns: Option<u64>) {
+        let write = self.io.writes.pop_front().expect("a write was submitted");
         self.io.written = write.sequence;
         self.counters.records += u64::from(write.records);
         self.counters.batches += 1;
         if self.options.sync == SyncMode::Always {
-            assert!(self.io.syncs.is_empty(), "a sync was passed by a later one");
+            assert!(self.io.syncs.is_empty(), "a write with sync overtook a sync");
             self.io.synced = write.sequence;
             self.counters.synced_records += u64::from(write.records);
-            if let Some(nanos) = own {
+            if let Some(nanos) = own_sync_ns {
                 self.counters.count_sync(nanos);
             }
         }
@@ -274,7 +274,7 @@ impl Journal {
     }
 
     fn on_sync_done(&mut self, nanos: u64) {
-        let sync = self.io.syncs.pop_front().expect("a sync was under way");
+        let sync = self.io.syncs.pop_front().expect("a sync was submitted");
         self.io.sync_done = self.io.sync_done.max(sync.covers);
         self.on_synced();
         self.counters.synced_records += sync.records - self.io.synced_records;
@@ -282,18 +282,20 @@ impl Journal {
         self.counters.count_sync(nanos);
     }
 
-    /// Whether something is held up although the disk would take it: its segment is not there.
+    /// Whether batches wait because their segment is not ready.
     pub(super) fn lacks_segment(&self) -> bool {
-        let is_held = self.batch.delayed.is_some();
-        self.io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX && self.pending_bytes() > 0 && !is_held
+        let is_delayed = self.batch.delayed.is_some();
+        self.io.writes.len() < JOURNAL_WRITES_IN_FLIGHT_MAX
+            && self.pending_bytes() > 0
+            && !is_delayed
     }
 
-    /// Bytes that were appended and not submitted.
+    /// Bytes appended and not submitted.
     pub(super) fn pending_bytes(&self) -> u64 {
         self.batch.bytes.len() as u64 + self.io.sealed_bytes()
     }
 
-    /// Whether the journal is on its way to its end.
+    /// Whether the journal is closing or closed.
     pub(super) fn is_closing(&self) -> bool {
         self.stage != Stage::Running
     }

@@ -1,13 +1,14 @@
-//! The running journal: batches are built, sealed into their places, and handed to the disk.
+//! The running journal: records are appended to a batch, which is sealed into a segment and
+//! written.
 //!
-//! `lanes` submits writes and syncs and takes in what is done, `space` sees to prepared segments,
-//! spares and full disks, `compaction` says who has to move.
+//! `io_queue` submits writes and syncs, `segment_allocator` prepares, recycles and frees segments,
+//! `compaction` names the records to move.
 //!
 //! Invariants, asserted by [`Journal::check_invariants`]:
-//! - sequences rise without gaps: sealed behind submitted behind written behind synced;
-//! - a batch is written only into a segment that is ready, and only behind all earlier ones;
-//! - a segment is freed only once a batch that does without it is durable;
-//! - after a fault nothing more is acknowledged.
+//! - sequences rise without gaps: synced <= written <= submitted <= sealed;
+//! - a batch is written only into a segment that is ready, after all earlier batches;
+//! - a segment is freed only once a batch that does not need it is durable;
+//! - after an I/O error no further batch becomes durable.
 
 mod compaction;
 mod io_queue;
@@ -27,18 +28,17 @@ use io_queue::{IoQueue, SealedBatch};
 use segment_allocator::SegmentAllocator;
 pub use stats::{LogStats, SYNC_BOUNDS_NS};
 
-/// The batch that records are added to.
+/// The open batch.
 #[derive(Debug)]
 struct Batch {
-    /// Room for the frame's head, and then records.
+    /// Space for the frame's header, then the records.
     bytes: Vec<u8>,
     count: u32,
-    /// How many of them compaction has moved.
+    /// The records that compaction has moved.
     moved: u32,
-    /// Whether there is something to say even without a record.
+    /// Whether the batch is written even without a record.
     forced: bool,
-    /// Since when it is held back for more, and how many records of its own it had in the last
-    /// pass.
+    /// Since when group commit delays the batch, and its client records in the last pass.
     delayed: Option<(Mono, u32)>,
 }
 
@@ -47,55 +47,55 @@ impl Batch {
         Self { bytes: Vec::new(), count: 0, moved: 0, forced, delayed: None }
     }
 
-    /// How many records say what clients have changed.
+    /// The records that are not moved by compaction.
     fn client_count(&self) -> u32 {
         self.count - self.moved
     }
 }
 
-/// How far the end has come.
+/// The stages of closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
     /// Everything is being written and synced.
     Closing,
-    /// A last batch says that everything before it is durable.
+    /// A last batch, which says that everything before it is durable, is being written.
     FinalBatch,
     Closed,
 }
 
-/// What an earlier run left, for a journal to start from.
+/// What recovery has found, for a journal to continue.
 pub(super) struct RecoveredState {
     pub(super) options: JournalOptions,
     pub(super) salt: u64,
     pub(super) live_index: LiveIndex,
-    /// The segment that goes on, or one more than the last.
+    /// The segment to continue, or one more than the last.
     pub(super) head: u64,
     /// The last batch.
     pub(super) last: BatchHeader,
     /// Segments whose batches may not be durable, with their last batch.
     pub(super) unsynced: Vec<(u64, u64)>,
-    /// Whether something was cut off behind the last batch.
+    /// Whether a torn tail was cut off behind the last batch.
     pub(super) torn: bool,
 }
 
-/// A journal that runs.
+/// A running journal.
 ///
-/// One pass of its owner: [`Self::poll`]; appends and forgets; `while let Some(owner) =
-/// journal.next_to_move()`, append that owner's base record as it now stands; [`Self::commit`];
+/// A pass of the caller: [`Self::poll`]; appends and forgets; `while let Some(record_key) =
+/// journal.next_to_move()`, append that key's base record in its present state; [`Self::commit`];
 /// then everything up to [`Self::durable`] may be answered.
 pub struct Journal {
     disk: Box<dyn Disk>,
     options: JournalOptions,
     salt: u64,
     live_index: LiveIndex,
-    /// The segment that sealed batches go to.
+    /// The segment into which batches are sealed.
     head: u64,
     batch: Batch,
-    /// The number of the open batch.
+    /// The sequence of the open batch.
     sequence: u64,
     high_id: u64,
-    /// The oldest segment that is needed, as the last sealed batch says.
+    /// The oldest needed segment, as the last sealed batch says.
     oldest: u64,
     io: IoQueue,
     allocator: SegmentAllocator,
@@ -107,7 +107,7 @@ pub struct Journal {
 
 impl Journal {
     pub(super) fn start(start: RecoveredState, disk: Box<dyn Disk>, now: Now) -> Self {
-        let RecoveredState { options, salt, live_index: ledger, head, last, unsynced, torn } =
+        let RecoveredState { options, salt, live_index, head, last, unsynced, torn } =
             start;
         let mut journal = Self {
             disk,
@@ -116,14 +116,14 @@ impl Journal {
             batch: Batch::new(torn),
             sequence: last.sequence + 1,
             high_id: last.high_id,
-            oldest: last.oldest.max(ledger.first_epoch),
+            oldest: last.oldest.max(live_index.first_epoch),
             io: IoQueue::new(&last, head),
-            allocator: SegmentAllocator::new(&ledger, head),
+            allocator: SegmentAllocator::new(&live_index, head),
             compaction: Compaction::new(now.mono),
             stage: Stage::Running,
             disk_error: None,
             counters: LogStats::default(),
-            live_index: ledger,
+            live_index,
             options,
         };
         journal.allocator.frees.push_back((last.sequence, last.oldest));
@@ -138,18 +138,19 @@ impl Journal {
         journal
     }
 
-    /// Appends a record to the open batch. With an owner it is the owner's base record from now on,
-    /// and the former one is dead. Owners are small numbers: there is an array by owner. A journal
-    /// that is closing or has failed takes nothing, and its stamp is never reached. O(bytes).
+    /// Appends a record to the open batch and returns that batch. With a record key it becomes the
+    /// key's base record, and the former one is dead. Record keys should be small: they index an
+    /// array. A journal that is closing or has failed appends nothing and returns
+    /// [`BatchSeq::MAX`]. O(bytes).
     #[inline]
-    pub fn append(&mut self, owner: Option<u32>, record: &[u8]) -> BatchSeq {
-        self.append_with(owner, |out| out.extend_from_slice(record))
+    pub fn append(&mut self, record_key: Option<u32>, record: &[u8]) -> BatchSeq {
+        self.append_with(record_key, |out| out.extend_from_slice(record))
     }
 
-    /// Like [`Self::append`]; the record is what `write` adds to the buffer.
+    /// As [`Self::append`]; `write` appends the record to the buffer.
     pub fn append_with(
         &mut self,
-        owner: Option<u32>,
+        record_key: Option<u32>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> BatchSeq {
         if self.disk_error.is_some() || self.stage != Stage::Running {
@@ -164,35 +165,35 @@ impl Journal {
         }
         let bytes = format::push_record(&mut self.batch.bytes, write);
         self.batch.count += 1;
-        if let Some(owner) = owner {
-            self.live_index.open(owner, bytes);
+        if let Some(record_key) = record_key {
+            self.live_index.open(record_key, bytes);
         }
-        self.on_append(owner, bytes);
+        self.on_append(record_key, bytes);
         self.sequence
     }
 
-    /// The owner's base record is dead; what says so to a later recovery is a record that the
-    /// caller appends besides. O(1).
-    pub fn forget(&mut self, owner: u32) -> BatchSeq {
-        if self.live_index.forget(owner).is_some() {
+    /// Marks the base record of a key as dead. For recovery the caller appends a record that says
+    /// so. O(1).
+    pub fn forget(&mut self, record_key: u32) -> BatchSeq {
+        if self.live_index.forget(record_key).is_some() {
             self.batch.forced = true;
         }
         self.sequence
     }
 
-    /// Raises the owner's number that every batch carries: recovery gives the highest back.
+    /// Raises the highest id, which every batch carries and recovery returns.
     pub fn raise_high_id(&mut self, mark: u64) {
         self.high_id = self.high_id.max(mark);
     }
 
-    /// The owner's number.
+    /// The highest id.
     #[must_use]
     pub fn high_id(&self) -> u64 {
         self.high_id
     }
 
-    /// Between two commands of one pass: a large batch may be divided here, and nowhere else. What
-    /// is appended between two of these, or between one and a commit, is in one batch.
+    /// Seals a large batch between two commands of a pass. Only this and [`Self::commit`] end a
+    /// batch, so the records of one command are in one batch.
     #[inline]
     pub fn maybe_seal(&mut self) {
         if self.batch.bytes.len() as u64 >= self.batch_limit() {
@@ -200,13 +201,13 @@ impl Journal {
         }
     }
 
-    /// Bytes at which a batch is complete: segments are to be filled well.
+    /// Bytes at which a batch is sealed: small against a segment, so that segments are filled well.
     fn batch_limit(&self) -> u64 {
         JOURNAL_BATCH_BYTES.min(self.options.segment_bytes / 8)
     }
 
-    /// At the end of a pass: hands what was appended to the disk, or lets the batch grow if the
-    /// disk is busy; and whatever else is due. O(bytes appended).
+    /// Ends a pass: seals and submits the batch, or lets it grow if the disk is busy; submits
+    /// syncs, prepares and frees segments, and plans compaction. O(bytes appended + segments).
     pub fn commit(&mut self, now: Now) {
         if self.disk_error.is_some() {
             return;
@@ -220,7 +221,7 @@ impl Journal {
         self.drive();
     }
 
-    /// Takes in what the disk has finished. Call it at the beginning of a pass.
+    /// Takes in completions. To be called at the begin of a pass.
     pub fn poll(&mut self, now: Now) {
         self.on_completion(now);
         self.step_compaction(now);
@@ -229,19 +230,19 @@ impl Journal {
         }
     }
 
-    /// When a pass must be made even if nothing happens.
+    /// When the next pass is due at the latest. O(1).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         if self.disk_error.is_some() || self.stage == Stage::Closed {
             return None;
         }
-        // A pass at once says whether there is more.
-        let held = self.batch.delayed.map(|(since, _)| since);
-        let timers = [held, self.sync_timer(), self.space_timer(), self.compaction_timer()];
+        // The next pass, at once, shows whether a delayed batch grows.
+        let delayed = self.batch.delayed.map(|(since, _)| since);
+        let timers = [delayed, self.sync_timer(), self.space_timer(), self.compaction_timer()];
         timers.into_iter().flatten().min()
     }
 
-    /// Every batch up to this one is acknowledged, as [`SyncMode`] has it.
+    /// The last durable batch, as [`SyncMode`] defines it. O(1).
     #[must_use]
     #[inline]
     pub fn durable(&self) -> BatchSeq {
@@ -251,19 +252,19 @@ impl Journal {
         }
     }
 
-    /// The stamp of what is appended next.
+    /// The batch of the next record. O(1).
     #[must_use]
     pub fn next_batch(&self) -> BatchSeq {
         self.sequence
     }
 
-    /// What went wrong with the disk: nothing is acknowledged afterwards.
+    /// The I/O error that has stopped the journal: no batch becomes durable after it.
     #[must_use]
     pub fn disk_error(&self) -> Option<&DiskError> {
         self.disk_error.as_ref()
     }
 
-    /// Begins the end: everything is written and synced. Nothing can be appended any more. Go on
+    /// Starts to write and sync everything; nothing can be appended any more. The caller goes on
     /// polling until [`Self::is_closed`].
     pub fn close(&mut self, now: Now) {
         if self.stage == Stage::Running {
@@ -272,7 +273,7 @@ impl Journal {
         }
     }
 
-    /// Whether everything is durable after [`Self::close`], or the disk has failed.
+    /// Whether everything is durable after [`Self::close`], or the journal has failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.stage == Stage::Closed || self.disk_error.is_some()
@@ -280,8 +281,8 @@ impl Journal {
 
     fn continue_closing(&mut self, now: Now) {
         self.commit(now);
-        let all = self.io.submitted + 1 == self.sequence && self.batch.bytes.is_empty();
-        if self.disk_error.is_some() || !all || !self.io.is_idle() {
+        let all_submitted = self.io.submitted + 1 == self.sequence && self.batch.bytes.is_empty();
+        if self.disk_error.is_some() || !all_submitted || !self.io.is_idle() {
             return;
         }
         if self.io.synced + 1 < self.sequence {
@@ -296,21 +297,21 @@ impl Journal {
         }
     }
 
-    /// Whether the head is there and has room for a batch with records of so many bytes.
+    /// Whether the head is ready and has space for a batch with `bytes` bytes of records.
     fn fits_in_head(&self, bytes: usize) -> bool {
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
         head.ready && head.used + format::padded(FRAME_HEADER_BYTES + bytes) as u64 <= head.size
     }
 
-    /// Adds a segment behind the last one, to be prepared.
+    /// Adds a segment behind the last one; it is not prepared yet.
     fn plan_segment(&mut self, size: u64) {
         let epoch = self.live_index.end_epoch();
         let segment = Segment::new(size, format::segment_key(self.salt, epoch));
         self.live_index.segments.push_back(segment);
     }
 
-    /// Gives the open batch its place and its head. Not if it needs a segment of its own size and
-    /// another one is just being prepared for this place: then it goes on growing.
+    /// Seals the open batch: gives it its offset and header. If it needs a segment of its own size
+    /// while another one is being prepared for this position, it stays open and grows.
     fn seal(&mut self) {
         if self.batch.bytes.is_empty() {
             if !self.batch.forced {
@@ -352,11 +353,14 @@ impl Journal {
         let epoch = self.head;
         self.io.seal(SealedBatch { epoch, offset, bytes, sequence, records, client_records: own });
         self.sequence += 1;
-        assert!(synced < sequence && oldest <= self.head, "a batch tells of what came before it");
+        assert!(
+            synced < sequence && oldest <= self.head,
+            "a batch refers to later batches or segments"
+        );
     }
 
-    /// Makes `head` a segment with room for a frame of `length` bytes, there or planned. False if
-    /// that must wait. No segment stays empty between others: recovery would take it for damage.
+    /// Makes `head` a segment, ready or planned, with space for a frame of `length` bytes. False if
+    /// that must wait. No segment between others stays empty: recovery would report damage.
     fn find_segment(&mut self, length: u64) -> bool {
         let at = self.live_index.segment_index(self.head);
         let head = &self.live_index.segments[at];
@@ -380,11 +384,11 @@ impl Journal {
         true
     }
 
-    fn fail(&mut self, fault: DiskError) {
-        self.disk_error.get_or_insert(fault);
+    fn fail(&mut self, error: DiskError) {
+        self.disk_error.get_or_insert(error);
     }
 
-    /// Figures. O(segments).
+    /// Statistics. O(segments).
     #[must_use]
     pub fn stats(&self) -> LogStats {
         let used: u64 = self.live_index.segments.iter().map(|segment| segment.used).sum();
@@ -404,7 +408,7 @@ impl Journal {
         }
     }
 
-    /// Asserts what always holds. O(owners + segments).
+    /// Asserts the invariants. O(record keys + segments).
     pub fn check_invariants(&self) {
         self.live_index.check_invariants();
         let head = self.live_index.segment_index(self.head);
@@ -413,7 +417,7 @@ impl Journal {
             assert!(index >= head || segment.ready || !self.io.has_no_sealed());
             assert!(
                 index <= head || segment.used == SEGMENT_HEADER_BYTES as u64,
-                "a prepared one is in use"
+                "a prepared segment is in use"
             );
             assert!(segment.live.count == 0 || segment.used > SEGMENT_HEADER_BYTES as u64);
         }

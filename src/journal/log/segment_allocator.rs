@@ -1,10 +1,10 @@
-//! Space: segments prepared ahead, freed ones, spares, and what to do on a full disk.
+//! Segments and space: segments prepared ahead, freed segments, spares, and full disks.
 //!
-//! The directory holds at most twice the live bytes and two segments, once compaction has caught
-//! up. It holds at least what the owners' later records may need, [`JOURNAL_RESERVE_PER_JOB_BYTES`]
-//! bytes each, and room for compaction, as bytes that are prepared or dead: compaction makes the
-//! latter into the former. So a disk that is full is found out by a preparation that fails, while
-//! there is still room for deletes.
+//! Once compaction has caught up, the directory holds at most twice the live bytes and two
+//! segments. It holds at least the space reservation, [`JOURNAL_RESERVE_PER_JOB_BYTES`] for each
+//! record key, and what compaction needs, as prepared or as dead bytes: compaction turns dead ones
+//! into prepared ones. So a full disk is detected by a preparation that fails, while there is space
+//! for deletes.
 
 use super::Journal;
 use crate::base::limits::{
@@ -18,10 +18,10 @@ use crate::journal::format::{
 use crate::journal::live_index::LiveIndex;
 use std::collections::VecDeque;
 
-/// An operation on space under way.
+/// A submitted operation on segments or spares.
 #[derive(Debug)]
 enum SegmentTask {
-    /// Whether it takes as much new space as segments usually do.
+    /// `fresh`: it takes new space, for a segment of the usual size.
     Prepare {
         epoch: u64,
         size: u64,
@@ -43,32 +43,33 @@ pub(super) struct SegmentAllocator {
     /// Numbers and sizes of files kept for reuse.
     pub(super) spares: Vec<(u32, u64)>,
     next_spare: u32,
-    /// Bytes of all files, those under way included.
+    /// Bytes of all files, with those of submitted tasks.
     pub(super) total_bytes: u64,
-    /// How many of them are about to go.
+    /// How many of them are being freed.
     freeing_bytes: u64,
-    /// Bytes that the segments before the head are filled with.
+    /// Bytes written to the segments before the head.
     pub(super) behind_bytes: u64,
-    /// Once this batch is durable, segments before this epoch go.
+    /// Batches, and the epoch before which segments are freed once the batch is durable.
     pub(super) frees: VecDeque<(u64, u64)>,
-    /// Whether there was no space when it was last asked for.
+    /// Whether the last preparation failed for lack of space.
     pub(super) full: bool,
-    /// What was said then.
+    /// The error of that preparation.
     shortage: Option<DiskError>,
     retry_at: Mono,
 }
 
 impl SegmentAllocator {
-    pub(super) fn new(ledger: &LiveIndex, head: u64) -> Self {
-        let before = usize::try_from(head - ledger.first_epoch).expect("segments fit into memory");
+    pub(super) fn new(live_index: &LiveIndex, head: u64) -> Self {
+        let before =
+            usize::try_from(head - live_index.first_epoch).expect("segments fit into memory");
         Self {
             tasks: VecDeque::new(),
             preparing: false,
             spares: Vec::new(),
             next_spare: 0,
-            total_bytes: ledger.segments.iter().map(|segment| segment.size).sum(),
+            total_bytes: live_index.segments.iter().map(|segment| segment.size).sum(),
             freeing_bytes: 0,
-            behind_bytes: ledger.segments.iter().take(before).map(|segment| segment.used).sum(),
+            behind_bytes: live_index.segments.iter().take(before).map(|segment| segment.used).sum(),
             frees: VecDeque::new(),
             full: false,
             shortage: None,
@@ -76,68 +77,67 @@ impl SegmentAllocator {
         }
     }
 
-    /// Whether nothing is under way but what a journal that has written everything does without: a
-    /// segment ahead.
+    /// Whether a journal that has written everything may close: only a preparation is submitted.
     pub(super) fn may_close(&self) -> bool {
-        self.tasks.iter().all(|work| matches!(work, SegmentTask::Prepare { .. }))
+        self.tasks.iter().all(|task| matches!(task, SegmentTask::Prepare { .. }))
     }
 }
 
-/// What is to be prepared next.
+/// The segment to prepare next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PrepareRequest {
-    /// This segment, which has its place already.
+    /// The planned segment of this epoch.
     Planned(u64),
-    /// One more.
+    /// An additional one.
     Another,
 }
 
 impl Journal {
-    /// What the directory may hold once compaction has caught up.
+    /// The bytes that the directory may hold once compaction has caught up.
     fn bound(&self) -> u64 {
         2 * self.live_index.live_bytes + 2 * self.options.segment_bytes
     }
 
-    /// Bytes that stay.
+    /// Bytes of files that are not being freed.
     fn held_bytes(&self) -> u64 {
         self.allocator.total_bytes - self.allocator.freeing_bytes
     }
 
-    /// Bytes that are kept in reserve for so many owners: never more than half of what is live,
-    /// lest records smaller than the reserve double the directory.
-    fn reserve(owners: u64, live_bytes: u64) -> u64 {
-        (owners * JOURNAL_RESERVE_PER_JOB_BYTES)
+    /// The space reservation in bytes for this many record keys: at most half of the live bytes, so
+    /// that records smaller than the reservation do not double the directory.
+    fn reserve(record_keys: u64, live_bytes: u64) -> u64 {
+        (record_keys * JOURNAL_RESERVE_PER_JOB_BYTES)
             .min(live_bytes / 2)
             .max(live_bytes / JOURNAL_SPARE_FRACTION)
     }
 
-    /// Bytes that compaction needs at all times to be able to go on: a segment to move into, a head
-    /// full of what is dead, and something that is worth the effort.
+    /// Bytes that compaction needs at all times: a segment to move into, a head full of dead bytes,
+    /// and enough dead bytes for progress.
     fn compaction_bytes(&self) -> u64 {
         self.options.segment_bytes * 5 / 2
     }
 
-    /// How many segments stand ready, or nearly so, behind the head.
+    /// The segments behind the head, prepared or being prepared.
     fn prepared(&self) -> u64 {
         self.live_index.end_epoch() - self.head - 1
     }
 
-    /// Bytes that batches can be written to at once.
+    /// Bytes that can be written at once. O(segments).
     pub(super) fn free_bytes(&self) -> u64 {
         let from = self.live_index.segment_index(self.head);
         let ready = self.live_index.segments.iter().skip(from).take_while(|segment| segment.ready);
         ready.map(|segment| segment.size - segment.used).sum()
     }
 
-    /// Whether a record of so many bytes that makes the live data grow may be appended. False only
-    /// on a full disk, as long as what is left is needed for the later records of the owners that
-    /// there are, and for compaction.
+    /// Whether a record of `bytes` bytes that adds to the live bytes may be appended. False only on
+    /// a full disk, while the space left is reserved for later records and compaction. O(segments)
+    /// on a full disk, else O(1).
     #[must_use]
     pub fn has_capacity(&self, bytes: usize) -> bool {
         self.missing_bytes(bytes) == 0
     }
 
-    /// How many bytes of space are lacking for such a record.
+    /// The bytes of space missing for such a record; 0: none.
     #[must_use]
     pub fn missing_bytes(&self, bytes: usize) -> u64 {
         if !self.allocator.full {
@@ -153,14 +153,14 @@ impl Journal {
         to_write.max((reserve + self.compaction_bytes()).saturating_sub(slack))
     }
 
-    /// Why there is no more space, if there was none when it was last asked for.
+    /// The error of the last preparation, if it failed for lack of space.
     #[must_use]
     #[inline]
     pub fn shortage(&self) -> Option<&DiskError> {
         self.allocator.shortage.as_ref().filter(|_| self.allocator.full)
     }
 
-    /// Frees, prepares and trims, as much as is due.
+    /// Frees, prepares and trims segments that are due.
     pub(super) fn poll_segments(&mut self, now: Now) {
         while let Some(&(sequence, oldest)) = self.allocator.frees.front()
             && sequence <= self.io.synced
@@ -170,15 +170,15 @@ impl Journal {
                 self.free_first();
             }
         }
-        if let Some(wanted) = self.next_request()
+        if let Some(request) = self.next_request()
             && (!self.allocator.full
                 || self.allocator.retry_at <= now.mono
-                || self.has_spare(wanted))
+                || self.has_spare(request))
         {
-            self.prepare(wanted);
+            self.prepare(request);
         }
         if self.allocator.full && !self.allocator.preparing && self.next_request().is_none() {
-            // It has all that it would have on an empty disk.
+            // The journal has all segments that it would have on an empty disk.
             self.allocator.full = self.prepared() == 0;
         }
         if !self.is_closing() {
@@ -191,8 +191,9 @@ impl Journal {
     }
 
     fn free_first(&mut self) {
-        let segment = self.live_index.segments.pop_front().expect("an older segment than the head");
-        assert!(segment.live.count == 0 && segment.ready, "a segment that is needed was given up");
+        let segment =
+            self.live_index.segments.pop_front().expect("there is a segment before the head");
+        assert!(segment.live.count == 0 && segment.ready, "a needed segment is freed");
         let epoch = self.live_index.first_epoch;
         self.live_index.first_epoch += 1;
         self.allocator.behind_bytes -= segment.used;
@@ -213,12 +214,12 @@ impl Journal {
         self.disk.submit(DiskOp::Free { epoch, keep });
     }
 
-    /// What is to be prepared now. Nothing as long as something is.
+    /// The segment to prepare now; `None` while one is being prepared.
     fn next_request(&self) -> Option<PrepareRequest> {
         if self.allocator.preparing {
             return None;
         }
-        // Segments become ready in their order.
+        // Segments become ready in order.
         let planned = self.live_index.segments.iter().rev().take_while(|segment| !segment.ready);
         let planned = planned.count() as u64;
         if planned > 0 {
@@ -234,7 +235,7 @@ impl Journal {
         let (wanted, bound) = if self.prepared() == 0 {
             (true, self.bound())
         } else {
-            // One segment more than on a full disk, so that it is found out early.
+            // One segment more than on a full disk, so that a full disk is detected early.
             (
                 slack < reserve + self.compaction_bytes() + usual || (self.allocator.full && reuse),
                 2 * live + usual,
@@ -243,9 +244,9 @@ impl Journal {
         (wanted && (reuse || self.held_bytes() + usual <= bound)).then_some(PrepareRequest::Another)
     }
 
-    /// Whether a spare can become what is wanted.
-    fn has_spare(&self, wanted: PrepareRequest) -> bool {
-        let size = match wanted {
+    /// Whether a spare can be recycled for a request.
+    fn has_spare(&self, request: PrepareRequest) -> bool {
+        let size = match request {
             PrepareRequest::Planned(epoch) => {
                 self.live_index.segments[self.live_index.segment_index(epoch)].size
             }
@@ -254,8 +255,8 @@ impl Journal {
         self.allocator.spares.iter().any(|&(_, spare)| spare >= size)
     }
 
-    fn prepare(&mut self, wanted: PrepareRequest) {
-        let epoch = match wanted {
+    fn prepare(&mut self, request: PrepareRequest) {
+        let epoch = match request {
             PrepareRequest::Planned(epoch) => epoch,
             PrepareRequest::Another => {
                 self.plan_segment(self.options.segment_bytes);
@@ -274,32 +275,33 @@ impl Journal {
             self.allocator.total_bytes += size;
         }
         self.allocator.preparing = true;
-        // One that was made smaller, because there was no space for more, tells nothing of that.
+        // A segment that was made smaller for lack of space does not show that there is space
+        // again.
         let fresh = reuse.is_none() && size >= self.options.segment_bytes;
         self.allocator.tasks.push_back(SegmentTask::Prepare { epoch, size, fresh });
         let head = SegmentHeader { epoch, size, salt: self.salt }.encode();
         self.disk.submit(DiskOp::Prepare { epoch, size, head, reuse });
     }
 
-    /// Tells the disk how soon the segment is needed that it prepares: the segment should be there
-    /// when the head is half full, and made at the pace at which that is filled.
+    /// Sets the prefill target of the segment in preparation: it is filled twice as fast as the
+    /// head, so that it is ready when the head is half full.
     pub(super) fn update_prefill_target(&mut self) {
-        let prepared = self.allocator.tasks.iter().find_map(|work| match work {
+        let prepared = self.allocator.tasks.iter().find_map(|task| match task {
             SegmentTask::Prepare { epoch, .. } => Some(*epoch),
             SegmentTask::Free { .. } | SegmentTask::Discard { .. } => None,
         });
         let Some(epoch) = prepared else { return };
         let head = &self.live_index.segments[self.live_index.segment_index(self.head)];
-        let is_waited_for = !head.ready || self.lacks_segment();
-        let need = if is_waited_for {
+        let batches_wait = !head.ready || self.lacks_segment();
+        let target = if batches_wait {
             PrefillTarget::Immediately
         } else {
             PrefillTarget::Bytes(2 * head.used)
         };
-        self.disk.set_prefill_target(epoch, need);
+        self.disk.set_prefill_target(epoch, target);
     }
 
-    /// Gives back what the directory holds beyond its bound, if nothing lies in it.
+    /// Frees spares and empty segments beyond the directory's bound.
     fn trim(&mut self) {
         while self.held_bytes() > self.bound() {
             if let Some((spare, size)) = self.allocator.spares.pop() {
@@ -314,20 +316,20 @@ impl Journal {
         }
     }
 
-    /// The last segment, which nothing was written to, goes.
+    /// Removes the last segment, which is empty.
     fn shrink_last(&mut self) {
         let segment = self.live_index.segments.pop_back().expect("a prepared segment");
         assert!(
             segment.used == SEGMENT_HEADER_BYTES as u64 && segment.live.count == 0,
-            "it is in use"
+            "the segment is in use"
         );
         if segment.ready {
             self.free(self.live_index.end_epoch(), segment.size, None);
         }
     }
 
-    /// All segments from epoch `from` on go, which nothing was written to. False if one of them is
-    /// just being made.
+    /// Removes the segments from epoch `from` on, which are empty. False if one of them is being
+    /// prepared.
     pub(super) fn shrink(&mut self, from: u64) -> bool {
         if self.allocator.preparing && self.live_index.end_epoch() > from {
             return false;
@@ -338,18 +340,18 @@ impl Journal {
         true
     }
 
-    /// Takes in that the earliest operation on space is done.
+    /// The earliest task has completed.
     pub(super) fn on_task_done(&mut self, result: Result<(), IoFailure>, now: Now) {
-        let work = self.allocator.tasks.pop_front().expect("work on space was under way");
-        match (work, result) {
+        let task = self.allocator.tasks.pop_front().expect("a task was submitted");
+        match (task, result) {
             (SegmentTask::Prepare { epoch, fresh, .. }, Ok(())) => {
                 self.allocator.preparing = false;
-                // A spare that is used again tells nothing of a disk that is full.
+                // A recycled spare does not show that there is space again.
                 self.allocator.full &= !fresh;
                 self.live_index.segment(epoch).ready = true;
             }
-            (SegmentTask::Prepare { epoch, size, .. }, Err(IoFailure::Full(fault))) => {
-                self.allocator.shortage = Some(fault);
+            (SegmentTask::Prepare { epoch, size, .. }, Err(IoFailure::Full(error))) => {
+                self.allocator.shortage = Some(error);
                 self.allocator.preparing = false;
                 self.allocator.total_bytes -= size;
                 self.allocator.full = true;
@@ -364,12 +366,12 @@ impl Journal {
                 self.allocator.freeing_bytes -= size;
                 self.allocator.retry_at = now.mono;
             }
-            (_, Err(IoFailure::Full(fault) | IoFailure::Error(fault))) => self.fail(fault),
+            (_, Err(IoFailure::Full(error) | IoFailure::Error(error))) => self.fail(error),
         }
     }
 
-    /// There was no space for segment `epoch`. If nothing waits for it, it is not needed now; if
-    /// batches wait for it, it is tried again no larger than they are.
+    /// There was no space for segment `epoch`. Without batches it is not needed now; with batches
+    /// it is tried again in their size.
     fn on_no_space(&mut self, epoch: u64, now: Now) {
         let (head, end) = (self.head, self.live_index.end_epoch());
         let segment = self.live_index.segment(epoch);
