@@ -1,10 +1,10 @@
-//! How segments and batches lie on the disk, byte by byte. All numbers are little endian.
+//! The format on the disk. All numbers are little endian.
 //!
 //! A directory holds
-//! - `lock`, which the one process that uses the directory has locked. It is not empty once there
-//!   has been a segment: without one the directory is damaged then;
+//! - `lock`, which the process that uses the directory has locked. It is not empty once there has
+//!   been a segment: a directory without a segment is damaged then;
 //! - segments, `<epoch as 16 hexadecimal digits>.seg`, their epochs without gaps;
-//! - spares, `spare-<number>.seg`: being prepared, or kept to become a segment. Their content means
+//! - spares, `spare-<number>.seg`: being prepared, or kept to be recycled. Their content means
 //!   nothing.
 //!
 //! A segment begins with its header; a file has a segment's name only once that header is durable.
@@ -23,8 +23,8 @@
 //! Magic, format and checksum stay where they are in every later format.
 //!
 //! Frames follow from byte 64 on, each a batch and each a multiple of 8 bytes. Behind the last one
-//! stand 8 zero bytes, if there is room, which the next one overwrites; what comes then means
-//! nothing: zeros, or in a recycled segment the remains of its former life.
+//! are 8 zero bytes, if they fit, which the next one overwrites. What comes then means nothing:
+//! zeros, or in a recycled segment leftovers of its earlier use.
 //!
 //! | at | bytes | frame |
 //! |---|---|---|
@@ -32,45 +32,45 @@
 //! | 4 | 4 | checksum: CRC32C of bytes 8.. and then of bytes 0..4 |
 //! | 8 | 8 | sequence: the first batch of a directory has 1, each one more than the one before |
 //! | 16 | 8 | synced: batches up to this one were durable when this one was sealed |
-//! | 24 | 8 | oldest: the epoch of the oldest segment that is needed once this batch is in force |
-//! | 32 | 8 | mark: a number of the owner's |
+//! | 24 | 8 | oldest: the epoch of the oldest segment that is needed once this batch is durable |
+//! | 32 | 8 | the highest id that was given out |
 //! | 40 | 4 | count of records |
-//! | 44 | 4 | checksum of the head: CRC32C of bytes 8..44 and then of bytes 0..4 |
+//! | 44 | 4 | checksum of the header: CRC32C of bytes 8..44 and then of bytes 0..4 |
 //! | 48 | | the records, each its size in 4 bytes and then itself |
 //! | | 0..8 | zero |
 //!
-//! Both checksums continue from that of salt and epoch (8 bytes each). So the remains of a former
-//! life never verify, nor does a payload that was made to look like a batch by somebody who does
-//! not know the salt.
+//! Both checksums continue from the segment key, the checksum of salt and epoch (8 bytes each). So
+//! leftovers of an earlier use do not verify, nor does a payload that a client without knowledge of
+//! the salt has made to look like a batch.
 
-/// The first bytes of every segment. The line end tells of transfers that change line ends.
+/// The first bytes of every segment. The line end shows a transfer that has changed line ends.
 pub(super) const MAGIC: [u8; 8] = *b"JCJRNL\r\n";
 
-/// The format that is written, and the highest that is read.
+/// The format version that is written, and the highest that is read.
 pub(super) const FORMAT: u32 = 1;
 
-/// Size of a segment's header.
+/// Size of a segment's header, in bytes.
 pub(super) const SEGMENT_HEADER_BYTES: usize = HEADER_BYTES_U32 as usize;
 
-/// The same, as it stands in the header.
+/// The same, as the header stores it.
 const HEADER_BYTES_U32: u32 = 64;
 
-/// Size of a frame without its records.
+/// Size of a frame's header, in bytes.
 pub(super) const FRAME_HEADER_BYTES: usize = 48;
 
-/// Frames are multiples of this, and so many zero bytes end a segment.
+/// Frames are multiples of this many bytes, and as many zero bytes end a segment.
 pub(super) const FRAME_ALIGN_BYTES: usize = 8;
 
-/// Epochs and sequences stay below this, so that one more is always possible.
+/// Epochs and sequences stay below this, so that incrementing them does not overflow.
 pub(super) const NUMBER_END: u64 = 1 << 63;
 
-/// Bytes in front of each record.
+/// Bytes of a record's size, in front of it.
 pub(super) const RECORD_HEADER_BYTES: usize = 4;
 
-/// The file that is locked.
+/// The name of the file that is locked.
 pub const LOCK_FILE: &str = "lock";
 
-/// What a segment's header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     pub(super) epoch: u64,
@@ -78,14 +78,14 @@ pub(super) struct SegmentHeader {
     pub(super) salt: u64,
 }
 
-/// Why a header is none.
+/// Why a header is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BadHeader {
     Newer(u32),
     Damaged(&'static str),
 }
 
-/// What the head of a frame says.
+/// The header of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BatchHeader {
     /// Bytes of the whole frame.
@@ -117,19 +117,19 @@ pub fn spare_name(number: u32) -> String {
     format!("spare-{number}.seg")
 }
 
-/// Whether this is the name of a segment.
+/// Whether a file name is that of a segment.
 #[must_use]
 pub fn is_segment(name: &str) -> bool {
     epoch_of(name).is_some()
 }
 
-/// The epoch of the segment that has this name, if it is a segment's.
+/// The epoch in the name of a segment; `None` for other names.
 pub(super) fn epoch_of(name: &str) -> Option<u64> {
     let epoch = u64::from_str_radix(name.strip_suffix(".seg")?, 16).ok()?;
     (segment_name(epoch) == name && (1..NUMBER_END).contains(&epoch)).then_some(epoch)
 }
 
-/// The number of the spare that has this name, if it is a spare's.
+/// The number in the name of a spare; `None` for other names.
 pub(super) fn spare_of(name: &str) -> Option<u32> {
     let number = name.strip_prefix("spare-")?.strip_suffix(".seg")?.parse().ok()?;
     (spare_name(number) == name).then_some(number)
@@ -182,7 +182,7 @@ impl SegmentHeader {
     }
 }
 
-/// What the checksums of a segment's frames continue from.
+/// The segment key, from which the checksums of a segment's frames continue.
 pub(super) fn segment_key(salt: u64, epoch: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &epoch.to_le_bytes())
 }
@@ -195,7 +195,7 @@ fn header_checksum(key: u32, frame: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(key, &frame[8..44]), &frame[..4])
 }
 
-/// Adds a record's size and then the record that `write` adds. Says how many bytes that were.
+/// Appends a record's size and the record that `write` appends. Returns the bytes of both.
 pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
     let start = frame.len();
     frame.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
@@ -207,15 +207,15 @@ pub(super) fn push_record(frame: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     whole
 }
 
-/// How long a frame of `length` bytes is when it is sealed.
+/// The bytes of a sealed frame, from those of its header and records.
 pub(super) fn padded(length: usize) -> usize {
     length.next_multiple_of(FRAME_ALIGN_BYTES)
 }
 
-/// Completes a frame, which has room for its head and then the records: pads it, and writes the
-/// head. Its length in `head` is set here.
+/// Seals a frame, which has space for its header and then the records: pads it, and writes the
+/// header. The length in `head` is set here.
 pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
-    assert!(frame.len() >= FRAME_HEADER_BYTES, "a frame has room for its head");
+    assert!(frame.len() >= FRAME_HEADER_BYTES, "a frame has no space for its header");
     frame.resize(padded(frame.len()), 0);
     head.length = u32::try_from(frame.len()).expect("a batch is shorter than 2^32 bytes");
     frame[..4].copy_from_slice(&head.length.to_le_bytes());
@@ -230,8 +230,8 @@ pub(super) fn seal(frame: &mut Vec<u8>, mut head: BatchHeader, key: u32) {
     frame[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The head at the beginning of `bytes`, if it verifies; whether the frame does is another
-/// question. `room` is how many bytes the segment has from there on.
+/// The batch header at the begin of `bytes`, if it verifies; the frame is not checked. `room`: the
+/// bytes of the segment from there on.
 pub(super) fn read_batch_header(bytes: &[u8], room: u64, key: u32) -> Option<BatchHeader> {
     let bytes = bytes.get(..FRAME_HEADER_BYTES)?;
     let length = u32_at(bytes, 0);
@@ -250,8 +250,7 @@ pub(super) fn read_batch_header(bytes: &[u8], room: u64, key: u32) -> Option<Bat
     })
 }
 
-/// Whether a whole frame, whose head has verified, verifies: its checksum, and that it holds as
-/// many records as it says.
+/// Whether a frame verifies whose header does: its checksum, and its count of records. O(bytes).
 pub(super) fn frame_verifies(frame: &[u8], head: &BatchHeader, key: u32) -> bool {
     if frame.len() != head.length as usize || u32_at(frame, 4) != checksum(key, frame) {
         return false;
@@ -271,8 +270,7 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// All that follow the head: of a whole frame as many as its head says, and then possibly
-    /// nonsense.
+    /// The records behind the header. Only as many as the header says are valid.
     pub(super) fn new(frame: &'a [u8]) -> Self {
         Self { rest: &frame[FRAME_HEADER_BYTES..] }
     }
@@ -306,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_what_the_table_says() {
+    fn encoded_bytes_match_the_documented_layout() {
         let header = SegmentHeader { epoch: 0x0102, size: 4096, salt: 3 }.encode();
         assert_eq!(header[..8], *b"JCJRNL\r\n");
         assert_eq!(header[8..16], [1, 0, 0, 0, 64, 0, 0, 0]);
         assert_eq!(header[16..32], [2, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[32..40], [3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(header[40..60], [0; 20]);
-        // The checksums were computed by another program.
+        // These checksums were computed by another program.
         assert_eq!(header[60..64], [0xfe, 0x1c, 0x14, 0xea]);
         assert_eq!(header[64..], [0; 8]);
         let frame = frame(&[b"a", b""], segment_key(3, 0x0102));
@@ -329,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_read_and_no_bit_of_it_may_be_another() {
+    fn sealed_frame_is_read_and_any_flipped_bit_is_detected() {
         let key = segment_key(9, 4);
         let whole = frame(&[b"one", b"", b"three three"], key);
         let head_of = |bytes: &[u8]| read_batch_header(bytes, 4096, key);
@@ -343,7 +341,7 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             let verifies =
                 head_of(&flipped).is_some_and(|head| frame_verifies(&flipped, &head, key));
-            assert!(!verifies, "bit {bit} does not count");
+            assert!(!verifies, "flipped bit {bit} is not detected");
         }
         for end in 0..whole.len() {
             assert!(!frame_verifies(&whole[..end.max(FRAME_HEADER_BYTES)], &head, key));
@@ -353,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_is_wrong_with_them() {
+    fn invalid_header_is_damaged_or_newer() {
         let header = SegmentHeader { epoch: 1, size: 4096, salt: 3 };
         let bytes = header.encode();
         assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
@@ -374,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn file_names_round_trip() {
         assert_eq!(segment_name(0xab), "00000000000000ab.seg");
         assert_eq!(epoch_of("00000000000000ab.seg"), Some(0xab));
         assert_eq!(epoch_of("00000000000000AB.seg"), None);

@@ -1,4 +1,4 @@
-//! Reading segments: piece by piece, frame by frame, and looking for frames where none should be.
+//! Reading segments in chunks and frame by frame, and searching for frames at any offset.
 
 use super::disk::{DiskError, Files};
 use super::format::{
@@ -6,7 +6,7 @@ use super::format::{
 };
 use crate::base::limits::JOURNAL_READ_BYTES;
 
-/// What stands at some place of a segment.
+/// What is at an offset of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameScan {
     /// A frame that verifies.
@@ -17,22 +17,22 @@ pub(super) enum FrameScan {
     Bad,
 }
 
-/// A segment that is read.
+/// A segment to read.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentSource {
     pub(super) name: String,
     pub(super) epoch: u64,
     pub(super) size: u64,
-    /// What checksums continue from.
+    /// The segment key.
     pub(super) key: u32,
 }
 
-/// A piece of one file at a time. Memory: [`JOURNAL_READ_BYTES`], or the largest frame.
+/// Buffers one chunk of one file. Memory: [`JOURNAL_READ_BYTES`], or the largest frame.
 pub(super) struct SegmentReader<'f> {
     files: &'f mut dyn Files,
     name: String,
     buffer: Vec<u8>,
-    /// Where the piece begins in the file, and how much of it counts.
+    /// The offset of the buffer in the file, and its valid bytes.
     start: u64,
     length: usize,
 }
@@ -42,7 +42,7 @@ impl<'f> SegmentReader<'f> {
         Self { files, name: String::new(), buffer: Vec::new(), start: 0, length: 0 }
     }
 
-    /// The `want` bytes of the file from `offset` on, fewer at its end.
+    /// `want` bytes of the file from `offset` on, fewer at its end.
     pub(super) fn bytes(
         &mut self,
         name: &str,
@@ -60,15 +60,15 @@ impl<'f> SegmentReader<'f> {
         if offset < self.start || offset + want as u64 > end {
             self.fill(offset, want, left)?;
         }
-        let at = usize::try_from(offset - self.start).expect("within the piece");
+        let at = usize::try_from(offset - self.start).expect("the offset is within the buffer");
         Ok(&self.buffer[at.min(self.length)..self.length.min(at + want)])
     }
 
-    /// Reads the piece that begins at `offset`: `want` bytes at least, if there are as many.
+    /// Fills the buffer from `offset` on, with at least `want` bytes unless the file ends before.
     fn fill(&mut self, offset: u64, want: usize, left: usize) -> Result<(), DiskError> {
         let end = self.start + self.length as u64;
         let kept = if (self.start..=end).contains(&offset) {
-            let at = usize::try_from(offset - self.start).expect("within the piece");
+            let at = usize::try_from(offset - self.start).expect("the offset is within the buffer");
             self.buffer.copy_within(at..self.length, 0);
             self.length - at
         } else {
@@ -91,7 +91,7 @@ impl<'f> SegmentReader<'f> {
         Ok(())
     }
 
-    /// What stands at `offset`.
+    /// What is at `offset`: a frame only if it verifies as a whole. O(bytes of the frame).
     pub(super) fn peek_frame(
         &mut self,
         source: &SegmentSource,
@@ -112,7 +112,7 @@ impl<'f> SegmentReader<'f> {
         Ok(if whole { FrameScan::Frame(head) } else { FrameScan::Bad })
     }
 
-    /// The frame at `offset`, whose head was seen there.
+    /// The bytes of the frame at `offset`, whose header is known.
     pub(super) fn frame(
         &mut self,
         source: &SegmentSource,
@@ -122,9 +122,8 @@ impl<'f> SegmentReader<'f> {
         self.bytes(&source.name, source.size, offset, head.length as usize)
     }
 
-    /// The first frame that verifies at `offset` or behind it, at whatever place. `filled` is
-    /// raised to behind the last bytes seen that are not zero. O(bytes), as what is no frame is not
-    /// likely to have a head that verifies.
+    /// The first frame that verifies at or behind `offset`. `filled` is raised to the end of the
+    /// last bytes scanned that are not zero. O(bytes), as other bytes rarely verify as a header.
     pub(super) fn search(
         &mut self,
         source: &SegmentSource,
@@ -133,16 +132,17 @@ impl<'f> SegmentReader<'f> {
     ) -> Result<Option<(u64, BatchHeader)>, DiskError> {
         while offset + FRAME_HEADER_BYTES as u64 <= source.size {
             self.bytes(&source.name, source.size, offset, FRAME_HEADER_BYTES)?;
-            let start = usize::try_from(offset - self.start).expect("within the piece");
-            let piece = &self.buffer[start..self.length];
+            let start =
+                usize::try_from(offset - self.start).expect("the offset is within the buffer");
+            let chunk = &self.buffer[start..self.length];
             let (mut at, mut found) = (0, false);
-            while at + FRAME_HEADER_BYTES <= piece.len() && !found {
-                if piece[at..at + FRAME_ALIGN_BYTES] == [0; FRAME_ALIGN_BYTES] {
+            while at + FRAME_HEADER_BYTES <= chunk.len() && !found {
+                if chunk[at..at + FRAME_ALIGN_BYTES] == [0; FRAME_ALIGN_BYTES] {
                     at += FRAME_ALIGN_BYTES;
                     continue;
                 }
                 let room = source.size - offset - at as u64;
-                found = format::read_batch_header(&piece[at..], room, source.key).is_some();
+                found = format::read_batch_header(&chunk[at..], room, source.key).is_some();
                 if !found {
                     at += FRAME_ALIGN_BYTES;
                     *filled = (*filled).max(offset + at as u64);
@@ -164,5 +164,5 @@ impl<'f> SegmentReader<'f> {
     }
 }
 
-/// Where the first frame of a segment stands.
+/// The offset of the first frame of a segment.
 pub(super) const FIRST_FRAME_OFFSET: u64 = SEGMENT_HEADER_BYTES as u64;

@@ -1,4 +1,4 @@
-//! Recovery: from a directory to a journal that goes on.
+//! Recovery: reads a directory, and prepares the journal that continues in it.
 
 use super::disk::{Disk, DiskError, Files};
 use super::format::RECORD_HEADER_BYTES;
@@ -10,56 +10,56 @@ use crate::base::limits::JOURNAL_SEGMENT_MIN_BYTES;
 use crate::base::time::Now;
 use std::fmt;
 
-/// Where a record lies.
+/// The position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLocation {
     /// The segment.
     pub epoch: u64,
-    /// Where its batch begins in the segment.
+    /// The offset of its batch in the segment, in bytes.
     pub offset: u64,
-    /// The number of its batch.
+    /// The sequence of its batch.
     pub sequence: u64,
 }
 
-/// What the owner of the records makes of one: as if it had just been appended.
+/// What a record means for the live index, as if it had just been appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordRole {
-    /// It is the base record of this owner now; its former one is dead.
+    /// It is the base record of this record key; the key's former one is dead.
     Base(u32),
-    /// The base record of this owner is dead.
+    /// The base record of this record key is dead.
     Delete(u32),
     /// Neither.
     None,
 }
 
-/// How far recovery has come.
+/// Progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryProgress {
-    /// Bytes of the segments that are read.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes of all segments.
     pub total_bytes: u64,
-    /// Records so far.
+    /// Records read.
     pub records: u64,
 }
 
-/// A tail that was not written to its end, or not durable: cut.
+/// The end of a journal that a crash cut short, or that was not durable. It is cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The file.
     pub file: String,
-    /// Where the cut is.
+    /// The offset of the cut, in bytes.
     pub offset: u64,
-    /// Bytes behind it, at most: what a recycled file held before counts as well.
+    /// At most this many bytes are cut off: leftovers of a recycled file count too.
     pub bytes: u64,
     /// Whole batches among them.
     pub batches: u64,
 }
 
-/// What was found.
+/// What recovery has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Records handed over.
+    /// Records visited.
     pub records: u64,
     /// Batches they were in.
     pub batches: u64,
@@ -67,49 +67,49 @@ pub struct RecoveryReport {
     pub bytes: u64,
     /// Segments read.
     pub segments: u64,
-    /// The owner's number in the last batch.
+    /// The highest id, as the last batch says.
     pub high_id: u64,
     /// The torn tail, if there was one.
     pub torn: Option<TornTail>,
-    /// Files that are none of the journal's.
+    /// Names of files that are not the journal's.
     pub foreign: Vec<String>,
 }
 
-/// Why a journal is not opened.
+/// Why a journal cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The disk failed.
+    /// An I/O error.
     Disk(DiskError),
-    /// What was durable is damaged.
+    /// A durable part is damaged.
     Damaged {
         /// The file.
         file: String,
-        /// Where in it.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong there, for the operator.
         what: String,
     },
-    /// A segment that is needed is not there.
+    /// A needed segment is missing.
     Missing {
         /// The file.
         file: String,
     },
-    /// There have been segments, and there is none.
+    /// All segments are missing, although there have been some.
     Gone,
-    /// A newer program wrote it.
+    /// The format is newer than this program.
     Newer {
         /// The file.
         file: String,
-        /// Its format.
+        /// Its format version.
         format: u32,
     },
-    /// The owner could not make sense of a record.
+    /// The visitor could not decode a record.
     Record {
         /// The file.
         file: String,
-        /// Where its batch begins.
+        /// The offset of its batch, in bytes.
         offset: u64,
-        /// What the owner said.
+        /// The visitor's error.
         what: String,
     },
 }
@@ -120,7 +120,7 @@ const SALVAGE: &str = "Nothing was changed. Look for a backup, or let `jobcentre
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disk(fault) => fault.fmt(f),
+            Self::Disk(error) => error.fmt(f),
             Self::Damaged { file, offset, what } => {
                 write!(f, "the journal is damaged: {file}, byte {offset}: {what}. {SALVAGE}")
             }
@@ -144,125 +144,130 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl From<DiskError> for OpenError {
-    fn from(fault: DiskError) -> Self {
-        Self::Disk(fault)
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
     }
 }
 
-/// What recovery leaves for the journal to go on with.
+/// A recovered journal that is not running yet.
 pub struct Recovered(RecoveredState);
 
 impl Recovered {
-    /// The journal goes on behind what was recovered, on the disk whose files were read.
+    /// Starts the journal behind the last batch, on the disk whose files were read.
     #[must_use]
     pub fn start(self, disk: Box<dyn Disk>, now: Now) -> Journal {
         Journal::start(self.0, disk, now)
     }
 }
 
-/// The ledger as the records tell it, before the sizes of the segments are known.
-fn index_record(ledger: &mut LiveIndex, origin: RecordLocation, bytes: usize, note: RecordRole) {
-    match note {
-        RecordRole::Base(owner) => {
+/// Applies a record to the live index. The sizes of the segments are filled in later.
+fn index_record(
+    live_index: &mut LiveIndex,
+    location: RecordLocation,
+    bytes: usize,
+    role: RecordRole,
+) {
+    match role {
+        RecordRole::Base(record_key) => {
             let bytes =
                 u32::try_from(bytes + RECORD_HEADER_BYTES).expect("it was read from 32 bits");
-            if ledger.segments.is_empty() {
-                ledger.first_epoch = origin.epoch;
+            if live_index.segments.is_empty() {
+                live_index.first_epoch = location.epoch;
             }
-            while ledger.end_epoch() <= origin.epoch {
-                ledger.segments.push_back(Segment::new(0, 0));
+            while live_index.end_epoch() <= location.epoch {
+                live_index.segments.push_back(Segment::new(0, 0));
             }
-            ledger.insert_recovered(origin.epoch, owner, bytes);
+            live_index.insert_recovered(location.epoch, record_key, bytes);
         }
-        RecordRole::Delete(owner) => {
-            ledger.forget(owner);
+        RecordRole::Delete(record_key) => {
+            live_index.forget(record_key);
         }
         RecordRole::None => {}
     }
 }
 
-/// Completes the ledger, and says what else a journal has to know.
+/// Completes the live index by the segments, and collects what a journal needs to start.
 fn recovered_state(
-    mut ledger: LiveIndex,
-    chain: &ScanResult,
+    mut live_index: LiveIndex,
+    scanned: &ScanResult,
     options: JournalOptions,
 ) -> RecoveredState {
-    let kept = &chain.parts[..chain.kept];
+    let kept = &scanned.parts[..scanned.kept];
     let first = kept.first().map_or(1, |part| part.source.epoch);
-    if ledger.segments.is_empty() {
-        ledger.first_epoch = first;
+    if live_index.segments.is_empty() {
+        live_index.first_epoch = first;
     }
-    while ledger.first_epoch > first {
-        ledger.segments.push_front(Segment::new(0, 0));
-        ledger.first_epoch -= 1;
+    while live_index.first_epoch > first {
+        live_index.segments.push_front(Segment::new(0, 0));
+        live_index.first_epoch -= 1;
     }
-    while ledger.segments.len() < kept.len() {
-        ledger.segments.push_back(Segment::new(0, 0));
+    while live_index.segments.len() < kept.len() {
+        live_index.segments.push_back(Segment::new(0, 0));
     }
-    for (segment, part) in ledger.segments.iter_mut().zip(kept) {
+    for (segment, part) in live_index.segments.iter_mut().zip(kept) {
         segment.size = part.source.size;
         segment.used = part.end;
         segment.key = part.source.key;
         segment.ready = true;
     }
-    let torn = chain.report.torn.is_some();
-    if torn && chain.stop < kept.len() {
-        // What is behind the cut is as good as dead.
-        let cut = &mut ledger.segments[chain.stop];
+    let torn = scanned.report.torn.is_some();
+    if torn && scanned.stop < kept.len() {
+        // The bytes behind the cut count as dead.
+        let cut = &mut live_index.segments[scanned.stop];
         cut.used = cut.size;
     }
-    // What is behind a cut stays there: the next segment goes on.
-    let head = if kept.is_empty() { 0 } else { chain.stop as u64 + u64::from(torn) };
-    let unsynced = kept.iter().filter(|part| part.last_sequence > chain.last.synced);
+    // The bytes behind a cut stay on the disk: the journal continues in the next segment.
+    let head = if kept.is_empty() { 0 } else { scanned.stop as u64 + u64::from(torn) };
+    let unsynced = kept.iter().filter(|part| part.last_sequence > scanned.last.synced);
     RecoveredState {
-        salt: chain.salt.unwrap_or(options.salt),
+        salt: scanned.salt.unwrap_or(options.salt),
         head: first + head,
-        last: chain.last,
+        last: scanned.last,
         unsynced: unsynced.map(|part| (part.source.epoch, part.last_sequence)).collect(),
         torn,
-        live_index: ledger,
+        live_index,
         options,
     }
 }
 
-/// What takes the records, and says what it makes of each, or why it can make nothing of it.
+/// Visits each record: returns its role, or why it cannot be decoded.
 pub type RecordVisitor<'a, T> = dyn FnMut(&[u8], RecordLocation) -> Result<T, String> + 'a;
 
-/// Reads all records in their order, and makes the directory fit to go on with: a torn tail is cut.
-/// O(bytes); no allocation per record.
+/// Visits all records in order, and removes obsolete files and a torn tail. O(bytes); no allocation
+/// per record.
 ///
 /// # Errors
-/// See [`OpenError`]. Unless the disk failed, nothing has been changed then.
+/// See [`OpenError`]. Nothing has been changed then, unless it is an I/O error.
 pub fn recover(
     files: &mut dyn Files,
     options: &JournalOptions,
-    each: &mut RecordVisitor<'_, RecordRole>,
+    visit: &mut RecordVisitor<'_, RecordRole>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<(Recovered, RecoveryReport), OpenError> {
-    let mut ledger = LiveIndex::default();
-    let mut take = |record: &[u8], origin: RecordLocation| {
-        index_record(&mut ledger, origin, record.len(), each(record, origin)?);
+    let mut live_index = LiveIndex::default();
+    let mut index = |record: &[u8], location: RecordLocation| {
+        index_record(&mut live_index, location, record.len(), visit(record, location)?);
         Ok(())
     };
-    let chain = scan::scan(&mut *files, &mut take, progress)?;
-    for name in &chain.obsolete {
+    let scanned = scan::scan(&mut *files, &mut index, progress)?;
+    for name in &scanned.obsolete {
         files.remove(name)?;
     }
     let segment_bytes = options.segment_bytes.max(JOURNAL_SEGMENT_MIN_BYTES);
     let segment_bytes = segment_bytes.next_multiple_of(format::FRAME_ALIGN_BYTES as u64);
     let start =
-        recovered_state(ledger, &chain, JournalOptions { segment_bytes, ..options.clone() });
-    Ok((Recovered(start), chain.report))
+        recovered_state(live_index, &scanned, JournalOptions { segment_bytes, ..options.clone() });
+    Ok((Recovered(start), scanned.report))
 }
 
-/// Like [`recover`], but changes nothing: for checks and dumps.
+/// As [`recover`], but changes nothing: for checks and dumps.
 ///
 /// # Errors
 /// See [`OpenError`].
 pub fn read(
     files: &mut dyn Files,
-    each: &mut RecordVisitor<'_, ()>,
+    visit: &mut RecordVisitor<'_, ()>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<RecoveryReport, OpenError> {
-    Ok(scan::scan(files, each, progress)?.report)
+    Ok(scan::scan(files, visit, progress)?.report)
 }

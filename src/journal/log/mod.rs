@@ -107,8 +107,7 @@ pub struct Journal {
 
 impl Journal {
     pub(super) fn start(start: RecoveredState, disk: Box<dyn Disk>, now: Now) -> Self {
-        let RecoveredState { options, salt, live_index, head, last, unsynced, torn } =
-            start;
+        let RecoveredState { options, salt, live_index, head, last, unsynced, torn } = start;
         let mut journal = Self {
             disk,
             salt,
