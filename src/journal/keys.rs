@@ -1,16 +1,16 @@
-//! Checksums backwards: from a frame to the key that it was sealed with.
+//! CRC32C in reverse: from a frame to the segment key with which it was sealed.
 //!
-//! The keys of a directory differ by their epochs alone, and in a way that does not depend on the
-//! salt: from one of them all follow. And there is just one key with which the checksum of
-//! a frame's head can be right. So a frame tells by itself in which segment it was written,
-//! wherever it lies now, and whether that is a segment of this directory.
+//! The segment keys of a directory differ by their epochs alone, independent of the salt, so one of
+//! them determines all others. The checksum of a frame's header fits exactly one segment key. So a
+//! frame shows by itself in which segment it was written, wherever it is now, and whether that
+//! segment belongs to this directory.
 
 use super::format::FRAME_HEADER_BYTES;
 
-/// The polynomial of CRC32C, its bits in the order of the checksum's.
+/// The polynomial of CRC32C, bits reversed as in the checksum.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What a byte at the upper end is made of when a byte is taken out at the lower end.
+/// The inverse CRC table: by the top byte of a state, what undoes one byte.
 const REVERSE_TABLE: [u32; 256] = backwards();
 
 const fn backwards() -> [u32; 256] {
@@ -28,12 +28,12 @@ const fn backwards() -> [u32; 256] {
     table
 }
 
-/// What the state was before this byte.
+/// The CRC state before `byte` was added. O(1).
 fn undo_byte(state: u32, byte: u8) -> u32 {
     state << 8 ^ REVERSE_TABLE[(state >> 24) as usize] ^ u32::from(byte)
 }
 
-/// The one key with which these first bytes of a frame have the right checksum of the head.
+/// The one segment key with which a frame's header verifies.
 pub(super) fn key_from_header(head: &[u8; FRAME_HEADER_BYTES]) -> u32 {
     let [.., a, b, c, d] = *head;
     let state = !u32::from_le_bytes([a, b, c, d]);
@@ -41,7 +41,7 @@ pub(super) fn key_from_header(head: &[u8; FRAME_HEADER_BYTES]) -> u32 {
     !bytes.fold(state, |state, &byte| undo_byte(state, byte))
 }
 
-/// All keys of one directory, by one of them.
+/// All segment keys of a directory, derived from one of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectoryKeys {
     epoch: u64,
@@ -49,23 +49,23 @@ pub(super) struct DirectoryKeys {
 }
 
 impl DirectoryKeys {
-    /// The directory in which segment `epoch` has this key.
+    /// The directory whose segment `epoch` has this key.
     pub(super) fn new(epoch: u64, key: u32) -> Self {
         Self { epoch, key }
     }
 
-    /// The epoch whose key this is. Some epoch comes out of any key: it has to be a likely one. (It
-    /// shares its upper half with those that are known.)
+    /// The epoch of a segment key. Any key yields some epoch, with the upper half of the known one:
+    /// the caller checks that it is plausible.
     pub(super) fn epoch_of(&self, key: u32) -> u64 {
         self.epoch ^ u64::from((0..8).fold(key ^ self.key, |state, _| undo_byte(state, 0)))
     }
 
-    /// The epoch and the key by which it is known.
+    /// The known epoch and its key.
     pub(super) fn anchor(&self) -> (u64, u32) {
         (self.epoch, self.key)
     }
 
-    /// Whether both are the same directory's.
+    /// Whether both are keys of the same directory.
     pub(super) fn is_same_directory(&self, other: &Self) -> bool {
         self.epoch_of(other.key) == other.epoch
     }
@@ -77,7 +77,7 @@ mod tests {
     use crate::journal::format::{BatchHeader, push_record, seal, segment_key};
 
     #[test]
-    fn a_frame_tells_its_key_and_the_key_its_epoch() {
+    fn frame_header_yields_key_and_key_yields_epoch() {
         for (salt, known, epoch) in
             [(1, 1, 1), (0x5a17, 3, 70_000), (u64::MAX, 9, 2), (7 << 40, 1 << 40, (1 << 40) + 5)]
         {

@@ -1,13 +1,12 @@
-//! Salvage: every batch that verifies and is in force is copied into a new directory, in the order
-//! of the numbers, wherever it lies: in a file of another name, behind a header that is damaged, at
-//! another place than where it was written, twice.
+//! Salvage: copies every batch that verifies and is valid into a new directory, in the order of the
+//! sequences, wherever it is: in a file of another name, behind a damaged header, at another offset
+//! than where it was written, or twice.
 //!
-//! Not in force is
-//! - what an earlier recovery has cut off: a later segment goes on with the same number, or a lower
-//!   one;
-//! - what belongs to a segment that has been given up: the batches in force need only later ones,
-//!   and no file is that segment any more. That is what stands behind the last batch of a segment
-//!   that was recycled, and in spares.
+//! Batches that verify but are superseded:
+//! - those that an earlier recovery has cut off: a later segment continues with the same sequence
+//!   or a lower one;
+//! - those of a freed segment: the valid batches need only later segments, and no file is that
+//!   segment any more. Such batches are behind the end of recycled segments, and in spares.
 
 use super::disk::{DiskError, Files};
 use super::format::{self, BatchHeader, FRAME_ALIGN_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -17,51 +16,51 @@ use super::scan::SegmentList;
 use super::survey::{BatchRun, Gap, HeaderState, Survey, SurveyedFile, TolerantFiles};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Segments that are missing, of which the first are named one by one.
+/// At most this many missing segments are listed.
 const MISSING_NAMED: usize = 1_000;
 
-/// A stretch that was not copied.
+/// A range of bytes that was not copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedRange {
     /// The file.
     pub file: String,
-    /// Where the stretch begins.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// How long it is.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Why.
+    /// Why, for the operator.
     pub what: String,
 }
 
-/// Something to know about a file that does not mean that anything was lost.
+/// A file that is not as expected. It does not mean that anything was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuspiciousFile {
     /// The file.
     pub file: String,
-    /// What about it.
+    /// What is unexpected, for the operator.
     pub what: String,
 }
 
-/// What was copied, and what was not.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvageReport {
     /// Batches copied.
     pub batches: u64,
     /// Records in them.
     pub records: u64,
-    /// Batches that the numbers of their neighbours show to have been there.
+    /// Batches missing in the sequence.
     pub lost_batches: u64,
-    /// Segments that are not there.
+    /// Missing segments.
     pub missing: Vec<String>,
-    /// Stretches that do not verify, or cannot be read.
+    /// Ranges that do not verify, or cannot be read.
     pub skipped: Vec<SkippedRange>,
-    /// What else is not as it should be.
+    /// Files that are not as expected.
     pub suspicious: Vec<SuspiciousFile>,
-    /// Batches that verify and are not in force any more: they were left out.
+    /// Batches that verify and are superseded: not copied.
     pub superseded: u64,
 }
 
-/// Segments in the making.
+/// Writes the segments of the new directory.
 struct SegmentWriter<'f> {
     files: &'f mut dyn Files,
     segment_bytes: u64,
@@ -97,7 +96,7 @@ impl SegmentWriter<'_> {
         Ok(())
     }
 
-    /// Writes the segment that was filled, if there is one.
+    /// Writes the current segment, if it has batches.
     fn flush(&mut self) -> Result<(), DiskError> {
         if self.bytes.is_empty() {
             return Ok(());
@@ -114,8 +113,7 @@ impl SegmentWriter<'_> {
     }
 }
 
-/// Up to which number the batches of each segment are in force, not included: from there on a later
-/// segment goes on.
+/// For each segment the sequence from which on its batches are superseded by a later segment.
 fn sequence_limits(runs: &[BatchRun]) -> BTreeMap<u64, u64> {
     let mut firsts: BTreeMap<u64, u64> = BTreeMap::new();
     for run in runs {
@@ -131,21 +129,21 @@ fn sequence_limits(runs: &[BatchRun]) -> BTreeMap<u64, u64> {
     limits.collect()
 }
 
-/// Batches that are in force, in one place. The better one of two comes last.
+/// Valid batches of one run. Of two ranges the better one orders last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BatchRange {
     epoch: u64,
-    /// Whether the file is where they should be.
+    /// Whether they are in the file of their segment.
     in_place: bool,
     last: u64,
     run: usize,
 }
 
-/// What is to be copied.
+/// The batches to copy.
 struct SalvagePlan {
-    /// Parts with their first numbers, by these.
+    /// Ranges by their first sequence.
     parts: Vec<(u64, BatchRange)>,
-    /// Segments before this epoch have been given up.
+    /// Segments before this epoch have been freed.
     start: u64,
     superseded: u64,
 }
@@ -171,7 +169,7 @@ fn plan(survey: &Survey) -> SalvagePlan {
     plan
 }
 
-/// What is to be said of the files.
+/// Reports unexpected files, skipped ranges and missing segments.
 fn report_files(survey: &Survey, plan: &SalvagePlan, salvaged: &mut SalvageReport) {
     for (number, place) in survey.files.iter().enumerate() {
         let runs = || survey.runs.iter().filter(|run| run.file == number);
@@ -211,7 +209,7 @@ fn report_files(survey: &Survey, plan: &SalvagePlan, salvaged: &mut SalvageRepor
     salvaged.missing.extend(missing.map(format::segment_name));
 }
 
-/// What is to be said of bytes between batches: nothing if they stand where nothing counts.
+/// The report of a gap between batches; `None` if no valid batch can have been there.
 fn skipped(survey: &Survey, plan: &SalvagePlan, rest: &Gap) -> Option<SkippedRange> {
     let place = &survey.files[rest.file];
     let at = survey.runs.partition_point(|run| (run.file, run.offset) < (rest.file, rest.offset));
@@ -231,7 +229,7 @@ fn skipped(survey: &Survey, plan: &SalvagePlan, rest: &Gap) -> Option<SkippedRan
         _ => return None,
     };
     let end = behind.map_or(rest.filled, |run| run.offset);
-    // The header is told of by itself.
+    // A damaged header is reported on its own.
     let offset = rest.offset.max(FIRST_FRAME_OFFSET);
     (offset < end).then(|| SkippedRange {
         file: place.name.clone(),
@@ -241,9 +239,9 @@ fn skipped(survey: &Survey, plan: &SalvagePlan, rest: &Gap) -> Option<SkippedRan
     })
 }
 
-/// Copies every batch that verifies and is in force from one directory into another, which must not
-/// hold a journal. What was lost in between is lost: a deleted job may be back if its deletion was
-/// there. O(bytes); memory for one segment, and for what is between stretches that are whole.
+/// Copies every batch that verifies and is valid into another directory, which must not contain a
+/// journal. A deleted job is restored if its deletion is lost. O(bytes); memory for one segment,
+/// each run of batches and each gap.
 ///
 /// # Errors
 /// If a directory cannot be read or written, if `to` holds a journal, or if the journal has a newer
@@ -289,7 +287,7 @@ pub fn salvage(
     Ok(salvaged)
 }
 
-/// Copies the parts, in the order of their numbers; of each number that is there twice one.
+/// Copies the ranges in the order of their sequences; each sequence once.
 fn copy_all(
     reader: &mut SegmentReader<'_>,
     survey: &Survey,
@@ -299,7 +297,7 @@ fn copy_all(
 ) -> Result<(), OpenError> {
     let mut parts = plan.parts.iter().peekable();
     let Some(&&(first, _)) = parts.peek() else { return Ok(()) };
-    // The first segment begins with the first batch.
+    // Segment 1 begins with batch 1.
     let mut done = if plan.start == 1 { 0 } else { first - 1 };
     let mut ready = BinaryHeap::new();
     loop {
@@ -320,7 +318,7 @@ fn copy_all(
     }
 }
 
-/// Copies the batches of one part behind number `done`.
+/// Copies the batches of one range behind sequence `done`.
 fn copy(
     reader: &mut SegmentReader<'_>,
     survey: &Survey,
@@ -351,7 +349,7 @@ fn copy(
     Ok(())
 }
 
-/// What was read before reads otherwise now.
+/// The error for a file that reads differently than before.
 fn changed_meanwhile(name: &str) -> OpenError {
     OpenError::Disk(DiskError {
         operation: "read",

@@ -1,10 +1,10 @@
-//! Reads the segments of a directory in their order, and judges what is found behind the last good
-//! batch: a clean end, a tail that was torn, or damage.
+//! Reads the segments of a directory in order, and classifies what is behind the last valid batch:
+//! a clean end, a torn tail, or damage.
 //!
-//! Sequences have no gaps, and a batch says up to which one everything was durable when it was
-//! sealed. So a place that does not verify is a torn tail, never acknowledged, unless a batch
-//! behind it shows that it was durable; and a torn tail that an earlier recovery has cut is no
-//! matter any more, because the next segment begins with the sequence that is expected.
+//! Sequences have no gaps, and a batch says which batches were durable when it was sealed. Bytes
+//! that do not verify are therefore a torn tail, which was never acknowledged, unless a later batch
+//! shows that they were durable. A torn tail that an earlier recovery has cut is skipped: the next
+//! segment begins with the expected sequence.
 
 use super::disk::{DiskError, Files};
 use super::format::{self, BadHeader, BatchHeader, Records, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -14,14 +14,14 @@ use super::recover::{
 };
 use crate::base::limits::JOURNAL_READ_BYTES;
 
-/// What is in a directory.
+/// The files of a directory.
 #[derive(Debug, Default)]
 pub(super) struct SegmentList {
-    /// Epochs and sizes of the segments, in order.
+    /// Epochs and sizes in bytes of the segments, by epoch.
     pub(super) segments: Vec<(u64, u64)>,
     pub(super) spares: Vec<String>,
     pub(super) foreign: Vec<String>,
-    /// Whether there has been a segment.
+    /// Whether the directory has ever had a segment.
     pub(super) was_used: bool,
 }
 
@@ -44,35 +44,35 @@ impl SegmentList {
         Ok(listing)
     }
 
-    /// Where those segments begin that follow each other up to the last.
+    /// The index of the first segment from which on the epochs have no gap.
     pub(super) fn contiguous_start(&self) -> usize {
         let gap = self.segments.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0);
         gap.map_or(0, |at| at + 1)
     }
 }
 
-/// A segment that was read.
+/// A segment that is read.
 #[derive(Debug)]
 pub(super) struct SegmentPart {
     pub(super) source: SegmentSource,
-    /// Where its last good batch ends.
+    /// The offset at which its last valid batch ends.
     pub(super) end: u64,
-    /// The number of that batch; 0: there is none.
+    /// The sequence of that batch; 0: there is none.
     pub(super) last_sequence: u64,
 }
 
-/// Everything that was read.
+/// The result of reading a directory.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult {
     pub(super) parts: Vec<SegmentPart>,
-    /// The part that has the last good batch.
+    /// The index of the part with the last valid batch.
     pub(super) stop: usize,
     pub(super) salt: Option<u64>,
-    /// The head of the last good batch.
+    /// The header of the last valid batch.
     pub(super) last: BatchHeader,
-    /// What a recovery has to remove, in this order, before it goes on.
+    /// Files that recovery has to remove, in this order, before the journal continues.
     pub(super) obsolete: Vec<String>,
-    /// Parts from this one on are among that.
+    /// Parts from this index on are obsolete too.
     pub(super) kept: usize,
     pub(super) report: RecoveryReport,
 }
@@ -81,7 +81,7 @@ fn damaged(name: &str, offset: u64, what: &str) -> OpenError {
     OpenError::Damaged { file: name.to_owned(), offset, what: what.to_owned() }
 }
 
-/// Reads a segment's header, and compares it with what is known besides.
+/// Reads and checks a segment's header.
 fn header(
     reader: &mut SegmentReader<'_>,
     epoch: u64,
@@ -108,31 +108,31 @@ fn header(
     Ok(SegmentSource { name, epoch, size, key: format::segment_key(header.salt, epoch) })
 }
 
-/// The state of a walk through the segments.
+/// The state of reading the segments.
 struct Scan<'w> {
     reader: SegmentReader<'w>,
     each: &'w mut RecordVisitor<'w, ()>,
     progress: &'w mut dyn FnMut(RecoveryProgress),
     parts: Vec<SegmentPart>,
-    /// The number that the next batch must have; none: any.
+    /// The sequence that the next batch must have; `None`: any.
     expected: Option<u64>,
     last: BatchHeader,
     report: RecoveryReport,
     done: RecoveryProgress,
 }
 
-/// What lies behind the last good batch.
+/// What is behind the last valid batch.
 #[derive(Default)]
 struct Tail {
-    /// Whole batches, and their bytes.
+    /// Batches that verify, and the bytes up to the last one that is not zero.
     batches: u64,
     bytes: u64,
-    /// The first part behind the last good batch's own that is not empty.
+    /// The index of the first later part that is not empty.
     unclean: Option<usize>,
 }
 
 impl Scan<'_> {
-    /// Reads the good batches of one part.
+    /// Reads the valid batches of one part.
     fn scan_segment(&mut self, index: usize) -> Result<(), OpenError> {
         let source = self.parts[index].source.clone();
         let (mut offset, mut told) = (FIRST_FRAME_OFFSET, 0);
@@ -140,9 +140,9 @@ impl Scan<'_> {
             && self.expected.is_none_or(|expected| expected == head.sequence)
         {
             let frame = self.reader.frame(&source, offset, &head)?;
-            let origin = RecordLocation { epoch: source.epoch, offset, sequence: head.sequence };
+            let location = RecordLocation { epoch: source.epoch, offset, sequence: head.sequence };
             for record in Records::new(frame).take(head.count as usize) {
-                (self.each)(record, origin).map_err(|what| OpenError::Record {
+                (self.each)(record, location).map_err(|what| OpenError::Record {
                     file: source.name.clone(),
                     offset,
                     what,
@@ -167,15 +167,15 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Whether the part after this one goes on where this one ends.
+    /// Whether the next part begins with the expected sequence.
     fn continues_in_next(&mut self, index: usize) -> Result<bool, OpenError> {
         let Some(next) = self.parts.get(index + 1) else { return Ok(false) };
         let sight = self.reader.peek_frame(&next.source, FIRST_FRAME_OFFSET)?;
         Ok(matches!(sight, FrameScan::Frame(head) if Some(head.sequence) == self.expected))
     }
 
-    /// Where the batch should be that comes after the last good one, in part `stop`: there, or at
-    /// the beginning of the next part.
+    /// Where the batch after the last valid one, in part `stop`, should be: behind it, or at the
+    /// begin of the next part.
     fn expected_next(&mut self, stop: usize) -> Result<(String, u64), OpenError> {
         let part = &self.parts[stop];
         if let Some(next) = self.parts.get(stop + 1)
@@ -187,12 +187,12 @@ impl Scan<'_> {
         Ok((part.source.name.clone(), part.end))
     }
 
-    /// What lies behind the end of part `stop`, which is the last one with a good batch.
+    /// Checks the bytes behind the end of part `stop`, the last one with a valid batch.
     fn check_tail(&mut self, stop: usize) -> Result<Tail, OpenError> {
         let mut tail = Tail::default();
         let expected = self.expected.unwrap_or(1);
         let end = self.parts[stop].end;
-        let suspect = self.expected_next(stop)?;
+        let expected_at = self.expected_next(stop)?;
         for index in stop..self.parts.len() {
             let source = self.parts[index].source.clone();
             let start = if index == stop { end } else { FIRST_FRAME_OFFSET };
@@ -201,7 +201,7 @@ impl Scan<'_> {
             while let Some((at, head)) = self.reader.search(&source, offset, &mut filled)? {
                 if head.synced >= expected {
                     let what = "a batch that was durable does not verify";
-                    return Err(damaged(&suspect.0, suspect.1, what));
+                    return Err(damaged(&expected_at.0, expected_at.1, what));
                 }
                 if head.sequence < expected {
                     return Err(damaged(&source.name, at, "a batch comes a second time"));
@@ -221,7 +221,7 @@ impl Scan<'_> {
     }
 }
 
-/// Reads a directory: hands every record of the good batches to `each`.
+/// Reads a directory, and visits each record of the valid batches.
 pub(super) fn scan<'w>(
     files: &'w mut dyn Files,
     each: &'w mut RecordVisitor<'w, ()>,
@@ -229,69 +229,69 @@ pub(super) fn scan<'w>(
 ) -> Result<ScanResult, OpenError> {
     let listing = SegmentList::list(files)?;
     let run = listing.contiguous_start();
-    let mut chain = ScanResult { obsolete: listing.spares.clone(), ..ScanResult::default() };
-    chain.report.foreign.clone_from(&listing.foreign);
+    let mut result = ScanResult { obsolete: listing.spares.clone(), ..ScanResult::default() };
+    result.report.foreign.clone_from(&listing.foreign);
     let Some(&(first, _)) = listing.segments.get(run) else {
-        return if listing.was_used { Err(OpenError::Gone) } else { Ok(chain) };
+        return if listing.was_used { Err(OpenError::Gone) } else { Ok(result) };
     };
     let old = listing.segments[..run].iter().map(|&(epoch, _)| format::segment_name(epoch));
-    chain.obsolete.extend(old);
+    result.obsolete.extend(old);
 
     let mut reader = SegmentReader::new(files);
     let mut parts = Vec::new();
     for &(epoch, size) in &listing.segments[run..] {
-        let source = header(&mut reader, epoch, size, &mut chain.salt)?;
+        let source = header(&mut reader, epoch, size, &mut result.salt)?;
         parts.push(SegmentPart { source, end: FIRST_FRAME_OFFSET, last_sequence: 0 });
     }
     let of = parts.iter().map(|part| part.source.size).sum();
-    let mut walk = Scan {
+    let mut scan = Scan {
         reader,
         each,
         progress,
         parts,
         expected: (first == 1).then_some(1),
         last: BatchHeader::default(),
-        report: chain.report,
+        report: result.report,
         done: RecoveryProgress { read_bytes: 0, total_bytes: of, records: 0 },
     };
     let mut stop = 0;
     loop {
-        walk.scan_segment(stop)?;
-        if !walk.continues_in_next(stop)? {
+        scan.scan_segment(stop)?;
+        if !scan.continues_in_next(stop)? {
             break;
         }
         stop += 1;
     }
-    if walk.expected.is_none() {
-        // Segments before it were given up because of what stood here.
-        let name = &walk.parts[0].source.name;
+    if scan.expected.is_none() {
+        // Earlier segments were freed because of this batch.
+        let name = &scan.parts[0].source.name;
         return Err(if run > 0 {
             missing(first)
         } else {
             damaged(name, FIRST_FRAME_OFFSET, NO_BATCH)
         });
     }
-    if walk.last.oldest < first && walk.last.sequence > 0 {
+    if scan.last.oldest < first && scan.last.sequence > 0 {
         return Err(missing(first));
     }
-    let tail = walk.check_tail(stop)?;
-    walk.report.segments = walk.parts.len() as u64;
-    walk.report.high_id = walk.last.high_id;
-    chain.kept = walk.parts.len();
+    let tail = scan.check_tail(stop)?;
+    scan.report.segments = scan.parts.len() as u64;
+    scan.report.high_id = scan.last.high_id;
+    result.kept = scan.parts.len();
     if tail.bytes > 0 {
-        let part = &walk.parts[stop];
-        walk.report.torn = Some(TornTail {
+        let part = &scan.parts[stop];
+        scan.report.torn = Some(TornTail {
             file: part.source.name.clone(),
             offset: part.end,
             bytes: tail.bytes,
             batches: tail.batches,
         });
         let first_gone = if part.last_sequence == 0 { Some(stop) } else { tail.unclean };
-        chain.kept = first_gone.unwrap_or(chain.kept);
-        let gone = walk.parts[chain.kept..].iter().rev();
-        chain.obsolete.extend(gone.map(|part| part.source.name.clone()));
+        result.kept = first_gone.unwrap_or(result.kept);
+        let gone = scan.parts[result.kept..].iter().rev();
+        result.obsolete.extend(gone.map(|part| part.source.name.clone()));
     }
-    Ok(ScanResult { parts: walk.parts, stop, last: walk.last, report: walk.report, ..chain })
+    Ok(ScanResult { parts: scan.parts, stop, last: scan.last, report: scan.report, ..result })
 }
 
 const NO_BATCH: &str = "the first batch of the oldest segment does not verify";

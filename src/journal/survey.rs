@@ -1,9 +1,9 @@
-//! What is left of a damaged directory: every frame that verifies, in whatever file and place.
+//! Finds every frame of a damaged directory that verifies, in any file and at any offset.
 //!
-//! Names and headers are evidence, not more: a frame tells by its checksums in which segment it was
-//! written ([`super::keys`]). All that has to be known is one key of the directory. A header tells
-//! it, with up to two wrong bits put right; where no header is left the frames do: the key of most
-//! of them that is in force (the highest numbers) in a file whose name tells the epoch.
+//! Names and headers are evidence only: the checksums of a frame show in which segment it was
+//! written ([`super::keys`]). One segment key of the directory has to be known. A header yields it,
+//! after repair of up to two bits. Without a header the frames do: the key of the frames with the
+//! highest sequences in a file whose name contains the epoch, by majority of bytes.
 
 use super::disk::{DiskError, FileEntry, Files};
 use super::format::{
@@ -19,26 +19,26 @@ use std::collections::HashMap;
 /// Bytes that are searched at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What a disk reads or cannot read.
+/// The bytes that a disk reads as a whole or not at all.
 const BLOCK_BYTES: usize = 4096;
 
-/// Epochs so far behind the last one that is known are believed.
+/// Epochs up to this far beyond the last known one are plausible.
 const EPOCHS_AHEAD: u64 = 4096;
 
-/// Without any header: keys of a file that are tried, and that are counted.
+/// Without any header: how many keys of a file are tried, and how many are counted.
 const KEYS_TRIED: usize = 16;
 const KEYS_COUNTED: usize = 1 << 20;
 
-/// What the first bytes of a file say.
+/// What the first bytes of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderState {
-    /// This.
+    /// A valid header.
     Header(SegmentHeader),
-    /// This, if a bit or two are put right.
+    /// A header that is valid after repair of one or two bits.
     Repaired(SegmentHeader),
-    /// That it is of another directory.
+    /// A header of another directory.
     Foreign,
-    /// Nothing.
+    /// No header.
     Unreadable,
 }
 
@@ -51,26 +51,26 @@ impl HeaderState {
     }
 }
 
-/// A file in which there may be frames.
+/// A file that may contain frames.
 #[derive(Clone, Debug)]
 pub(super) struct SurveyedFile {
     pub(super) name: String,
     pub(super) size: u64,
-    /// The epoch that its name tells.
+    /// The epoch in its name.
     pub(super) named: Option<u64>,
     pub(super) is_spare: bool,
     pub(super) header: HeaderState,
 }
 
 impl SurveyedFile {
-    /// Which segment it seems to be.
+    /// The epoch of the segment that it seems to be.
     pub(super) fn epoch(&self) -> Option<u64> {
         let named = self.named.filter(|_| self.header != HeaderState::Foreign);
         self.header.header().map(|header| header.epoch).or(named).filter(|_| !self.is_spare)
     }
 }
 
-/// Frames that stand one behind the other, of one segment, their numbers without gaps.
+/// Consecutive frames of one segment with consecutive sequences.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchRun {
     pub(super) file: usize,
@@ -80,30 +80,30 @@ pub(super) struct BatchRun {
     pub(super) epoch: u64,
     pub(super) first: u64,
     pub(super) last: u64,
-    /// What each of them says of the oldest segment that is needed.
+    /// The oldest needed segment, the same in all these batches.
     pub(super) oldest: u64,
 }
 
-/// Bytes before a frame, or behind the last one of a file if they are not all zero.
+/// Bytes before a frame, or behind the last one of a file unless they are all zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) file: usize,
     pub(super) offset: u64,
-    /// Behind the last one that is not zero.
+    /// The offset behind the last byte that is not zero.
     pub(super) filled: u64,
-    /// Whether the first of them are those that stand behind a last frame: zeros.
+    /// Whether it begins with the zeros that end a segment.
     pub(super) ends: bool,
 }
 
-/// Everything that was found.
+/// All files and frames of a directory.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) files: Vec<SurveyedFile>,
-    /// By place, and in a place by offset.
+    /// By file, and in a file by offset.
     pub(super) runs: Vec<BatchRun>,
     pub(super) gaps: Vec<Gap>,
     pub(super) salt: u64,
-    /// The highest of the owner's numbers.
+    /// The highest id that any frame says.
     pub(super) high_id: u64,
 }
 
@@ -127,7 +127,7 @@ fn files(
         }
         let named = format::epoch_of(&name);
         let is_spare = format::spare_of(&name).is_some();
-        // What is no file cannot be read, and is none of the journal's.
+        // A directory, for example, cannot be read and is not the journal's.
         let bytes = match reader.bytes(&name, size, 0, SEGMENT_HEADER_BYTES) {
             Err(_) if named.is_none() && !is_spare => continue,
             bytes => bytes?,
@@ -147,7 +147,7 @@ fn files(
     Ok(places)
 }
 
-/// A header that differs from these bytes in one bit, or else in two.
+/// A valid header that differs from these bytes in one bit, or else in two.
 fn repair_header(bytes: &[u8]) -> Option<SegmentHeader> {
     let bits = SEGMENT_HEADER_BYTES * 8;
     let mut bytes: [u8; SEGMENT_HEADER_BYTES] = *bytes.first_chunk()?;
@@ -166,7 +166,7 @@ fn flip(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// The header that it is if this bit is another one.
+/// The header with this bit flipped, if it is valid.
 fn decode_flipped(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) -> Option<SegmentHeader> {
     flip(bytes, bit);
     let header = SegmentHeader::decode(bytes).ok();
@@ -174,7 +174,7 @@ fn decode_flipped(bytes: &mut [u8; SEGMENT_HEADER_BYTES], bit: usize) -> Option<
     header
 }
 
-/// Which frames count.
+/// Which frames are accepted.
 enum KeyFilter<'k> {
     /// Those of this directory, up to an epoch.
     Family(&'k DirectoryKeys, u64),
@@ -183,7 +183,7 @@ enum KeyFilter<'k> {
 }
 
 impl KeyFilter<'_> {
-    /// Whether a frame with this key may say that it needs segments from `oldest` on.
+    /// Whether a frame with this key and this oldest needed segment is plausible.
     fn accepts(&self, key: u32, oldest: u64) -> bool {
         match self {
             Self::Family(family, last) => {
@@ -195,7 +195,7 @@ impl KeyFilter<'_> {
     }
 }
 
-/// The head at the beginning of `bytes`, if there is a key for which it may be one; and that key.
+/// The batch header at the begin of `bytes`, if it is plausible, and its segment key.
 fn likely_head(bytes: &[u8], room: u64) -> Option<(BatchHeader, u32)> {
     let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
     let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -208,10 +208,10 @@ fn likely_head(bytes: &[u8], room: u64) -> Option<(BatchHeader, u32)> {
     likely.then_some((head, key))
 }
 
-/// Files of which some places cannot be read: zeros stand for them.
+/// Files with unreadable blocks, which are read as zeros.
 pub(super) struct TolerantFiles<'f> {
     files: &'f mut dyn Files,
-    /// What could not be read: name, offset, bytes.
+    /// The unreadable ranges: name, offset and bytes.
     pub(super) unreadable: Vec<(String, u64, u64)>,
 }
 
@@ -239,7 +239,7 @@ impl Files for TolerantFiles<'_> {
     fn read(&mut self, name: &str, offset: u64, out: &mut [u8]) -> Result<usize, DiskError> {
         let whole = self.files.read(name, offset, out);
         let is_ours = format::epoch_of(name).is_some() || format::spare_of(name).is_some();
-        // A directory, for one, cannot be read from its beginning on.
+        // A directory, for example, cannot be read at offset 0.
         if whole.is_ok() || (offset == 0 && !is_ours) {
             return whole;
         }
@@ -266,7 +266,7 @@ struct FrameSearch<'s, 'f> {
     reader: &'s mut SegmentReader<'f>,
     file: &'s SurveyedFile,
     offset: u64,
-    /// Behind the last byte seen that is not zero.
+    /// The offset behind the last byte scanned that is not zero.
     filled: u64,
 }
 
@@ -275,7 +275,7 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
         Self { reader, file, offset: 0, filled: 0 }
     }
 
-    /// The next place at which `look` sees something. O(bytes) beside what it does.
+    /// The next offset at which `look` returns something. O(bytes) beside the costs of `look`.
     fn seek<T>(
         &mut self,
         mut look: impl FnMut(&[u8], u64) -> Option<T>,
@@ -303,8 +303,8 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
         Ok(None)
     }
 
-    /// The next frame that counts; the search goes on behind it. O(bytes), as what is no frame
-    /// does not have such a key.
+    /// The next accepted frame; the search continues behind it. O(bytes), as other bytes rarely
+    /// yield an accepted key.
     fn next(&mut self, keys: &KeyFilter<'_>) -> Result<Option<Frame>, DiskError> {
         let look = |bytes: &[u8], room| {
             likely_head(bytes, room).filter(|(head, key)| keys.accepts(*key, head.oldest))
@@ -323,7 +323,7 @@ impl<'s, 'f> FrameSearch<'s, 'f> {
     }
 }
 
-/// The directory that most of the headers are of, and its salt.
+/// The directory of most headers, and its salt.
 fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
     let headers = || places.iter().filter_map(|place| Some((place, place.header.header()?)));
     let votes = |salt: u64| {
@@ -335,14 +335,14 @@ fn by_headers(places: &[SurveyedFile]) -> Option<(DirectoryKeys, u64)> {
     Some((family, header.salt))
 }
 
-/// What the frames of one file tell of its key.
+/// What the frames of one file show about the directory's keys.
 struct KeyEvidence {
     family: DirectoryKeys,
     bytes: u64,
 }
 
-/// The key of the frames with the highest numbers in a file, as of the segment that its name tells,
-/// or else the youngest that its frames need. O(bytes) for each key that is tried.
+/// The key of the frames with the highest sequences in a file. Its epoch is taken from the name, or
+/// else from the latest segment that the frames need. O(bytes) for each key tried.
 fn key_evidence(
     reader: &mut SegmentReader<'_>,
     place: &SurveyedFile,
@@ -369,12 +369,12 @@ fn key_evidence(
     let latest = found.into_iter().max_by_key(|(_, (sequence, ..))| *sequence);
     Ok(latest.map(|(key, (_, oldest, bytes))| KeyEvidence {
         family: DirectoryKeys::new(place.named.unwrap_or(oldest), key),
-        // A name that tells the epoch is worth more than one that does not.
+        // A name with an epoch weighs more than one without.
         bytes: if place.named.is_some() { bytes << 8 } else { bytes },
     }))
 }
 
-/// The directory that most of the frames are of, where no header is left.
+/// The directory of most frames, if no header is left.
 fn by_frames(
     reader: &mut SegmentReader<'_>,
     places: &[SurveyedFile],
@@ -391,8 +391,8 @@ fn by_frames(
 }
 
 impl Survey {
-    /// Looks through all files of a directory. O(bytes), and memory for what is between stretches
-    /// that are whole. None: nothing in it tells of a journal.
+    /// Scans all files of a directory. `None`: there is no trace of a journal. O(bytes); memory for
+    /// each run of batches and each gap.
     pub(super) fn scan(
         reader: &mut SegmentReader<'_>,
         entries: Vec<FileEntry>,
@@ -401,7 +401,7 @@ impl Survey {
         let (family, salt) = match by_headers(&places) {
             Some(found) => found,
             None => match by_frames(reader, &places)? {
-                // Some number that is known to nobody who has not seen the files.
+                // Any number that clients cannot know.
                 Some(family) => (family, u64::from(family.anchor().1) << 32 | 0x9e37_79b9),
                 None => return Ok(None),
             },
@@ -467,8 +467,8 @@ impl Survey {
         }
     }
 
-    /// The first of those segments that follow each other up to the last, as far as files with
-    /// names of segments are some: what recovery would begin with.
+    /// The epoch from which on the segments have no gap, by the files that are named as segments:
+    /// where recovery would begin.
     pub(super) fn contiguous_start(&self) -> u64 {
         let named = self.files.iter().filter(|place| place.named.is_some());
         let mut segments: Vec<_> =
