@@ -245,9 +245,9 @@ const NOW: Now = Now { mono: Mono(0), wall: Wall(0) };
 
 impl Fixture {
     fn new(queue: &[u8]) -> Self {
-        let mut shelf = Self::empty(queue);
-        (0..BACKLOG).for_each(|_| shelf.put());
-        shelf
+        let mut fixture = Self::empty(queue);
+        (0..BACKLOG).for_each(|_| fixture.put());
+        fixture
     }
 
     fn empty(queue: &[u8]) -> Self {
@@ -297,59 +297,59 @@ fn stocked() -> Fixture {
 
 /// Every job is held.
 fn handed_out() -> Fixture {
-    let mut shelf = stocked();
-    (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
-    shelf
+    let mut fixture = stocked();
+    (0..BACKLOG).for_each(|_| fixture.take(Wait::No));
+    fixture
 }
 
 /// [`COUNT`] takes wait for a job.
 fn awaited() -> Fixture {
-    let mut shelf = handed_out();
-    (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
-    shelf
+    let mut fixture = handed_out();
+    (0..COUNT).for_each(|_| fixture.take(Wait::Forever));
+    fixture
 }
 
 #[library_benchmark(setup = stocked)]
-fn store_put(mut shelf: Fixture) -> Fixture {
-    (0..COUNT).for_each(|_| shelf.put());
-    shelf
+fn store_put(mut fixture: Fixture) -> Fixture {
+    (0..COUNT).for_each(|_| fixture.put());
+    fixture
 }
 
 #[library_benchmark(setup = stocked)]
-fn store_take(mut shelf: Fixture) -> Fixture {
-    (0..COUNT).for_each(|_| shelf.take(Wait::No));
-    shelf
+fn store_take(mut fixture: Fixture) -> Fixture {
+    (0..COUNT).for_each(|_| fixture.take(Wait::No));
+    fixture
 }
 
 #[library_benchmark(setup = handed_out)]
-fn store_wait(mut shelf: Fixture) -> Fixture {
-    (0..COUNT).for_each(|_| shelf.take(Wait::Forever));
-    shelf
+fn store_wait(mut fixture: Fixture) -> Fixture {
+    (0..COUNT).for_each(|_| fixture.take(Wait::Forever));
+    fixture
 }
 
 #[library_benchmark(setup = awaited)]
-fn store_put_to_waiter(mut shelf: Fixture) -> Fixture {
-    (0..COUNT).for_each(|_| shelf.put());
-    shelf
+fn store_put_to_waiter(mut fixture: Fixture) -> Fixture {
+    (0..COUNT).for_each(|_| fixture.put());
+    fixture
 }
 
 #[library_benchmark(setup = handed_out)]
-fn store_release(mut shelf: Fixture) -> Fixture {
-    (1..=COUNT).for_each(|id| shelf.apply(&Command::Release { id: JobId(id), lease: None }));
-    shelf
+fn store_release(mut fixture: Fixture) -> Fixture {
+    (1..=COUNT).for_each(|id| fixture.apply(&Command::Release { id: JobId(id), lease: None }));
+    fixture
 }
 
 #[library_benchmark]
 #[bench::held(setup = handed_out)]
 #[bench::ready(setup = stocked)]
-fn store_delete(mut shelf: Fixture) -> Fixture {
-    (1..=COUNT).for_each(|id| shelf.apply(&Command::Delete { id: JobId(id) }));
-    shelf
+fn store_delete(mut fixture: Fixture) -> Fixture {
+    (1..=COUNT).for_each(|id| fixture.apply(&Command::Delete { id: JobId(id) }));
+    fixture
 }
 
 /// Some time up to 17 minutes, for what `give` makes of it.
-fn some_time(shelf: &mut Fixture, give: fn(u64) -> JobOptions) -> JobOptions {
-    give(1 + shelf.rng.below(1 << 20))
+fn some_time(fixture: &mut Fixture, give: fn(u64) -> JobOptions) -> JobOptions {
+    give(1 + fixture.rng.below(1 << 20))
 }
 
 fn with_delay(delay_ms: u64) -> JobOptions {
@@ -366,43 +366,43 @@ fn with_lease(lease_ms: u64) -> JobOptions {
 
 /// All jobs have a deadline, and [`COUNT`] are to be put on the same options.
 fn stocked_on(give: fn(u64) -> JobOptions) -> (Fixture, Vec<JobOptions>) {
-    let mut shelf = Fixture::empty(b"bench");
+    let mut fixture = Fixture::empty(b"bench");
     for _ in 0..BACKLOG {
-        let options = some_time(&mut shelf, give);
-        shelf.put_on(Some(&options));
+        let options = some_time(&mut fixture, give);
+        fixture.put_on(Some(&options));
     }
-    let options = (0..COUNT).map(|_| some_time(&mut shelf, give)).collect();
-    (shelf, options)
+    let options = (0..COUNT).map(|_| some_time(&mut fixture, give)).collect();
+    (fixture, options)
 }
 
 /// Every job is held for some time.
 fn lent() -> Fixture {
-    let mut shelf = stocked_on(with_lease).0;
-    (0..BACKLOG).for_each(|_| shelf.take(Wait::No));
-    assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
-    shelf
+    let mut fixture = stocked_on(with_lease).0;
+    (0..BACKLOG).for_each(|_| fixture.take(Wait::No));
+    assert_eq!(fixture.store.counts().deadlines as u64, BACKLOG);
+    fixture
 }
 
 fn waiting_on(give: fn(u64) -> JobOptions) -> Fixture {
-    let shelf = stocked_on(give).0;
-    assert_eq!(shelf.store.counts().deadlines as u64, BACKLOG);
-    shelf
+    let fixture = stocked_on(give).0;
+    assert_eq!(fixture.store.counts().deadlines as u64, BACKLOG);
+    fixture
 }
 
 #[library_benchmark]
 #[bench::delay(args = (with_delay), setup = stocked_on)]
 #[bench::ttl(args = (with_ttl), setup = stocked_on)]
-fn store_put_on((mut shelf, options): (Fixture, Vec<JobOptions>)) -> (Fixture, Vec<JobOptions>) {
+fn store_put_on((mut fixture, options): (Fixture, Vec<JobOptions>)) -> (Fixture, Vec<JobOptions>) {
     for options in &options {
-        shelf.put_on(Some(options));
+        fixture.put_on(Some(options));
     }
-    (shelf, options)
+    (fixture, options)
 }
 
 #[library_benchmark(setup = lent)]
-fn store_touch(mut shelf: Fixture) -> Fixture {
-    (1..=COUNT).for_each(|id| shelf.apply(&Command::Touch { id: JobId(id), lease: None }));
-    shelf
+fn store_touch(mut fixture: Fixture) -> Fixture {
+    (1..=COUNT).for_each(|id| fixture.apply(&Command::Touch { id: JobId(id), lease: None }));
+    fixture
 }
 
 // One thing that is due at a time.
@@ -410,12 +410,12 @@ fn store_touch(mut shelf: Fixture) -> Fixture {
 #[bench::delay(args = (with_delay), setup = waiting_on)]
 #[bench::ttl(args = (with_ttl), setup = waiting_on)]
 #[bench::lease(setup = lent)]
-fn store_expire(mut shelf: Fixture) -> Fixture {
+fn store_expire(mut fixture: Fixture) -> Fixture {
     let late = Now { mono: Mono(u64::MAX), ..NOW };
     for _ in 0..COUNT {
-        shelf.store.expire(1, late, &mut shelf.effects);
+        fixture.store.expire(1, late, &mut fixture.effects);
     }
-    shelf
+    fixture
 }
 
 library_benchmark_group!(

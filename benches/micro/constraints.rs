@@ -47,15 +47,15 @@ struct Harness {
 
 impl Harness {
     fn new(constrained: bool) -> Self {
-        let mut shop = Self { store: Store::new(1), effects: Effects::default() };
+        let mut harness = Self { store: Store::new(1), effects: Effects::default() };
         if constrained {
             let values = vec![Scalar::Text("held".into())];
             let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];
             let (name, max_running) = ("c".into(), Some(1));
             let constraint = Constraint { name, matcher, max_running, rate: None, per: None };
-            shop.apply(&Command::Work(WorkerCommand::SetConstraint(&constraint)));
+            harness.apply(&Command::Work(WorkerCommand::SetConstraint(&constraint)));
         }
-        shop
+        harness
     }
 
     fn apply(&mut self, command: &Command<'_>) -> Outcome {
@@ -96,31 +96,31 @@ fn name(name: &[u8]) -> StringList {
 
 #[divan::bench(args = [Case::Without, Case::Idle, Case::Parked])]
 fn unrelated(bencher: Bencher<'_, '_>, case: Case) {
-    let mut shop = Harness::new(!matches!(case, Case::Without));
+    let mut harness = Harness::new(!matches!(case, Case::Without));
     if matches!(case, Case::Parked) {
-        shop.fill(sized(PARKED));
+        harness.fill(sized(PARKED));
     }
     let queue = name(b"free");
     bencher.bench_local(|| {
         for _ in 0..ROUND {
-            shop.put(b"free");
-            let id = shop.take(&queue);
-            shop.apply(&Command::Delete { id });
+            harness.put(b"free");
+            let id = harness.take(&queue);
+            harness.apply(&Command::Delete { id });
         }
     });
 }
 
 #[divan::bench(args = [1_000, PARKED])]
 fn held_back(bencher: Bencher<'_, '_>, jobs: usize) {
-    let mut shop = Harness::new(true);
-    shop.fill(sized(jobs));
+    let mut harness = Harness::new(true);
+    harness.fill(sized(jobs));
     let queue = name(b"held");
-    let mut held = shop.take(&queue);
+    let mut held = harness.take(&queue);
     bencher.bench_local(|| {
         for _ in 0..ROUND {
-            shop.apply(&Command::Delete { id: held });
-            shop.put(b"held");
-            held = shop.take(&queue);
+            harness.apply(&Command::Delete { id: held });
+            harness.put(b"held");
+            held = harness.take(&queue);
         }
     });
 }

@@ -47,7 +47,7 @@ struct Options {
     quick: bool,
 
     /// Run only these scenarios.
-    #[arg(long, value_name = "CELL")]
+    #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
 
     /// Print the names of the scenarios.
@@ -196,7 +196,8 @@ fn write(
     outcomes: &[Outcome],
     sizes: &Sizes,
 ) -> Result<(), String> {
-    let verdicts: Vec<_> = thresholds::all(sizes).iter().map(|rule| rule.judge(outcomes)).collect();
+    let verdicts: Vec<_> =
+        thresholds::all(sizes).iter().map(|threshold| threshold.verdict(outcomes)).collect();
     let mut plots = Vec::new();
     for plot in plots::all(outcomes, sizes) {
         match plot {

@@ -27,7 +27,7 @@ pub(crate) fn write(
         }
         push(&mut text, &format!("\n## {}\n", group.title()));
         let verdicts: Vec<&Verdict> = verdicts.iter().filter(|v| v.group == group).collect();
-        judged(&mut text, &verdicts);
+        write_verdicts(&mut text, &verdicts);
         for (_, file, title) in plots.iter().filter(|(of, ..)| *of == group) {
             push(&mut text, &format!("\n![{title}]({file})"));
         }
@@ -108,7 +108,7 @@ fn summary(text: &mut String, verdicts: &[Verdict]) {
         )
     };
     push(text, &format!("\n## What must hold\n\n{} {}\n", counted(false), counted(true)));
-    judged(text, &verdicts.iter().collect::<Vec<_>>());
+    write_verdicts(text, &verdicts.iter().collect::<Vec<_>>());
     push(
         text,
         "\nInstructions a request are counted apart (`benches/instruction_counts.py`); what stands \
@@ -116,7 +116,7 @@ fn summary(text: &mut String, verdicts: &[Verdict]) {
     );
 }
 
-fn judged(text: &mut String, verdicts: &[&Verdict]) {
+fn write_verdicts(text: &mut String, verdicts: &[&Verdict]) {
     if verdicts.is_empty() {
         return;
     }

@@ -78,7 +78,7 @@ pub(crate) fn run() -> Result<(), String> {
         }
     }
     let verdicts: Vec<_> =
-        thresholds::all(&TINY).iter().map(|rule| rule.judge(&outcomes)).collect();
+        thresholds::all(&TINY).iter().map(|threshold| threshold.verdict(&outcomes)).collect();
     let judged = verdicts.iter().filter(|verdict| verdict.finding != Finding::NotMeasured).count();
     let what = "backlog, memory twice, connections twice, naming, instructions, packets, lateness, \
         durable-1-1 twice, compaction, recovery twice, http-1 twice, queries, polls, workers, \

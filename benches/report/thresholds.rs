@@ -181,7 +181,7 @@ impl Threshold {
     }
 
     /// Finds out.
-    pub(crate) fn judge(&self, outcomes: &[Outcome]) -> Verdict {
+    pub(crate) fn verdict(&self, outcomes: &[Outcome]) -> Verdict {
         let spread = self.measure(outcomes);
         let sign = if matches!(self.limit, Limit::Most(_)) { "<=" } else { ">=" };
         let limit = self.limit.value();

@@ -159,7 +159,7 @@ fn large_heap_pops_in_order() {
 }
 
 impl Simulation {
-    /// The part of [`World::check`] that does not take long.
+    /// The part of [`Harness::check`] that does not take long.
     fn check_positions(&self) {
         self.heap.check_invariants(&self.owner, |entry, position| {
             let slot = entry.slot;

@@ -103,9 +103,9 @@ impl Fleet {
                 waits: Vec::new(),
             })
         };
-        let mut crew = open().map_err(|error| format!("no sockets for workers: {error}"))?;
-        crew.register(places)?;
-        Ok(crew)
+        let mut fleet = open().map_err(|error| format!("no sockets for workers: {error}"))?;
+        fleet.register(places)?;
+        Ok(fleet)
     }
 
     fn register(&mut self, places: u32) -> Result<(), String> {

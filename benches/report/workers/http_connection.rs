@@ -1,4 +1,4 @@
-//! A connection of the crew: HTTP messages with bodies of a told length, which is all that the
+//! A connection of the fleet: HTTP messages with bodies of a told length, which is all that the
 //! server sends here.
 
 use crate::socket;

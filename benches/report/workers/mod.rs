@@ -1,6 +1,6 @@
 //! LightJQ: jobs through workers that the server calls.
 //!
-//! All workers and pushers are one loop of this process (`crew`): a thread for each would measure
+//! All workers and pushers are one loop of this process (`fleet`): a thread for each would measure
 //! the scheduler. Pushers send jobs at a fixed rate, whether or not earlier ones were answered. A
 //! worker accepts what it is sent and reports at once, by a connection of its own. The wait of a
 //! job counts from before its push is written until after the read that brought it to a worker.
@@ -28,8 +28,8 @@ const WARMUP: f64 = 0.2;
 /// Offers so many jobs a second for so long.
 pub(crate) fn measure(programs: &Programs, rate: u32, seconds: f64) -> Result<Sample, String> {
     let server = programs.start(Target::Jobq)?;
-    let crew = Fleet::assemble(server.address, WORKERS, PLACES)?;
-    let found = crew.work(server.pid(), rate, [WARMUP, WARMUP + seconds])?;
+    let fleet = Fleet::assemble(server.address, WORKERS, PLACES)?;
+    let found = fleet.work(server.pid(), rate, [WARMUP, WARMUP + seconds])?;
     let (before, after) = (found.before, found.after);
     let nanos = after.server - before.server;
     let done = float(found.done);

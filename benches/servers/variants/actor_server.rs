@@ -99,7 +99,7 @@ impl Actor {
 }
 
 /// One client's way to the actor.
-pub(super) struct ActorDesk {
+pub(super) struct ActorHandle {
     actor: UnboundedSender<Request>,
     client: ClientId,
     replies: UnboundedReceiver<Replies>,
@@ -107,7 +107,7 @@ pub(super) struct ActorDesk {
     called_off: Option<u32>,
 }
 
-impl ActorDesk {
+impl ActorHandle {
     /// Makes the client known. `None` if the actor is gone, and the server with it.
     pub(super) async fn open(actor: UnboundedSender<Request>) -> Option<Self> {
         let (sender, replies) = unbounded_channel();
@@ -123,7 +123,7 @@ impl ActorDesk {
     }
 }
 
-impl EngineHandle for ActorDesk {
+impl EngineHandle for ActorHandle {
     fn submit(
         &mut self,
         _seat: &mut ClientSlot,
@@ -141,19 +141,19 @@ impl EngineHandle for ActorDesk {
         }
     }
 
-    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
+    fn fetch(&mut self, slot: &mut ClientSlot, turn: &mut Turn<'_>) {
         let mut cx = Context::from_waker(turn.waker);
         while let Poll::Ready(Some(replies)) = self.replies.poll_recv(&mut cx) {
-            let session = seat.session.as_mut().expect("it never leaves its seat");
-            seat.output.prepare(turn.pool);
+            let session = slot.session.as_mut().expect("it never leaves its slot");
+            slot.output.prepare(turn.pool);
             replies.each(|serial, reply| {
-                session.handle_reply(serial, reply, Now::default(), &mut seat.output);
+                session.handle_reply(serial, reply, Now::default(), &mut slot.output);
             });
         }
     }
 
-    fn call_off(&mut self, seat: &mut ClientSlot, _: &mut Turn<'_>) {
-        let serial = seat.session.as_ref().and_then(Session::pending_serial);
+    fn call_off(&mut self, slot: &mut ClientSlot, _: &mut Turn<'_>) {
+        let serial = slot.session.as_ref().and_then(Session::pending_serial);
         if let Some(serial) = serial
             && self.called_off != Some(serial)
         {

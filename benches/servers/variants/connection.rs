@@ -1,5 +1,5 @@
 //! One client of an async variant, without its socket: a session, its buffers, and how far its end
-//! has come. The same for every runtime and engine; a driver moves the bytes, a [`Desk`] knows the
+//! has come. The same for every runtime and engine; a driver moves the bytes, a [`EngineHandle`] knows the
 //! way to the engine.
 //!
 //! The rules are those of the server: what is read is parsed at once where it was read, and all
@@ -21,10 +21,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Where a connection takes its commands.
 pub(super) trait EngineHandle {
-    /// Takes a command. Its reply is in the seat at once, or [`Desk::fetch`] brings it.
+    /// Takes a command. Its reply is in the slot at once, or [`EngineHandle::fetch`] brings it.
     fn submit(
         &mut self,
-        seat: &mut ClientSlot,
+        slot: &mut ClientSlot,
         serial: u32,
         command: &Command<'_>,
         turn: &mut Turn<'_>,
@@ -35,10 +35,10 @@ pub(super) trait EngineHandle {
 
     /// Brings what was answered meanwhile; if there is nothing, the turn's waker is woken once
     /// there is.
-    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>);
+    fn fetch(&mut self, slot: &mut ClientSlot, turn: &mut Turn<'_>);
 
     /// The peer sends nothing more: calls off the take that waits, if one does.
-    fn call_off(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>);
+    fn call_off(&mut self, slot: &mut ClientSlot, turn: &mut Turn<'_>);
 
     /// The client is gone, and what it holds goes back.
     fn leave(&mut self);
@@ -96,8 +96,8 @@ pub(super) fn now() -> Now {
     reason = "each is a fact of its own, none excludes another"
 )]
 pub(super) struct Connection<D> {
-    desk: D,
-    seat: ClientSlot,
+    handle: D,
+    slot: ClientSlot,
     /// Bytes that the driver has taken to send them, and that are not sent yet.
     taken: usize,
     max_request: usize,
@@ -118,11 +118,11 @@ pub(super) struct Connection<D> {
 }
 
 impl<D: EngineHandle> Connection<D> {
-    pub(super) fn new(desk: D, max_request: usize) -> Self {
+    pub(super) fn new(handle: D, max_request: usize) -> Self {
         let session = Some(Session::new(Protocol::JobCentre, Now::default()));
         Self {
-            desk,
-            seat: ClientSlot { session, output: OutBuf::default() },
+            handle,
+            slot: ClientSlot { session, output: OutBuf::default() },
             taken: 0,
             max_request,
             input: InBuf::default(),
@@ -142,7 +142,7 @@ impl<D: EngineHandle> Connection<D> {
         shared: &mut SessionContext,
         turn: &mut Turn<'_>,
     ) {
-        if self.stalled || self.seat.session.is_none() {
+        if self.stalled || self.slot.session.is_none() {
             self.stalled = true;
             self.input.append(bytes);
         } else if self.input.is_empty() {
@@ -162,9 +162,9 @@ impl<D: EngineHandle> Connection<D> {
     /// Takes what was answered meanwhile, and goes on with what is buffered while that is possible.
     pub(super) fn resume(&mut self, shared: &mut SessionContext, turn: &mut Turn<'_>) {
         loop {
-            let waits = self.seat.session.as_ref().is_none_or(|session| !session.is_settled());
+            let waits = self.slot.session.as_ref().is_none_or(|session| !session.is_settled());
             if waits {
-                self.desk.fetch(&mut self.seat, turn);
+                self.handle.fetch(&mut self.slot, turn);
             }
             let goes_on = self.can_resume();
             if goes_on {
@@ -184,7 +184,7 @@ impl<D: EngineHandle> Connection<D> {
     pub(super) fn can_resume(&self) -> bool {
         self.stalled
             && self.backlog() <= OUTPUT_HIGH_WATER_BYTES
-            && self.seat.session.as_ref().is_some_and(Session::wants_input)
+            && self.slot.session.as_ref().is_some_and(Session::wants_input)
     }
 
     fn serve_buffered(&mut self, more: &[u8], shared: &mut SessionContext, turn: &mut Turn<'_>) {
@@ -200,9 +200,9 @@ impl<D: EngineHandle> Connection<D> {
     /// Lets the session take requests from `input` until it has had enough.
     fn serve(&mut self, input: &mut Input<'_>, shared: &mut SessionContext, turn: &mut Turn<'_>) {
         shared.max_request = self.max_request;
-        self.seat.output.prepare(turn.pool);
+        self.slot.output.prepare(turn.pool);
         let stalled = loop {
-            let ClientSlot { session, output } = &mut self.seat;
+            let ClientSlot { session, output } = &mut self.slot;
             let Some(session) = session else { break true };
             if self.taken + output.len() > OUTPUT_HIGH_WATER_BYTES {
                 break true;
@@ -212,7 +212,7 @@ impl<D: EngineHandle> Connection<D> {
                 SessionAction::Stalled => break true,
                 SessionAction::Continue => {}
                 SessionAction::Submit(serial, command) => {
-                    self.desk.submit(&mut self.seat, serial, &command, turn);
+                    self.handle.submit(&mut self.slot, serial, &command, turn);
                 }
                 SessionAction::ProtocolError(_) => self.over = true,
                 SessionAction::Yield
@@ -225,25 +225,25 @@ impl<D: EngineHandle> Connection<D> {
                 }
             }
         };
-        self.desk.hand_over();
+        self.handle.hand_over();
         self.stalled = stalled && !input.unread().is_empty();
     }
 
     /// Does what follows from the state that the connection is in now.
     fn settle(&mut self, turn: &mut Turn<'_>) {
-        let seat = &mut self.seat;
-        if self.peer_closed && seat.session.as_ref().is_none_or(|it| it.pending_serial().is_some())
+        let slot = &mut self.slot;
+        if self.peer_closed && slot.session.as_ref().is_none_or(|it| it.pending_serial().is_some())
         {
-            self.desk.call_off(seat, turn);
+            self.handle.call_off(slot, turn);
         }
         if self.eof && !self.stalled {
             self.input.clear();
         }
         if self.broken {
-            let unsent = self.seat.output.len();
-            self.seat.output.sent(unsent, turn.pool);
+            let unsent = self.slot.output.len();
+            self.slot.output.sent(unsent, turn.pool);
         }
-        self.seat.output.release_memory(turn.pool);
+        self.slot.output.release_memory(turn.pool);
     }
 
     /// The peer will send nothing more, though bytes may still be unread.
@@ -261,13 +261,13 @@ impl<D: EngineHandle> Connection<D> {
 
     /// `count` bytes have been sent.
     pub(super) fn handle_sent(&mut self, count: usize, turn: &mut Turn<'_>) {
-        self.seat.output.sent(count, turn.pool);
+        self.slot.output.sent(count, turn.pool);
     }
 
     /// Hands over everything that is to be sent now, for a driver that must own what it sends.
     pub(super) fn take_output(&mut self) -> Vec<u8> {
         // Such a driver never reports anything as sent of what is not taken, so this is all of it.
-        let bytes = std::mem::take(self.seat.output.tail());
+        let bytes = std::mem::take(self.slot.output.tail());
         self.taken += bytes.len();
         bytes
     }
@@ -279,7 +279,7 @@ impl<D: EngineHandle> Connection<D> {
 
     /// How many bytes are not sent yet.
     pub(super) fn backlog(&self) -> usize {
-        self.taken + self.seat.output.len()
+        self.taken + self.slot.output.len()
     }
 
     /// Nothing more can be sent; what the peer sent before may still be handed over.
@@ -296,12 +296,12 @@ impl<D: EngineHandle> Connection<D> {
 
     /// Gives back what the client holds. The socket is closed after that.
     pub(super) fn leave(&mut self) {
-        self.desk.leave();
+        self.handle.leave();
     }
 
     /// What is to be sent, oldest first.
     pub(super) fn unsent(&self) -> &[u8] {
-        self.seat.output.unsent()
+        self.slot.output.unsent()
     }
 
     /// Whether input would be taken now.
@@ -309,7 +309,7 @@ impl<D: EngineHandle> Connection<D> {
         if self.eof || self.backlog() > OUTPUT_HIGH_WATER_BYTES {
             return false;
         }
-        let served = !self.stalled && self.seat.session.as_ref().is_some_and(Session::wants_input);
+        let served = !self.stalled && self.slot.session.as_ref().is_some_and(Session::wants_input);
         served || self.input.len() < STALLED_INPUT_MAX_BYTES
     }
 
@@ -320,7 +320,7 @@ impl<D: EngineHandle> Connection<D> {
 
     /// Whether the peer has got all that it will get.
     pub(super) fn is_over(&self) -> bool {
-        let settled = self.seat.session.as_ref().is_some_and(Session::is_settled);
+        let settled = self.slot.session.as_ref().is_some_and(Session::is_settled);
         let ends = self.over || (self.eof && !self.stalled);
         self.lost || (ends && settled && self.backlog() == 0)
     }

@@ -4,7 +4,7 @@
 
 use super::Start;
 use super::connection::{Connection, SCRATCH, Scratch, Turn, now};
-use super::shared_engine::{HallDesk, Local};
+use super::shared_engine::{Local, LocalHandle};
 use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
 use jobcentre::protocol::SessionContext;
 use monoio::buf::IoBuf;
@@ -40,8 +40,8 @@ async fn accept(start: Start) -> io::Result<()> {
         match listener.accept().await {
             _ if start.is_stopping() => return Ok(()),
             Ok((stream, _)) => {
-                let desk = HallDesk::open(Local);
-                drop(monoio::spawn(serve(stream, Connection::new(desk, start.max_request))));
+                let handle = LocalHandle::open(Local);
+                drop(monoio::spawn(serve(stream, Connection::new(handle, start.max_request))));
             }
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             // No file descriptors or no memory: there may be some soon.
@@ -51,10 +51,10 @@ async fn accept(start: Start) -> io::Result<()> {
 }
 
 /// A connection that the loops of its task share; each uses it between two waits only.
-type Shareable = RefCell<Connection<HallDesk<Local>>>;
+type Shareable = RefCell<Connection<LocalHandle<Local>>>;
 
 /// Serves one connection to its end.
-async fn serve(stream: TcpStream, connection: Connection<HallDesk<Local>>) {
+async fn serve(stream: TcpStream, connection: Connection<LocalHandle<Local>>) {
     let connection = RefCell::new(connection);
     let (mut reader, mut writer) = stream.into_split();
     {
@@ -63,14 +63,15 @@ async fn serve(stream: TcpStream, connection: Connection<HallDesk<Local>>) {
         let mut patience = None;
         poll_fn(|cx| {
             loop {
-                let before = mood(&connection.borrow());
+                let before = io_interest(&connection.borrow());
                 with_turn(cx, &connection, Connection::resume);
                 let (Poll::Pending, Poll::Pending) =
                     (reading.as_mut().poll(cx), writing.as_mut().poll(cx));
                 if connection.borrow().is_over() {
                     return Poll::Ready(());
                 }
-                if mood(&connection.borrow()) == before && !connection.borrow().can_resume() {
+                if io_interest(&connection.borrow()) == before && !connection.borrow().can_resume()
+                {
                     return wait_for_peer(cx, &mut connection.borrow_mut(), &mut patience);
                 }
             }
@@ -81,7 +82,7 @@ async fn serve(stream: TcpStream, connection: Connection<HallDesk<Local>>) {
 }
 
 /// What the two loops wait for: that input is wanted, that there is something to be sent.
-fn mood(connection: &Connection<HallDesk<Local>>) -> (bool, bool) {
+fn io_interest(connection: &Connection<LocalHandle<Local>>) -> (bool, bool) {
     (connection.wants_input(), connection.unsent().is_empty())
 }
 
@@ -89,7 +90,7 @@ fn mood(connection: &Connection<HallDesk<Local>>) -> (bool, bool) {
 fn with_turn(
     cx: &Context<'_>,
     connection: &Shareable,
-    act: impl FnOnce(&mut Connection<HallDesk<Local>>, &mut SessionContext, &mut Turn<'_>),
+    act: impl FnOnce(&mut Connection<LocalHandle<Local>>, &mut SessionContext, &mut Turn<'_>),
 ) {
     SCRATCH.with_borrow_mut(|Scratch { shared, pool, .. }| {
         let turn = &mut Turn { now: now(), waker: cx.waker(), pool };
@@ -100,7 +101,7 @@ fn with_turn(
 /// The same in an async function.
 async fn in_turn(
     connection: &Shareable,
-    mut act: impl FnMut(&mut Connection<HallDesk<Local>>, &mut SessionContext, &mut Turn<'_>),
+    mut act: impl FnMut(&mut Connection<LocalHandle<Local>>, &mut SessionContext, &mut Turn<'_>),
 ) {
     poll_fn(|cx| {
         with_turn(cx, connection, &mut act);
@@ -164,7 +165,7 @@ async fn write(writer: &mut TcpOwnedWriteHalf, connection: &Shareable) -> std::c
 /// Counts the time in which a peer that has closed takes nothing.
 fn wait_for_peer(
     cx: &mut Context<'_>,
-    connection: &mut Connection<HallDesk<Local>>,
+    connection: &mut Connection<LocalHandle<Local>>,
     patience: &mut Option<(usize, Pin<Box<Sleep>>)>,
 ) -> Poll<()> {
     let backlog = connection.backlog();

@@ -3,7 +3,7 @@
 //! Whoever is there for the moment submits a command and takes its reply away, formatted straight
 //! from the store. A client that has to wait for a job leaves its session here, so that whoever
 //! puts the job can write the reply for it and wake its task: nothing is copied for that either.
-//! Invariant: a session is in its seat or in the engine, never in both; what a parked one has to
+//! Invariant: a session is in its slot or in the engine, never in both; what a parked one has to
 //! send is what it got here.
 
 use super::connection::{ClientSlot, EngineHandle, Turn, now};
@@ -26,7 +26,7 @@ pub(super) struct SharedEngine {
 
 /// A session that waits for a job.
 struct Parked {
-    seat: ClientSlot,
+    slot: ClientSlot,
     waker: Waker,
 }
 
@@ -47,17 +47,17 @@ impl SharedEngine {
         &mut self,
         ticket: Ticket,
         command: &Command<'_>,
-        seat: &mut ClientSlot,
+        slot: &mut ClientSlot,
         turn: &Turn<'_>,
     ) {
         let now = self.at(turn.now);
         self.engine.submit(ticket, command, now);
-        self.deliver(Some((ticket.client, seat)));
-        if seat.session.as_ref().is_some_and(|session| session.pending_serial().is_some())
+        self.deliver(Some((ticket.client, slot)));
+        if slot.session.as_ref().is_some_and(|session| session.pending_serial().is_some())
             && let Some(place) = self.clients.get_mut(ticket.client)
         {
-            let seat = ClientSlot { session: seat.session.take(), ..ClientSlot::default() };
-            *place = Some(Parked { seat, waker: turn.waker.clone() });
+            let slot = ClientSlot { session: slot.session.take(), ..ClientSlot::default() };
+            *place = Some(Parked { slot, waker: turn.waker.clone() });
         }
     }
 
@@ -65,44 +65,44 @@ impl SharedEngine {
     fn deliver(&mut self, mut here: Option<(ClientId, &mut ClientSlot)>) {
         while let Some(completion) = self.engine.poll_completion() {
             let Ticket { client, serial } = completion.ticket;
-            let seat = match &mut here {
-                Some((id, seat)) if *id == client => &mut **seat,
+            let slot = match &mut here {
+                Some((id, slot)) if *id == client => &mut **slot,
                 _ => {
                     let parked = self.clients.get_mut(client).and_then(Option::as_mut);
                     let parked = parked.expect("only who waits is answered by another");
                     parked.waker.wake_by_ref();
-                    &mut parked.seat
+                    &mut parked.slot
                 }
             };
-            let session = seat.session.as_mut().expect("who asked has a session");
-            session.handle_reply(serial, &completion.reply, Now::default(), &mut seat.output);
+            let session = slot.session.as_mut().expect("who asked has a session");
+            session.handle_reply(serial, &completion.reply, Now::default(), &mut slot.output);
         }
     }
 
     /// Takes a session back that was answered, or any if `at_once`.
-    fn fetch(&mut self, client: ClientId, seat: &mut ClientSlot, waker: &Waker, at_once: bool) {
+    fn fetch(&mut self, client: ClientId, slot: &mut ClientSlot, waker: &Waker, at_once: bool) {
         let Some(place) = self.clients.get_mut(client) else { return };
         let Some(parked) = place else { return };
-        let waits = parked.seat.session.as_ref().is_some_and(|it| it.pending_serial().is_some());
+        let waits = parked.slot.session.as_ref().is_some_and(|it| it.pending_serial().is_some());
         if waits && !at_once {
             return parked.waker.clone_from(waker);
         }
-        if let Some(Parked { seat: from, .. }) = place.take() {
-            seat.session = from.session;
-            if seat.output.is_empty() {
-                seat.output = from.output;
+        if let Some(Parked { slot: from, .. }) = place.take() {
+            slot.session = from.session;
+            if slot.output.is_empty() {
+                slot.output = from.output;
             } else {
-                seat.output.tail().extend_from_slice(from.output.unsent());
+                slot.output.tail().extend_from_slice(from.output.unsent());
             }
         }
     }
 
-    fn call_off(&mut self, client: ClientId, seat: &mut ClientSlot, turn: &Turn<'_>) {
-        self.fetch(client, seat, turn.waker, true);
-        if let Some(serial) = seat.session.as_ref().and_then(Session::pending_serial) {
+    fn call_off(&mut self, client: ClientId, slot: &mut ClientSlot, turn: &Turn<'_>) {
+        self.fetch(client, slot, turn.waker, true);
+        if let Some(serial) = slot.session.as_ref().and_then(Session::pending_serial) {
             let now = self.at(turn.now);
             self.engine.cancel(Ticket { client, serial }, now);
-            self.deliver(Some((client, seat)));
+            self.deliver(Some((client, slot)));
         }
     }
 
@@ -120,7 +120,7 @@ pub(super) trait Place {
 }
 
 thread_local! {
-    static HALL: RefCell<SharedEngine> = RefCell::new(SharedEngine::new());
+    static ENGINE: RefCell<SharedEngine> = RefCell::new(SharedEngine::new());
 }
 
 /// The engine of this thread. Holds nothing, so that tasks need not be bound to the thread by type.
@@ -129,7 +129,7 @@ pub(super) struct Local;
 
 impl Place for Local {
     fn with<R>(&self, visit: impl FnOnce(&mut SharedEngine) -> R) -> R {
-        HALL.with_borrow_mut(visit)
+        ENGINE.with_borrow_mut(visit)
     }
 }
 
@@ -140,36 +140,36 @@ impl Place for Arc<Mutex<SharedEngine>> {
 }
 
 /// One client's way into the engine.
-pub(super) struct HallDesk<P> {
+pub(super) struct LocalHandle<P> {
     place: P,
     client: ClientId,
 }
 
-impl<P: Place> HallDesk<P> {
+impl<P: Place> LocalHandle<P> {
     pub(super) fn open(place: P) -> Self {
         let client = place.with(|engine| engine.clients.insert(None));
         Self { place, client }
     }
 }
 
-impl<P: Place> EngineHandle for HallDesk<P> {
+impl<P: Place> EngineHandle for LocalHandle<P> {
     fn submit(
         &mut self,
-        seat: &mut ClientSlot,
+        slot: &mut ClientSlot,
         serial: u32,
         command: &Command<'_>,
         turn: &mut Turn<'_>,
     ) {
         let ticket = Ticket { client: self.client, serial };
-        self.place.with(|engine| engine.submit(ticket, command, seat, turn));
+        self.place.with(|engine| engine.submit(ticket, command, slot, turn));
     }
 
-    fn fetch(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
-        self.place.with(|engine| engine.fetch(self.client, seat, turn.waker, false));
+    fn fetch(&mut self, slot: &mut ClientSlot, turn: &mut Turn<'_>) {
+        self.place.with(|engine| engine.fetch(self.client, slot, turn.waker, false));
     }
 
-    fn call_off(&mut self, seat: &mut ClientSlot, turn: &mut Turn<'_>) {
-        self.place.with(|engine| engine.call_off(self.client, seat, turn));
+    fn call_off(&mut self, slot: &mut ClientSlot, turn: &mut Turn<'_>) {
+        self.place.with(|engine| engine.call_off(self.client, slot, turn));
     }
 
     fn leave(&mut self) {

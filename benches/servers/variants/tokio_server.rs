@@ -2,9 +2,9 @@
 //! one write for all replies to it.
 
 use super::Start;
-use super::actor_server::{self, ActorDesk};
+use super::actor_server::{self, ActorHandle};
 use super::connection::{Connection, EngineHandle, SCRATCH, Scratch, Turn, now};
-use super::shared_engine::{HallDesk, Local, SharedEngine};
+use super::shared_engine::{Local, LocalHandle, SharedEngine};
 use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
@@ -23,7 +23,7 @@ pub(super) fn run_current(start: Start) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let max_request = start.max_request;
     runtime.block_on(accept(start, move |stream| {
-        serve(stream, Connection::new(HallDesk::open(Local), max_request))
+        serve(stream, Connection::new(LocalHandle::open(Local), max_request))
     }))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn run_mutex(start: Start) -> io::Result<()> {
     block_on_task(
         &runtime,
         accept(start, move |stream| {
-            serve(stream, Connection::new(HallDesk::open(Arc::clone(&engine)), max_request))
+            serve(stream, Connection::new(LocalHandle::open(Arc::clone(&engine)), max_request))
         }),
     )
 }
@@ -51,8 +51,8 @@ pub(super) fn run_actor(start: Start) -> io::Result<()> {
         accept(start, move |stream| {
             let requests = requests.clone();
             async move {
-                if let Some(desk) = ActorDesk::open(requests).await {
-                    serve(stream, Connection::new(desk, max_request)).await;
+                if let Some(handle) = ActorHandle::open(requests).await {
+                    serve(stream, Connection::new(handle, max_request)).await;
                 }
             }
         }),
@@ -165,10 +165,10 @@ fn turn<D: EngineHandle>(
 ) -> Poll<()> {
     SCRATCH.with_borrow_mut(|Scratch { bytes, shared, pool }| {
         let turn = &mut Turn { now: now(), waker: cx.waker(), pool };
-        let mood = |connection: &Connection<D>| {
+        let io_interest = |connection: &Connection<D>| {
             (connection.is_over(), connection.wants_input(), connection.is_peer_closed())
         };
-        let before = mood(connection);
+        let before = io_interest(connection);
         loop {
             connection.resume(shared, turn);
             let heard = ear.poll(cx, bytes);
@@ -182,7 +182,7 @@ fn turn<D: EngineHandle>(
             if write(cx, connection, writer, turn) {
                 *patience = None;
             }
-            if mood(connection) != before {
+            if io_interest(connection) != before {
                 return Poll::Ready(());
             }
             match heard {

@@ -136,7 +136,7 @@ impl Harness {
 
 // The input is a list of pieces: one byte says for whom the piece is and how long it is at most.
 fuzz_target!(|data: &[u8]| {
-    let mut world = Harness::new();
+    let mut harness = Harness::new();
     let mut rest = data;
     while let Some((&head, more)) = rest.split_first() {
         let wanted = match head >> 2 {
@@ -144,8 +144,8 @@ fuzz_target!(|data: &[u8]| {
             short => usize::from(short) * usize::from(short),
         };
         let (piece, left) = more.split_at(wanted.min(more.len()));
-        world.hand_over(usize::from(head & 3), piece);
+        harness.hand_over(usize::from(head & 3), piece);
         rest = left;
     }
-    world.end();
+    harness.end();
 });

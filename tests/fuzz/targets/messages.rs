@@ -29,9 +29,9 @@ impl Harness {
         let mut server = Server::new(settings, Engine::in_memory(7));
         let now = Now { mono: Mono(1_000_000), wall: Wall(1_700_000_000_000) };
         let client = server.handle_open(Protocol::Processor, now).expect("there is room");
-        let mut world = Self { server, client, now, lines: 0, remarks: 0 };
-        world.pass();
-        world
+        let mut harness = Self { server, client, now, lines: 0, remarks: 0 };
+        harness.pass();
+        harness
     }
 
     fn hand_over(&mut self, bytes: &[u8]) {
@@ -82,11 +82,11 @@ impl Harness {
 // The input is a list of pieces: one byte says how long a piece is at most, or how much time
 // passes.
 fuzz_target!(|data: &[u8]| {
-    let mut world = Harness::new();
+    let mut harness = Harness::new();
     let mut rest = data;
     while let Some((&head, more)) = rest.split_first() {
         if head & 3 == 3 {
-            world.sleep(u64::from(head >> 2) * 500);
+            harness.sleep(u64::from(head >> 2) * 500);
             rest = more;
             continue;
         }
@@ -95,8 +95,8 @@ fuzz_target!(|data: &[u8]| {
             short => usize::from(short) * usize::from(short),
         };
         let (piece, left) = more.split_at(wanted.min(more.len()));
-        world.hand_over(piece);
+        harness.hand_over(piece);
         rest = left;
     }
-    world.end();
+    harness.end();
 });

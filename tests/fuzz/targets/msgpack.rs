@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 /// The other reader, which takes the byte that begins no value for nil, and counts some levels
 /// twice.
-fn judge(bytes: &[u8]) -> bool {
+fn is_valid(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     rmpv::decode::read_value_with_max_depth(&mut rest, 4 * DEPTH_MAX).is_ok() && rest.is_empty()
 }
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let whole = validate(bytes);
     let deep = matches!(whole, Err(Error::TooDeep { .. }));
     if !deep && !bytes.contains(&0xc1) {
-        assert_eq!(whole.is_ok(), judge(bytes));
+        assert_eq!(whole.is_ok(), is_valid(bytes));
     }
     let mut text = Vec::new();
     assert_eq!(to_json(bytes, &mut text), whole);
@@ -48,10 +48,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let _ = json::at(bytes, &["a", "b"]);
     let mut packed = Vec::new();
-    let judged: Result<&RawValue, _> = serde_json::from_slice(bytes);
-    assert_eq!(from_json(bytes, &mut packed).is_ok(), judged.is_ok());
-    assert_eq!(check(bytes).is_ok(), judged.is_ok());
-    if judged.is_ok() {
+    let expected: Result<&RawValue, _> = serde_json::from_slice(bytes);
+    assert_eq!(from_json(bytes, &mut packed).is_ok(), expected.is_ok());
+    assert_eq!(check(bytes).is_ok(), expected.is_ok());
+    if expected.is_ok() {
         assert!(packed.len() <= 3 * bytes.len());
         if let Err(error) = validate(&packed) {
             assert!(error.to_string().starts_with("is nested too deep"), "{error}");

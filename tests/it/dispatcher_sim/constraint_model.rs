@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What constraints allow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Laws {
+pub(super) struct ConstraintModel {
     /// Jobs that run at a time.
     all: Option<usize>,
     /// The same of each queue.
@@ -24,7 +24,7 @@ fn constraint(name: &str, json: &str) -> Constraint {
     read_constraint_json(name, json.as_bytes()).unwrap()
 }
 
-impl Laws {
+impl ConstraintModel {
     pub(super) fn draw(rng: &mut TestRng) -> Self {
         if rng.percent(30) {
             return Self::default();
@@ -64,8 +64,8 @@ impl Laws {
 impl Simulation {
     /// Sets the constraints of this run.
     pub(super) fn legislate(&mut self) {
-        self.laws.since = self.now.mono;
-        for constraint in self.laws.clone().constraints() {
+        self.constraint_model.since = self.now.mono;
+        for constraint in self.constraint_model.clone().constraints() {
             let set = self.work(WorkerCommand::SetConstraint(&constraint), |reply| {
                 Some(*reply == Reply::Constrained { new: true })
             });
@@ -75,7 +75,7 @@ impl Simulation {
     }
 
     /// Not more runs than may, and not more has come of jobs than could be started.
-    pub(super) fn judge_laws(&mut self) {
+    pub(super) fn check_constraints(&mut self) {
         let (mut running, mut held_back) = (BTreeMap::<&'static str, usize>::new(), 0);
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             match self.state(id).map(|state| state.status) {
@@ -85,7 +85,7 @@ impl Simulation {
             }
         }
         let all: usize = running.values().sum();
-        let Laws { all: most, each, rate, since } = self.laws;
+        let ConstraintModel { all: most, each, rate, since } = self.constraint_model;
         if let Some(most) = most {
             assert!(all <= most, "{all} run where {most} may");
             if all == most && held_back > 0 {

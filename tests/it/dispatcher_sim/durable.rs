@@ -5,7 +5,7 @@
 //! restart that is looked up, and the oracle goes on from there. A job that had been sent to its
 //! worker is still the worker's, under the same lease, and is not sent again.
 
-use super::constraint_model::Laws;
+use super::constraint_model::ConstraintModel;
 use super::sim::{finish, oracle, pass, populate};
 use super::simulation::{Event, QUEUES, RETRIES, Simulation, State};
 use crate::journal::disk::{End, SimDisk};
@@ -124,7 +124,7 @@ impl Simulation {
         let segment_bytes = [4_096, 8_192, 65_536][self.rng.below(3)];
         let options = JournalOptions { segment_bytes, sync, salt: self.rng.seed() };
         // Constraints over a journal are the affair of `durable_sim`.
-        self.laws = Laws::default();
+        self.constraint_model = ConstraintModel::default();
         let backing = Backing { disk, options, busy: false, rough: true };
         let seed = self.rng.seed();
         self.server = start(&backing, self, seed);

@@ -87,7 +87,7 @@ pub(super) fn oracle(simulation: &mut Simulation) {
         );
         simulation.jobs.get_mut(&id).unwrap().failed = failed;
     }
-    simulation.judge_laws();
+    simulation.check_constraints();
 }
 
 fn run(seed: u64) -> Seen {

@@ -1,7 +1,7 @@
 //! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
 //! time.
 
-use super::constraint_model::Laws;
+use super::constraint_model::ConstraintModel;
 use super::durable::{Asked, Backing};
 use super::sim_worker::{Behaviour, Refusal, Said, SimWorker, read_request};
 use crate::rng::TestRng;
@@ -88,7 +88,7 @@ pub(super) struct Simulation {
     pub(super) seen: Seen,
     /// Whether runs may take longer than their leases.
     pub(super) hurried: bool,
-    pub(super) laws: Laws,
+    pub(super) constraint_model: ConstraintModel,
     /// What there is if the server keeps its jobs on a disk: then it is asked as by anybody.
     pub(super) backing: Option<Backing>,
     pub(super) clients: BTreeMap<ClientId, Asked>,
@@ -112,7 +112,7 @@ impl Simulation {
             jobs: BTreeMap::new(),
             seen: Seen::new(),
             hurried: rng.percent(40),
-            laws: Laws::draw(&mut rng),
+            constraint_model: ConstraintModel::draw(&mut rng),
             backing: None,
             clients: BTreeMap::new(),
             lines: BTreeMap::new(),

@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 
 /// The protocols with the ports that the documents use unless they say otherwise; none: it is off
 /// then.
-const DOORS: [(&str, &str, Option<&str>); 3] = [
+const PROTOCOLS: [(&str, &str, Option<&str>); 3] = [
     ("--listen", "job-centre", Some("11400")),
     ("--http", "http", Some("11480")),
     ("--pinpriq", "pinpriq", None),
@@ -200,10 +200,12 @@ impl Reader {
         let mut command = self.command(Program::PATH, &["serve", "--log-format", "json"]);
         let mut ports = Vec::new();
         let mut flags = flags.iter();
-        let mut open: BTreeMap<_, _> =
-            DOORS.iter().filter_map(|(flag, _, port)| Some((*flag, (*port)?.to_owned()))).collect();
+        let mut open: BTreeMap<_, _> = PROTOCOLS
+            .iter()
+            .filter_map(|(flag, _, port)| Some((*flag, (*port)?.to_owned())))
+            .collect();
         while let Some(flag) = flags.next() {
-            match DOORS.iter().find(|(known, ..)| known == flag) {
+            match PROTOCOLS.iter().find(|(known, ..)| known == flag) {
                 Some((flag, ..)) => {
                     let address = flags.next().unwrap();
                     let port = address.rsplit(':').next().unwrap();
@@ -212,7 +214,7 @@ impl Reader {
                 None => drop(command.arg(flag)),
             }
         }
-        for (flag, protocol, _) in DOORS {
+        for (flag, protocol, _) in PROTOCOLS {
             if let Some(port) = open.remove(flag) {
                 command.args([flag, ":0"]);
                 ports.push((protocol, port));

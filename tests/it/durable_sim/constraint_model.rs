@@ -17,7 +17,7 @@ type Most = Option<u32>;
 
 /// What may be in force by each name: what surely was, and what was asked for since then.
 #[derive(Debug, Default)]
-pub(super) struct Laws(BTreeMap<&'static str, Vec<(Option<Ticket>, Most)>>);
+pub(super) struct ConstraintModel(BTreeMap<&'static str, Vec<(Option<Ticket>, Most)>>);
 
 /// A constraint that is known by what it allows.
 pub(super) fn constraint(name: &str, most: u32) -> Constraint {
@@ -39,7 +39,7 @@ pub(super) fn constraint(name: &str, most: u32) -> Constraint {
     }
 }
 
-impl Laws {
+impl ConstraintModel {
     fn of(&mut self, name: &'static str) -> &mut Vec<(Option<Ticket>, Most)> {
         self.0.entry(name).or_insert_with(|| vec![(None, None)])
     }
@@ -48,9 +48,9 @@ impl Laws {
 impl Simulation {
     pub(super) fn legislate(&mut self, engine: &mut Engine, ticket: Ticket) {
         let name = *self.rng.pick(&NAMES);
-        self.oracle.ask(ticket, Asked::Law(name));
+        self.oracle.ask(ticket, Asked::Constraint(name));
         if self.rng.percent(30) {
-            self.oracle.laws.of(name).push((Some(ticket), None));
+            self.oracle.constraints.of(name).push((Some(ticket), None));
             engine.submit(
                 ticket,
                 &Command::Work(WorkerCommand::RemoveConstraint { name }),
@@ -59,7 +59,7 @@ impl Simulation {
         } else {
             // Some are asked for once more.
             let most = *self.rng.pick(&[0, 1, 2, 3, 20, 50]);
-            self.oracle.laws.of(name).push((Some(ticket), Some(most)));
+            self.oracle.constraints.of(name).push((Some(ticket), Some(most)));
             let constraint = constraint(name, most);
             engine.submit(
                 ticket,
@@ -72,22 +72,30 @@ impl Simulation {
 }
 
 impl Oracle {
-    pub(super) fn told_law(&mut self, name: &'static str, ticket: Ticket, reply: &Reply<'_>) {
-        let laws = self.laws.of(name);
-        let place = laws.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
+    pub(super) fn told_constraint(
+        &mut self,
+        name: &'static str,
+        ticket: Ticket,
+        reply: &Reply<'_>,
+    ) {
+        let constraints = self.constraints.of(name);
+        let place =
+            constraints.iter().position(|&(asked, _)| asked == Some(ticket)).expect("it asked");
         match reply {
             Reply::Done | Reply::Constrained { .. } => {
-                laws[place].0 = None;
-                drop(laws.drain(..place));
-                self.seen.laws += 1;
+                constraints[place].0 = None;
+                drop(constraints.drain(..place));
+                self.seen.constraints += 1;
             }
-            Reply::NoConstraint | Reply::Rejected(Rejection::DiskFull) => drop(laws.remove(place)),
+            Reply::NoConstraint | Reply::Rejected(Rejection::DiskFull) => {
+                constraints.remove(place);
+            }
             other => panic!("a constraint was answered by {other:?}"),
         }
     }
 
     /// Looks at the constraints that came back.
-    pub(super) fn examine_laws(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
+    pub(super) fn check_constraints(&mut self, engine: &mut Engine, client: ClientId, now: Now) {
         for (name, serial) in NAMES.into_iter().zip(u32::MAX - 9..) {
             let work = WorkerCommand::GetConstraint { name };
             engine.submit(Ticket { client, serial }, &Command::Work(work), now);
@@ -101,12 +109,12 @@ impl Oracle {
                 Reply::NoConstraint => None,
                 other => panic!("{other:?}"),
             };
-            let laws = self.laws.of(name);
-            let possible = laws.iter().any(|&(_, most)| most == found);
-            assert!(possible, "constraint {name} is {found:?} instead of {laws:?}");
-            self.seen.laws_kept += u64::from(found.is_some() && laws.len() == 1);
-            self.seen.laws_in_doubt += u64::from(laws.len() > 1);
-            *laws = vec![(None, found)];
+            let constraints = self.constraints.of(name);
+            let possible = constraints.iter().any(|&(_, most)| most == found);
+            assert!(possible, "constraint {name} is {found:?} instead of {constraints:?}");
+            self.seen.constraints_kept += u64::from(found.is_some() && constraints.len() == 1);
+            self.seen.constraints_in_doubt += u64::from(constraints.len() > 1);
+            *constraints = vec![(None, found)];
         }
     }
 }

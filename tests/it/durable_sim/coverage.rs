@@ -23,9 +23,9 @@ pub(super) struct Seen {
     pub(super) not_reported: u64,
     pub(super) running: u64,
     pub(super) fetched: u64,
-    pub(super) laws: u64,
-    pub(super) laws_kept: u64,
-    pub(super) laws_in_doubt: u64,
+    pub(super) constraints: u64,
+    pub(super) constraints_kept: u64,
+    pub(super) constraints_in_doubt: u64,
 }
 
 impl Seen {
@@ -50,9 +50,9 @@ impl Seen {
         self.not_reported += more.not_reported;
         self.running += more.running;
         self.fetched += more.fetched;
-        self.laws += more.laws;
-        self.laws_kept += more.laws_kept;
-        self.laws_in_doubt += more.laws_in_doubt;
+        self.constraints += more.constraints;
+        self.constraints_kept += more.constraints_kept;
+        self.constraints_in_doubt += more.constraints_in_doubt;
     }
 
     pub(super) fn assert_everything(&self) {
@@ -78,9 +78,9 @@ impl Seen {
             self.not_reported,
             self.running,
             self.fetched,
-            self.laws,
-            self.laws_kept,
-            self.laws_in_doubt,
+            self.constraints,
+            self.constraints_kept,
+            self.constraints_in_doubt,
         ];
         assert!(counts.iter().all(|&count| count > 0), "not everything happened: {self:?}");
     }

@@ -1,6 +1,6 @@
 //! What clients were told, and what may have happened besides.
 
-use super::constraint_model::{self, Laws};
+use super::constraint_model::{self, ConstraintModel};
 use super::coverage::Seen;
 use super::histories::Records;
 use super::workers::Service;
@@ -33,7 +33,7 @@ pub(super) enum Asked {
     /// In whose service, if it is a worker's: see [`Service`].
     Take(Option<u32>),
     /// That the constraint of this name be another one, or none.
-    Law(&'static str),
+    Constraint(&'static str),
     /// That a worker be enlisted.
     Enlist,
     /// Something that changes nothing by itself.
@@ -95,7 +95,7 @@ pub(super) struct Oracle {
     pub(super) waiting: BTreeSet<Ticket>,
     records: Records,
     pub(super) service: Service,
-    pub(super) laws: Laws,
+    pub(super) constraints: ConstraintModel,
     pub(super) seen: Seen,
 }
 
@@ -233,7 +233,7 @@ impl Oracle {
                 self.held.push((ticket.client, job.id));
             }
             (Asked::Enlist | Asked::Nothing, reply) => self.service.told(reply),
-            (Asked::Law(name), reply) => self.told_law(name, ticket, reply),
+            (Asked::Constraint(name), reply) => self.told_constraint(name, ticket, reply),
             (Asked::Report(id, surely), reply) => self.told_report(id, surely, reply),
             (Asked::Follow(id), Reply::NotYet | Reply::Cancelled) => self.told_nothing(id),
             (Asked::Follow(id), reply) => self.told_progress(id, reply),
@@ -342,7 +342,7 @@ impl Oracle {
                 | Asked::Rows
                 | Asked::Queue(_)
                 | Asked::Enlist
-                | Asked::Law(_)
+                | Asked::Constraint(_)
                 | Asked::Nothing
                 | Asked::Take(_) => {}
             }
@@ -404,7 +404,7 @@ impl Oracle {
         }
         assert!(engine.poll_completion().is_none());
         self.examine_records(engine, client, now);
-        self.examine_laws(engine, client, now);
+        self.check_constraints(engine, client, now);
         for (content, known) in &mut self.jobs {
             if found.contains(content) {
                 continue;

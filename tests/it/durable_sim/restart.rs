@@ -123,7 +123,7 @@ impl Harness {
 const W: WorkerId = WorkerId(1);
 
 /// A worker holds jobs 2 and 3 since ten seconds, and is there after restarts.
-fn shop_with_a_worker() -> Harness {
+fn harness_with_a_worker() -> Harness {
     let mut harness = Harness::new();
     let worker = Worker { name: "w", url: "http://w/", max_jobs: 7, queues: None };
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(1))"]);
@@ -140,7 +140,7 @@ fn shop_with_a_worker() -> Harness {
 
 #[test]
 fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
-    let mut harness = shop_with_a_worker();
+    let mut harness = harness_with_a_worker();
     let worker = format!("{:?}", harness.engine().workers(WorkerId(0)).next().unwrap());
     assert!(worker.contains("WorkerId(1)") && worker.contains("max_jobs: 7"), "{worker}");
     let mut held = harness.engine().reserved_by(W);
@@ -177,7 +177,7 @@ fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
 
 #[test]
 fn lease_keeps_running_while_no_server_runs() {
-    let mut harness = shop_with_a_worker();
+    let mut harness = harness_with_a_worker();
     assert_eq!(harness.pass(19_999), Vec::<String>::new());
     assert_eq!(harness.tell(WorkerCommand::GetStatus { id: JobId(2) }), ["running 0 None None"]);
     harness.pass(1);
@@ -190,7 +190,7 @@ fn lease_keeps_running_while_no_server_runs() {
 
 #[test]
 fn jobs_of_a_deregistered_worker_stay_released_after_a_restart() {
-    let mut harness = shop_with_a_worker();
+    let mut harness = harness_with_a_worker();
     assert_eq!(harness.work(WorkerCommand::Deregister { worker: W }), ["Done"]);
     harness.restart();
     assert_eq!(harness.engine().workers(WorkerId(0)).count(), 0);
@@ -206,7 +206,7 @@ fn jobs_of_a_deregistered_worker_stay_released_after_a_restart() {
 
 #[test]
 fn worker_id_taken_on_a_full_disk_is_no_job_id() {
-    let mut harness = shop_with_a_worker();
+    let mut harness = harness_with_a_worker();
     {
         let mut platter = harness.simulation.disk.platter.lock().unwrap();
         platter.capacity = platter.total();
@@ -220,7 +220,7 @@ fn worker_id_taken_on_a_full_disk_is_no_job_id() {
 
 #[test]
 fn replacement_of_a_worker_survives_a_restart() {
-    let mut harness = shop_with_a_worker();
+    let mut harness = harness_with_a_worker();
     let worker = Worker { name: "v", url: "http://w", max_jobs: 1, queues: None };
     assert_eq!(harness.work(WorkerCommand::Register(worker)), ["Worker(WorkerId(4))"]);
     harness.restart();

@@ -7,7 +7,7 @@ use jobcentre::model::job::{Priority, Status};
 use jobcentre::model::worker::{Compare, Condition, Constraint, Path, Scalar};
 
 /// The names of all constraints there are.
-pub(super) const LAWS: [&str; 3] = ["x", "y", "z"];
+pub(super) const CONSTRAINT_NAMES: [&str; 3] = ["x", "y", "z"];
 
 /// The queues that a constraint may be about: all, some, or one.
 const SHAPES: [&str; 3] = ["*", "a*", "default"];
@@ -15,7 +15,7 @@ const SHAPES: [&str; 3] = ["*", "a*", "default"];
 /// How many shapes there are.
 pub(super) const SHAPES_COUNT: usize = SHAPES.len();
 
-/// A constraint, by its number in [`LAWS`].
+/// A constraint, by its number in [`CONSTRAINT_NAMES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConstraintSpec {
     pub(super) name: usize,
@@ -30,7 +30,7 @@ impl ConstraintSpec {
     pub(super) fn constraint(&self) -> Constraint {
         let values = vec![Scalar::Text(SHAPES[self.shape].into())];
         Constraint {
-            name: LAWS[self.name].into(),
+            name: CONSTRAINT_NAMES[self.name].into(),
             matcher: vec![Condition { path: Path::Name, op: Compare::Equal, values }],
             max_running: Some(self.most),
             rate: None,
@@ -57,28 +57,28 @@ impl ConstraintSpec {
 impl Model {
     /// Whether as many jobs run as may beside this one.
     pub(super) fn is_held_back(&self, job: &Job) -> bool {
-        self.laws.iter().filter(|law| law.is_about(job)).any(|law| {
+        self.constraints.iter().filter(|constraint| constraint.is_about(job)).any(|constraint| {
             let counts = |other: &&Job| {
-                let runs = other.status == Status::Reserved && law.is_about(other);
-                runs && law.shares(job.queue, other.queue)
+                let runs = other.status == Status::Reserved && constraint.is_about(other);
+                runs && constraint.shares(job.queue, other.queue)
             };
-            self.jobs.iter().filter(counts).count() >= law.most as usize
+            self.jobs.iter().filter(counts).count() >= constraint.most as usize
         })
     }
 
-    pub(super) fn constrain(&mut self, ticket: Ticket, law: &ConstraintSpec) {
-        let before = self.laws.len();
-        self.laws.retain(|known| known.name != law.name);
-        let new = self.laws.len() == before;
-        self.laws.push(law.clone());
+    pub(super) fn constrain(&mut self, ticket: Ticket, constraint: &ConstraintSpec) {
+        let before = self.constraints.len();
+        self.constraints.retain(|known| known.name != constraint.name);
+        let new = self.constraints.len() == before;
+        self.constraints.push(constraint.clone());
         self.say(ticket, Answer::Constrained(new));
         self.serve(&[]);
     }
 
     pub(super) fn free(&mut self, ticket: Ticket, name: usize) {
-        let before = self.laws.len();
-        self.laws.retain(|known| known.name != name);
-        let gone = self.laws.len() < before;
+        let before = self.constraints.len();
+        self.constraints.retain(|known| known.name != name);
+        let gone = self.constraints.len() < before;
         self.say(ticket, if gone { Answer::Done } else { Answer::NoConstraint });
         self.serve_everywhere();
     }

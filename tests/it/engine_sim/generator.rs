@@ -3,7 +3,7 @@
 use super::indexed_queues::{IndexedAsk, STATES};
 use super::store_model::{Job, Model};
 use super::types::{Load, QUEUES, Queue, Request, Text, URGENCIES};
-use super::worker_commands::{labour, law};
+use super::worker_commands::{labour, random_constraint};
 use crate::rng::TestRng;
 use jobcentre::model::command::Wait;
 use jobcentre::model::id::{ClientId, JobId};
@@ -42,7 +42,7 @@ pub(super) struct Profile {
     /// How many are about work that is followed.
     working: usize,
     /// Whether there are constraints.
-    lawful: bool,
+    has_constraints: bool,
 }
 
 const KEYS: [&[u8]; 6] = [b"", b"k", b"ke", b"\x00", b"\xff\xfe", &[b'x'; 300]];
@@ -81,7 +81,7 @@ impl Profile {
             popping: *rng.pick(&[10, 40, 90]),
             watching: *rng.pick(&[0, 0, 3, 10, 40]),
             working: *rng.pick(&[0, 0, 10, 40, 60]),
-            lawful: rng.percent(50),
+            has_constraints: rng.percent(50),
         };
         if profile.working > 0 {
             profile.lazy = 0;
@@ -101,8 +101,8 @@ impl Profile {
 
     /// What a client asks for.
     pub(super) fn ask(&self, rng: &mut TestRng, client: ClientId, model: &Model) -> Request {
-        if self.lawful && self.working > 0 && rng.percent(5) {
-            return Request::Work(law(rng));
+        if self.has_constraints && self.working > 0 && rng.percent(5) {
+            return Request::Work(random_constraint(rng));
         }
         let live = |job: &&Job| !matches!(job.status, Status::Completed | Status::Buried);
         let crowded = model.jobs.iter().filter(live).count() >= self.crowd;
@@ -172,7 +172,8 @@ impl Profile {
         let priority = *rng.pick(&self.priorities);
         let tie_break = if rng.percent(50) { TieBreak::Fifo } else { TieBreak::Lifo };
         // Where there are constraints a change must come to all jobs in one pass.
-        let many = self.lawful && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
+        let many =
+            self.has_constraints && model.jobs.iter().filter(|job| job.load.is_large()).count() > 9;
         let large_percent = if many { 0 } else { self.large };
         let load = if rng.percent(self.packets) {
             let key = *rng.pick(&KEYS[..self.keys]);

@@ -293,7 +293,7 @@ impl Model {
                 self.end_watches();
                 let dropped = u32::try_from(before - self.jobs.len()).unwrap();
                 self.say(ticket, Answer::Dropped(dropped));
-                if !self.laws.is_empty() {
+                if !self.constraints.is_empty() {
                     self.serve_everywhere();
                 }
             }

@@ -122,15 +122,15 @@ fn changed_constraint_applies_to_all_jobs_in_one_pass() {
         };
         submit(&mut engine, &command);
     }
-    let law = |shape, most| ConstraintSpec { name: 0, shape, most, each: false }.constraint();
-    submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&law(0, 0))));
+    let constraint = |shape, most| ConstraintSpec { name: 0, shape, most, each: false }.constraint();
+    submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&constraint(0, 0))));
     let mut names = StringList::default();
     names.push(b"q0");
     names.push(b"q1");
     let take = Command::Reserve { queues: names.from(0), wait: Wait::Forever };
     assert!(submit(&mut engine, &take).is_empty());
     engine.expire(now);
-    let told = submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&law(2, 0))));
+    let told = submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&constraint(2, 0))));
     assert_eq!(told, [700]);
     assert_eq!(engine.poll_timeout(), None, "something is left to be done");
     engine.check_invariants();

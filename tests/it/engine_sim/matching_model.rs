@@ -96,7 +96,7 @@ impl Model {
     pub(super) fn serve(&mut self, queues: &[Queue]) {
         // Where there are constraints a job may make way for another one anywhere.
         let mut queues = queues.to_vec();
-        if !self.laws.is_empty() {
+        if !self.constraints.is_empty() {
             for queue in 0..QUEUES.len() {
                 if !queues.contains(&queue) && self.is_looked_at(queue) {
                     queues.push(queue);
@@ -190,7 +190,7 @@ impl Model {
         if !is_ready && was_in_front && self.next_service(queue).is_some() {
             self.see("too large: gone before waiting pops");
         }
-        if is_ready || was_in_front || !self.laws.is_empty() {
+        if is_ready || was_in_front || !self.constraints.is_empty() {
             self.serve(&[queue]);
         } else {
             self.serve_if_noticed(queue);

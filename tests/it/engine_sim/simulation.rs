@@ -30,7 +30,7 @@ impl Step {
 }
 
 /// Whom the replies go to that only the oracle wants.
-const JUDGE: ClientId = SlabKey { index: 100, generation: 0 };
+const ORACLE: ClientId = SlabKey { index: 100, generation: 0 };
 
 /// Replies, one a line.
 fn list(replies: &[(Ticket, Answer)]) -> String {
@@ -112,7 +112,7 @@ impl Simulation {
         }
         let more = said.len() > before;
         let mut expected = self.oracle(step, &said);
-        let constrained = !self.model.laws.is_empty() || step.changes_constraints();
+        let constrained = !self.model.constraints.is_empty() || step.changes_constraints();
         if constrained {
             self.model.note_held_back();
         }
@@ -159,7 +159,7 @@ impl Simulation {
     /// it said, here is what follows from noticing nothing.
     fn oracle(&mut self, step: &Step, said: &Replies) -> Replies {
         let before = self.model.may_choose().then(|| self.model.clone());
-        self.ask_judge(step);
+        self.ask_oracle(step);
         let first = std::mem::take(&mut self.model.said);
         let Some(before) = before else { return first };
         let mut expected = first.clone();
@@ -173,12 +173,12 @@ impl Simulation {
             let Some(last) = next else { return first };
             self.model = before.clone();
             self.model.choices = [&choices[..last], &[true]].concat();
-            self.ask_judge(step);
+            self.ask_oracle(step);
             expected = std::mem::take(&mut self.model.said);
         }
     }
 
-    fn ask_judge(&mut self, step: &Step) {
+    fn ask_oracle(&mut self, step: &Step) {
         self.model.chosen = 0;
         if !matches!(step, Step::Expire) {
             self.model.doubt();
@@ -230,7 +230,7 @@ impl Simulation {
     /// Looks at a job whose backoff was up to chance; what others are told by that is returned.
     fn learn(&mut self, id: u64) -> Replies {
         self.asked += 1;
-        let ticket = Ticket { client: JUDGE, serial: self.asked };
+        let ticket = Ticket { client: ORACLE, serial: self.asked };
         let mut more = self.ask_engine(&Step::Submit(ticket, Request::Look(JobId(id))));
         let (answered, said) = more.remove(0);
         assert_eq!(answered, ticket);

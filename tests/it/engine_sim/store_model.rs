@@ -92,7 +92,7 @@ pub(super) struct Model {
     pub(super) waiters: Vec<Waiter>,
     pub(super) vigils: Vec<Vigil>,
     pub(super) workers: Vec<Worker>,
-    pub(super) laws: Vec<ConstraintSpec>,
+    pub(super) constraints: Vec<ConstraintSpec>,
     /// How many were ever enlisted.
     pub(super) enlisted: usize,
     /// What vigils are told behind everything else.

@@ -1,6 +1,6 @@
 //! What the simulated clients ask about work that is followed to a result.
 
-use super::constraint_model::{ConstraintSpec, LAWS, SHAPES_COUNT};
+use super::constraint_model::{CONSTRAINT_NAMES, ConstraintSpec, SHAPES_COUNT};
 use super::generator::{a_load, an_id, one_in};
 use super::store_model::{Job, Model};
 use super::types::Text;
@@ -36,8 +36,8 @@ pub(super) fn labour(
 }
 
 /// Another constraint, or one less.
-pub(super) fn law(rng: &mut TestRng) -> WorkerAsk {
-    let name = rng.below(LAWS.len());
+pub(super) fn random_constraint(rng: &mut TestRng) -> WorkerAsk {
+    let name = rng.below(CONSTRAINT_NAMES.len());
     if rng.percent(40) {
         return WorkerAsk::Free(name);
     }

@@ -3,7 +3,7 @@
 //!
 //! As with watched queues, everything that is due ends before anything else happens.
 
-use super::constraint_model::{ConstraintSpec, LAWS};
+use super::constraint_model::{CONSTRAINT_NAMES, ConstraintSpec};
 use super::matching_model::ANYWHERE;
 use super::store_model::{Due, Job, Model, Waiter};
 use super::types::{Answer, Load, Request, Text};
@@ -94,10 +94,10 @@ impl WorkerAsk {
             Self::Follow(id) => WorkerCommand::GetStatus { id },
             Self::Await(id, wait_ms) => WorkerCommand::AwaitResult { id, wait_ms },
             Self::Cancel(id) => WorkerCommand::Cancel { id },
-            Self::Constrain(ref law) => {
-                return ask(&WorkerCommand::SetConstraint(&law.constraint()));
+            Self::Constrain(ref constraint) => {
+                return ask(&WorkerCommand::SetConstraint(&constraint.constraint()));
             }
-            Self::Free(name) => WorkerCommand::RemoveConstraint { name: LAWS[name] },
+            Self::Free(name) => WorkerCommand::RemoveConstraint { name: CONSTRAINT_NAMES[name] },
         };
         ask(&work);
     }
@@ -215,7 +215,7 @@ impl Model {
                 self.vigils.push(Vigil { ticket, id: id.0, end: true, due });
             }
             WorkerAsk::Cancel(id) => self.call_off(ticket, id),
-            WorkerAsk::Constrain(ref law) => self.constrain(ticket, law),
+            WorkerAsk::Constrain(ref constraint) => self.constrain(ticket, constraint),
             WorkerAsk::Free(name) => self.free(ticket, name),
         }
     }

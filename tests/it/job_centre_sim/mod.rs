@@ -152,7 +152,7 @@ impl Run {
         let turned_away = full && self.shell.model.refused() >= REJECTED_CONNECTIONS_MAX;
         let packets = self.rng.percent(self.profile.packets);
         let protocol = if packets { Protocol::Pinpriq } else { Protocol::JobCentre };
-        let farewell = full.then(|| {
+        let rejection = full.then(|| {
             if packets {
                 return Vec::new();
             }
@@ -160,7 +160,7 @@ impl Run {
             format!("{{\"status\":\"error\",\"error\":\"{why}: try again later\"}}\n").into_bytes()
         });
         let room = self.rng.below(3_000);
-        let id = self.shell.open(protocol, farewell, room);
+        let id = self.shell.open(protocol, rejection, room);
         assert_eq!(id.is_none(), turned_away || self.shell.stopping);
         if turned_away {
             self.shell.model.see("there was no room to refuse");

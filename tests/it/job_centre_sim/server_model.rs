@@ -69,7 +69,7 @@ impl Model {
     ) {
         let client = match refused {
             None => Client::new(State::Open, protocol, Vec::new()),
-            Some(farewell) => Client::new(State::Refused, protocol, farewell),
+            Some(rejection) => Client::new(State::Refused, protocol, rejection),
         };
         let before = self.clients.insert(id, client);
         assert!(before.is_none(), "two clients have one id");

@@ -19,7 +19,7 @@ fn list(rows: &[Job], limit: Option<usize>) -> Page {
 
 impl StoreModel {
     /// Answers a question. One that has to be looked at elsewhere is answered later:
-    /// go on with [`Shop::begin_search`].
+    /// go on with [`StoreModel::begin_search`].
     pub(super) fn answer(&mut self, question: &Question) -> Reply {
         let queue = match *question {
             Question::Queues => return Reply::Page(self.list_queues()),

@@ -171,8 +171,8 @@ fn connection_beyond_max_clients_is_closed_without_a_reply() {
     pop(&mut first);
     expect(&mut first, EMPTY);
     assert_eq!(connect(&server).receive_all(), "");
-    let farewell = server.connect().receive_all();
-    assert!(farewell.contains("already serves 1 clients"), "{farewell}");
+    let reply = server.connect().receive_all();
+    assert!(reply.contains("already serves 1 clients"), "{reply}");
     pop(&mut first);
     expect(&mut first, EMPTY);
 }

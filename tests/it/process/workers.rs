@@ -1,4 +1,4 @@
-//! kill -9 of the master and of its workers (`jobcentre work`) under load; then every job that was
+//! kill -9 of the server and of its workers (`jobcentre work`) under load; then every job that was
 //! promised has come to its end once, and has the right result.
 //!
 //! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
@@ -38,14 +38,14 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn start_master(dir: &TempDir, at: SocketAddr) -> Server {
+fn start_server(dir: &TempDir, at: SocketAddr) -> Server {
     Server::start(&["--http", &at.to_string(), "--data", dir.text()])
 }
 
 /// Runs `cat`: the result is the argument.
-fn start_worker(master: SocketAddr, at: SocketAddr) -> Server {
+fn start_worker(server: SocketAddr, at: SocketAddr) -> Server {
     let mut command = plain_command(Program::PATH);
-    command.args(["work", "--url", &format!("http://{master}"), "--name", "w", "--max-jobs", "3"]);
+    command.args(["work", "--url", &format!("http://{server}"), "--name", "w", "--max-jobs", "3"]);
     command.args(["--listen", &at.to_string(), "--log-format", "json", "--", "cat"]);
     Server::spawn(command)
 }
@@ -56,7 +56,7 @@ fn crash(rounds: usize) {
     let (dir, mut rng) = (TempDir::new(), TestRng::new(seed));
     let at = free_address();
     let places: Vec<SocketAddr> = (0..WORKERS).map(|_| free_address()).collect();
-    let mut master = Some(start_master(&dir, at));
+    let mut server = Some(start_server(&dir, at));
     let start = |&place: &SocketAddr| Some(start_worker(at, place));
     let mut workers: Vec<Option<Server>> = places.iter().map(start).collect();
     let (mut promised, tokens) = (BTreeMap::new(), AtomicU64::new(1));
@@ -68,7 +68,7 @@ fn crash(rounds: usize) {
             let (kills_master, kills_worker) =
                 *rng.pick(&[(true, false), (false, true), (true, true)]);
             if kills_master {
-                master = None;
+                server = None;
             }
             if kills_worker {
                 // What it has begun it never reports; who comes in its place takes over.
@@ -76,7 +76,7 @@ fn crash(rounds: usize) {
                 workers[worker] = start(&places[worker]);
             }
             if kills_master {
-                master = Some(start_master(&dir, at));
+                server = Some(start_server(&dir, at));
             }
             for pusher in pushers {
                 promised.extend(pusher.join().unwrap());
@@ -86,9 +86,9 @@ fn crash(rounds: usize) {
     assert_eq!(promised.len(), rounds * PUSHERS * JOBS);
     oracle(at, &promised);
     // What was fetched is gone for good.
-    drop(master);
-    let master = start_master(&dir, at);
-    assert_eq!(protocol(&master), at);
+    drop(server);
+    let server = start_server(&dir, at);
+    assert_eq!(protocol(&server), at);
     for &id in promised.keys() {
         let (status, body) = ask(at, &format!("GET /job/{id}"), None, &Value::Null);
         assert_eq!((status, body), (200, Value::Null), "job {id} is there again");
@@ -96,14 +96,14 @@ fn crash(rounds: usize) {
 }
 
 /// Pushes jobs until it was promised so many: those, by id.
-fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
+fn push(server: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
     let (mut promised, mut last) = (Vec::new(), Instant::now());
     while promised.len() < JOBS {
         assert!(last.elapsed() < PATIENCE, "nobody takes jobs: {} were", promised.len());
         let token = tokens.fetch_add(1, Ordering::Relaxed);
         let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
             "max_retry": 1_000, "timeout": 3});
-        match try_ask(master, "POST /job", None, &job) {
+        match try_ask(server, "POST /job", None, &job) {
             Ok((status, body)) => {
                 assert_eq!(status, 201, "{body}");
                 last = Instant::now();
@@ -117,10 +117,10 @@ fn push(master: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
 }
 
 /// Everything ends, whoever was told of it; what was promised has its result, once.
-fn oracle(master: SocketAddr, promised: &BTreeMap<u64, u64>) {
+fn oracle(server: SocketAddr, promised: &BTreeMap<u64, u64>) {
     let last = *promised.keys().next_back().unwrap();
     for id in 1..=last + PUSHERS as u64 {
-        let (status, body) = poll(master, id);
+        let (status, body) = poll(server, id);
         let Some(token) = promised.get(&id) else {
             // A worker's number, one that was passed over, or that of a job nobody was told of.
             let ended = status == 404 || body.is_null() || body["status"] == "done";
@@ -130,11 +130,11 @@ fn oracle(master: SocketAddr, promised: &BTreeMap<u64, u64>) {
         assert_eq!(status, 200, "job {id} is lost: {body}");
         assert_eq!(body["status"], "done", "job {id}: {body}");
         assert_eq!(body["result"], json!({"token": token}), "job {id}");
-        let (status, body) = ask(master, &format!("GET /job/{id}"), None, &Value::Null);
+        let (status, body) = ask(server, &format!("GET /job/{id}"), None, &Value::Null);
         assert_eq!((status, body), (200, Value::Null), "job {id} has two results");
     }
 }
 
-fn poll(master: SocketAddr, id: u64) -> (u16, Value) {
-    ask(master, &format!("GET /job/{id}/polling?timeout=55"), None, &Value::Null)
+fn poll(server: SocketAddr, id: u64) -> (u16, Value) {
+    ask(server, &format!("GET /job/{id}/polling?timeout=55"), None, &Value::Null)
 }

@@ -37,7 +37,7 @@ const LANES: usize = 5;
 
 /// What the helper has to do, and what it was told.
 #[derive(Debug, Default)]
-pub(super) struct ManualExecutor {
+pub(super) struct ExecutorState {
     mode: Mode,
     pub(super) lanes: [Option<(Task, Pace)>; LANES],
     /// Turns by their lanes and steps.
@@ -48,43 +48,43 @@ pub(super) struct ManualExecutor {
     pub(super) spent: Duration,
 }
 
-impl ManualExecutor {
+impl ExecutorState {
     pub(super) fn under_way(&self) -> usize {
         self.lanes.iter().flatten().count()
     }
 }
 
 #[derive(Debug)]
-struct Clerk {
-    desk: Arc<Mutex<ManualExecutor>>,
+struct ManualExecutor {
+    executor: Arc<Mutex<ExecutorState>>,
     evaluator: Evaluator,
 }
 
-impl QueryExecutor for Clerk {
+impl QueryExecutor for ManualExecutor {
     fn find(&mut self, share: bool) -> Option<Spot> {
-        let desk = self.desk.lock().unwrap();
-        let free = |&lane: &usize| desk.lanes[lane].is_none();
+        let executor = self.executor.lock().unwrap();
+        let free = |&lane: &usize| executor.lanes[lane].is_none();
         let last = Some(LANES - 1).filter(|_| share).filter(free);
         let lane = last.or_else(|| (0..LANES - 1).find(free))?;
         Some(Spot { lane, has_share: lane == LANES - 1 })
     }
 
     fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {
-        let mut desk = self.desk.lock().unwrap();
-        desk.begun.push((lane, steps));
-        assert!(desk.lanes[lane].replace((task, Pace::GoOn)).is_none(), "one at a time");
+        let mut executor = self.executor.lock().unwrap();
+        executor.begun.push((lane, steps));
+        assert!(executor.lanes[lane].replace((task, Pace::GoOn)).is_none(), "one at a time");
         Ok(())
     }
 
     fn say(&mut self, lane: usize, pace: Pace) {
-        let mut desk = self.desk.lock().unwrap();
-        desk.said.push((lane, pace));
-        desk.lanes[lane].as_mut().expect("only who is busy is told").1 = pace;
+        let mut executor = self.executor.lock().unwrap();
+        executor.said.push((lane, pace));
+        executor.lanes[lane].as_mut().expect("only who is busy is told").1 = pace;
     }
 
     fn poll(&mut self) -> Option<Ended> {
-        let mut desk = self.desk.lock().unwrap();
-        let (mode, spent) = (desk.mode, desk.spent);
+        let mut executor = self.executor.lock().unwrap();
+        let (mode, spent) = (executor.mode, executor.spent);
         let short = |task: &Task| mode == Mode::Share && task.work.query.terms.len() == 1;
         let ends = |(task, pace): &(Task, Pace)| match mode {
             Mode::End => true,
@@ -93,8 +93,8 @@ impl QueryExecutor for Clerk {
             Mode::Hold => *pace == Pace::Drop,
             Mode::Stick => false,
         };
-        let lane = desk.lanes.iter().position(|lane| lane.as_ref().is_some_and(ends))?;
-        let (task, pace) = desk.lanes[lane].take()?;
+        let lane = executor.lanes.iter().position(|lane| lane.as_ref().is_some_and(ends))?;
+        let (task, pace) = executor.lanes[lane].take()?;
         let spent = if short(&task) { Duration::ZERO } else { spent };
         let done = if pace == Pace::Drop {
             TaskEnd::Dropped
@@ -111,7 +111,7 @@ impl QueryExecutor for Clerk {
     }
 
     fn discard(&mut self, _: Task) {
-        self.desk.lock().unwrap().discarded += 1;
+        self.executor.lock().unwrap().discarded += 1;
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn client(index: u32) -> ClientId {
 
 pub(super) struct Harness {
     pub(super) engine: Engine,
-    pub(super) desk: Arc<Mutex<ManualExecutor>>,
+    pub(super) executor: Arc<Mutex<ExecutorState>>,
     serial: u32,
     disk: Option<SimDisk>,
     pub(super) now: Now,
@@ -140,11 +140,11 @@ pub(super) struct Harness {
 
 impl Harness {
     fn new(engine: Engine, disk: Option<SimDisk>) -> Self {
-        let shared = Arc::new(Mutex::new(ManualExecutor::default()));
-        let clerk = Clerk { desk: shared.clone(), evaluator: evaluator() };
-        let engine = engine.with_queries(Box::new(clerk), TIMEOUT);
+        let shared = Arc::new(Mutex::new(ExecutorState::default()));
+        let manual = ManualExecutor { executor: shared.clone(), evaluator: evaluator() };
+        let engine = engine.with_queries(Box::new(manual), TIMEOUT);
         let mut harness =
-            Self { engine, desk: shared, serial: 0, disk, now: NOW, told: Vec::new() };
+            Self { engine, executor: shared, serial: 0, disk, now: NOW, told: Vec::new() };
         harness.ask(0, &IndexedCommand::CreateQueue { queue: Some(Q) });
         for number in 0..4 {
             let payload = format!("{{\"n\":{number}}}");
@@ -215,11 +215,11 @@ impl Harness {
     }
 
     pub(super) fn mode(&self, mode: Mode) {
-        self.desk.lock().unwrap().mode = mode;
+        self.executor.lock().unwrap().mode = mode;
     }
 
     pub(super) fn begun(&self) -> usize {
-        self.desk.lock().unwrap().begun.len()
+        self.executor.lock().unwrap().begun.len()
     }
 
     /// The serials of what is told at this moment.
@@ -319,7 +319,7 @@ fn search_of_a_disconnected_client_is_cancelled() {
         assert_eq!(harness.told(), []);
         harness.engine.disconnect_client(client(1), NOW);
         harness.listen();
-        assert_eq!(harness.desk.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
+        assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, Pace::Drop)));
         harness.mode(Mode::End);
         assert_eq!(harness.told(), [told(other, "")]);
         assert_eq!(harness.begun(), 2, "the poll has not begun");

@@ -42,7 +42,7 @@ fn query_yields_its_turn_to_waiting_queries_and_resumes() {
     harness.mode(Mode::Share);
     let endless = harness.find(1, &free());
     assert_eq!(harness.told(), []);
-    assert_eq!(harness.desk.lock().unwrap().said, [], "alone it is left in peace");
+    assert_eq!(harness.executor.lock().unwrap().said, [], "alone it is left in peace");
     let cheap = harness.find(2, &cheap());
     assert_eq!(harness.told(), [], "it is told to share");
     assert_eq!(harness.told().first().map(|said| said.0), Some(cheap));
@@ -55,7 +55,7 @@ fn query_yields_its_turn_to_waiting_queries_and_resumes() {
 fn beside_endless(count: u32) -> Harness {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Share);
-    harness.desk.lock().unwrap().spent = Duration::from_millis(2);
+    harness.executor.lock().unwrap().spent = Duration::from_millis(2);
     for who in 0..count {
         harness.find(100 + who, &free());
     }
@@ -87,10 +87,10 @@ fn cheap_query_beside_endless_ones_waits_for_one_turn() {
 #[test]
 fn turns_grow_and_few_searches_keep_their_snapshots() {
     let harness = beside_endless(40);
-    let desk = harness.desk.lock().unwrap();
-    let steps: Vec<u64> = desk.begun.iter().map(|tie_break| tie_break.1).collect();
+    let executor = harness.executor.lock().unwrap();
+    let steps: Vec<u64> = executor.begun.iter().map(|tie_break| tie_break.1).collect();
     assert!(steps[..40].iter().all(|&steps| steps == 512), "{steps:?}");
-    assert!(desk.discarded >= 40 - 16 - 1, "{}", desk.discarded);
+    assert!(executor.discarded >= 40 - 16 - 1, "{}", executor.discarded);
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
     let cheap = harness.find(2, &free());
     harness.told();
     let mut paces = Vec::new();
-    while harness.desk.lock().unwrap().under_way() == 1 {
+    while harness.executor.lock().unwrap().under_way() == 1 {
         let at = harness.engine.poll_timeout().unwrap();
         assert!(at > harness.now.mono && at <= second(0.1), "{at:?}");
         harness.now.mono = at;
         harness.told();
-        paces.clone_from(&harness.desk.lock().unwrap().said);
+        paces.clone_from(&harness.executor.lock().unwrap().said);
     }
     assert_eq!(paces, [(0, Pace::Share), (0, Pace::Leave), (0, Pace::GiveBack)]);
     assert!(harness.now.mono <= second(0.03));
@@ -122,7 +122,7 @@ fn scheduler_does_not_wait_for_a_query_that_does_not_yield() {
 fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
     let mut harness = Harness::in_memory();
     harness.mode(Mode::Share);
-    harness.desk.lock().unwrap().spent = Duration::from_millis(100);
+    harness.executor.lock().unwrap().spent = Duration::from_millis(100);
     for who in 0..8 {
         harness.find(100 + who, &free());
     }
@@ -133,7 +133,7 @@ fn query_that_does_not_yield_leaves_threads_for_low_usage_clients() {
     for number in 1..20_u32 {
         harness.told_at(second(0.01).after(Duration::from_millis(10) * number));
     }
-    assert_eq!(harness.desk.lock().unwrap().under_way(), 2, "of five lanes");
+    assert_eq!(harness.executor.lock().unwrap().under_way(), 2, "of five lanes");
     let before = harness.begun();
     harness.find(1, &cheap());
     harness.told();
@@ -152,9 +152,9 @@ fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
             assert_eq!(harness.told_at(second(look)), [0; 0]);
         }
         let begun: Vec<usize> =
-            harness.desk.lock().unwrap().begun.iter().map(|tie_break| tie_break.0).collect();
+            harness.executor.lock().unwrap().begun.iter().map(|tie_break| tie_break.0).collect();
         assert_eq!(begun, lanes, "{looks:?}");
-        let last = harness.desk.lock().unwrap().said.last().copied();
+        let last = harness.executor.lock().unwrap().said.last().copied();
         match *looks.last().unwrap() {
             1.0 => assert_eq!(last, Some((0, Pace::GiveBack))),
             2.0 => assert_eq!(last, Some((0, Pace::Drop)), "it has begun anew elsewhere"),
@@ -164,7 +164,7 @@ fn query_past_a_quarter_of_its_time_continues_at_low_priority() {
             harness.mode(Mode::GiveBack);
             harness.told();
             assert_eq!(
-                harness.desk.lock().unwrap().begun.last().map(|tie_break| tie_break.0),
+                harness.executor.lock().unwrap().begun.last().map(|tie_break| tie_break.0),
                 Some(4)
             );
         }
@@ -198,7 +198,7 @@ fn half_closed_client_gets_one_turn_when_the_queue_is_empty() {
     let alive = harness.find(3, &free());
     harness.engine.commit(harness.now);
     harness.listen();
-    assert_eq!(harness.desk.lock().unwrap().said.last(), Some(&(0, Pace::Leave)));
+    assert_eq!(harness.executor.lock().unwrap().said.last(), Some(&(0, Pace::Leave)));
     harness.mode(Mode::Share);
     harness.engine.commit(harness.now);
     harness.listen();
@@ -220,7 +220,7 @@ fn half_closed_client_with_a_used_turn_is_not_evaluated_again() {
     assert_eq!(said.len(), 8);
     assert!(said.iter().all(|said| said.1 == ABANDONED));
     harness.told();
-    assert_eq!((harness.begun(), harness.desk.lock().unwrap().under_way()), (before, 0));
+    assert_eq!((harness.begun(), harness.executor.lock().unwrap().under_way()), (before, 0));
 }
 
 #[test]

@@ -9,9 +9,9 @@ use code::{code_only, functions, lines_with, paths};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The floors, from the ground up: each folder of `src` with the folders that it may name besides
+/// The layers, from the ground up: each folder of `src` with the folders that it may name besides
 /// itself.
-const FLOORS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("base", &[]),
     ("model", &["base"]),
     ("wire", &["base"]),
@@ -117,24 +117,24 @@ fn files() -> Vec<File> {
 /// What is wrong with the paths that `file` names. `protocols` are the folders of `src/protocol`.
 fn wrong_paths(file: &File, protocols: &BTreeSet<String>) -> Vec<String> {
     let Some(inner) = file.path.strip_prefix("src/") else { return Vec::new() };
-    let Some((floor, rest)) = inner.split_once('/') else { return Vec::new() };
-    let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == floor) else {
-        return vec![format!("{}: the folder {floor} is not in the table of floors", file.path)];
+    let Some((layer, rest)) = inner.split_once('/') else { return Vec::new() };
+    let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == layer) else {
+        return vec![format!("{}: the folder {layer} is not in the table of layers", file.path)];
     };
     let code = code_only(&file.text);
     let mut wrong = Vec::new();
     let mut named: Vec<(usize, Vec<String>)> = paths(&code, "crate");
-    if floor == "protocol" && rest.ends_with("/mod.rs") {
+    if layer == "protocol" && rest.ends_with("/mod.rs") {
         let siblings = paths(&code, "super").into_iter();
-        named.extend(siblings.map(|(line, path)| (line, [vec![floor.to_owned()], path].concat())));
+        named.extend(siblings.map(|(line, path)| (line, [vec![layer.to_owned()], path].concat())));
     }
     for (line, path) in named {
         let Some(first) = path.first() else { continue };
-        if first != floor && !allowed.contains(&first.as_str()) {
-            wrong.push(format!("{}:{line}: {floor} must not name {first}", file.path));
+        if first != layer && !allowed.contains(&first.as_str()) {
+            wrong.push(format!("{}:{line}: {layer} must not name {first}", file.path));
         }
         let own = rest.split_once('/').map(|(folder, _)| folder);
-        if let ("protocol", Some(own), Some(other)) = (floor, own, path.get(1))
+        if let ("protocol", Some(own), Some(other)) = (layer, own, path.get(1))
             && first == "protocol"
             && protocols.contains(other)
             && other != own
@@ -247,9 +247,9 @@ fn no_layer_names_a_higher_one() {
     let files = files();
     let protocols = protocols(&files);
     assert!(protocols.contains("job_centre"), "the protocols were not found");
-    for (number, (floor, allowed)) in FLOORS.iter().enumerate() {
-        let below = |name: &&str| FLOORS[..number].iter().any(|(lower, _)| lower == name);
-        assert!(allowed.iter().all(below), "{floor} may name what is not below it");
+    for (number, (layer, allowed)) in LAYERS.iter().enumerate() {
+        let below = |name: &&str| LAYERS[..number].iter().any(|(lower, _)| lower == name);
+        assert!(allowed.iter().all(below), "{layer} may name what is not below it");
     }
     let wrong: Vec<_> = files.iter().flat_map(|file| wrong_paths(file, &protocols)).collect();
     assert_none(&wrong);

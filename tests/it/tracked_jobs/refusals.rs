@@ -8,7 +8,7 @@ use jobcentre::model::job::{JobOptions, LeaseEpoch};
 use jobcentre::model::worker::{RunOutcome, WorkerCommand};
 
 /// A harness with so many workers, numbered from 1, served by clients of the same numbers.
-fn shop_with(workers: u32) -> Harness {
+fn harness_with(workers: u32) -> Harness {
     let mut harness = Harness::new();
     for number in 1..=workers {
         harness.enlist("w");
@@ -19,7 +19,7 @@ fn shop_with(workers: u32) -> Harness {
 
 #[test]
 fn rejected_job_is_offered_to_other_workers() {
-    let mut harness = shop_with(2);
+    let mut harness = harness_with(2);
     harness.put("q", 5, Some(&options()));
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.7:job 3 lease 1");
@@ -44,7 +44,7 @@ fn rejected_job_is_offered_to_other_workers() {
 
 #[test]
 fn new_waiter_is_matched_with_jobs_that_others_rejected() {
-    let mut harness = shop_with(2);
+    let mut harness = harness_with(2);
     harness.put("q", 0, Some(&options()));
     harness.take(1, "q", Wait::No);
     harness.give_back(1, 3, 1, true);
@@ -62,7 +62,7 @@ fn new_waiter_is_matched_with_jobs_that_others_rejected() {
 
 #[test]
 fn rejection_counted_as_failure_uses_a_retry() {
-    let mut harness = shop_with(2);
+    let mut harness = harness_with(2);
     harness.put("q", 0, Some(&options()));
     harness.take(1, "q", Wait::No);
     let refused =
@@ -76,7 +76,7 @@ fn rejection_counted_as_failure_uses_a_retry() {
 
 #[test]
 fn rejection_with_an_earlier_lease_epoch_is_ignored() {
-    let mut harness = shop_with(1);
+    let mut harness = harness_with(1);
     harness.put("q", 0, Some(&options()));
     assert_eq!(harness.work(1, WorkerCommand::ReserveAny), "1.4:job 2 lease 1");
     assert_eq!(harness.give_back(1, 2, 1, false), "1.5:Done");
@@ -89,7 +89,7 @@ fn rejection_with_an_earlier_lease_epoch_is_ignored() {
 
 #[test]
 fn thousand_excluded_jobs_are_skipped() {
-    let mut harness = shop_with(2);
+    let mut harness = harness_with(2);
     for id in 3..1_003 {
         harness.put("q", 0, Some(&options()));
         assert!(harness.work(1, WorkerCommand::ReserveAny).ends_with(&format!("job {id} lease 1")));
@@ -106,7 +106,7 @@ fn thousand_excluded_jobs_are_skipped() {
 #[test]
 fn job_rejected_by_too_many_workers_is_offered_again_after_a_delay() {
     let workers = u32::try_from(EXCLUDED_WORKERS_MAX).unwrap() + 1;
-    let mut harness = shop_with(workers);
+    let mut harness = harness_with(workers);
     harness.put("q", 0, Some(&JobOptions { lease_ms: 0, ..options() }));
     let id = u64::from(workers) + 1;
     for number in 1..=workers {

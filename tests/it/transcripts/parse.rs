@@ -7,13 +7,13 @@ use std::time::Duration;
 
 /// The protocol whose clients speak in lines, by which they come in unless the transcript says
 /// otherwise.
-pub(super) const USUAL_DOOR: &str = "job-centre";
+pub(super) const DEFAULT_PROTOCOL: &str = "job-centre";
 
 /// The other protocols.
-const DOORS: [&str; 2] = ["pinpriq", HTTP_DOOR];
+const PROTOCOLS: [&str; 2] = ["pinpriq", HTTP_PROTOCOL];
 
 /// The protocol whose clients speak in requests and answers.
-const HTTP_DOOR: &str = "http";
+const HTTP_PROTOCOL: &str = "http";
 
 /// A conversation.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Transcript {
 impl Transcript {
     /// The name of the protocol by which this client comes in.
     pub(super) fn protocol(&self, client: char) -> &'static str {
-        self.protocols.get(&client).copied().unwrap_or(USUAL_DOOR)
+        self.protocols.get(&client).copied().unwrap_or(DEFAULT_PROTOCOL)
     }
 }
 
@@ -107,8 +107,8 @@ fn read(line: usize, text: &str, transcript: &mut Transcript) -> Option<()> {
     }
     let client = text.chars().next().filter(char::is_ascii_uppercase)?;
     let what = match transcript.protocol(client) {
-        USUAL_DOOR => step(&text[1..])?,
-        HTTP_DOOR => step_in_requests(&text[1..])?,
+        DEFAULT_PROTOCOL => step(&text[1..])?,
+        HTTP_PROTOCOL => step_in_requests(&text[1..])?,
         _ => step_in_bytes(&text[1..])?,
     };
     transcript.pure |= matches!(what, What::StopReading | What::Read);
@@ -123,7 +123,7 @@ fn set(setting: &str, transcript: &mut Transcript) -> Option<()> {
         Some(("protocol", names)) => {
             let mut names = names.split_whitespace();
             let name = names.next()?;
-            let protocol = DOORS.into_iter().find(|protocol| *protocol == name)?;
+            let protocol = PROTOCOLS.into_iter().find(|protocol| *protocol == name)?;
             for name in names {
                 let client = name.parse().ok().filter(char::is_ascii_uppercase)?;
                 let known = transcript.steps.iter().any(|step| step.client == client);
@@ -337,8 +337,9 @@ fn escapes_and_repetitions_are_expanded() {
 #[test]
 fn client_uses_the_framing_of_its_protocol() {
     let transcript = parse("! protocol pinpriq P Q\nP>> 41\nP<< 0a \"a\"\nA<< 0a \"a\"").unwrap();
-    let [door_p, door_q, door_a] = ['P', 'Q', 'A'].map(|client| transcript.protocol(client));
-    assert_eq!([door_p, door_q, door_a], ["pinpriq", "pinpriq", USUAL_DOOR]);
+    let [protocol_p, protocol_q, protocol_a] =
+        ['P', 'Q', 'A'].map(|client| transcript.protocol(client));
+    assert_eq!([protocol_p, protocol_q, protocol_a], ["pinpriq", "pinpriq", DEFAULT_PROTOCOL]);
     let [_, in_bytes, in_lines] = &transcript.steps[..] else { panic!("three steps") };
     assert!(matches!(&in_bytes.what, What::Receive(Expected::Bytes(bytes)) if bytes == b"\na"));
     assert!(matches!(&in_lines.what, What::Receive(Expected::Exactly(lines)) if lines == b"\na"));

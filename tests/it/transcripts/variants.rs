@@ -44,7 +44,7 @@ impl Served {
     }
 
     fn connect(&self) -> Client {
-        Client::connect(self.address(parse::USUAL_DOOR))
+        Client::connect(self.address(parse::DEFAULT_PROTOCOL))
     }
 
     /// Adds the threads that the system lists now. They bear the server's name from their birth.
@@ -77,7 +77,7 @@ impl Served {
 
 impl Host for Served {
     fn address(&self, protocol: &str) -> SocketAddr {
-        assert_eq!(protocol, parse::USUAL_DOOR, "the comparison servers have one protocol");
+        assert_eq!(protocol, parse::DEFAULT_PROTOCOL, "the comparison servers have one protocol");
         self.running.as_ref().unwrap().address
     }
 

@@ -2,7 +2,7 @@
 //! command's end is told as it was.
 
 use super::commands::is_gone;
-use super::server_client::{Master, Worker};
+use super::server_client::{FakeServer, Worker};
 use crate::support::{TempDir, until};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,9 +19,9 @@ fn kill_of_a_worker_kills_its_commands_and_their_children() {
             "(sleep 1000 & echo $! > {path}/orphan); sleep 1000 & echo $! > {path}/child; \
              echo $PPID > {path}/guard; echo $$ > {path}/own; wait"
         );
-        let master = Master::start();
-        let mut worker = master.worker(&[], &line);
-        master.hear("POST /worker");
+        let server = FakeServer::start();
+        let mut worker = server.worker(&[], &line);
+        server.hear("POST /worker");
         worker.begin(1, "1");
         until("the command", || {
             std::fs::read_to_string(there("own")).is_ok_and(|text| text.ends_with('\n'))
@@ -40,19 +40,19 @@ fn kill_of_a_worker_kills_its_commands_and_their_children() {
 
 #[test]
 fn signal_of_a_command_to_its_group_does_not_reach_the_guard() {
-    let master = Master::start();
+    let server = FakeServer::start();
     let line = "trap '' TERM HUP INT USR1; for s in TERM HUP INT USR1; do kill -$s 0; done; echo 7";
-    let worker = master.worker(&[], line);
-    master.hear("POST /worker");
+    let worker = server.worker(&[], line);
+    server.hear("POST /worker");
     worker.begin(1, "1");
-    let report = master.report();
+    let report = server.report();
     assert_eq!((report.value, report.failure), (json!(7), None));
 
     // What is ignored by the guard is not ignored by the command.
-    let worker = master.worker(&[], "kill -TERM $$; sleep 1000");
-    master.hear("POST /worker");
+    let worker = server.worker(&[], "kill -TERM $$; sleep 1000");
+    server.hear("POST /worker");
     worker.begin(2, "1");
-    let report = master.report();
+    let report = server.report();
     assert_eq!(report.failure.unwrap().2, "ended by signal 15");
     assert_eq!(report.value, json!({ "signal": 15 }));
 }
@@ -64,10 +64,10 @@ fn command_that_cannot_be_started_is_retried() {
     let script = dir.path().join("script");
     std::fs::write(&script, "#!/no/such/shell\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let master = Master::start();
-    let worker = Worker::start(master.address, &[], &[script.to_str().unwrap()]);
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = Worker::start(server.address, &[], &[script.to_str().unwrap()]);
+    server.hear("POST /worker");
     worker.begin(1, "1");
-    let (_, should_retry, message) = master.report().failure.unwrap();
+    let (_, should_retry, message) = server.report().failure.unwrap();
     assert!(should_retry && message.starts_with("the command cannot be run: "), "{message}");
 }

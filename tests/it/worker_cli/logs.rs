@@ -1,6 +1,6 @@
 //! What a worker logs of its commands: one line for each failure, whatever they print.
 
-use super::server_client::Master;
+use super::server_client::FakeServer;
 use serde_json::Value;
 
 /// The line about the failure of a job.
@@ -16,12 +16,12 @@ const NASTY: &str = r#"
     exit 1"#;
 
 fn lines_of_a_failure(format: &str) -> Vec<String> {
-    let master = Master::start();
-    let worker = master.worker(&["--log-format", format], NASTY);
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&["--log-format", format], NASTY);
+    server.hear("POST /worker");
     worker.begin(1, "1");
-    let (_, _, message) = master.report().failure.unwrap();
-    assert!(message.contains("forged\n\u{1b}[31mred"), "the master gets it as it was: {message}");
+    let (_, _, message) = server.report().failure.unwrap();
+    assert!(message.contains("forged\n\u{1b}[31mred"), "the server gets it as it was: {message}");
     worker.process.wait_for_log("failed");
     worker.process.log_lines()
 }
@@ -56,10 +56,10 @@ fn command_failure_is_one_object_of_the_json_log() {
 
 #[test]
 fn final_failure_is_logged_as_final() {
-    let master = Master::start();
-    let worker = master.worker(&[], "exit 65");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&[], "exit 65");
+    server.hear("POST /worker");
     worker.begin(1, "1");
-    assert!(!master.report().failure.unwrap().1);
+    assert!(!server.report().failure.unwrap().1);
     worker.process.wait_for_log("failed for good: it is not tried again");
 }

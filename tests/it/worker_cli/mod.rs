@@ -1,4 +1,4 @@
-//! The worker kit, `jobcentre work`, as a process, against a master of the tests' own.
+//! The worker kit, `jobcentre work`, as a process, against a server of the tests' own.
 
 mod commands;
 mod guard;
@@ -10,15 +10,15 @@ use crate::support::{Program, Server};
 use jobcentre::base::strings::StringList;
 use jobcentre::model::id::JobId;
 use jobcentre::protocol::http::lightjq::messages::{Done, read_worker};
-use server_client::{Master, Worker};
+use server_client::{FakeServer, Worker};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
 fn worker_registers_itself() {
-    let master = Master::start();
-    let worker = master.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
-    let heard = master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&["--max-jobs", "3", "--job", "a", "--job", "b"], "true");
+    let heard = server.hear("POST /worker");
     let mut names = StringList::default();
     let told = read_worker(&heard.body, &mut names).unwrap();
     assert_eq!((told.name, told.max_jobs), ("w", 3));
@@ -26,8 +26,8 @@ fn worker_registers_itself() {
     let queues = told.queues.unwrap();
     assert!(queues.into_iter().eq([b"a", b"b"]));
 
-    let _other = master.worker(&["--advertise", "http://worker:1/here"], "true");
-    let heard = master.hear("POST /worker");
+    let _other = server.worker(&["--advertise", "http://worker:1/here"], "true");
+    let heard = server.hear("POST /worker");
     let told = read_worker(&heard.body, &mut names).unwrap();
     assert_eq!(told.url, "http://worker:1/here");
     assert!(told.queues.is_none());
@@ -36,9 +36,9 @@ fn worker_registers_itself() {
 
 #[test]
 fn invalid_delivery_is_rejected() {
-    let master = Master::start();
-    let worker = master.worker(&["--job", "a", "--advertise", "http://w/here"], "true");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&["--job", "a", "--advertise", "http://w/here"], "true");
+    server.hear("POST /worker");
     let mut caller = worker.connect();
     let refused = |(status, why): (u16, String), wanted, text| {
         assert_eq!(status, wanted, "{why}");
@@ -53,7 +53,7 @@ fn invalid_delivery_is_rejected() {
     refused(caller.ask("GET /worker-job", b""), 405, "POST");
     // None of this has hurt the connection, or the worker; and a proxy may leave the path on.
     assert_eq!(caller.hand(1, "a", "1", None).0, 202);
-    assert!(master.report().failure.is_none());
+    assert!(server.report().failure.is_none());
     let mut path = worker.connect();
     refused(path.ask("POST /here/worker-job", b"\xc1"), 400, "");
     refused(worker.connect().ask("(no) HTTP", b""), 400, "");
@@ -61,9 +61,9 @@ fn invalid_delivery_is_rejected() {
 
 #[test]
 fn request_of_a_foreign_origin_runs_no_command() {
-    let master = Master::start();
-    let worker = master.worker(&[], "cat");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&[], "cat");
+    server.hear("POST /worker");
     let mut caller = worker.connect();
     for field in ["Origin: http://localhost:1\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
         caller.fields = field;
@@ -72,7 +72,7 @@ fn request_of_a_foreign_origin_runs_no_command() {
     }
     caller.fields = "";
     assert_eq!(caller.hand(2, "shout", "2", None).0, 202);
-    assert_eq!(master.report().job, 2, "only what the master has sent was begun");
+    assert_eq!(server.report().job, 2, "only what the server has sent was begun");
 }
 
 #[test]
@@ -84,20 +84,20 @@ fn worker_waits_until_the_server_runs() {
     let worker = Worker::start(address, &[], &["cat"]);
     worker.process.wait_for_log("not registered: trying again");
     socket.listen(16).unwrap();
-    let master = Master::on(socket.into());
-    master.answer("POST /worker", 503);
-    master.hear("POST /worker");
-    master.hear("POST /worker");
+    let server = FakeServer::on(socket.into());
+    server.answer("POST /worker", 503);
+    server.hear("POST /worker");
+    server.hear("POST /worker");
     worker.process.wait_for_log("\"registered\"");
     worker.begin(1, "[1]");
-    assert_eq!(master.report().value, serde_json::json!([1]));
+    assert_eq!(server.report().value, serde_json::json!([1]));
 }
 
 #[test]
 fn worker_rejected_by_the_server_exits() {
-    let master = Master::start();
-    master.answer("POST /worker", 400);
-    let mut worker = master.worker(&[], "true");
+    let server = FakeServer::start();
+    server.answer("POST /worker", 400);
+    let mut worker = server.worker(&[], "true");
     assert_eq!(worker.process.wait().code(), Some(1));
     worker.process.wait_for_log("does not take this worker: 400: because");
     worker.process.wait_for_log("it makes no sense to try again");
@@ -113,46 +113,46 @@ fn worker_given_the_job_centre_port_names_the_http_one() {
 
 #[test]
 fn worker_registers_again_with_a_server_that_lost_it() {
-    let master = Master::start();
-    let worker = master.worker(&[], "true");
-    master.hear("POST /worker");
-    master.answer("POST /done", 404);
-    master.explain("POST /done", 404, "field 'worker-id': there is no such worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&[], "true");
+    server.hear("POST /worker");
+    server.answer("POST /done", 404);
+    server.explain("POST /done", 404, "field 'worker-id': there is no such worker");
     worker.begin(1, "1");
-    assert_eq!(master.hear("POST /done").worker, Some(1));
+    assert_eq!(server.hear("POST /done").worker, Some(1));
     // What is asked is about no job.
-    let question = master.hear("POST /done");
+    let question = server.hear("POST /done");
     assert_eq!(question.worker, Some(1));
     assert_eq!(Done::read(&question.body).unwrap().job_id, JobId(0));
-    master.hear("POST /worker");
+    server.hear("POST /worker");
     worker.process.wait_for_log("\"worker\":2");
     worker.begin(2, "1");
-    assert_eq!(master.hear("POST /done").worker, Some(2));
+    assert_eq!(server.hear("POST /done").worker, Some(2));
 
     // One that cannot say whether it knows a worker.
-    master.answer("POST /done", 404);
-    master.answer("POST /done", 404);
+    server.answer("POST /done", 404);
+    server.answer("POST /done", 404);
     worker.begin(3, "1");
-    assert_eq!(master.hear("POST /done").worker, Some(2));
-    master.hear("POST /done");
-    master.hear("POST /worker");
+    assert_eq!(server.hear("POST /done").worker, Some(2));
+    server.hear("POST /done");
+    server.hear("POST /worker");
     worker.process.wait_for_log("\"worker\":3");
 
     // One that knows it, and only the job was another one's.
-    master.answer("POST /done", 404);
-    master.explain("POST /done", 404, "field 'job_id': the worker does not hold this job");
+    server.answer("POST /done", 404);
+    server.explain("POST /done", 404, "field 'job_id': the worker does not hold this job");
     worker.begin(4, "1");
-    assert_eq!(master.hear("POST /done").worker, Some(3));
-    master.hear("POST /done");
+    assert_eq!(server.hear("POST /done").worker, Some(3));
+    server.hear("POST /done");
     worker.begin(5, "1");
-    assert_eq!(master.report().job, 5, "it does not register again");
+    assert_eq!(server.report().job, 5, "it does not register again");
 
     // One behind another connection may be another one.
-    master.hang_up();
-    master.answer("POST /done", 404);
+    server.hang_up();
+    server.answer("POST /done", 404);
     worker.begin(6, "1");
-    assert_eq!(master.hear("POST /done").worker, Some(3));
-    master.hear("POST /worker");
+    assert_eq!(server.hear("POST /done").worker, Some(3));
+    server.hear("POST /worker");
     worker.process.wait_for_log("\"worker\":4");
 }
 

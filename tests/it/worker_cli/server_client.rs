@@ -1,4 +1,4 @@
-//! A master that answers as it is told, and a worker that is its child process.
+//! A server that answers as it is told, and a worker that is its child process.
 
 use crate::support::{PATIENCE, Program, Server, plain_command};
 use jobcentre::base::buf::Input;
@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A request that the master got.
+/// A request that the server got.
 #[derive(Debug)]
 pub(super) struct Heard {
     /// Method and target.
@@ -44,8 +44,8 @@ type Script = Arc<Mutex<VecDeque<(&'static str, u16, &'static str)>>>;
 
 type Ties = Arc<Mutex<Vec<TcpStream>>>;
 
-/// A listener that plays the master.
-pub(super) struct Master {
+/// A listener that plays the server.
+pub(super) struct FakeServer {
     pub(super) address: SocketAddr,
     heard: Receiver<Heard>,
     script: Script,
@@ -53,7 +53,7 @@ pub(super) struct Master {
     ties: Ties,
 }
 
-impl Master {
+impl FakeServer {
     pub(super) fn start() -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap())
     }
@@ -174,9 +174,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn start(master: SocketAddr, flags: &[&str], command: &[&str]) -> Self {
+    pub(super) fn start(server: SocketAddr, flags: &[&str], command: &[&str]) -> Self {
         let mut program = plain_command(Program::PATH);
-        program.args(["work", "--url", &format!("http://{master}"), "--name", "w"]);
+        program.args(["work", "--url", &format!("http://{server}"), "--name", "w"]);
         program.args(["--log-level", "debug"]);
         if !flags.contains(&"--log-format") {
             program.args(["--log-format", "json"]);

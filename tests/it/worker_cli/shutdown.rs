@@ -1,49 +1,49 @@
 //! Reports that are not taken, and the end of a worker.
 
-use super::server_client::{Master, Worker};
+use super::server_client::{FakeServer, Worker};
 use crate::support::{TempDir, until};
 use serde_json::json;
 use std::net::TcpListener;
 
 #[test]
 fn failed_outcome_report_is_retried() {
-    let master = Master::start();
-    let worker = master.worker(&[], "cat");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&[], "cat");
+    server.hear("POST /worker");
     for status in [500, 503, 408] {
-        master.answer("POST /done", status);
+        server.answer("POST /done", status);
     }
     worker.begin(1, "1");
     for _ in 0..4 {
-        let report = master.report();
+        let report = server.report();
         assert_eq!((report.job, report.value, report.failure), (1, json!(1), None));
     }
     worker.begin(2, "2");
-    assert_eq!(master.report().job, 2, "the first one is told once");
+    assert_eq!(server.report().job, 2, "the first one is told once");
 }
 
 #[test]
 fn rejected_result_is_reported_as_a_failure() {
-    let master = Master::start();
-    let worker = master.worker(&[], "cat");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let worker = server.worker(&[], "cat");
+    server.hear("POST /worker");
     for status in [413, 400] {
-        master.answer("POST /done", status);
+        server.answer("POST /done", status);
         worker.begin(1, "1");
-        assert!(master.report().failure.is_none());
-        let (reason, should_retry, message) = master.report().failure.unwrap();
+        assert!(server.report().failure.is_none());
+        let (reason, should_retry, message) = server.report().failure.unwrap();
         assert_eq!((&*reason, should_retry), ("Other", false));
-        assert_eq!(message, format!("the master does not take the result: {status}: because"));
+        assert_eq!(message, format!("the server does not take the result: {status}: because"));
     }
     // A failure that is not taken is the end of it.
-    master.answer("POST /done", 400);
-    master.answer("POST /done", 400);
+    server.answer("POST /done", 400);
+    server.answer("POST /done", 400);
     worker.begin(2, "1");
-    master.report();
-    master.report();
+    server.report();
+    server.report();
     worker.process.wait_for_log("does not take this report");
     worker.begin(3, "1");
-    assert_eq!(master.report().job, 3);
+    assert_eq!(server.report().job, 3);
 }
 
 #[test]
@@ -55,19 +55,19 @@ fn worker_in_shutdown_finishes_running_commands() {
     for signal in ["TERM", "INT"] {
         let _ = std::fs::remove_file(dir.path().join("on"));
         let _ = std::fs::remove_file(dir.path().join("go"));
-        let master = Master::start();
-        let mut worker = master.worker(&["--patience", "1min"], &line);
-        master.hear("POST /worker");
+        let server = FakeServer::start();
+        let mut worker = server.worker(&["--patience", "1min"], &line);
+        server.hear("POST /worker");
         worker.begin(1, "1");
         until("the command", || dir.path().join("on").exists());
         worker.process.signal(signal);
         worker.process.wait_for_log("stopping");
         assert_eq!(worker.hand(2, "1", None).0, 503);
         assert!(worker.process.is_alive());
-        assert!(master.is_silent());
+        assert!(server.is_silent());
         drop(std::fs::File::create(dir.path().join("go")).unwrap());
-        assert_eq!(master.report().value, json!(1));
-        assert_eq!(master.hear("DELETE /worker").worker, Some(1));
+        assert_eq!(server.report().value, json!(1));
+        assert_eq!(server.hear("DELETE /worker").worker, Some(1));
         assert_eq!(worker.process.wait().code(), Some(0));
         worker.process.wait_for_log("\"stopped\"");
     }
@@ -75,12 +75,12 @@ fn worker_in_shutdown_finishes_running_commands() {
 
 #[test]
 fn idle_worker_stops_at_once() {
-    let master = Master::start();
-    let mut worker = master.worker(&[], "true");
-    master.hear("POST /worker");
+    let server = FakeServer::start();
+    let mut worker = server.worker(&[], "true");
+    server.hear("POST /worker");
     worker.process.wait_for_log("\"registered\"");
     worker.process.signal("TERM");
-    master.hear("DELETE /worker");
+    server.hear("DELETE /worker");
     assert_eq!(worker.process.wait().code(), Some(0));
 }
 
@@ -88,28 +88,28 @@ fn idle_worker_stops_at_once() {
 fn command_beyond_the_shutdown_timeout_is_returned() {
     // By the patience, or by a second signal.
     for (patience, signals) in [("10ms", 1), ("1h", 2)] {
-        let master = Master::start();
-        let mut worker = master.worker(&["--patience", patience], "sleep 1000");
-        master.hear("POST /worker");
+        let server = FakeServer::start();
+        let mut worker = server.worker(&["--patience", patience], "sleep 1000");
+        server.hear("POST /worker");
         worker.begin(1, "1");
         for _ in 0..signals {
             worker.process.signal("TERM");
             worker.process.wait_for_log("stopping");
         }
-        master.hear("DELETE /worker");
+        server.hear("DELETE /worker");
         assert_eq!(worker.process.wait().code(), Some(0));
         worker.process.wait_for_log("the job goes back");
-        assert!(master.is_silent(), "no report");
+        assert!(server.is_silent(), "no report");
     }
 }
 
 #[test]
 fn worker_without_a_server_can_be_stopped() {
-    let master = Master::start();
+    let server = FakeServer::start();
     for _ in 0..100 {
-        master.answer("POST /worker", 503);
+        server.answer("POST /worker", 503);
     }
-    let mut worker = master.worker(&[], "true");
+    let mut worker = server.worker(&[], "true");
     worker.process.wait_for_log("not registered");
     worker.process.signal("TERM");
     assert_eq!(worker.process.wait().code(), Some(0));

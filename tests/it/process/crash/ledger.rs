@@ -113,13 +113,13 @@ impl Ledger {
             self.totals.end_not_done += usize::from(entry.end_asked);
             self.bind(token, id);
         }
-        self.judge_missing(&found, &old, why);
+        self.check_missing(&found, &old, why);
         self.close(&found);
     }
 
     /// What is missing must have been deleted, or popped by those who got no answer. `old` are the
     /// groups of packets that were there before, and still are.
-    fn judge_missing(&mut self, found: &HashSet<u64>, old: &HashSet<Group>, why: &str) {
+    fn check_missing(&mut self, found: &HashSet<u64>, old: &HashSet<Group>, why: &str) {
         let mut popped: HashMap<&str, HashSet<Group>> = HashMap::new();
         for (&token, entry) in &self.entries {
             if found.contains(&token) || entry.end_told {
