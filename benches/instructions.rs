@@ -1,9 +1,9 @@
-//! Instructions per request, counted by callgrind: figures that no other program on the machine
-//! disturbs. `benches/instruction_counts.py` runs this bench, divides by the number of requests,
-//! and compares with what is recorded.
+//! Instructions per request, counted by callgrind, so that other programs on the machine do not
+//! disturb the figures. `benches/instruction_counts.py` runs this bench, divides by the number of
+//! requests, and compares with the recorded counts.
 //!
-//! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. What comes before (the
-//! server, its backlog, warm buffers, the text of the requests) is prepared and not counted.
+//! Every benchmark handles [`COUNT`] requests that arrive 16 at a time. Setup (the server, its
+//! backlog, warm buffers, the text of the requests) is not counted.
 
 #![allow(
     missing_docs,

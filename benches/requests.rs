@@ -1,9 +1,10 @@
-//! Whole requests through the pure server, without a socket: what the code below the reactor costs.
+//! Whole requests through the pure server, without a socket: the cost of the code below the
+//! reactor.
 //!
 //! `cargo bench --bench requests` prints nanoseconds per request for cycles (put, get, delete) at
-//! several depths and backlogs, and a hash of all answers. Three numbers as arguments (backlog,
-//! depth, rounds) run that one cell, for a profiler. Under `cargo test --benches` it runs a tiny
-//! size.
+//! several depths and backlogs, and a hash of all replies. Three numbers as arguments (backlog,
+//! depth, rounds) run that one scenario, for a profiler. Under `cargo test --benches` it runs a
+//! tiny size.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The pattern of `alloc_system` with the allocator that the server uses.
+//! The pattern of `alloc_system` with mimalloc, the server's allocator.
 
 mod pattern;
 

@@ -1,10 +1,10 @@
-//! What a job queue does to an allocator: jobs live for very different times, so memory comes back
-//! in random order. Compare `cargo bench --bench alloc_mimalloc` with `--bench alloc_system`.
+//! The allocation pattern of a job queue: jobs live for very different times, so memory is freed in
+//! random order. Compare `cargo bench --bench alloc_mimalloc` with `--bench alloc_system`.
 //!
-//! One operation replaces a random one of so many live jobs by a new one of 50 to 1,000 bytes:
-//! `boxes` by itself, `store` by a delete and a put. Before, as many have been replaced as live:
-//! fresh memory flatters every allocator. One operation of `drain` frees a random one of so many.
-//! 1,000 operations to an iteration, so **a time in µs reads as ns for one operation**.
+//! One operation replaces a random live job by a new one of 50 to 1,000 bytes: `boxes` by itself,
+//! `store` by a delete and a put. Before the measurement as many jobs are replaced as are live,
+//! because fresh memory flatters every allocator. One operation of `drain` frees a random job. An
+//! iteration has 1,000 operations, so **a time in µs reads as ns for one operation**.
 
 use divan::Bencher;
 use jobcentre::base::rng::Rng;

@@ -1,4 +1,4 @@
-//! The pattern of `alloc_mimalloc` with the allocator of the system: what mimalloc is there for.
+//! The pattern of `alloc_mimalloc` with the system's allocator.
 
 mod pattern;
 

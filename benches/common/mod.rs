@@ -1,4 +1,4 @@
-//! What several benches need: a pure server with one client, and lines that are not all alike.
+//! Shared by several benches: a pure server with one client, and varied request lines.
 //!
 //! A repeated line flatters branchy parsers, so content and priority vary with the job's number.
 

@@ -1,7 +1,7 @@
-//! Formatting of replies: what a session makes of an answer, from 20 bytes to 256 KB.
+//! Formatting of replies, from 20 bytes to 256 KB.
 //!
-//! Sessions answer what was asked, so a round of requests is handed in first, which is not counted.
-//! What is written is taken out at once, as a socket with room does.
+//! Sessions answer requests, so a round of requests is submitted first; this is not counted. The
+//! output is consumed at once, as by a socket that can be written.
 
 use crate::{ROUND, sized};
 use divan::counter::BytesCount;

@@ -1,10 +1,9 @@
-//! Constraints in the store: what jobs that are held back cost everybody else.
+//! Constraints in the store: the cost of blocked jobs for other queues.
 //!
-//! One operation of `unrelated` is a put, a take and a delete in a queue that no constraint is
-//! about: without constraints, with one that holds nothing back, and with one that holds 100,000
-//! jobs back. The last two are to differ by no more than the memory of the jobs does. One
-//! operation of `held_back` is the end of a job that runs, and the start of the next one of so many
-//! that wait for its place.
+//! One operation of `unrelated` is a put, a reserve and a delete in a queue that no constraint
+//! selects: without constraints, with one that blocks no job, and with one that blocks 100,000
+//! jobs. The last two should differ only by the cache misses of the larger store. One operation of
+//! `held_back` is the end of a running job and the start of the next blocked one.
 
 use crate::{NOW, ROUND, sized};
 use divan::Bencher;

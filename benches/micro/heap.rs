@@ -1,8 +1,7 @@
-//! The heap of a queue's ready jobs against a `BTreeSet`: whether the indexed heap is still worth
-//! its code, and how it grows from 1,000 jobs to a million.
+//! The ready heap of a queue against a `BTreeSet`, from 1,000 jobs to a million.
 //!
-//! `distinct` jobs have random ranks, `equal` ones the same and leave in the order of arrival. The
-//! set finds a job in the middle by its key, which the owner of the slots has to keep: that is
+//! `distinct` jobs have random ranks, `equal` ones the same rank and leave in the order of arrival.
+//! The set finds a job in the middle by its key, which the owner of the slots has to keep; that is
 //! counted, as the positions are for the heap.
 
 use crate::{ROUND, sized};

@@ -1,11 +1,11 @@
-//! The journal: durable batches a second on the disk where the build directory is, against a bare
-//! loop of one write and one fdatasync over zeros; what a record costs without a disk; and how fast
-//! recovery reads.
+//! The journal: durable batches a second on the disk of the build directory, against a bare loop of
+//! one write and one fdatasync over zeros; the cost of a record without a disk; and the speed of
+//! recovery.
 //!
-//! `bare`, `batch` and `pipelined` take batches of so many records of 160 bytes, one batch an
-//! iteration: "items" are records. `batch` waits for each batch, `pipelined` for the one before.
-//! `append` is a round of records, each in a batch of so many, on a disk that does nothing.
-//! `recovery` reads and adopts as many records as asked for, from the page cache.
+//! `bare`, `batch` and `pipelined` take batches of the given number of records of 160 bytes, one
+//! batch an iteration: "items" are records. `batch` waits for each batch, `pipelined` for the one
+//! before. `append` is a round of records in batches of the given size, on a disk that does
+//! nothing. `recovery` reads the given number of records from the page cache.
 
 use crate::{ROUND, sized};
 use divan::Bencher;

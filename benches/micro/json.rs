@@ -1,5 +1,5 @@
-//! JSON: what the tape parser saves against the exact one, and what a line costs that only the
-//! exact one takes.
+//! JSON: what the tape parser saves against the exact one, and the cost of a line that only the
+//! exact one accepts.
 //!
 //! A pool holds [`ROUND`] different lines, puts, gets and deletes in equal parts and mixed order;
 //! the job of a put has the size that the pool is named after. `tape` is what the server calls: its

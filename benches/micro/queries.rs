@@ -1,7 +1,7 @@
-//! Queries over 50,000 jobs, against SQLite's own scan of a table that holds the same rows: what it
-//! costs that the rows stay where they are. One iteration is one query over all rows.
+//! Queries over 50,000 jobs, against SQLite's own scan of a table with the same rows: the cost of
+//! the virtual table. One iteration is one query over all rows.
 //!
-//! `snapshot` is what the loop pays to hand the rows over; `ours` and `table` find the same rows.
+//! `snapshot` is what the loop pays to hand over the rows; `ours` and `table` find the same rows.
 
 use crate::sized;
 use divan::{Bencher, black_box};

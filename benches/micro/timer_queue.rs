@@ -1,9 +1,9 @@
-//! Deadlines: what it costs to have many of them, against a `BTreeSet` of the same moments and keys
-//! whose owner keeps each moment, to find it again.
+//! The timer queue with many deadlines, against a `BTreeSet` of the same moments and keys whose
+//! owner keeps each moment, to find it again.
 //!
-//! `arm_and_cancel` arms one at a random moment and cancels a random one, as a peer that is slow
-//! for a while does; `lease` does so with one duration for all, as jobs do that are held for a
-//! short while, so that moments rise; `arm_and_pop` lets the nearest come due and arms another.
+//! `arm_and_cancel` arms a deadline at a random moment and cancels a random one, as a slow peer
+//! does; `lease` does so with one duration for all, as leases do, so that moments rise;
+//! `arm_and_pop` lets the nearest one fire and arms another.
 
 use crate::{ROUND, sized};
 use divan::Bencher;

@@ -1,9 +1,9 @@
-//! Waiting takes in the store: whether it costs more to serve or to call off one of many, and one
-//! that waits in many queues.
+//! Waiting reserves in the store: the cost of matching or cancelling one of many waiters, and of
+//! one that waits in many queues.
 //!
 //! One operation of `serve` is a put that a waiting client gets, its delete, and the client's next
-//! wait; of `cancel`, that some client's wait is called off and begins anew.
-//! `serve_without_waiting` is the same with a take that finds the job.
+//! wait; of `cancel`, one cancelled wait and a new one. `serve_without_waiting` is the same with a
+//! reserve that finds the job.
 
 use crate::{NOW, ROUND, sized};
 use divan::Bencher;

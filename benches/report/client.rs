@@ -1,4 +1,4 @@
-//! A client of this server that says one thing at a time: for scenarios whose requests `jobcentre
+//! A client of this server with one request at a time, for scenarios whose requests `jobcentre
 //! bench` does not know.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! What the numbers were measured on and with: the machine, its cores, versions, the date.
+//! The circumstances of a measurement: machine, cores, versions, date.
 
 use crate::targets::{Programs, Target, in_path};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! The report: everything that is said about the speed of the server, measured by one command.
+//! The report: every published figure of the server's speed, measured by one command.
 //!
 //! `cargo bench --bench report` measures all scenarios and writes tables and plots to
 //! `benches/results/` (see `benches/README.md`). Without `--bench`, as `cargo test --benches` runs

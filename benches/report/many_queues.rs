@@ -1,10 +1,10 @@
-//! What it costs that a get names many queues: a client of its own, because `jobcentre bench` names
+//! The cost of a get that names many queues. It has its own client, because `jobcentre bench` names
 //! one queue in each get.
 //!
 //! In each of a hundred queues a job of priority 0 waits all the time, so all of them exist and
-//! none is empty. A cycle puts a more urgent job into one of them, in turn, takes it and deletes
+//! none is empty. A cycle puts a more urgent job into one of them, in turn, reserves and deletes
 //! it. Its get names either that queue alone, or all hundred. Everything else is the same, so the
-//! difference between two such cycles is the price of naming ninety-nine more.
+//! difference between two such cycles is the cost of the ninety-nine other names.
 
 use crate::client::Client;
 use crate::metric::{Metric, Sample};

@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! The report as Markdown.
 
 use crate::chapters::Chapter;
 use crate::machine::Header;

@@ -1,4 +1,4 @@
-//! Memory: of jobs that wait, of what is kept when they are gone, and of connections.
+//! Memory: of waiting jobs, after their deletion, and of connections.
 
 use crate::load::{drive, number};
 use crate::metric::{Metric, Sample};

@@ -1,4 +1,4 @@
-//! What is measured, and how it is called and written.
+//! Names, units and formats of what is measured.
 
 use crate::stats::Spread;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What the system knows about a server: CPU time and memory.
+//! CPU time and memory of a server process, from `/proc`.
 
 use crate::stats::float;
 use std::fs;

@@ -1,10 +1,9 @@
-//! The processor: messages through a pipe, as fast as they go.
+//! The processor: messages through a pipe, at full speed.
 //!
-//! All four kinds that make the life of a job, mixed: jobs are added, workers are idle, accept and
-//! finish. So each fourth message leads to an assignment on stdout, and each of those is waited for
-//! and counted; at the end nothing may be left in the queue. The names of jobs are free again when
-//! they are finished, so the same text is written again and again, and the writer costs next to
-//! nothing.
+//! The four message types of a job's life are mixed: jobs are added, workers are idle, accept and
+//! finish. So each fourth message leads to an assignment on stdout, and each assignment is awaited
+//! and counted; at the end the queue must be empty. A finished job's uuid is free again, so the
+//! same text is written repeatedly, and the writer costs next to nothing.
 
 use crate::chapters::Chapter;
 use crate::metric::{Metric, Sample};

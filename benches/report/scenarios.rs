@@ -1,5 +1,5 @@
-//! What is measured: the scenarios of the report. Each is a few entries that run interleaved, round
-//! after round, so that a disturbance meets all of them alike.
+//! The scenarios of the report. Each has a few entries that run interleaved, round after round, so
+//! that a disturbance affects all of them alike.
 
 use crate::chapters::Chapter;
 use crate::durable::{self, Syncing};

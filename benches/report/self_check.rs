@@ -1,4 +1,4 @@
-//! The report on itself, at a tiny size and without peers: whether it still fits the generator.
+//! The report at a tiny size and without peers: whether it still fits the generator.
 
 use crate::machine::{Header, numbers};
 use crate::metric::{Metric, figure};

@@ -1,4 +1,4 @@
-//! What the loops of this program do alike at their sockets.
+//! Socket code shared by the loops of this program.
 
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Write};

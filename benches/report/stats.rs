@@ -1,4 +1,4 @@
-//! Medians, spreads, and ratios of measurements that were made side by side.
+//! Medians, spreads, and ratios of measurements of the same round.
 
 use serde::Serialize;
 

@@ -1,8 +1,7 @@
 //! System calls of the server for a request, counted by perf, or by strace where perf cannot.
 //!
 //! perf counts in the kernel and hardly slows the server down. strace stops it at every call, so
-//! more clients have something to say in each pass and the count gets smaller: second best. It also
-//! says which calls they are.
+//! more requests arrive in each pass and the count gets smaller. It also names the calls.
 
 use crate::load::{drive, finish, requests};
 use crate::metric::{Metric, Sample};

@@ -1,4 +1,4 @@
-//! Who is measured: how each server is found, started on a free port of the loopback, and ended.
+//! The servers under test: how each is found, started on a free port of the loopback, and ended.
 
 use crate::machine::Cores;
 use serde::Serialize;

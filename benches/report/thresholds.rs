@@ -1,4 +1,4 @@
-//! What must hold, and whether it does: each rule is computed from the rounds of its scenario.
+//! The thresholds: each is computed from the rounds of its scenario.
 
 use crate::chapters::Chapter;
 use crate::durable::scenarios::{DENSE, IN_MEMORY};

@@ -2,8 +2,8 @@
 //! runtimes (see `README.md` beside this file).
 //!
 //! `cargo bench --bench servers -- VARIANT --listen 127.0.0.1:0` prints `listening VARIANT ADDRESS`
-//! and serves until SIGTERM. Without a variant each is started in this process and tried once, so
-//! that `cargo test --benches` finds out whether they work.
+//! and serves until SIGTERM. Without a variant each is started in this process and gets three
+//! requests, so that `cargo test --benches` checks that they work.
 
 mod variants;
 

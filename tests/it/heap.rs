@@ -1,4 +1,4 @@
-//! The heap against a sorted list: whatever is pushed, popped or taken from the middle.
+//! The heap against a sorted list: random pushes, pops and removals.
 
 use jobcentre::base::heap::{Entry, Heap, PositionMap};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
-//! The fast and the exact JSON parser give one verdict, on generated lines and on broken ones.
+//! The fast and the exact JSON parser agree, on generated lines and on broken ones.
 //!
-//! The danger is a fast parser that accepts what is no JSON, or that cuts a job's text out at the
-//! wrong place. `PARSER_LINES=n` tries so many lines; a failure names the seed of its line.
+//! The danger is a fast parser that accepts invalid JSON, or that cuts out a job's text at the
+//! wrong place. `PARSER_LINES=n` sets the number of lines; a failure names the seed of its line.
 
 use crate::rng::TestRng;
 use jobcentre::base::time::Now;

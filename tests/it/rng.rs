@@ -1,4 +1,4 @@
-//! The server's own seeded generator with the words that generators of test data want.
+//! The server's seeded generator, with functions for generators of test data.
 
 use jobcentre::base::rng::Rng;
 

@@ -1,6 +1,5 @@
-//! Sockets made of memory, for the simulators that cut what clients say at any byte: the peer's
-//! side, which is the same for every protocol. What a simulated shell knows of a socket besides is
-//! its own affair.
+//! Sockets in memory, for the simulators that cut the clients' bytes at any place: the peer's side,
+//! which is the same for every protocol.
 
 use crate::rng::TestRng;
 

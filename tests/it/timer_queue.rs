@@ -1,5 +1,5 @@
-//! The deadlines against a sorted list: whatever is armed, called off or comes due. And a million
-//! of them against the passes of a loop, of which none may fire late.
+//! The timer queue against a sorted list: random arming, cancelling and firing. And a million
+//! timers against the passes of a loop, of which none may fire late.
 
 use crate::rng::TestRng;
 use jobcentre::base::time::Mono;

@@ -1,9 +1,9 @@
-//! Latency while the journal is compacted.
+//! Latency during compaction.
 //!
-//! Jobs stand in a queue and others go through, until the journal is about to hold half as much
-//! again as what is live; then compaction begins, and goes on until all that stands has been moved.
-//! Meanwhile the server gets half of the load that it could take. The journal's own figures, which
-//! the server logs at its end, say how much was moved.
+//! Some jobs stay and others pass through, until the journal is about to hold 1.5 times its live
+//! bytes; then compaction begins, and goes on until all that stays has been moved. Meanwhile the
+//! server gets half of its maximum load. The journal's own figures, which the server logs at its
+//! end, say how much was moved.
 
 use super::storage::{Folder, Syncing};
 use crate::load::{drive, number, sample};

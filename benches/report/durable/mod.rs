@@ -1,10 +1,10 @@
-//! Jobs on a disk: load on servers that sync, and the way back after a stop.
+//! Durable jobs: load on servers that sync, and recovery after a stop.
 //!
 //! Each run has an empty directory below the report's scratch folder, which must be on a disk, and
-//! leaves nothing there. How fast a sync is says the disk, so where latency is judged a bare write
-//! and fdatasync of a small block is measured in the same directory and on the server's core (that
-//! which is interrupted by the disk is faster), right before the server starts and again when it
-//! has ended; the smaller one counts.
+//! leaves nothing there. The disk decides how fast a sync is. So, where a threshold is on latency,
+//! a bare write and fdatasync of a small block is measured in the same directory and on the
+//! server's core (the one interrupted by the disk is faster), right before the server starts and
+//! after it has ended; the smaller value counts.
 
 pub(crate) mod compaction;
 pub(crate) mod scenarios;

@@ -1,4 +1,4 @@
-//! A client of the HTTP protocol that says one thing at a time.
+//! A client of the HTTP protocol with one request at a time.
 
 use crate::client::Client as Lines;
 use std::io::Read;

@@ -1,9 +1,9 @@
 //! The HTTP protocol: queries and polls over a queue of many jobs.
 //!
-//! Queries come back to back from one client in a thread of this process, while `jobcentre bench`
-//! has clients of Job Centre work on other jobs. Each query reads all jobs: the few that match were
-//! put last, and they are fewer than it asks for. Polls come from several clients at once, each of
-//! which has one under way; no job may come twice.
+//! One client in a thread of this process sends queries back to back, while `jobcentre bench` has
+//! clients of Job Centre work on other jobs. Each query reads all jobs: the few that match were put
+//! last, and they are fewer than its limit. Polls come from several clients at once, one in flight
+//! for each; no job may be claimed twice.
 
 mod client;
 pub(crate) mod scenarios;

@@ -1,4 +1,4 @@
-//! The jobs whose time is measured: what they are put with, when they are due, and when they came.
+//! The jobs whose lateness is measured: their options, due moments and arrivals.
 
 use crate::client::Client;
 use jobcentre::base::rng::Rng;

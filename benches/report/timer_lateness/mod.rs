@@ -1,15 +1,14 @@
-//! How late jobs are that are due at some moment: a client of its own, because `jobcentre bench`
-//! puts jobs that are ready at once.
+//! Lateness of timers. The scenario has its own client, because `jobcentre bench` puts jobs that
+//! are ready at once.
 //!
-//! Very many jobs are put, of which most have a delay and some are taken and held until their lease
-//! is over, while others have a time to live and must never come. All that is due is spread at
-//! random over some seconds, and workers wait for it. How late a job is counts from the moment
-//! before its put (or the get that held it) was sent, plus its delay (or time to run), until after
-//! the read that brought it. So both ways through the kernel are part of it, and so are the
-//! milliseconds in which epoll counts.
+//! Most of very many jobs have a delay, some are reserved until their lease ends, and others have a
+//! ttl and must never be reserved. The due moments are spread at random over some seconds, and
+//! workers wait for the jobs. Lateness counts from the moment before the put (or the get that
+//! reserved the job) was sent, plus its delay (or ttr), until after the read that brought the job.
+//! So both ways through the kernel are part of it, and so is the millisecond resolution of epoll.
 //!
-//! Every job is accounted for: one that comes too early, twice, or though its time to live was over
-//! makes the run fail; one that never comes is counted as missed.
+//! Every job is accounted for: one that comes too early, twice, or after its ttl makes the run
+//! fail; one that never comes is counted as missed.
 
 mod jobs;
 mod workers;

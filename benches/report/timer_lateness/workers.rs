@@ -1,5 +1,5 @@
-//! Those who wait for the jobs: one loop over connections that always have gets under way, and one
-//! that deletes what they are given.
+//! The workers: one loop over connections that always have gets in flight, and one connection that
+//! deletes the jobs.
 
 use super::jobs::{DELAYED, HELD, Jobs, MILLISECOND, NEVER_MS};
 use crate::client::id;

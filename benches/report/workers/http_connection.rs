@@ -1,5 +1,5 @@
-//! A connection of the fleet: HTTP messages with bodies of a told length, which is all that the
-//! server sends here.
+//! A connection of the fleet: HTTP messages with a `Content-Length`, which is all that the server
+//! sends here.
 
 use crate::socket;
 use mio::net::TcpStream;

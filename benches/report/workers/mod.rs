@@ -1,12 +1,12 @@
-//! LightJQ: jobs through workers that the server calls.
+//! LightJQ: deliveries to workers.
 //!
 //! All workers and pushers are one loop of this process (`fleet`): a thread for each would measure
 //! the scheduler. Pushers send jobs at a fixed rate, whether or not earlier ones were answered. A
-//! worker accepts what it is sent and reports at once, by a connection of its own. The wait of a
-//! job counts from before its push is written until after the read that brought it to a worker.
+//! worker accepts a delivery and reports at once, by a connection of its own. The wait of a job
+//! counts from before its push is written until after the read that brought it to a worker.
 //!
-//! Every job is accounted for: one that is refused, sent twice or not taken as reported, or that is
-//! not done some seconds after the last push, makes the run fail.
+//! Every job is accounted for: one that is rejected, sent twice or not accepted as reported, or
+//! that is not done some seconds after the last push, makes the run fail.
 
 mod fleet;
 mod http_connection;

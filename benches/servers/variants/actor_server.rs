@@ -1,8 +1,8 @@
-//! The engine in a task of its own. Connections send it their commands in batches, one for each
-//! read; what it answers to a client in one round of the channel goes back in one batch too.
+//! The engine in its own task. Connections send it their commands in batches, one for each read;
+//! its replies to a client in one round of the channel are one batch, too.
 //!
-//! The channels are unbounded, and bounded all the same: a session has at most `IN_FLIGHT_MAX`
-//! requests under way.
+//! The channels are of the unbounded kind, but a session has at most `IN_FLIGHT_MAX` requests in
+//! flight.
 
 use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use super::owned::{Commands, Replies};

@@ -1,10 +1,10 @@
-//! One client of an async variant, without its socket: a session, its buffers, and how far its end
-//! has come. The same for every runtime and engine; a driver moves the bytes, a [`EngineHandle`] knows the
-//! way to the engine.
+//! One client of an async variant, without its socket: a session, its buffers, and its progress
+//! towards the close. It is the same for every runtime and engine; a driver moves the bytes, and an
+//! [`EngineHandle`] submits the commands.
 //!
-//! The rules are those of the server: what is read is parsed at once where it was read, and all
-//! replies to it leave in one write; above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes nothing is read
-//! or served; behind a waiting take up to [`STALLED_INPUT_MAX_BYTES`] bytes are buffered.
+//! The rules are those of the server: input is parsed at once where it was read, and all replies to
+//! it leave in one write; above [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes a connection is neither
+//! read nor served; behind a waiting get up to [`STALLED_INPUT_MAX_BYTES`] bytes are buffered.
 
 use jobcentre::base::buf::{BufferPool, InBuf, Input, OutBuf, progress};
 use jobcentre::base::limits::{

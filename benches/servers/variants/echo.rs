@@ -1,7 +1,7 @@
-//! Lines sent back as they came, on the server's own reactor: what the loop alone costs.
+//! Lines sent back unchanged, on the server's own reactor: the cost of the loop alone.
 //!
-//! Input is copied once, into memory that is reused, and sent from there; like the server, a
-//! connection with more than [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes is not read.
+//! Input is copied once, into reused memory, and sent from there; like in the server, a connection
+//! with more than [`OUTPUT_HIGH_WATER_BYTES`] unsent bytes is not read.
 
 use super::Start;
 use jobcentre::base::buf::{BufferPool, OutBuf};

@@ -1,6 +1,6 @@
-//! Commands and replies that can travel: what they name is copied, all of a batch behind one
-//! another, so that a batch costs two allocations and not two per command. The variants have the
-//! Job Centre protocol alone, so what only other protocols ask for does not travel.
+//! Owned commands and replies, which can be sent over a channel. The bytes of a batch are copied
+//! one behind another, so that a batch costs two allocations and not two per command. The variants
+//! have the Job Centre protocol alone, so commands of other protocols are left out.
 
 use jobcentre::base::strings::StringList;
 use jobcentre::model::command::{Command, Wait};

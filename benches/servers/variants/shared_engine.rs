@@ -1,10 +1,9 @@
-//! The engine at hand: behind a `RefCell` of the thread, or behind a mutex.
+//! The shared engine: behind a `RefCell` of the thread, or behind a mutex.
 //!
-//! Whoever is there for the moment submits a command and takes its reply away, formatted straight
-//! from the store. A client that has to wait for a job leaves its session here, so that whoever
-//! puts the job can write the reply for it and wake its task: nothing is copied for that either.
-//! Invariant: a session is in its slot or in the engine, never in both; what a parked one has to
-//! send is what it got here.
+//! A task submits a command and formats its reply straight from the store. A client that waits for
+//! a job leaves its session here, so that the task that puts the job writes the reply into it and
+//! wakes the client's task: nothing is copied for that either. Invariant: a session is in its slot
+//! or in the engine, never in both; what a parked one has to send is what it got here.
 
 use super::connection::{ClientSlot, EngineHandle, Turn, now};
 use jobcentre::base::slab::Slab;

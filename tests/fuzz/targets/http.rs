@@ -1,5 +1,5 @@
-//! Any bytes, cut into any pieces, through the reader of HTTP requests: the requests, and what ends
-//! them, are the same as from the whole, and no more than a head is ever kept.
+//! Any bytes, in any pieces, to the reader of HTTP requests: the requests and the error that ends
+//! them are the same as from the whole, and no more than a head is buffered.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A journal's directory that somebody has meddled with: whatever the files hold, reading says what
-//! is there or refuses, and what it says was written. Salvage copes with all of it.
+//! A manipulated journal directory: whatever the files hold, recovery restores records that were
+//! written, or rejects the directory. Salvage accepts all of them.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The fast and the exact JSON parser agree about any bytes: what is an object, and what is in it.
-//! A third judge says whether it is JSON at all.
+//! The fast and the exact JSON parser agree on any bytes: what is an object, and what is in it. A
+//! third parser says whether it is JSON at all.
 
 #![no_main]
 

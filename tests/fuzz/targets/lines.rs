@@ -1,6 +1,6 @@
-//! Any bytes, cut into any pieces, over a few connections: the pure server never panics, its
-//! invariants hold, and every line gets one reply, which is one line of JSON with a status. But a
-//! client whose first line is of another protocol is sent away.
+//! Any bytes, in any pieces, over a few connections: the pure server never panics, its invariants
+//! hold, and every line gets one reply, which is one line of JSON with a status. A client whose
+//! first line is of another protocol is rejected.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Any bytes, cut into any pieces, as messages of the processor, while time passes: the pure server
-//! never panics, its invariants hold, each line that comes out is one JSON object, no more is said
-//! in the log than there are lines and workers, and the end of the input ends the connection.
+//! Any bytes, in any pieces, as messages of the processor, while time passes: the pure server never
+//! panics, its invariants hold, each output line is one JSON object, there are no more log lines
+//! than input lines and workers, and the end of the input ends the connection.
 
 #![no_main]
 

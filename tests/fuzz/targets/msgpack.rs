@@ -1,5 +1,6 @@
-//! Any bytes as MessagePack, and any text on its way there and back: another reader agrees about
-//! what is whole, all walks over one value agree with each other, and what is translated is JSON.
+//! Any bytes as MessagePack, and any text translated to it and back: another reader agrees on what
+//! is a whole value, all walks over one value agree with each other, and a translation is valid
+//! JSON.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes, cut into any pieces, through the framing of binary requests: the requests are the
-//! same as from the whole, they are written as they came, and their sizes are foretold truly.
+//! Any bytes, in any pieces, through the framing of binary requests: the requests are the same as
+//! from the whole, they are encoded to the same bytes, and their announced sizes are right.
 
 #![no_main]
 

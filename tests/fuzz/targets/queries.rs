@@ -1,5 +1,5 @@
-//! Any text as an expression of a query: nothing panics, nothing is left behind, no row both is and
-//! is not what the text says, and a literal state is what SQLite takes it for.
+//! Any text as an expression of a query: no panic, no leftover in SQLite, no row both matches an
+//! expression and its negation, and a literal state is what SQLite takes it for.
 
 #![no_main]
 

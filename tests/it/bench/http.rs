@@ -1,4 +1,4 @@
-//! The generator's protocols over HTTP, against the real server and against one that lies.
+//! The generator's HTTP protocols, against the real server and against one with wrong replies.
 
 use super::{failure, measure, number, serve};
 use std::io::{Read, Write};

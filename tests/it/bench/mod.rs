@@ -1,5 +1,5 @@
-//! `jobcentre bench`: the real generator against the real server, against other servers, and
-//! against servers that lie.
+//! `jobcentre bench`: the real generator against the real server, other servers, and servers with
+//! wrong replies.
 
 mod http;
 mod pinpriq;

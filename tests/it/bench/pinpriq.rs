@@ -1,5 +1,5 @@
-//! The generator's protocol of the networked priority queue, against a small server of its own that
-//! tells the truth or lies.
+//! The generator's pinpriq protocol, against a small server of the test with right or wrong
+//! replies.
 
 use super::{failure, measure, number};
 use crate::support::Server;

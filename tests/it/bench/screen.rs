@@ -1,4 +1,4 @@
-//! What a run of the generator says to a person, and how it can be stopped.
+//! What a run of the generator prints, and how it is interrupted.
 
 use super::{Process, bench, failure, serve, server};
 use crate::support::until;

@@ -1,4 +1,4 @@
-//! Constraints over simulated workers: what they allow, and whether it is kept.
+//! Constraints over simulated workers: their limits, and whether runs keep to them.
 
 use super::simulation::Simulation;
 use crate::rng::TestRng;

@@ -1,9 +1,10 @@
-//! The same simulation over a journal: the server is asked over HTTP, the disk is slow and fails,
-//! and the server dies and comes back.
+//! The dispatcher simulation over a journal: clients use HTTP, the disk is slow and fails, and the
+//! server crashes and restarts.
 //!
-//! What was told holds for ever. What was carried out and not told has happened or not: after each
-//! restart that is looked up, and the oracle goes on from there. A job that had been sent to its
-//! worker is still the worker's, under the same lease, and is not sent again.
+//! Every acknowledged change survives. A change that was executed and not acknowledged has happened
+//! or not: after each restart the simulation looks it up, and the oracle goes on from there. A
+//! delivered job still belongs to its worker, with the same lease epoch, and is not delivered
+//! again.
 
 use super::constraint_model::ConstraintModel;
 use super::sim::{finish, oracle, pass, populate};

@@ -1,5 +1,4 @@
-//! Workers that the server calls: the real process with workers in threads, and a simulated
-//! simulation.
+//! Dispatchers: the real process with workers in threads, and simulations.
 
 mod constraint_model;
 mod durable;

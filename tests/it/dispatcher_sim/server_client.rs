@@ -1,4 +1,4 @@
-//! The master as pushers and workers ask it: each request by a connection of its own, in words of
+//! The server's HTTP API as pushers and workers use it: each request by its own connection, in
 //! JSON.
 
 use crate::support::{PATIENCE, Server};

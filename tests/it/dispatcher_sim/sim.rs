@@ -1,4 +1,5 @@
-//! Workers of all moods under the pure server, in virtual time. `SIM_SEED=n` replays a run.
+//! Workers that accept, reject, fail, answer late or never, with the pure server, in virtual time.
+//! `SIM_SEED=n` replays a run.
 
 use super::sim_worker::Behaviour;
 use super::simulation::{Event, RETRIES, Simulation};

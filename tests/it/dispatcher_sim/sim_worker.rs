@@ -1,4 +1,4 @@
-//! A simulated worker: what it says to each request, and when.
+//! A simulated worker: its answer to each request, and when it is sent.
 
 use crate::rng::TestRng;
 use jobcentre::base::time::Mono;

@@ -1,5 +1,4 @@
-//! The pure server, a shell for its outgoing connections, and workers made of memory, in virtual
-//! time.
+//! The pure server, a driver for its outbound connections, and workers in memory, in virtual time.
 
 use super::constraint_model::ConstraintModel;
 use super::durable::{Asked, Backing};

@@ -1,4 +1,4 @@
-//! A worker in threads: an HTTP server that writes down what it is asked and answers as it is told.
+//! A worker in threads: an HTTP server that records requests and answers as the test says.
 
 use crate::outbound::peers::Identity;
 use jobcentre::protocol::http::lightjq::messages::WorkerJob;

@@ -1,4 +1,4 @@
-//! Whether something came out as a document shows it.
+//! Whether output matches what a document shows.
 
 /// Stands for whatever is left out.
 const LEFT_OUT: char = '…';

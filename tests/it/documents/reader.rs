@@ -1,4 +1,4 @@
-//! Somebody who follows the documents: a directory, a server, and what was printed last.
+//! Plays a document: a directory, a server, and what was printed last.
 
 use super::{Block, fits};
 use crate::support::{Client, PATIENCE, Program, Server, TempDir, plain_command};

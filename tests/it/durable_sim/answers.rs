@@ -1,4 +1,4 @@
-//! What answers rest on, step by step: nothing is told that a crash could take back.
+//! Gated replies, step by step: no reply is sent that a crash could take back.
 
 use super::constraint_model::constraint;
 use super::restart::Harness;

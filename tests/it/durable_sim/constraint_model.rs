@@ -1,4 +1,4 @@
-//! Constraints among the commands: what may be in force, and what must be after a restart.
+//! Constraints among the commands: which may apply, and which must apply after a restart.
 
 use super::Simulation;
 use super::oracle::{Asked, Oracle};

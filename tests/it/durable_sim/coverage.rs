@@ -1,4 +1,4 @@
-//! What has happened in the runs.
+//! Counts what has happened in the runs.
 
 /// How often something was seen: a test that sees nothing tests nothing.
 #[derive(Clone, Copy, Debug, Default)]

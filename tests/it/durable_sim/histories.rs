@@ -1,7 +1,7 @@
-//! What clients were told about the records of jobs and about declared queues.
+//! What clients were told about rows of jobs and about declared queues.
 //!
-//! A row that somebody was told survives: what comes back later is that row, or one to which more
-//! has happened.
+//! A row that was shown to a client survives: after a restart it is that row, or one with more
+//! events.
 
 use super::coverage::Seen;
 use jobcentre::model::event::EventKind;

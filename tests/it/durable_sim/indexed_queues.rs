@@ -1,4 +1,4 @@
-//! Questions about watched queues among the commands of the other protocols.
+//! Commands on indexed queues among those of the other protocols.
 
 use super::Simulation;
 use super::histories::DECLARED;

@@ -1,9 +1,10 @@
-//! The engine with its journal on a disk in memory: random commands, faults and ends of the
-//! program, and after each end everything is compared with what clients were told.
+//! The engine with its journal on a disk in memory: random commands, faults and crashes. After each
+//! crash everything is compared with the replies that clients got.
 //!
 //! The oracle keeps for each job what is certain and what is possible: a put that was answered is
-//! there, byte for byte, unless an end of it was asked for; an end that was answered is an end;
-//! what was not answered has happened or not, and never by half. `SIM_SEED=n` replays one run.
+//! there, byte for byte, unless a client asked for its end; an end that was answered is final; a
+//! command that was not answered has happened or not, and never by half. `SIM_SEED=n` replays one
+//! run.
 
 mod answers;
 mod constraint_model;

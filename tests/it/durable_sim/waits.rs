@@ -1,4 +1,4 @@
-//! Clients that wait for jobs, or for news of them, and call that off; and that give jobs back.
+//! Clients that wait for jobs or watch them, cancel that, and release jobs.
 
 use super::oracle::Asked;
 use super::{QUEUES, Simulation};

@@ -1,5 +1,5 @@
-//! A worker among the clients: what it was handed is its own in the next life too, and what it
-//! reports is taken once.
+//! A registered worker among the clients: its reservations survive a restart, and its report counts
+//! once.
 
 use super::Simulation;
 use super::oracle::{Asked, Fate, Oracle};

@@ -1,4 +1,4 @@
-//! The oracle's store, second half: what clients may ask for.
+//! The oracle's store, second half: the commands.
 
 use super::order::leaves_before;
 use super::store_model::{Job, Model, Waiter};

@@ -1,4 +1,4 @@
-//! The oracle's constraints: which jobs they hold back.
+//! The oracle's constraints: which jobs they block.
 
 use super::store_model::{Job, Model};
 use super::types::{Answer, QUEUES, Queue};

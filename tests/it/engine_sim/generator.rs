@@ -1,4 +1,4 @@
-//! What the simulated clients come up with: random commands, mostly about things that are there.
+//! The generator: random commands, mostly about jobs that exist.
 
 use super::indexed_queues::{IndexedAsk, STATES};
 use super::store_model::{Job, Model};

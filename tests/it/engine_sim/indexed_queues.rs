@@ -1,7 +1,7 @@
-//! The oracle's watched queues: what is asked about them, and the records of their jobs.
+//! The oracle's indexed queues: commands on them, and the rows of their jobs.
 //!
-//! While queues are watched, everything that is due ends before anything else happens: whether a
-//! queue exists must not hang on jobs that are over, which an engine may or may not have forgotten.
+//! While there are indexed queues, all due timers fire before anything else happens: whether a
+//! queue exists must not depend on expired jobs, which an engine may or may not have deleted.
 
 use super::store_model::{Job, Model};
 use super::types::{Answer, Load, QUEUES, Queue, Text};

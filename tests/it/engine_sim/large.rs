@@ -1,5 +1,5 @@
-//! What is too large or too slow for random runs: a key group that does not fit an answer, and
-//! more that is due than one batch ends.
+//! Cases that are too large or too slow for random runs: a key group that does not fit a reply, and
+//! more due timers than one batch handles.
 
 use super::constraint_model::ConstraintSpec;
 use jobcentre::base::slab::SlabKey;

@@ -1,4 +1,4 @@
-//! The oracle's store: who waits for what, and who is served.
+//! The oracle's store: the waiters, and which of them gets a job.
 
 use super::order::{compare, leaves_before};
 use super::store_model::{Job, Model, Waiter};

@@ -1,10 +1,10 @@
-//! The engine under the commands of random clients in random time, against a oracle.
+//! The engine with commands of random clients in random time, against an oracle.
 //!
-//! `tests/it/sim` drives the server by one of its protocols; here are all commands with all that
-//! they may ask for, also what no protocol asks today. Every reply must be the oracle's, byte for
-//! byte and in the same order. Everything that happens in a run follows from its seed:
-//! `SIM_SEED=n` replays one, tells what happens, and if it fails looks for a shorter sequence of
-//! steps that fails too.
+//! `tests/it/job_centre_sim` drives the server by one of its protocols; this simulator submits all
+//! commands with all their options, also those that no protocol sends. Every reply must be the
+//! oracle's, byte for byte and in the same order. Everything in a run follows from its seed:
+//! `SIM_SEED=n` replays one, prints what happens, and if it fails searches for a shorter sequence
+//! of steps that fails too.
 
 mod commands;
 mod constraint_model;

@@ -1,4 +1,4 @@
-//! Which job comes before which, and how long a retry waits.
+//! The order of jobs, and the backoff of a retry.
 
 use super::store_model::Job;
 use jobcentre::model::job::{Priority, Retry, TieBreak};

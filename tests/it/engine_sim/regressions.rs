@@ -1,4 +1,5 @@
-//! What random runs have found, or would hardly find: short sequences, checked like the runs.
+//! Defects that random runs have found, or would hardly find: short sequences, checked like the
+//! runs.
 
 use super::simulation::{Simulation, Step};
 use super::types::{Answer, Load, Queue, Request, Text};

@@ -1,4 +1,4 @@
-//! Of a long sequence of steps that fails, a short one.
+//! Shortens a sequence of steps that fails.
 
 use super::simulation::{Simulation, Step};
 use super::types::Request;

@@ -1,4 +1,4 @@
-//! The engine beside its oracle: every step is taken by both, and both must say the same.
+//! The engine beside its oracle: both execute every step, and their replies must be equal.
 
 use super::indexed_queues::IndexedAsk;
 use super::store_model::Model;

@@ -1,13 +1,11 @@
-//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end. It is naive
+//! on purpose.
 //!
-//! Deliberately naive: whoever reads it next to `src/model` should find nothing to think about.
-//! This file has what there is, who comes first, and what happens when; `commands.rs` has what
-//! clients may ask for.
+//! This file has the data, the order and the timers; `commands.rs` has the commands.
 //!
-//! A job whose time to live has passed is left in the list until somebody expires it, and is never
-//! seen there. An engine may forget it earlier; the only one who could tell is a pop that waits for
-//! the job behind it. When it gets that job is the one thing that the oracle leaves open: it lets
-//! the engine choose.
+//! A job whose ttl has passed stays in the list until it is expired, and is never found there. An
+//! engine may delete it earlier; only a pop that waits for the job behind it could tell. When that
+//! pop gets its job is the one choice that the oracle leaves to the engine.
 
 use super::constraint_model::ConstraintSpec;
 use super::indexed_queues::{Record, Watched};

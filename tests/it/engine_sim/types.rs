@@ -1,5 +1,4 @@
-//! What is asked of an engine and what it says, as values that can be kept: the model's own
-//! commands and replies borrow.
+//! Owned commands and replies: the model's own ones borrow.
 
 use super::indexed_queues::IndexedAsk;
 use super::worker_model::WorkerAsk;

@@ -1,4 +1,4 @@
-//! What the simulated clients ask about work that is followed to a result.
+//! Generates commands about tracked jobs, workers and constraints.
 
 use super::constraint_model::{CONSTRAINT_NAMES, ConstraintSpec, SHAPES_COUNT};
 use super::generator::{a_load, an_id, one_in};

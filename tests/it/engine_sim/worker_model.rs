@@ -1,7 +1,6 @@
-//! The oracle's workers, and those who wait for news of a job: what is asked about work that is
-//! followed to a result.
+//! The oracle's workers and job watchers: commands about tracked jobs.
 //!
-//! As with watched queues, everything that is due ends before anything else happens.
+//! As with indexed queues, all due timers fire before anything else happens.
 
 use super::constraint_model::{CONSTRAINT_NAMES, ConstraintSpec};
 use super::matching_model::ANYWHERE;

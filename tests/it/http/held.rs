@@ -1,4 +1,4 @@
-//! Answers that the disk keeps back while whoever asked stops sending.
+//! Gated replies while the client has stopped sending.
 
 use crate::journal::disk::SimDisk;
 use jobcentre::base::time::{Mono, Now, Wall};

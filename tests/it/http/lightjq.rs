@@ -1,4 +1,5 @@
-//! LightJQ in the real process: a pusher with a plain socket, seen by a client of another protocol.
+//! LightJQ in the real process: a pusher with a plain socket, observed by a client of another
+//! protocol.
 
 use crate::support::{Client, Server};
 use jobcentre::wire::msgpack::{from_json, to_json};

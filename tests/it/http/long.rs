@@ -1,4 +1,4 @@
-//! Long answers: in pieces, from one moment, and never more of them in memory than a bound.
+//! Long replies: in pieces, from one snapshot, in bounded memory.
 
 use jobcentre::base::buf::{Input, progress};
 use jobcentre::base::limits::{

@@ -1,4 +1,4 @@
-//! An engine in memory and short words for what is asked of it.
+//! An engine in memory, with short functions for its commands.
 
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};

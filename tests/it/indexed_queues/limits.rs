@@ -1,4 +1,4 @@
-//! Many jobs, long logs, many queues: what is bounded, and that it comes to its end.
+//! Many jobs, long histories, many queues: what is bounded, and that it ends.
 
 use super::harness::Harness;
 use jobcentre::base::limits::{

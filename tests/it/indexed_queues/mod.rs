@@ -1,7 +1,7 @@
-//! Watched queues: what is asked about them, and what other protocols do to their jobs.
+//! Indexed queues: commands on them, and what other protocols do to their jobs.
 //!
-//! `tests/it/engine_sim` judges everything at random; here are the cases that it cannot reach:
-//! many jobs, full logs, names by chance, pages of queues.
+//! `tests/it/engine_sim` checks random runs; here are the cases that it cannot reach: many jobs,
+//! full histories, random names, pages of queues.
 
 mod harness;
 mod limits;

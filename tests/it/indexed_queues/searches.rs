@@ -1,4 +1,4 @@
-//! Questions that need a search: what the store asks for, and what it makes of the result.
+//! Commands that need a search: what the store requests, and what it does with the result.
 
 use super::harness::START;
 use jobcentre::base::strings::StringList;

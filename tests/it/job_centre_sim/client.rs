@@ -1,4 +1,4 @@
-//! What the oracle knows of one client: what it has written, what it waits for, how far its end has
+//! What the oracle knows of one client: its input, what it waits for, and how far its close has
 //! come.
 
 use super::jobs::Request;

@@ -1,8 +1,8 @@
-//! The simulated shell: it treats the server as `src/reactor` does, over sockets made of memory.
+//! The simulated driver: it treats the server as `src/reactor` does, over sockets in memory.
 //!
-//! A socket has what a real one has: bytes on their way in, room for bytes on their way out, an end
-//! that may come in many ways, and edges, which are lost unless somebody remembers them. Chance
-//! decides how much a read gives and a write takes.
+//! A socket has what a real one has: bytes on their way in, space for bytes on their way out,
+//! several ways to end, and edges, which are lost unless the driver remembers them. How much a read
+//! gives and a write takes is random.
 
 use super::server_model::Model;
 use crate::rng::TestRng;

@@ -1,4 +1,4 @@
-//! What simulated clients write: lines with their meaning, and how wild a run is.
+//! The generator: lines with their meaning, and the profile of a run.
 
 use super::jobs::{Jobs, QUEUES, Request};
 use crate::rng::TestRng;

@@ -1,8 +1,5 @@
-//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
-//!
-//! It says what every request must be answered, as bytes, in its own words. Deliberately naive:
-//! whoever reads it next to `docs/protocols/job-centre.md` and `docs/protocols/pinpriq.md` should
-//! find nothing to think about.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end. It is naive
+//! on purpose, and says how every request must be answered, as bytes.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jobcentre::base::time::{Mono, Now};

@@ -1,9 +1,9 @@
-//! The simulator: the pure server under simulated clients, in simulated time, against a oracle.
+//! The pure server with simulated clients of Job Centre and pinpriq, in virtual time, against an
+//! oracle.
 //!
-//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
-//! has its ups and downs: first chaos, then everybody reads what there is to read and nothing may
-//! have been forgotten; then, mostly, everybody leaves in some way or the server is stopped, and a
-//! last client fetches all jobs that are left.
+//! Everything in a run follows from its seed. `SIM_SEED=n` replays one. A run begins with faults;
+//! then every client reads what there is to read, and no reply may be missing; then, mostly, all
+//! clients leave or the server is stopped, and a last client fetches all jobs that are left.
 
 mod client;
 mod driver;

@@ -1,11 +1,9 @@
-//! The oracle's server: for each client what it has sent, what it is doing and what it must be
-//! sent.
+//! The oracle's server: for each client what it has sent, what it is doing and what it must get.
 //!
 //! It is told the same as the real server, in the same order, and knows the meaning of every line
-//! from the script that wrote it, so it parses nothing. Who is served when follows `src/server`'s
-//! documentation: input is served when it is handed over; a client that cannot be served then
-//! (it waits, or too much is unsent) is taken up again at the end of the pass, first come, first
-//! served.
+//! from the generator, so it parses nothing. The order of service follows `src/server`: input is
+//! handled when it is handed over; a client that cannot be served then (it waits, or too much is
+//! unsent) is resumed at the end of the pass, first come, first served.
 
 use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};

@@ -1,5 +1,5 @@
-//! Directories that were damaged, each test named by the damage: what was durable is never dropped
-//! in silence, and what was not is never half there.
+//! Damaged directories, each test named by the damage: a durable record is never dropped silently,
+//! and any other batch is there as a whole or not at all.
 
 use super::disk::{SimDisk, segment_name};
 use super::harness::put_record;

@@ -1,5 +1,6 @@
-//! A disk in memory. What is written but not synced may be lost, in part and in any order; what is
-//! submitted but not done may have been begun; operations of different lanes pass each other.
+//! A disk in memory. Bytes that are written but not synced may be lost, in part and in any order;
+//! an operation that is submitted but not done may have begun; operations of different threads
+//! overtake each other.
 
 use crate::rng::TestRng;
 use jobcentre::journal::disk::{

@@ -1,5 +1,5 @@
-//! Owners of records, as naive as can be: things with a value, each with an id that is never used
-//! again. A thing is put, set, and deleted; its slot is what the journal knows of it.
+//! Naive owners of records: things with a value, each with an id that is never used again. A thing
+//! is put, set, and deleted; the journal knows its slot.
 
 use crate::rng::TestRng;
 use jobcentre::journal::RecordRole;

@@ -1,4 +1,4 @@
-//! The journal on the real disk, in a directory of its own.
+//! The journal on a real disk.
 
 use super::harness::{Harness, delete_record, put_record};
 use super::simulation::{Found, options, recover_into};

@@ -1,5 +1,5 @@
-//! Directories that were damaged by chance, salvaged: what is whole somewhere is there, and nothing
-//! else is.
+//! Salvage of directories with random damage: it copies every batch that verifies somewhere, and
+//! nothing else.
 
 use super::damage::{Frame, Image, SEGMENT, always, frames};
 use super::disk::{SimDisk, segment_name};

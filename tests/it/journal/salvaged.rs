@@ -1,4 +1,4 @@
-//! What salvage makes of damaged directories.
+//! Salvage of damaged directories.
 
 use super::damage::{Image, SEGMENT, always, closed, crashed, frames, try_recover, unsynced};
 use super::disk::{SimDisk, segment_name};

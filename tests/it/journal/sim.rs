@@ -1,5 +1,5 @@
-//! The journal on a disk that fails, fills up, loses power and lies idle, under owners that come
-//! and go. `SIM_SEED=n` replays a run.
+//! The journal on a disk that fails, fills up, loses power and is idle, with random owners.
+//! `SIM_SEED=n` replays a run.
 
 use super::disk::{End, SimDisk};
 use super::simulation::{Simulation, options};

@@ -1,5 +1,5 @@
-//! A journal, its owners, and its simulated disk, with a log of everything that was appended. What
-//! a crash leaves is compared with the log.
+//! A journal, its owners, and its simulated disk, with a list of everything that was appended, with
+//! which recovery after a crash is compared.
 
 use super::disk::{End, SYNC_NS, SimDisk};
 use super::harness::{Harness, delete_record, put_record, set_record};

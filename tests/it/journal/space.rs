@@ -1,5 +1,5 @@
-//! Space: the directory stays within its bound, compaction comes to its end and costs what it may,
-//! and a full disk refuses puts and nothing else.
+//! Space: the directory stays within its bound, compaction ends and costs what it may, and a full
+//! disk rejects only puts.
 
 use super::disk::{End, SimDisk};
 use super::simulation::{Simulation, options};

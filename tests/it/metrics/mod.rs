@@ -1,4 +1,4 @@
-//! `GET /metrics`: the figures compared with what was done, and how little of it is done at a time.
+//! `GET /metrics`: figures compared with the requests, and the bound on the work of one pass.
 
 #![expect(clippy::float_cmp, reason = "these are whole numbers and halves")]
 

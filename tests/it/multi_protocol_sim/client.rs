@@ -1,5 +1,5 @@
-//! What the oracle knows of one client: what it has written, what it waits for, how far its end has
-//! come, and what the server has sent it.
+//! What the oracle knows of one client: its input, what it waits for, how far its close has come,
+//! and what the server has sent it.
 
 use super::http::{self, GO_ON};
 use super::types::{HttpOptions, Page, Queue, Reply, Request};

@@ -1,5 +1,5 @@
-//! The simulated shell: it treats the server as `src/reactor` does, over sockets made of memory,
-//! and tells the oracle of every call.
+//! The simulated driver: it treats the server as `src/reactor` does, over sockets in memory, and
+//! passes every call to the oracle.
 
 use super::generator::SETTINGS;
 use super::server_model::ServerModel;

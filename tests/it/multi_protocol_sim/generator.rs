@@ -1,4 +1,4 @@
-//! What simulated clients write: bytes with their meaning, and how wild a run is.
+//! The generator: bytes with their meaning, and the profile of a run.
 
 use super::requests::{self, Form};
 use super::store_model::StoreModel;

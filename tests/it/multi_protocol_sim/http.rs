@@ -1,4 +1,4 @@
-//! Answers of HTTP as a client reads them: where one ends the next one begins.
+//! HTTP responses as a client parses them.
 
 use super::types::{Body, HttpOptions, Page};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The oracle's store as HTTP clients ask it: watched queues, queries, and one job.
+//! The oracle's store for HTTP clients: indexed queues, queries, and single jobs.
 
 use super::store_model::{Content, Job, StoreModel, Watched};
 use super::types::{Body, Page, QUEUES, Question, Queue, Reply, STATES, Want};

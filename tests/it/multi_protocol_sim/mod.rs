@@ -1,10 +1,9 @@
-//! Clients of several protocols at once, on the same queues, over the pure server in simulated
-//! time, against a oracle: Job Centre, Jobq by HTTP, and some who push, pop and wait for packets.
+//! Clients of several protocols on the same queues, with the pure server in virtual time, against
+//! an oracle: Job Centre, Jobq over HTTP, and pinpriq.
 //!
-//! Everything that happens in a run follows from its seed. `SIM_SEED=n` replays one. A run
-//! is chaos, then everybody reads what there is to read and nothing may have been forgotten; then
-//! everybody leaves in some way, a last client looks at what is left by HTTP, and another one
-//! fetches it by lines.
+//! Everything in a run follows from its seed. `SIM_SEED=n` replays one. A run begins with faults;
+//! then every client reads what there is to read, and no reply may be missing; then all clients
+//! leave, a last client checks what is left over HTTP, and another one fetches it by lines.
 
 mod client;
 mod driver;

@@ -1,4 +1,4 @@
-//! HTTP requests as clients may write them.
+//! HTTP requests in the forms that clients may use.
 
 use super::types::{DEFAULT, HttpOptions, QUEUES, Question, Queue, Request, STATES, State, Want};
 use crate::rng::TestRng;

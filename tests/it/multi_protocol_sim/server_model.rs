@@ -1,10 +1,10 @@
-//! The oracle's server: who is served when, and what everybody must be sent.
+//! The oracle's server: the order of service, and what every client must get.
 //!
 //! It is told the same as the real server, in the same order, after it, and knows the meaning of
-//! every byte from the script that wrote it. What the server has sent it takes off the clients'
-//! streams, answer by answer. Who is served when follows `src/server`: a client is served in its
-//! own input; what had to stop (a wait, a search, a long answer, too much unsent) is taken up again
-//! at the end of the pass, first come, first served.
+//! every byte from the generator. It takes the server's output off the clients' streams, reply by
+//! reply. The order of service follows `src/server`: a client is served with its own input; what
+//! had to stop (a wait, a search, a long reply, too much unsent output) is resumed at the end of
+//! the pass, first come, first served.
 
 use super::client::{Client, State};
 use super::store_model::{Job, StoreModel};

@@ -1,7 +1,5 @@
-//! The oracle's store: a list of jobs and a list of waiters, searched from end to end.
-//!
-//! Whoever reads it next to `docs/protocols/job-centre.md` and `docs/protocols/jobq.md` should find
-//! nothing to think about.
+//! The oracle's store: a list of jobs and a list of waiters, searched from end to end. It is naive
+//! on purpose.
 
 use super::types::{Body, DEFAULT, Page, Payload, QUEUES, Queue, Reply, Request, STATES, State};
 use base64::prelude::{BASE64_STANDARD, Engine as _};

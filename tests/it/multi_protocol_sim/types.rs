@@ -1,4 +1,4 @@
-//! What the simulated protocols speak about: queues, states, requests and answers.
+//! Types of the simulated protocols: queues, states, requests and replies.
 
 use jobcentre::base::limits::HTTP_CHUNK_BYTES;
 

@@ -1,4 +1,4 @@
-//! A core that does nothing but call others, as a test tells it to, and writes down what comes.
+//! A core that only opens connections, as a test tells it to, and records what happens.
 
 use jobcentre::base::slab::Slab;
 use jobcentre::base::time::{Mono, Now};

@@ -1,4 +1,4 @@
-//! Outgoing connections: a core that only calls others, on the real reactor, and peers in threads.
+//! Outbound connections: a core that only dials, on the real reactor, and peers in threads.
 
 mod caller;
 pub(crate) mod peers;

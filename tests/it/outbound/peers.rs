@@ -1,4 +1,4 @@
-//! Those who are called: listeners with a thread each, and certificates of their own making.
+//! The peers: listeners with a thread each, and their certificates.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Servers that have too few file descriptors: nobody's request is lost, and nothing ends.
+//! Servers with too few file descriptors: no request is lost, and no process ends.
 
 use crate::dispatcher_sim::server_client::ask;
 use crate::support::{

@@ -1,4 +1,5 @@
-//! Clients that end in every way there is: their jobs come back, and nobody else is harmed.
+//! Clients that disconnect in every possible way: their jobs are released, and no other client is
+//! affected.
 
 use crate::support::{Client, NO_JOB, Server, get, number, put, until, wait};
 use jobcentre::base::limits::STALLED_INPUT_MAX_BYTES;

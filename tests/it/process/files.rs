@@ -1,4 +1,4 @@
-//! Places and files run out: the server says so, survives, and goes on as soon as it can.
+//! Limits on clients and on descriptors: the server reports them, survives, and recovers.
 
 use crate::support::{
     Client, NO_JOB, Program, Server, get, number, plain_command, put, until, wait,

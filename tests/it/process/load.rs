@@ -1,4 +1,4 @@
-//! Many clients and many jobs: the floor that the protocol's source sets.
+//! Many clients and many jobs: the minimum that the protocol's specification demands.
 
 use crate::support::{Client, NO_JOB, Server, get, number, put, raise_file_limit, wait};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What the server logs: its protocols, its start and its end, and nothing for a request.
+//! The server's log: its listeners, its start and its end, and nothing for a request.
 
 use crate::support::{Program, Server, get, plain_command, put, until};
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! The networked priority queue in the real process: beside the other protocol or alone, with real
-//! time, and what the operator hears of clients that cannot be told what is wrong.
+//! pinpriq in the real process: beside Job Centre or alone, in real time, and what is logged of
+//! errors for which the protocol has no reply.
 
 use crate::support::{Client, NO_JOB, Program, Server, get, plain_command, put, until};
 use jobcentre::wire::packets::{Request, push_request};

@@ -1,4 +1,4 @@
-//! What people see: helps that fit, and what is written to a terminal.
+//! Help texts and output on a terminal.
 
 use crate::support::{Program, TempDir, plain_command};
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! Flags, then `JOBCENTRE_*` variables, then the file; what is wrong is named where it stands.
+//! Flags, then `JOBCENTRE_*` variables, then the file; an invalid value is named with its place.
 
 use crate::support::{Client, Program, Server, TempDir, plain_command};
 

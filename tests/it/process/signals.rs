@@ -1,5 +1,5 @@
-//! Stopping: what was received is answered, and a second signal ends it at once. Other signals end
-//! nothing.
+//! Graceful shutdown: received requests are answered, and a second signal ends the server at once.
+//! Other signals end nothing.
 
 use super::slow_readers::slow_reader;
 use crate::support::{Client, NO_JOB, Server, TempDir, get, number, put, until, wait};

@@ -1,4 +1,4 @@
-//! Clients that read too little or ask too much cost the others nothing.
+//! Clients that read too little or pipeline too much cost the others nothing.
 
 use crate::support::{Client, NO_JOB, Server, get, number, put};
 

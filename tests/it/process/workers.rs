@@ -1,7 +1,7 @@
-//! kill -9 of the server and of its workers (`jobcentre work`) under load; then every job that was
-//! promised has come to its end once, and has the right result.
+//! kill -9 of the server and of its workers (`jobcentre work`) under load; then every acknowledged
+//! job has ended once, and has the right result.
 //!
-//! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
+//! `CRASH_SEED=n` repeats the random choices, but not the timing of the system.
 
 use super::crash::seed;
 use crate::dispatcher_sim::server_client::{ask, protocol, try_ask};

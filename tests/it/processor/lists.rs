@@ -1,4 +1,4 @@
-//! What can be seen: lists, the page of a queue, and figures.
+//! Lists, the page of a queue, and metrics.
 
 use super::simulation::Simulation;
 use jobcentre::model::command::Command;

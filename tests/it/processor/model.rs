@@ -1,4 +1,4 @@
-//! The processor as a list of jobs and a list of workers, looked through from end to end.
+//! The oracle: a list of jobs and a list of workers, searched from end to end.
 
 use serde_json::{Value as Json, json};
 

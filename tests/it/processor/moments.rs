@@ -1,4 +1,4 @@
-//! What comes at the same moment: the ends of leases, and workers that are forgotten.
+//! Events at the same moment: lease ends, and workers that time out.
 
 use super::simulation::Simulation;
 

@@ -1,4 +1,4 @@
-//! What outlives the end of the program.
+//! What survives a restart.
 
 use super::simulation::Simulation;
 

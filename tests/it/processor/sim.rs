@@ -1,5 +1,5 @@
-//! Workers and senders at random, in random time, with restarts, checked by a naive model: those
-//! who go silent, accept late, finish twice, tell of progress without having accepted, and claim
+//! Random workers and senders in virtual time, with restarts, against a naive model: workers that
+//! become silent, accept late, finish twice, report progress without having accepted, and claim
 //! each other's jobs. `SIM_SEED=n` replays one run.
 
 use super::model::Model;

@@ -1,4 +1,4 @@
-//! Attacks by name: each is refused with a sentence, or does no harm.
+//! Attacks by name: each is rejected with a message, or does no harm.
 
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::query::{Expr, Op};

@@ -1,4 +1,4 @@
-//! What the columns are, what literals are, limits and orders.
+//! Columns, literals, limits and orders.
 
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::job::Encoding;

@@ -1,5 +1,5 @@
-//! Searches through an engine: whose turn it is, and what becomes of those whose jobs, queues or
-//! clients change while they are evaluated. What the helper does the test says.
+//! Searches through an engine: their turns, and what happens if jobs, queues or clients change
+//! meanwhile. The test decides when a query thread ends a turn.
 
 use super::{evaluator, query, text};
 use crate::journal::disk::SimDisk;

@@ -1,4 +1,4 @@
-//! Queries: what is refused, that all else gives just what SQLite gives, and that all of it ends.
+//! Queries: what is rejected, that all else gives what SQLite gives, and that every query ends.
 
 mod attacks;
 mod basics;

@@ -1,6 +1,5 @@
-//! Terms on what a path leads to, over texts that are JSON in awkward ways, that only SQLite takes
-//! for JSON, and that are none, against a real table of SQLite that holds the same rows.
-//! It prints its seed; `QUERY_SEED=n` replays one.
+//! Path predicates over unusual JSON, over texts that only SQLite accepts as JSON, and over invalid
+//! ones, against a SQLite table of the same rows. It prints its seed; `QUERY_SEED=n` replays one.
 
 use super::random::{expected, sql, table};
 use super::{evaluator, query, row, run, snapshot, text};

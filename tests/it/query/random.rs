@@ -1,5 +1,5 @@
-//! Queries and rows by chance, against a real table of SQLite that holds the same rows, row by row.
-//! It prints its seed; `QUERY_SEED=n` replays one.
+//! Random queries and rows, against a SQLite table of the same rows, row by row. It prints its
+//! seed; `QUERY_SEED=n` replays one.
 
 use super::{evaluator, query, row, snapshot, text};
 use crate::rng::TestRng;

@@ -1,5 +1,5 @@
-//! Rows that have much in common: one that was refused says nothing of those that differ in what
-//! matters. The oracle sees every row alone.
+//! Similar rows: a rejected row implies nothing for rows that differ in what the query reads. The
+//! oracle checks every row alone.
 
 use super::{evaluator, query, row, run, snapshot, text};
 use jobcentre::model::event::{Event, EventKind, EventLog};

@@ -1,4 +1,4 @@
-//! The real threads: they answer, give back in time what they are told to, and end.
+//! The real query threads: they answer, yield in time, and end.
 
 use super::{query, row, snapshot, text};
 use jobcentre::model::query::{Expr, Op, Query};

@@ -1,5 +1,5 @@
-//! Whose turn it is: what others wait for gives way, time counts from the arrival, and clients that
-//! are gone are not waited for.
+//! Turns: a query yields to waiting ones, time counts from the arrival, and queries of disconnected
+//! clients are dropped.
 
 use super::engine::{Harness, Mode, client, free, second, told};
 use super::{query, text};

@@ -1,4 +1,4 @@
-//! A blocking client, line by line.
+//! A blocking client of the Job Centre protocol.
 
 use super::PATIENCE;
 use socket2::SockRef;

@@ -1,5 +1,5 @@
-//! Just enough understanding of Rust text for the rules: what is code, where functions end, which
-//! paths are named.
+//! Just enough parsing of Rust for the rules: what is code, where functions end, which paths are
+//! named.
 
 /// The text with comments, strings and characters blanked out: same lines, same columns.
 pub(super) fn code_only(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! The rules that the compiler does not check: who may name whom, what is banned where, how long
-//! things may get. `docs/internals/overview.md` shows the layers.
+//! Rules that the compiler does not check: which layer may name which, what is banned where, how
+//! long files and functions may be. `docs/internals/overview.md` shows the layers.
 //!
 //! The ratchets are lists of exceptions with their sizes: they may shrink, never grow.
 

@@ -1,4 +1,4 @@
-//! An engine in memory, and short words for what is asked of it and what it answers.
+//! An engine in memory, with short functions for its commands and replies.
 
 use jobcentre::base::strings::StringList;
 use jobcentre::base::time::{Mono, Now, Wall};

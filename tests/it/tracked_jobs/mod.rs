@@ -1,7 +1,7 @@
-//! Work that is followed to a result: workers, runs, results, refusals.
+//! Tracked jobs: workers, runs, results, rejections.
 //!
-//! `tests/it/engine_sim` judges everything at random; here are the lives of single jobs, and what
-//! the naive model leaves out: refusals, and what becomes of them beyond their bounds.
+//! `tests/it/engine_sim` checks random runs; here are single jobs, and what the naive model leaves
+//! out: rejections by workers, also beyond their bounds.
 
 mod harness;
 mod refusals;

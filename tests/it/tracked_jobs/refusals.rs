@@ -1,4 +1,4 @@
-//! A worker that has refused a job is not offered it again, however many there are.
+//! A worker that has rejected a job is not offered it again, however many such jobs there are.
 
 use super::harness::{Harness, options, packed};
 use jobcentre::base::limits::{EXCLUDED_WORKERS_MAX, EXCLUSION_RESET_DELAY};

@@ -1,4 +1,4 @@
-//! Answers of HTTP, as a client reads them: by their lengths, or in chunks.
+//! HTTP responses as a client parses them: by length, or in chunks.
 
 use super::{Target, show};
 use jobcentre::wire::msgpack::to_json;

@@ -1,4 +1,4 @@
-//! From the text of a transcript to its steps.
+//! Parses the text of a transcript.
 
 use jobcentre::server::Settings;
 use jobcentre::wire::msgpack::from_json;

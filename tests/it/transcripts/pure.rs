@@ -1,4 +1,5 @@
-//! The pure server as the simulation of a transcript: no socket, and time stands still unless told.
+//! Plays a transcript on the pure server: no socket, and time passes only where the transcript says
+//! so.
 
 use super::Target;
 use crate::query::Prompt;

@@ -1,9 +1,9 @@
-//! The comparison servers of the benches play the transcripts, too: what is compared is the same
-//! service. Left out is what needs the server's own settings or its clock.
+//! The comparison servers of the benches play the transcripts, too, so that equal services are
+//! compared. Transcripts that need the server's own settings or its clock are left out.
 //!
-//! Tasks of one server may run on several threads, so no probe can tell whether the others are
-//! done. But the system can: the threads of a server bear its name, and once all of them sleep, and
-//! none has run between two looks, there is nothing left to be done.
+//! Tasks of one server may run on several threads, so a probe cannot tell whether the others are
+//! done. But the system can: the threads of a server have its name, and once all of them are
+//! blocked, and none has run between two checks, nothing is left to be done.
 
 #[expect(dead_code, reason = "the echo plays no transcript: it is not started here")]
 #[path = "../../../benches/servers/variants/mod.rs"]

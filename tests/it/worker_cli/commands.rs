@@ -1,4 +1,4 @@
-//! What a command gets, and what becomes of what it does.
+//! The commands of a worker: their input, limits and outcomes.
 
 use super::server_client::{FakeServer, Report};
 use crate::support::{TempDir, until};

@@ -1,5 +1,5 @@
-//! The guard between a worker and a command: nothing of a command outlives its worker, and the
-//! command's end is told as it was.
+//! The guard between a worker and a command: no process of a command outlives its worker, and the
+//! command's exit status is reported unchanged.
 
 use super::commands::is_gone;
 use super::server_client::{FakeServer, Worker};

@@ -1,4 +1,4 @@
-//! What a worker logs of its commands: one line for each failure, whatever they print.
+//! The worker's log of its commands: one line for each failure, whatever they print.
 
 use super::server_client::FakeServer;
 use serde_json::Value;

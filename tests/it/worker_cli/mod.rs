@@ -1,4 +1,4 @@
-//! The worker kit, `jobcentre work`, as a process, against a server of the tests' own.
+//! `jobcentre work` as a process, against a server of the tests.
 
 mod commands;
 mod guard;

@@ -1,4 +1,4 @@
-//! A server that answers as it is told, and a worker that is its child process.
+//! A server that answers as the test says, and a worker as its child process.
 
 use crate::support::{PATIENCE, Program, Server, plain_command};
 use jobcentre::base::buf::Input;

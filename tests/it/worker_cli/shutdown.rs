@@ -1,4 +1,4 @@
-//! Reports that are not taken, and the end of a worker.
+//! Rejected reports, and the shutdown of a worker.
 
 use super::server_client::{FakeServer, Worker};
 use crate::support::{TempDir, until};

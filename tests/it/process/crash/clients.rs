@@ -1,5 +1,4 @@
-//! Clients that ask for as much as they can until their server is gone, and remember what they were
-//! told.
+//! Clients that send requests until their server is gone, and record the replies.
 
 use super::content::{
     Content, LINE_QUEUES, PACKET_QUEUES, POPPED_QUEUES, Protocol, recognise, token_of,

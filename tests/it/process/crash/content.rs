@@ -1,4 +1,4 @@
-//! What jobs hold: everything follows from a token, so that nothing need be kept to know it again.
+//! Payloads that follow from a token, so that they need not be stored to be checked.
 
 use crate::rng::TestRng;
 use base64::prelude::{BASE64_STANDARD, Engine as _};

@@ -1,4 +1,4 @@
-//! The book of all jobs: what clients have asked for, and what they were told.
+//! The record of all jobs: what clients have requested, and the replies.
 
 use super::content::{Content, Protocol};
 use crate::rng::TestRng;

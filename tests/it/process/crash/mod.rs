@@ -1,9 +1,9 @@
-//! kill -9 at random moments under load; then everything is compared with what clients were told.
+//! kill -9 at random moments under load; then everything is compared with the replies.
 //!
-//! A put that was answered is there exactly once with the right bytes, until somebody asks for its
-//! deletion; a delete or pop that was answered stays; what was not answered was done or not; no id
-//! is that of two jobs. Rounds follow each other on one directory, so that it grows old.
-//! `CRASH_SEED=n` makes the same choices again; what the system does in between is its own.
+//! A put that was answered is there exactly once with the right bytes, unless a client asked for
+//! its deletion; a delete or pop that was answered is final; a request that was not answered was
+//! executed or not; job ids are unique. Rounds follow each other on one directory, so that it ages.
+//! `CRASH_SEED=n` repeats the random choices, but not the timing of the system.
 
 mod clients;
 mod content;

@@ -1,4 +1,4 @@
-//! `jobcentre journal`: what it prints, and its exit status.
+//! `jobcentre journal`: its output and its exit status.
 
 use super::{OK, serve};
 use crate::support::{Client, Program, TempDir, delete, plain_command, put};

@@ -1,4 +1,4 @@
-//! Directories that crashes, disks and people have left in a bad state.
+//! Damaged data directories.
 
 use super::faults::refusal;
 use super::{OK, serve};

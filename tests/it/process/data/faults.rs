@@ -1,4 +1,4 @@
-//! Directories that no server can work with, and disks that fail under one.
+//! Directories that no server can use, and disks that fail while one runs.
 
 use super::{OK, serve};
 use crate::support::{

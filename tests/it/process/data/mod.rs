@@ -1,4 +1,4 @@
-//! A server with a data directory: what it brings back, and what it says when it cannot.
+//! A server with a data directory: recovery, and its error messages.
 
 mod commands;
 mod constraints;

@@ -1,4 +1,4 @@
-//! The real program as a processor: what is written to it, and what it writes.
+//! The real program as a processor: its stdin and stdout.
 
 use crate::support::{PATIENCE, Program, plain_command, until};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The whole life of jobs, restarts included, and who the processor says that it is.
+//! The life of jobs, restarts included, and the names of the processor.
 
 use super::driver::{Processor, add, assigned, command, idle, lines, list, message, rest, says};
 use crate::support::{PATIENCE, TempDir};

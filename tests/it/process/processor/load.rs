@@ -1,4 +1,4 @@
-//! Very many messages through one pipe, in memory that does not grow with them.
+//! Very many messages through one pipe, in bounded memory.
 
 use super::driver::{Processor, add, assigned, idle, list, says};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `jobcentre serve --processor`, the real program, whatever stdin and stdout are.
+//! `jobcentre serve --processor`, the real program, with every kind of stdin and stdout.
 
 mod driver;
 mod life;

@@ -1,4 +1,4 @@
-//! Who shares a pipe or a socket with the processor finds it as it was, while it runs and after.
+//! Modes of a pipe or socket that other processes share with the processor are never changed.
 
 use super::driver::{Processor, add, assigned, command, idle, lines};
 use crate::support::PATIENCE;

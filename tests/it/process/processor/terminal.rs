@@ -1,4 +1,4 @@
-//! A terminal as stdin and stdout, as when somebody tries the processor by hand.
+//! A terminal as stdin and stdout.
 
 use super::driver::{add, command, idle};
 use std::process::{Command, Stdio};
