@@ -33,7 +33,7 @@ fn main() {
 fn measure(backlog: u64, depth: u64, rounds: u64) {
     let mut bench = Bench::with_backlog(backlog);
     let mut spent = [0_u128; 3];
-    // Nobody makes the server fast by changing what it says.
+    // Replies must be the same in every version of the server.
     let mut hash = DefaultHasher::new();
     let mut timed = |bench: &mut Bench, kind: usize, lines: &str| {
         let start = Instant::now();

@@ -114,7 +114,7 @@ impl Running {
     }
 }
 
-/// As many bytes as a batch of so many records has.
+/// As many bytes as a batch of this many records has.
 fn frame(records: usize) -> Vec<u8> {
     vec![1; (48 + records * (RECORD.len() + 4) + 8).next_multiple_of(8)]
 }

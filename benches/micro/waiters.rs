@@ -33,7 +33,7 @@ fn cases() -> impl Iterator<Item = Case> {
     [1, 1_000, 10_000].into_iter().flat_map(of)
 }
 
-/// A store, the clients that wait in it, and client 0, who puts.
+/// A store, waiting clients, and client 0, which puts.
 struct Crowd {
     store: Store,
     effects: Effects,
@@ -84,7 +84,7 @@ impl Crowd {
         self.names = names;
     }
 
-    /// Puts a job; returns who got it, if anybody waited.
+    /// Puts a job; returns the waiter that got it, if there was one.
     fn put(&mut self) -> Option<usize> {
         let priority = Priority::Small(7);
         let tie_break = TieBreak::Fifo;
@@ -122,7 +122,7 @@ fn serve(bencher: Bencher, case: Case) {
     let mut crowd = Crowd::new(case);
     bencher.bench_local(|| {
         for _ in 0..ROUND {
-            let client = crowd.put().expect("somebody waits");
+            let client = crowd.put().expect("there is a waiter");
             crowd.delete(client);
             crowd.wait(client);
         }

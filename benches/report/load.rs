@@ -99,7 +99,7 @@ pub(crate) fn sample(mut raw: Value) -> Sample {
     Sample { values, others, raw }
 }
 
-/// How many answers a job had, deliveries to those who wait among them.
+/// Replies for each job, including deliveries to waiters.
 fn requests_of_job(raw: &Value) -> Option<f64> {
     let count = |kind| number(raw, &["latency_us", kind, "count"]);
     let jobs = count("delivery").or_else(|| count("get"))?;

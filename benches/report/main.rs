@@ -139,7 +139,7 @@ fn report(options: &Options) -> Result<(), String> {
     }
     let scratch = folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-scratch"))?;
     make_room();
-    eprintln!("looking for everybody");
+    eprintln!("looking for the servers");
     let programs = Programs::find(cores.ok(), &scratch);
     if let Some(cores) = &programs.cores {
         cores.pin_this();

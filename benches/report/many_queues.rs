@@ -77,7 +77,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// At least so many cycles, in batches; gives how many they were.
+    /// Runs at least this many cycles, in batches; returns their number.
     fn cycles(&mut self, count: usize, gets: &Gets) -> Result<usize, String> {
         let batches = count.div_ceil(DEPTH);
         for _ in 0..batches {

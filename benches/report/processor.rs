@@ -59,7 +59,7 @@ impl Drop for Processor {
     }
 }
 
-/// Has so many messages processed.
+/// Has this many messages processed.
 pub(crate) fn measure(programs: &Programs, messages: u64) -> Result<Sample, String> {
     let mut processor = start(programs)?;
     let pid = processor.0.id();

@@ -47,7 +47,7 @@ pub(crate) enum Task {
     Connections { count: usize },
     /// Count system calls.
     Calls { depth: usize, requests: u64 },
-    /// Cycles whose gets name so many queues.
+    /// Cycles whose gets name this many queues.
     Naming { queues: usize, cycles: usize },
     /// Jobs whose time comes within so long.
     Lateness { jobs: usize, spread_ms: u64 },
@@ -60,11 +60,11 @@ pub(crate) enum Task {
     /// `jobcentre bench` with these arguments, at half of the rate that is reached at most, beside
     /// many jobs in a watched queue, which are queried or not.
     Queries { load: Vec<String>, jobs: u64, queried: bool },
-    /// Polls over so many jobs.
+    /// Polls over this many jobs.
     Polls { jobs: u64, seconds: f64 },
-    /// So many jobs a second through workers that are called.
+    /// Jobs a second that are delivered to workers.
     Workers { rate: u32, seconds: f64 },
-    /// So many messages for the processor.
+    /// The number of messages for the processor.
     Messages { messages: u64 },
 }
 
@@ -365,9 +365,10 @@ pub(crate) fn named(queues: usize) -> String {
 }
 
 /// What it means that a push has no answer.
-const RECEIPTS: &str = "a request of pinpriq is a push or a pop, or the delivery to a subscriber; one \
-    of jobcentre also a delete. A push has no answer: the generator asks for a receipt, a pop of an \
-    empty queue, one for all pushes of a write, which is work of the server and counts as no request";
+const RECEIPTS: &str = "a request of pinpriq is a push or a pop, or the delivery to a subscriber; \
+    one of jobcentre also a delete. A push has no answer: the generator asks for a receipt, a pop \
+    of an empty queue, one for all pushes of a write, which is work of the server and counts as no \
+    request";
 
 /// Jobs of 100 B by either protocol of one server.
 fn protocols(id: String, title: String, line: &str) -> Scenario {

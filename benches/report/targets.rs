@@ -128,7 +128,7 @@ impl Programs {
         Self { found, absent: Vec::new(), cores, scratch: scratch.to_owned() }
     }
 
-    /// Looks for everybody, and has each show that it starts here.
+    /// Finds all targets, and checks that each starts here.
     pub(crate) fn find(cores: Option<Cores>, scratch: &Path) -> Self {
         let mut programs = Self::own(cores, scratch);
         let servers = variants();

@@ -25,7 +25,7 @@ const VARIANTS: [Variant; 5] = [
     Variant::Uring,
 ];
 
-const NO_URING: &str = "this system has no io_uring, or lets nobody use it";
+const NO_URING: &str = "this system has no io_uring, or forbids it";
 
 const USAGE: &str = "usage: servers [VARIANT] [--listen ADDRESS] [--max-request BYTES]";
 

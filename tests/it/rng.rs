@@ -24,7 +24,7 @@ impl TestRng {
         low + self.below(high - low + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -235,7 +235,7 @@ impl Loop {
         assert!(self.sorted.remove(&(at, number, u32::try_from(owner).unwrap())));
     }
 
-    /// Arms, renews or calls off the deadline of whoever it may be.
+    /// Arms, renews or cancels the timer of a random key.
     fn touch(&mut self) {
         let owner = self.rng.below(self.timers.len());
         if self.timers[owner].is_none() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Syncing {
     /// Before it is answered.
     Always,
-    /// At most so many milliseconds later.
+    /// At most this many milliseconds later.
     Every(u32),
     /// When the system thinks fit.
     Never,
@@ -21,7 +21,7 @@ impl Syncing {
     /// The arguments that make a server keep everything in a directory.
     ///
     /// # Errors
-    /// Says who cannot.
+    /// Names the targets that cannot.
     pub(crate) fn arguments(self, target: Target, dir: &Path) -> Result<Vec<String>, String> {
         let options: &[String] = match target {
             Target::JobCentre => {

@@ -35,7 +35,7 @@ const POLLERS: usize = 8;
 const OK: u16 = 200;
 const NOT_FOUND: u16 = 404;
 
-/// A server with so many jobs in a watched queue.
+/// A server with this many jobs in an indexed queue.
 fn filled(programs: &Programs, jobs: u64) -> Result<Server, String> {
     let target = Target::Jobq;
     let server = programs.start(target)?;
@@ -45,7 +45,7 @@ fn filled(programs: &Programs, jobs: u64) -> Result<Server, String> {
     Ok(server)
 }
 
-/// Drives clients of Job Centre beside so many jobs in another queue, with queries or without.
+/// Drives clients of Job Centre beside `jobs` jobs in another queue, with or without queries.
 pub(crate) fn beside_queries(
     programs: &Programs,
     words: &[String],
@@ -109,7 +109,7 @@ fn query_until(client: &mut Client, ended: &AtomicBool) -> Result<Queries, Strin
     Ok(queries)
 }
 
-/// Makes this thread wait for everybody else: what is measured is how the server's queries disturb
+/// Gives this thread the lowest priority: what is measured is how the server's queries disturb
 /// its clients, not how their asker disturbs the generator beside it.
 fn stand_back() {
     #[cfg(target_os = "linux")]
@@ -134,7 +134,7 @@ fn query(client: &mut Client) -> Result<(), String> {
     Err(format!("a query was answered by {status}: {answer:.200}"))
 }
 
-/// Polls of several clients over so many jobs, for so long or until all jobs are taken.
+/// Polls of several clients over `jobs` jobs, until the time is over or all are claimed.
 pub(crate) fn polls(programs: &Programs, jobs: u64, seconds: f64) -> Result<Sample, String> {
     let server = filled(programs, jobs)?;
     let ends = Instant::now() + Duration::from_secs_f64(seconds);

@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Held,
     /// Its time to live is shorter than its delay: it never comes.
     Cut,
-    /// It has a time to live only, in a queue that nobody takes from: it is gone in the end.
+    /// It has only a ttl, in a queue without workers: it expires.
     Mortal,
 }
 
@@ -35,7 +35,7 @@ const MIX: [Kind; 10] = [
 ];
 
 impl Kind {
-    /// Whether somebody gets it.
+    /// Whether a worker gets it.
     pub(super) fn comes(self) -> bool {
         matches!(self, Self::Delayed | Self::DelayedWithTtl | Self::Held)
     }

@@ -21,7 +21,7 @@ use crate::targets::{Programs, Target};
 use jobs::{DELAYED, HELD, Job, Jobs, Kind, MORTAL, Plan};
 use serde_json::{Value, json};
 
-/// Puts so many jobs whose time comes within `spread_ms`, and waits for them.
+/// Puts `jobs` jobs that are due within `spread_ms`, and waits for them.
 pub(crate) fn measure(programs: &Programs, count: usize, spread_ms: u64) -> Result<Sample, String> {
     let server = programs.start(Target::JobCentre)?;
     let mut client = Client::connect(server.address)?;
@@ -36,7 +36,7 @@ pub(crate) fn measure(programs: &Programs, count: usize, spread_ms: u64) -> Resu
     }
     let lateness = |held: bool| {
         let of = move |job: &&Job| job.kind.comes() && (job.kind == Kind::Held) == held;
-        // Nobody can have a job before somebody waits for it.
+        // No job can be reserved before a worker waits for it.
         let late = |job: &Job| Some(job.came?.saturating_sub(job.due.max(ready)));
         Lateness::of(jobs.iter().filter(of).filter_map(late).collect())
     };
@@ -89,7 +89,7 @@ impl Lateness {
         Self(nanos)
     }
 
-    /// So many microseconds at most, for this share of them.
+    /// The microseconds that this share of them does not exceed.
     fn share(&self, share: f64) -> Option<f64> {
         let last = self.0.len().checked_sub(1)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]

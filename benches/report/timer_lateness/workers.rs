@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections that wait. Each has so many gets under way: the first waits, and the others are
+/// Connections that wait. Each has this many gets in flight: the first waits, and the others are
 /// there when several jobs are due at once, so that nothing waits for want of workers.
 const WORKERS: usize = 16;
 const DEPTH: usize = 64;
@@ -79,7 +79,7 @@ impl SimConnection {
     }
 }
 
-/// Waits for all jobs; gives the moment at which everybody waited. What never came is in `jobs`.
+/// Waits for all jobs; returns the moment at which all workers waited. Missed jobs stay in `jobs`.
 pub(super) fn collect(address: SocketAddr, jobs: &mut Jobs) -> Result<u64, String> {
     let poll = Poll::new().map_err(|error| format!("the system has no epoll: {error}"))?;
     let mut lines = Vec::new();

@@ -69,7 +69,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Has so many workers listen and register.
+    /// Has `workers` workers listen and register.
     pub(super) fn assemble(
         master: SocketAddr,
         workers: usize,
@@ -286,7 +286,7 @@ impl Fleet {
             }
             let job = WorkerJob::read(body).map_err(|error| error.to_string())?;
             let (id, number) = (job_id(job.id.as_bytes()), number(job.argument)?);
-            let known = self.jobs.get_mut(number).ok_or("a job that nobody has pushed")?;
+            let known = self.jobs.get_mut(number).ok_or("a job that was not pushed")?;
             if std::mem::replace(&mut known.called, true) {
                 return Err(format!("job {} was sent twice", id.0));
             }

@@ -25,7 +25,7 @@ const PLACES: u32 = 4;
 /// Before it counts.
 const WARMUP: f64 = 0.2;
 
-/// Offers so many jobs a second for so long.
+/// Pushes `rate` jobs a second for `seconds` seconds.
 pub(crate) fn measure(programs: &Programs, rate: u32, seconds: f64) -> Result<Sample, String> {
     let server = programs.start(Target::Jobq)?;
     let fleet = Fleet::assemble(server.address, WORKERS, PLACES)?;

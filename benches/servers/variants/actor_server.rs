@@ -40,7 +40,7 @@ struct Client {
     replies: Replies,
 }
 
-/// Serves requests until nobody can send any more.
+/// Serves requests until all senders are gone.
 pub(super) async fn run(mut requests: UnboundedReceiver<Request>) {
     let mut actor =
         Actor { engine: Engine::in_memory(1), clients: Slab::default(), answered: Vec::new() };
@@ -89,7 +89,7 @@ impl Actor {
     /// Ends a round.
     fn send(&mut self) {
         for id in self.answered.drain(..) {
-            // Who left in this round gets nothing.
+            // Clients that left in this round get nothing.
             if let Some(client) = self.clients.get_mut(id) {
                 // A task that is gone sends `Delete` or is gone with the whole server.
                 let _ = client.channel.send(std::mem::take(&mut client.replies));

@@ -53,7 +53,7 @@ pub(super) struct ClientSlot {
     pub(super) output: OutBuf,
 }
 
-/// One turn of one connection: when it is, and who is to be woken for the next.
+/// One turn of one connection: its time, and the waker for the next.
 pub(super) struct Turn<'a> {
     pub(super) now: Now,
     pub(super) waker: &'a Waker,

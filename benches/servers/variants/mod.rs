@@ -105,7 +105,7 @@ impl Start {
     }
 
     fn tell(&self, address: SocketAddr) {
-        // The starter waits for it; if it does not, nobody wants to know.
+        // The starter waits for it; if it does not, the error does not matter.
         let _ = self.bound.send(address);
     }
 

@@ -68,12 +68,12 @@ impl SharedEngine {
                 Some((id, slot)) if *id == client => &mut **slot,
                 _ => {
                     let parked = self.clients.get_mut(client).and_then(Option::as_mut);
-                    let parked = parked.expect("only who waits is answered by another");
+                    let parked = parked.expect("only a waiter is answered by another task");
                     parked.waker.wake_by_ref();
                     &mut parked.slot
                 }
             };
-            let session = slot.session.as_mut().expect("who asked has a session");
+            let session = slot.session.as_mut().expect("the client of a request has a session");
             session.handle_reply(serial, &completion.reply, Now::default(), &mut slot.output);
         }
     }
@@ -134,7 +134,7 @@ impl Place for Local {
 
 impl Place for Arc<Mutex<SharedEngine>> {
     fn with<R>(&self, visit: impl FnOnce(&mut SharedEngine) -> R) -> R {
-        visit(&mut self.lock().expect("nobody panics in the engine"))
+        visit(&mut self.lock().expect("the engine does not panic"))
     }
 }
 

@@ -63,7 +63,7 @@ fn on_all_cores(start: &Start) -> io::Result<Runtime> {
     Builder::new_multi_thread().thread_name(start.variant.name()).enable_all().build()
 }
 
-/// Who accepts should do so on a worker, where the connections it makes are close by.
+/// Accepting runs on a worker thread, close to the connections.
 fn block_on_task(
     runtime: &Runtime,
     task: impl Future<Output = io::Result<()>> + Send + 'static,

@@ -84,7 +84,7 @@ impl Harness {
         }
     }
 
-    /// Takes all output of everybody and looks at every reply.
+    /// Takes the output of all clients and checks every reply.
     fn pass(&mut self) {
         self.server.finish_pass(Now::default());
         while self.server.poll_touched().is_some() {}
@@ -115,15 +115,15 @@ impl Harness {
         }
     }
 
-    /// Who lacks replies waits, nobody else does, and all come to their end.
+    /// Exactly the clients without a reply are waiters, and all connections end.
     fn end(mut self) {
         let served = || self.clients.iter().filter(|client| !client.gone);
         for client in served() {
-            assert!(client.replies <= client.lines, "a reply that nobody asked for");
+            assert!(client.replies <= client.lines, "a reply without a request");
         }
         let waiters = self.server.counts().waiters;
         let missing = served().filter(|client| client.replies < client.lines).count();
-        assert_eq!(waiters, missing, "who lacks replies waits, and nobody else");
+        assert_eq!(waiters, missing, "exactly the clients without a reply wait");
         for client in &self.clients {
             self.server.handle_eof(client.id, Now::default());
         }

@@ -83,7 +83,7 @@ impl Fake {
                 self.workers.push((stream.try_clone().unwrap(), queue.to_vec(), 0));
             }
             Request::Ready => own.next().expect("a worker subscribes first").2 += 1,
-            Request::Unsubscribe { .. } => panic!("nobody unsubscribes"),
+            Request::Unsubscribe { .. } => panic!("the generator never unsubscribes"),
         }
         self.deliver();
     }

@@ -15,7 +15,7 @@ pub(super) struct ConstraintModel {
     all: Option<usize>,
     /// The same of each queue.
     each: Option<usize>,
-    /// Jobs that are started: so many at once, and so many milliseconds for each further one.
+    /// Starts of jobs: how many at once, and how many milliseconds for each further one.
     rate: Option<(u64, u64)>,
     since: Mono,
 }

@@ -43,11 +43,11 @@ const WANTED: [&str; 14] = [
     "a success",
     "a worker registered again",
     "a worker was dismissed",
-    "nobody was told of a failure that counts",
-    "nobody was told of a put that counts",
-    "nobody was told of a success that counts",
+    "an unacknowledged failure counts",
+    "an unacknowledged put counts",
+    "an unacknowledged success counts",
     "the disk failed",
-    "what nobody was told of was lost",
+    "an unacknowledged change was lost",
 ];
 
 /// Where the jobs are.
@@ -60,7 +60,7 @@ pub(super) struct Backing {
     rough: bool,
 }
 
-/// What somebody has asked and was not told yet.
+/// A request without a reply so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
     Put,
@@ -159,11 +159,11 @@ impl Simulation {
         backing.disk.work(count);
     }
 
-    /// Everybody who has asked is told.
+    /// Every request is answered.
     fn settle(&mut self) {
         let end = self.now.mono.after(Duration::from_mins(1));
         while !self.clients.is_empty() {
-            assert!(self.step(end), "somebody is never told: {:?}", self.clients);
+            assert!(self.step(end), "a request without a reply: {:?}", self.clients);
         }
     }
 
@@ -226,7 +226,7 @@ impl Simulation {
         self.count_report(id, good, holds);
     }
 
-    /// Somebody may have been told something.
+    /// Handles replies.
     pub(super) fn hear(&mut self, client: ClientId) {
         let output = self.server.output(client).to_vec();
         if output.is_empty() {
@@ -299,7 +299,7 @@ impl Simulation {
         backing.busy = false;
         self.lines.clear();
         let asked: Vec<Asked> = std::mem::take(&mut self.clients).into_values().collect();
-        // What workers say by their connections is said to nobody; they go on working.
+        // What workers write is lost; they keep running.
         self.events.retain(|_, event| {
             !matches!(event, Event::Connect(..) | Event::Says(..) | Event::Disk)
         });
@@ -342,7 +342,7 @@ impl Simulation {
                 assert_eq!(job.successes, 1, "job {id} is lost");
                 if job.told_successes == 0 {
                     job.told_successes = 1;
-                    self.note("nobody was told of a success that counts");
+                    self.note("an unacknowledged success counts");
                 }
                 continue;
             };
@@ -356,10 +356,10 @@ impl Simulation {
             let found = job.told_costs < costs.min(job.costs);
             (job.successes, job.failed, job.costs) = (0, failed, job.costs.min(costs));
             if lost {
-                self.note("what nobody was told of was lost");
+                self.note("an unacknowledged change was lost");
             }
             if found {
-                self.note("nobody was told of a failure that counts");
+                self.note("an unacknowledged failure counts");
             }
         }
         let puts = asked.iter().filter(|asked| matches!(asked, Asked::Put)).count() as u64;
@@ -367,7 +367,7 @@ impl Simulation {
         for id in last + 1..=last + puts {
             if self.peek(id).is_some() {
                 self.jobs.entry(id).or_default();
-                self.note("nobody was told of a put that counts");
+                self.note("an unacknowledged put counts");
             }
         }
     }

@@ -72,14 +72,14 @@ pub(super) fn oracle(simulation: &mut Simulation) {
         let job = &simulation.jobs[&id];
         assert!(job.successes <= 1, "job {id} has succeeded twice");
         let Some(state) = state else {
-            assert_eq!(job.successes, 1, "job {id} is gone and nobody has done it");
+            assert_eq!(job.successes, 1, "job {id} is gone without a run");
             continue;
         };
         assert_eq!(job.successes, 0, "job {id} is done and still {state:?}");
         let failed = state.status == "error";
         assert!(failed || !job.failed, "job {id} has failed and is {state:?}");
         let (costs, retries) = (job.costs.min(RETRIES), state.retries);
-        // Time-outs are seen by nobody outside.
+        // Timeouts cannot be observed by clients.
         let right = if simulation.hurried { costs <= retries } else { costs == retries };
         assert!(right, "job {id}: {retries} retries for {costs} failures");
         assert!(
@@ -126,7 +126,7 @@ pub(super) fn populate(simulation: &mut Simulation) {
 
 /// Sees to it that every job comes to its end.
 pub(super) fn finish(simulation: &mut Simulation) {
-    // Everybody who is still there is bad or dies; then somebody comes who does it all.
+    // The workers that are left fail or die; then one registers that runs all jobs.
     for peer in 0..simulation.peers.len() {
         if simulation.peers[peer].mood != Behaviour::Good {
             simulation.peers[peer].mood =
@@ -153,7 +153,7 @@ pub(super) fn finish(simulation: &mut Simulation) {
             simulation.note("a job failed for good");
         }
     }
-    assert_eq!(simulation.lines(), 0, "a connection that nobody uses is kept");
+    assert_eq!(simulation.lines(), 0, "an unused connection is kept");
 }
 
 /// The server stops while it calls.

@@ -60,7 +60,7 @@ pub(super) struct Job {
     pub(super) costs: u32,
     pub(super) refused_by: BTreeSet<u64>,
     pub(super) failed: bool,
-    /// Of these, those of which somebody was told.
+    /// Of these, the acknowledged ones.
     pub(super) told_successes: u32,
     pub(super) told_costs: u32,
     /// To which worker it was sent last, and under which lease.
@@ -125,7 +125,7 @@ impl Simulation {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    /// Something happens in so many milliseconds.
+    /// Schedules an event in this many milliseconds.
     pub(super) fn later(&mut self, ms: usize, event: Event) {
         self.number += 1;
         let at = Mono(self.now.mono.0 + ms as u64 * 1_000_000);
@@ -280,13 +280,13 @@ impl Simulation {
 
     fn say(&mut self, line: ClientId, said: Said) {
         let Some(state) = self.lines.get(&line) else {
-            return self.note("a worker spoke to nobody");
+            return self.note("a worker wrote to a closed connection");
         };
         match said {
             Said::Bytes(bytes, refuses) => {
                 if !self.server.wants_input(line) {
                     // It was hung up on at the same moment.
-                    return self.note("a worker spoke to nobody");
+                    return self.note("a worker wrote to a closed connection");
                 }
                 let (peer, ends_it) = (state.peer, refuses.is_some());
                 if let Some(refusal) = refuses {
@@ -409,7 +409,7 @@ impl Simulation {
         assert!(holds, "job {id} was sent to {worker}, which does not hold it: {now:?}");
         let lease = now.map_or(0, |state| state.lease);
         seeds::say(|| format!("  job {id} is sent to {worker} under lease {lease}"));
-        // It may have been put by somebody who was never told.
+        // Its put may not have been acknowledged.
         let job = self.jobs.entry(id).or_default();
         assert_ne!(job.frozen, Some(lease), "job {id} is sent again for the same run");
         job.sent = Some((worker, lease));

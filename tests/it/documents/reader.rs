@@ -17,7 +17,7 @@ const PROTOCOLS: [(&str, &str, Option<&str>); 3] = [
     ("--pinpriq", "pinpriq", None),
 ];
 
-/// What `cargo` does for somebody who has built the program already.
+/// A `cargo` that finds the program built already.
 const CARGO: &str = "#!/bin/sh\n\
     [ \"$1 $2 $3\" = 'run --release --' ] || exit 1\nshift 3\nexec jobcentre \"$@\"\n";
 
@@ -182,7 +182,7 @@ impl Reader {
         let log = BufReader::new(child.stderr.take().unwrap());
         let (tell, told) = channel();
         std::thread::spawn(move || {
-            // Its log is read to the end, whether somebody still listens or not.
+            // Its log is read to the end, even without a receiver.
             log.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line)));
         });
         self.others.push(child);

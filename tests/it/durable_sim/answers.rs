@@ -32,7 +32,7 @@ fn assert_taken_once_durable(first: &Command<'_>) {
     for command in [first, &put, &take] {
         assert_eq!(harness.begin(command), NOTHING, "told before it is durable");
     }
-    // The power fails before anything was written: the id is free, because nobody was told of it.
+    // The power fails before anything was written: the id is free, because no reply had it.
     harness.restart();
     for command in [first, &put, &take] {
         assert_eq!(harness.begin(command), NOTHING, "told before it is durable");

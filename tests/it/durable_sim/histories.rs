@@ -25,13 +25,13 @@ struct Declared {
 
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// Of each job the newest row that somebody was told.
+    /// Of each job the newest row that a client got.
     rows: BTreeMap<u64, Arc<Row>>,
     declared: BTreeMap<&'static [u8], Declared>,
 }
 
 impl Records {
-    /// The jobs of which somebody was told a row.
+    /// The jobs of which a client got a row.
     pub(super) fn ids(&self) -> Vec<JobId> {
         self.rows.keys().map(|&id| JobId(id)).collect()
     }
@@ -41,7 +41,7 @@ impl Records {
         &self.rows[&id.0].queue
     }
 
-    /// Somebody is told a row.
+    /// A client gets a row.
     pub(super) fn told(&mut self, row: &Arc<Row>) {
         check(row);
         if let Some(known) = self.rows.get(&row.id.0) {
@@ -63,7 +63,7 @@ impl Records {
         (known.there, known.asked) = (None, known.asked + 1);
     }
 
-    /// Somebody is told what became of a declaration or its end.
+    /// The reply to the creation or the drop of a queue.
     pub(super) fn told_queue(&mut self, queue: &'static [u8], reply: &Reply<'_>) {
         let there = match reply {
             Reply::Queue(_) | Reply::Rejected(Rejection::QueueExists) => Some(true),

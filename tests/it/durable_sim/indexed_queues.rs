@@ -24,7 +24,7 @@ impl Simulation {
         let all = Arc::new(Query::default());
         let [old, new] = [*rng.pick(&STATES), *rng.pick(&STATES)];
         let declared = *rng.pick(&DECLARED);
-        // Of a job that nobody knows nobody knows the queue.
+        // The queue of an unknown job is unknown.
         let known = self.oracle.queue_of(id).map(|of| (of, id));
         let (of, id) = known.unwrap_or((queue, JobId::NEVER));
         let (watch, asked) = match rng.below(20) {

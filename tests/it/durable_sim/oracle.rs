@@ -140,7 +140,7 @@ impl Oracle {
         self.asked.insert(ticket, Asked::PutRow(bytes.to_vec()));
     }
 
-    /// The queue of a job that somebody was told of.
+    /// The queue of an acknowledged job.
     pub(super) fn queue_of(&mut self, id: JobId) -> Option<&'static [u8]> {
         self.known(id).map(|known| known.queue)
     }
@@ -183,7 +183,7 @@ impl Oracle {
     pub(super) fn check_job(&mut self, job: &JobView<'_>) {
         let bytes = job.payload.bytes;
         self.identify(job.id, bytes);
-        let known = self.jobs.get_mut(bytes).expect("a job that nobody put");
+        let known = self.jobs.get_mut(bytes).expect("a job that was not put");
         assert_ne!(known.put, Fate::No, "a job whose put was refused");
         assert_ne!(known.ended, Fate::Certain, "job {} was ended and is there", job.id.0);
         assert_eq!(known.queue, job.queue, "job {} is in another queue", job.id.0);
@@ -283,7 +283,7 @@ impl Oracle {
     fn told_popped(&mut self, packets: &[Packet]) {
         for packet in packets {
             self.seen.popped += 1;
-            let known = self.jobs.get_mut(&packet.bytes[..]).expect("nobody put this");
+            let known = self.jobs.get_mut(&packet.bytes[..]).expect("a packet that was not put");
             assert_ne!(known.ended, Fate::Certain, "a packet was popped twice");
             (known.put, known.ended) = (Fate::Certain, Fate::Certain);
         }

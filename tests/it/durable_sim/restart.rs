@@ -152,7 +152,7 @@ fn reservation_of_a_worker_survives_a_restart_and_is_reported_once() {
         let report = RunOutcome::Success { result };
         WorkerCommand::Report { worker: W, id: JobId(id), report }
     };
-    assert_eq!(harness.work(report(2)), ["Done"], "though nobody serves the worker yet");
+    assert_eq!(harness.work(report(2)), ["Done"], "though no client is attached yet");
     assert_eq!(harness.tell(report(2)), ["NoJob"]);
     assert_eq!(harness.tell(WorkerCommand::Attach { worker: W }), ["Done"]);
     assert_eq!(

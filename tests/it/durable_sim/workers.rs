@@ -10,7 +10,7 @@ use jobcentre::model::job::{Encoding, Payload, Status};
 use jobcentre::model::reply::{Rejection, Reply};
 use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 
-/// Who acts for the one worker that there is.
+/// The client that is attached to the one worker.
 #[derive(Debug, Default)]
 pub(super) struct Service {
     pub(super) worker: Option<WorkerId>,

@@ -22,7 +22,7 @@ pub(super) struct ConstraintSpec {
     /// Which queues, by their number in [`SHAPES`].
     pub(super) shape: usize,
     pub(super) most: u32,
-    /// So many of each queue.
+    /// The limit applies to each queue.
     pub(super) each: bool,
 }
 

@@ -14,7 +14,7 @@ use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Priority, Retry, S
 pub(super) struct Profile {
     pub(super) steps: usize,
     pub(super) clients: usize,
-    /// A step in so many is followed by a check of all invariants.
+    /// One step in this many is followed by a check of all invariants.
     pub(super) check: usize,
     /// Of a hundred steps, how many are preceded by a step of time, and how many of those are not
     /// followed by an expiry.

@@ -183,7 +183,7 @@ impl Model {
         watched.last
     }
 
-    /// When a job counts as put whose queue nobody watches.
+    /// When a job counts as put whose queue is not indexed.
     pub(super) fn created(&self) -> u64 {
         (self.wall / 1_000).min(u64::from(u32::MAX))
     }

@@ -162,7 +162,7 @@ fn due_timers_fire_in_bounded_batches() {
     while left > 0 {
         assert_eq!(engine.poll_timeout(), Some(now.mono));
         engine.expire(now);
-        assert!(engine.poll_completion().is_none(), "nobody waits for the end of a job");
+        assert!(engine.poll_completion().is_none(), "no watcher of the end of a job");
         let rest = engine.counts().jobs;
         assert!(rest < left, "a batch ended nothing");
         left = rest;

@@ -6,7 +6,7 @@ use super::types::{QUEUES, Queue};
 use jobcentre::model::id::{ClientId, Ticket};
 use jobcentre::model::job::Status;
 
-/// In place of a queue: the line of those who take any followed job.
+/// In place of a queue: the waiters for any tracked job.
 pub(super) const ANYWHERE: Queue = QUEUES.len();
 
 impl Model {
@@ -69,7 +69,7 @@ impl Model {
         best.map(|job| job.id)
     }
 
-    /// The first in line who can have a top job of a queue, and the job.
+    /// The first waiter that is eligible for a top job of a queue, and the job.
     fn next_service(&self, queue: Queue) -> Option<(Ticket, &Job)> {
         let mut next: Option<(Ticket, &Job)> = None;
         for top in self.tops(queue) {
@@ -92,7 +92,7 @@ impl Model {
         next
     }
 
-    /// Serves whoever waits for what there now is in these queues, the most urgent job first.
+    /// Matches the waiters of these queues, the most urgent job first.
     pub(super) fn serve(&mut self, queues: &[Queue]) {
         // Where there are constraints a job may make way for another one anywhere.
         let mut queues = queues.to_vec();
@@ -141,7 +141,7 @@ impl Model {
         self.waiters.iter().any(|waiter| waiter.lines.iter().any(|line| line.0 == queue))
     }
 
-    /// Serves whoever waits for a job that has become available merely because time has passed, if
+    /// Matches waiters with a job that has become ready merely because time has passed, if
     /// the engine notices.
     pub(super) fn serve_if_noticed(&mut self, queue: Queue) {
         while self.next_service(queue).is_some() {
@@ -184,7 +184,7 @@ impl Model {
         }
     }
 
-    /// Serves whoever waits when a job has come or the one in front has gone.
+    /// Matches waiters when a job has come or the first one has gone.
     pub(super) fn serve_after(&mut self, id: u64, queue: Queue, was_in_front: bool) {
         let is_ready = self.find(id).is_some_and(|job| job.status == Status::Ready);
         if !is_ready && was_in_front && self.next_service(queue).is_some() {

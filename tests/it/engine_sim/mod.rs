@@ -167,7 +167,7 @@ const WANTED: [&str; 145] = [
     "report: a failure",
     "report: a refusal that is late",
     "report: a success",
-    "report: of a worker that nobody serves",
+    "report: of a worker without a client",
     "serve: another one than before",
     "service: a pop",
     "service: a take",
@@ -309,7 +309,7 @@ impl Run {
             self.step(Step::Forget(client.client));
         }
         self.simulation.engine.check_invariants();
-        assert_eq!(self.simulation.engine.counts().waiters, 0, "somebody still waits");
+        assert_eq!(self.simulation.engine.counts().waiters, 0, "a waiter is left");
         let mut now = self.simulation.now;
         now.mono.0 += 100_000_000 * 1_000_000;
         self.step(Step::Time(now));

@@ -129,7 +129,7 @@ impl Simulation {
             || more
             || matches!(step, Step::Submit(_, Request::Watch(IndexedAsk::Drop(_))))
         {
-            // In which order the jobs of a queue go is nobody's affair, and some are gone only
+            // The order in which jobs of a queue are deleted is left open, and some are gone only
             // when they are looked at.
             said.sort_by_key(|(ticket, _)| *ticket);
             expected.sort_by_key(|(ticket, _)| *ticket);
@@ -252,7 +252,7 @@ impl Simulation {
             counts.jobs
         );
         assert_eq!(counts.waiters, self.model.waiters.len(), "waiters");
-        assert_eq!(counts.watchers, self.model.vigils.len(), "who waits for news of a job");
+        assert_eq!(counts.watchers, self.model.vigils.len(), "job watchers");
         assert_eq!(counts.workers, self.model.workers.len(), "workers");
         let (earliest, latest) = self.model.timeout();
         let never = |at: Option<Mono>| at.map_or((true, Mono(0)), |at| (false, at));

@@ -138,7 +138,7 @@ impl Model {
         Mono(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The end of so many milliseconds from now; none if there are none.
+    /// The moment in this many milliseconds; none if there are none.
     pub(super) fn end_of(&self, milliseconds: u64) -> Option<Mono> {
         (milliseconds > 0).then(|| self.after(milliseconds.into()))
     }
@@ -223,7 +223,7 @@ impl Model {
         self.say(ticket, Answer::Packets(packets));
     }
 
-    /// A job goes back to its queue, or is gone if its time has passed. Serves nobody.
+    /// Requeues a job, or deletes it if its ttl has passed. Matches no waiter.
     pub(super) fn go_back(&mut self, id: u64) {
         let job = self.find(id).unwrap();
         if self.has_passed(job) {
@@ -249,7 +249,7 @@ impl Model {
         self.tell_end(id);
     }
 
-    /// A failure: the job is tried again, at once or later, or buried. Serves nobody.
+    /// A failure: the job is retried, at once or later, or buried. Matches no waiter.
     pub(super) fn fail(&mut self, id: u64, retry: bool) {
         self.let_go(id);
         let job = self.job(id);

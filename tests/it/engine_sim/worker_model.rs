@@ -145,7 +145,7 @@ pub(super) struct Worker {
     at: usize,
 }
 
-/// Somebody who waits for news of a job.
+/// A job watcher.
 #[derive(Clone, Debug)]
 pub(super) struct Vigil {
     pub(super) ticket: Ticket,
@@ -156,7 +156,7 @@ pub(super) struct Vigil {
 }
 
 impl Model {
-    /// Who waits for the end of a job that is over, and has waited long enough: both are due in one
+    /// A watcher for the end of a job that is over, whose time is over too: both are due in one
     /// pass, in which the engine may come across the job before it comes to the wait.
     pub(super) fn told_either_way(&self) -> Vec<Ticket> {
         let is_over = |id| self.find(id).is_some_and(|job| self.is_over(job));
@@ -240,7 +240,7 @@ impl Model {
         self.quit(client);
     }
 
-    /// A client acts for nobody.
+    /// A client is not attached.
     pub(super) fn quit(&mut self, client: ClientId) {
         for worker in self.workers.iter_mut().filter(|worker| worker.client == Some(client)) {
             worker.client = None;
@@ -356,7 +356,7 @@ impl Model {
         }
         self.see(if failure.is_some() { "report: a failure" } else { "report: a success" });
         if self.find(id.0).is_some_and(|job| job.holder.is_none()) {
-            self.see("report: of a worker that nobody serves");
+            self.see("report: of a worker without a client");
         }
         self.say(ticket, Answer::Done);
         let ask = match failure {

@@ -23,12 +23,12 @@ struct Harness {
 }
 
 impl Harness {
-    /// A server with many jobs in a queue that nobody has looked at.
+    /// A server with many jobs in a queue that is not indexed.
     fn full() -> Self {
         Self::with(JOBS, 0)
     }
 
-    /// A server with so many jobs whose payloads have so many bytes and a few.
+    /// A server with `jobs` jobs whose payloads have `bytes` bytes and a few more.
     fn with(jobs: usize, payload: usize) -> Self {
         let settings = Settings { max_request: 10_000, max_clients: 10 };
         let mut simulation =
@@ -54,7 +54,7 @@ impl Harness {
         self.server.handle_input(client, request.as_bytes(), self.now);
     }
 
-    /// Ends a pass, in which the client takes so many bytes at most. What it has got.
+    /// Ends a pass, in which the client reads at most this many bytes. Returns them.
     fn pass(&mut self, client: ClientId, most: usize) -> Vec<u8> {
         self.server.finish_pass(self.now);
         while self.server.poll_touched().is_some() {}

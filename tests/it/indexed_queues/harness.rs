@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) const A: ClientId = ClientId { index: 0, generation: 1 };
 pub(super) const B: ClientId = ClientId { index: 1, generation: 1 };
-/// Who asks about queues.
+/// The client of commands on queues.
 const WATCHER: ClientId = ClientId { index: 2, generation: 1 };
 
 /// Milliseconds since 1970 when everything begins.

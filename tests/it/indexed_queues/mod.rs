@@ -171,7 +171,11 @@ fn queue_stays_indexed_until_it_is_dropped() {
     assert_eq!(harness.list(b"q"), None);
     let id = harness.put(b"q", b"1");
     harness.take(A, b"q");
-    assert_eq!(harness.tags(b"q", id), ["job_created"], "nobody watched when it was taken");
+    assert_eq!(
+        harness.tags(b"q", id),
+        ["job_created"],
+        "the queue was not indexed when it was reserved"
+    );
     harness.declare(b"r");
     let id = harness.put(b"r", b"1");
     harness.take(A, b"r");
@@ -190,7 +194,7 @@ fn drop_of_a_queue_deletes_reserved_jobs_and_keeps_waiters() {
     harness.declare(b"q");
     assert_eq!(harness.drop_queue(b"q"), Reply::QueueDropped { jobs: 0, more: false });
     let id = harness.put(b"q", b"2");
-    assert_eq!(harness.finish(B, id), Reply::Done, "it went to who had waited");
+    assert_eq!(harness.finish(B, id), Reply::Done, "the waiter reserved it");
 }
 
 #[test]

@@ -146,5 +146,5 @@ fn reserve_reports_how_long_the_job_was_ready() {
     assert_eq!(store.ready_for(taken(&mut fx), at(23)), 3);
     store.apply(Ticket { serial: 9, ..TICKET }, &take, at(30), &mut fx);
     store.apply(TICKET, &release, at(40), &mut fx);
-    assert_eq!(store.ready_for(taken(&mut fx), at(40)), 0, "it went to who had waited");
+    assert_eq!(store.ready_for(taken(&mut fx), at(40)), 0, "the waiter reserved it");
 }

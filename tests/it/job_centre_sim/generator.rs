@@ -192,7 +192,7 @@ impl Generator {
         (line, request)
     }
 
-    /// The shortest ill-formed line, for those who write thousands of them.
+    /// The shortest invalid line, for clients that send thousands of them.
     pub(super) fn nonsense(&self) -> (Vec<u8>, Request) {
         (b"\n".to_vec(), Request::Bad(self.bad[0].clone()))
     }

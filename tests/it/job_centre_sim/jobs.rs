@@ -80,7 +80,7 @@ pub(super) struct Job {
     priority: Option<i128>,
     content: Content,
     pub(super) holder: Option<ClientId>,
-    /// When it goes, unless somebody holds it.
+    /// When it expires, unless it is reserved.
     ends: Option<Mono>,
 }
 
@@ -343,7 +343,7 @@ impl Jobs {
         self.waiters.push(Waiter { client, pops, places });
     }
 
-    /// Whoever waits gets what there is: the most urgent job first that somebody can have, and of
+    /// Matches waiters and jobs: the most urgent job first that a waiter is eligible for, and of
     /// those that can have it the first in the line of its queue.
     fn serve(&mut self, replies: &mut Replies) {
         loop {
@@ -391,7 +391,7 @@ impl Jobs {
         .into_bytes()
     }
 
-    /// Takes a job out, with all that have its key and are nobody's.
+    /// Removes a job, with all of its key group.
     fn pop_out(&mut self, id: u64) -> Vec<u8> {
         let place = self.all.iter().position(|job| job.id == id).unwrap();
         let selected = self.all.remove(place);

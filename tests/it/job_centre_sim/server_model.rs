@@ -313,7 +313,7 @@ impl Model {
         self.deliver(replies, running);
     }
 
-    /// Those who got a packet and have credits left stand in line again, at once.
+    /// Clients that got a packet and have credits left are enqueued again, at once.
     fn serve_owing(&mut self, running: Option<ClientId>, now: Now) {
         while let Some(id) = self.owing.pop_front() {
             let Some(client) = self.clients.get(&id) else { continue };
@@ -369,7 +369,7 @@ impl Model {
         }
     }
 
-    /// What follows from the state of a client whose end has begun, or who is refused.
+    /// What follows from the state of a client whose close has begun, or that is rejected.
     fn settle(&mut self, id: ClientId, now: Now) {
         let client = self.clients.get_mut(&id).unwrap();
         if client.peer_closed && client.state == State::Waiting {

@@ -364,7 +364,7 @@ fn newer_format() {
 
 #[test]
 fn payload_that_looks_like_a_batch() {
-    // Somebody puts a copy of a later batch of this very segment, made with another salt.
+    // A copy of a later batch of the same segment, made with another salt.
     let other = JournalOptions { salt: SALT + 1, ..always() };
     let mut forger = Simulation::new(SimDisk::new(1), other);
     for _ in 0..9 {

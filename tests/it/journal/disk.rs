@@ -337,7 +337,7 @@ impl SimDisk {
         }
     }
 
-    /// Carries out at most so many operations. Says whether something is left.
+    /// Executes at most this many operations. Returns whether some are left.
     pub(crate) fn work(&self, most: usize) -> bool {
         let mut rng = self.rng.lock().unwrap();
         (0..most).all(|_| self.platter.lock().unwrap().work(&mut rng))
@@ -350,7 +350,7 @@ impl SimDisk {
         told && platter.submitted.is_empty() && platter.space.is_empty()
     }
 
-    /// Whether all it has to do is to prepare a segment, and nobody has told it to hurry.
+    /// Whether its only task is to prepare a segment, without urgency.
     pub(crate) fn dawdles(&self) -> bool {
         let platter = self.platter.lock().unwrap();
         let told = platter.done.iter().all(VecDeque::is_empty);

@@ -94,7 +94,7 @@ impl Harness {
                 }
                 None => RecordRole::None,
             }),
-            _ => Err(format!("nobody knows records '{}'", record[0] as char)),
+            _ => Err(format!("unknown record '{}'", record[0] as char)),
         }
     }
 

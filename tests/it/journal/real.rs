@@ -140,8 +140,8 @@ fn records_survive_a_restart_and_a_kill() {
             }
             let stamp = real.put(20);
             real.wait_for(stamp);
-            // A slow disk may be at its first sync still; and who completes something wakes later.
-            until("a sync, and that somebody is woken", || {
+            // A slow disk may still be at its first sync, and the wake-up follows the completion.
+            until("a sync and a wake-up", || {
                 real.pass();
                 let is_synced = sync == SyncMode::Never || real.journal.stats().syncs > 0;
                 is_synced && real.wakes.load(Ordering::Relaxed) > 0
@@ -212,7 +212,7 @@ fn second_lock_of_a_directory_fails() {
     drop(real);
     let first = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
     let second = Directory::open(dir.path(), LockMode::ReadOnly).unwrap();
-    assert!(Directory::open(dir.path(), LockMode::Exclusive).is_err(), "somebody looks");
+    assert!(Directory::open(dir.path(), LockMode::Exclusive).is_err(), "it is open for reading");
     drop((first, second));
     Directory::open(dir.path(), LockMode::Exclusive).unwrap();
 }

@@ -158,7 +158,7 @@ fn run(seed: u64) {
         }
     }
     assert!(next.is_none(), "{} of {}: {report:?}", found.len(), expected.len());
-    // As long as somebody says what has been given up, and nobody the contrary, nothing of it is
+    // As long as a header says what was abandoned, and none says the contrary, nothing of it is
     // back.
     let said = whole.iter().map(|frame| oldest(&before, frame)).max() == needed;
     if said && !seems_needed {

@@ -139,7 +139,7 @@ impl Run {
         }
     }
 
-    /// The disk is good and everybody waits: everything is acknowledged. Then the journal ends
+    /// Without faults everything is acknowledged. Then the journal ends
     /// properly, and nothing is lost by whatever comes next.
     fn come_to_an_end(&mut self) {
         let simulation = &mut self.simulation;

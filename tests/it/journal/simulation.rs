@@ -49,7 +49,7 @@ pub(crate) fn recover_into(
     Ok(Found { recovered, report, harness, batches })
 }
 
-/// Removing fails after so many removals.
+/// Number of removals after which removing fails.
 struct Stubborn<'a> {
     files: &'a mut SimDisk,
     left: usize,
@@ -151,7 +151,7 @@ impl Simulation {
         self.append(delete_record(id));
     }
 
-    /// Appends anew who has to move.
+    /// Appends again what compaction has to move.
     pub(crate) fn move_on(&mut self) {
         while let Some(owner) = self.journal.next_to_move() {
             let id = self.harness.id_of(owner);
@@ -172,7 +172,7 @@ impl Simulation {
         let is_held_up = pending && !holds && self.journal.disk_error().is_none();
         assert!(!is_held_up || !self.disk.dawdles(), "batches wait for a segment of no haste");
         let knows = self.disk.knows_need() || self.journal.disk_error().is_some();
-        assert!(knows, "nobody says how soon a segment is needed");
+        assert!(knows, "the journal does not say how soon it needs a segment");
         self.disk.work(work);
         self.journal.poll(self.now);
         self.passes += 1;

@@ -30,7 +30,7 @@ impl Simulation {
         self.assert_bound_of(when, self.live());
     }
 
-    /// The bound for so many live bytes.
+    /// The bound for this many live bytes.
     fn assert_bound_of(&self, when: &str, live: u64) {
         let total = self.total();
         assert!(
@@ -58,7 +58,7 @@ impl Simulation {
         panic!("it hangs: {:?}", self.journal.stats());
     }
 
-    /// Deletes so many things, the oldest first, or any.
+    /// Deletes `count` things, the oldest first, or at random.
     fn delete_some(&mut self, rng: &mut TestRng, count: usize, oldest: bool) {
         for _ in 0..count {
             let first = self.harness.things.keys().next().copied();
@@ -75,7 +75,7 @@ fn happen(simulation: &mut Simulation, rng: &mut TestRng, manner: usize, target:
     let size = || 20..usize::try_from(SEGMENT / 8).unwrap();
     let things = simulation.harness.things.len();
     match manner {
-        // Around so many things, and any of them may go or change.
+        // About this many things, any of which may be deleted or changed.
         0 => {
             for _ in 0..rng.between(0, 6) {
                 match (rng.below(3), simulation.harness.pick(rng)) {

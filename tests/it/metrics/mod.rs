@@ -132,7 +132,7 @@ fn stats_of_ten_thousand_queues_are_bounded_in_each_pass() {
     }
     (shell.passes, shell.most) = (0, 0);
     let text = shell.scrape_with(|shell| {
-        // Somebody else is answered in the very pass that reads the request.
+        // Another client is answered in the pass that reads the request.
         shell.send(client, b"{\"request\":\"get\",\"queues\":[\"none\"]}\n");
         assert!(!shell.pass(client).is_empty());
     });

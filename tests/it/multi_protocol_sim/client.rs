@@ -18,7 +18,7 @@ pub(super) enum State {
     Waiting,
     /// A question waits for the end of the pass.
     Asked(HttpOptions),
-    /// Its answer is known, and will be written in so many turns.
+    /// Its reply is known, and will be written in this many turns.
     Writing(Page, HttpOptions, usize),
     /// What it writes is passed over.
     Ended,
@@ -197,7 +197,7 @@ impl Client {
         let goes_on = matches!(self.state, State::Writing(..));
         let told_to = self.begun.body.is_some() && self.fresh == GO_ON;
         let all_seen = self.fresh.is_empty() || goes_on || told_to;
-        assert!(all_seen, "nobody expects this: {}", self.fresh.escape_ascii());
+        assert!(all_seen, "unexpected output: {}", self.fresh.escape_ascii());
         (self.counted, self.unsent) = (self.fresh.len(), unsent);
     }
 }

@@ -235,7 +235,7 @@ impl SimDriver {
     fn act(&mut self) {
         let mut expected = std::mem::take(&mut self.model.actions);
         let mut actions: Vec<Action> = std::iter::from_fn(|| self.server.poll_action()).collect();
-        // Of those who were too slow at the same moment it is left open who goes first.
+        // The order of clients that time out at the same moment is left open.
         expected.sort_by_key(|action| format!("{action:?}"));
         actions.sort_by_key(|action| format!("{action:?}"));
         assert_eq!(actions, expected, "what is to be done to connections");

@@ -70,7 +70,7 @@ impl Profile {
 /// The limits of every run.
 pub(super) const SETTINGS: Settings = Settings { max_request: 100_000, max_clients: 100 };
 
-/// Jobs beyond this are not put: what takes stock of so many takes more than one pass.
+/// Jobs beyond this are not put: their backfill takes more than one pass.
 pub(super) const JOBS_MAX: usize = 240;
 
 /// A payload's text, in which `#` stands for something unique and `@` for a small number.
@@ -119,7 +119,7 @@ impl Generator {
             Protocol::JobCentre => self.line(rng, profile, id, store, full),
             Protocol::Pinpriq => packets(rng, profile, full),
             Protocol::Http => self.http(rng, profile, store, full),
-            Protocol::Processor => unreachable!("nobody comes by that protocol here"),
+            Protocol::Processor => unreachable!("that protocol is not simulated"),
         }
     }
 

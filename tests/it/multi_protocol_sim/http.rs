@@ -3,7 +3,7 @@
 use super::types::{Body, HttpOptions, Page};
 use serde_json::Value;
 
-/// The interim answer to who wants to be told to go on.
+/// The interim response to `Expect: 100-continue`.
 pub(super) const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// What was read.
@@ -97,7 +97,7 @@ pub(super) fn check(bytes: &[u8], page: &Page, manner: HttpOptions) -> usize {
     assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
     let kind = (page.body != Body::None).then_some("application/json");
     assert_eq!(got.field("Content-Type"), kind, "{}", show());
-    assert_eq!(got.in_chunks, page.turns > 1, "who is streamed and who is not");
+    assert_eq!(got.in_chunks, page.turns > 1, "chunked if and only if it takes several turns");
     if manner.to_head {
         return skipped + got.length;
     }

@@ -270,7 +270,7 @@ impl Run {
         }
         assert_eq!(self.shell.model.clients.len(), 0, "the oracle still sees a client");
         assert_eq!(self.shell.sockets.len(), 0, "a connection is still open");
-        assert_eq!(self.shell.server.counts().waiters, 0, "somebody still waits");
+        assert_eq!(self.shell.server.counts().waiters, 0, "a waiter is left");
     }
 
     fn requests(&mut self, id: ClientId, question: Question) {

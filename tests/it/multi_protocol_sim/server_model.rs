@@ -166,8 +166,9 @@ impl ServerModel {
         }
     }
 
-    /// Those whose clients may send more go before the others, and of these who came in an earlier
-    /// second; then those that are asked again, the last first, and then in the order of coming.
+    /// Searches whose clients may send more go before the others, and of these the ones of an
+    /// earlier second; then those that are asked again, the last first, and then in the order of
+    /// coming.
     fn next_search(&mut self) -> Option<Search> {
         let rank = |it: &Search| (self.clients[&it.client].peer_closed, it.second, it.came);
         let first = (0..self.searches.len()).min_by_key(|&at| rank(&self.searches[at]))?;
@@ -200,7 +201,7 @@ impl ServerModel {
 
     fn tell_found(&mut self, id: ClientId, page: Page) {
         let client = self.client(id);
-        let State::Asked(manner) = client.state else { panic!("nobody has asked") };
+        let State::Asked(manner) = client.state else { panic!("no request is open") };
         let turns = if manner.to_head { 1 } else { page.turns };
         client.state = State::Writing(page, manner, turns);
         self.go_on(id);
@@ -309,7 +310,7 @@ impl ServerModel {
         self.deliver(running);
     }
 
-    /// Those who got packets and have credits left stand in line again, at once.
+    /// Clients that got packets and have credits left are enqueued again, at once.
     fn serve_owing(&mut self, running: Option<ClientId>) {
         while let Some(id) = self.owing.pop_front() {
             let Some(client) = self.clients.get(&id) else { continue };
@@ -383,7 +384,7 @@ impl ServerModel {
             Protocol::JobCentre => self.see("a line was served"),
             Protocol::Pinpriq => self.see("packets were served"),
             Protocol::Http => self.see("an HTTP request was served"),
-            Protocol::Processor => unreachable!("nobody comes by that protocol here"),
+            Protocol::Processor => unreachable!("that protocol is not simulated"),
         }
         let posts = matches!(request, Request::Http(..)) && request.is_put();
         if posts && let Some(&(other, _)) = self.store.served.first() {
@@ -402,7 +403,7 @@ impl ServerModel {
         }
     }
 
-    /// Sends those who have waited what they get; `running` is the client that is being served.
+    /// Sends the replies of waiters; `running` is the client that is being served.
     fn deliver(&mut self, running: Option<ClientId>) {
         for (id, bytes) in std::mem::take(&mut self.store.served) {
             let client = self.client(id);

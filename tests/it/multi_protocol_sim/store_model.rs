@@ -31,7 +31,7 @@ pub(super) struct Job {
     priority: Option<i128>,
     pub(super) content: Content,
     pub(super) holder: Option<ClientId>,
-    /// When it goes, unless somebody holds it.
+    /// When it expires, unless it is reserved.
     ends: Option<Mono>,
     /// In Unix seconds.
     pub(super) created: u64,
@@ -118,7 +118,7 @@ pub(super) struct StoreModel {
     last_place: u64,
     /// What was deleted: by HTTP, or by a line.
     gone: BTreeMap<u64, bool>,
-    /// What those are told who have waited.
+    /// Replies to waiters.
     pub(super) served: Vec<(ClientId, Vec<u8>)>,
     /// What was worth counting since it was last asked for.
     pub(super) noted: Vec<&'static str>,
@@ -162,7 +162,7 @@ impl StoreModel {
         self.watched.iter().flatten().filter(|watched| watched.declared).count()
     }
 
-    /// Carries out what is asked, and serves those who wait.
+    /// Executes a request, and matches waiters.
     pub(super) fn execute(&mut self, client: ClientId, request: &Request) -> Reply {
         let reply = match request {
             Request::Put { queue, pri, payload } => {
@@ -253,7 +253,7 @@ impl StoreModel {
         }
     }
 
-    /// A client is gone: all its jobs go back, and whoever waits is served then.
+    /// A client has disconnected: its jobs are released, then waiters are matched.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.stop_waiting(client);
         let held = self.jobs.iter().filter(|job| job.holder == Some(client));
@@ -341,7 +341,7 @@ impl StoreModel {
         self.happen(id, what, "");
     }
 
-    /// Takes the first job of a queue out, with all that have its key and are nobody's.
+    /// Removes the first job of a queue, with all of its key group.
     fn pop(&mut self, queue: Queue) -> Vec<u8> {
         let Some(chosen) = first(self.jobs.iter().filter(|job| job.queue == queue)) else {
             return vec![0, 0];
@@ -386,7 +386,7 @@ impl StoreModel {
         self.end_watches();
     }
 
-    /// Somebody asks for a job that is not there.
+    /// A request for a job that does not exist.
     pub(super) fn miss(&mut self, id: u64, by_http: bool) {
         match self.gone.get(&id) {
             Some(true) if !by_http => self.note("a line misses what HTTP has deleted"),

@@ -68,7 +68,7 @@ pub(super) fn target(host: &str, address: SocketAddr, tls: bool) -> Arc<Target> 
 }
 
 impl Calls {
-    /// Calls somebody, and has something to say.
+    /// Dials, and sends bytes.
     pub(super) fn call(&mut self, target: Arc<Target>, words: &[u8]) -> ClientId {
         let call = Call { output: words.to_vec(), hungry: true, ..Call::default() };
         let client = self.table.insert(call);

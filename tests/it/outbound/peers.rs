@@ -23,7 +23,7 @@ pub(crate) fn peer<T: Send + 'static>(
 ) -> (SocketAddr, JoinHandle<T>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    // So little room that whoever sends much has to wait.
+    // A small buffer, so that large writes block.
     SockRef::from(&listener).set_recv_buffer_size(16 * 1024).unwrap();
     let thread = thread::spawn(move || {
         let stream = listener.accept().unwrap().0;
@@ -33,7 +33,7 @@ pub(crate) fn peer<T: Send + 'static>(
     (address, thread)
 }
 
-/// A socket that keeps a port, at which nobody listens.
+/// A socket that keeps a port without listening.
 pub(crate) fn closed_port() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).unwrap();
@@ -47,13 +47,13 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// An authority that nobody knows yet.
+/// An authority that is not trusted yet.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
 
-/// Who a server says it is.
+/// The name and the key of a server.
 pub(crate) struct Identity(Arc<ServerConfig>);
 
 impl Authority {

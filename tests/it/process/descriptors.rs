@@ -18,7 +18,7 @@ fn large_put() -> String {
     put("q", 1, &format!(r#"{{"x":"{}"}}"#, "x".repeat(900_000)))
 }
 
-/// Starts a server that may have so many files open, and no more.
+/// Starts a server with this limit on open files.
 fn serve(dir: &TempDir, files: usize, flags: &[&str]) -> Server {
     let mut command = plain_command("sh");
     let script = format!("ulimit -n {files} && exec \"$@\"");
@@ -41,12 +41,12 @@ fn silent_worker() -> (SocketAddr, Arc<Mutex<Vec<TcpStream>>>) {
     (address, held)
 }
 
-/// So many descriptors a process has.
+/// The number of descriptors of a process.
 fn open_files(server: &Server) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count()
 }
 
-/// Registers a worker, and puts so many jobs for it.
+/// Registers a worker, and puts this many jobs for it.
 fn call_out(server: &Server, worker: SocketAddr, jobs: usize) {
     let master = server.address_of("http");
     let url = format!("http://{worker}");

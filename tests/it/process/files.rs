@@ -48,7 +48,7 @@ fn rejected_clients_that_stay_are_closed() {
     // More than the server talks to at a time; none of them closes.
     let refused: Vec<Client> = (0..300).map(|_| server.connect()).collect();
     let told = refused.into_iter().filter_map(|mut client| client.try_receive()).count();
-    assert!(told > 0, "nobody was told why");
+    assert!(told > 0, "no client got the reason");
     assert_eq!(first.ask(&get("q")), NO_JOB);
     drop(first);
     connect_until_served(&server);
@@ -67,7 +67,7 @@ fn server_without_descriptors_continues_when_some_are_closed() {
         client.send(&get("q"));
     }
     server.wait_for_log("cannot accept a connection");
-    assert_eq!(first.ask(&get("q")), NO_JOB, "those who are in are served");
+    assert_eq!(first.ask(&get("q")), NO_JOB, "accepted clients are served");
     // They were accepted in order, so each one that closes lets another one in.
     for mut client in clients {
         assert_eq!(client.receive(), NO_JOB);

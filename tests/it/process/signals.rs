@@ -36,7 +36,7 @@ fn signal_ends_the_server_after_replies_to_received_requests() {
         assert_eq!(idle.receive_all(), "");
         assert_eq!(server.wait().code(), Some(0));
         server.wait_for_log("stopped: everything received was answered");
-        assert!(TcpStream::connect(server.address).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(server.address).is_err(), "the listener is closed");
     }
 }
 

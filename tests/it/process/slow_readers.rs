@@ -34,7 +34,7 @@ fn client_that_never_reads_blocks_only_itself() {
     }
     if let (Some(before), Some(after)) = (before, memory(&server)) {
         let grown = after.saturating_sub(before);
-        assert!(grown < ROUNDS * JOB_BYTES / 3, "{grown} bytes for answers that nobody reads");
+        assert!(grown < ROUNDS * JOB_BYTES / 3, "{grown} bytes for unread replies");
     }
     for _ in 0..ROUNDS {
         assert_eq!(number(&slow.receive(), "id"), 1);

@@ -33,7 +33,7 @@ fn many_kills_of_server_and_workers_lose_no_job() {
     crash(MANY_ROUNDS);
 }
 
-/// An address where nobody listens, and somebody is going to, again and again.
+/// A free address, for a listener that is started repeatedly.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -71,7 +71,7 @@ fn crash(rounds: usize) {
                 server = None;
             }
             if kills_worker {
-                // What it has begun it never reports; who comes in its place takes over.
+                // It never reports the jobs that it runs; its replacement takes them over.
                 workers[worker] = None;
                 workers[worker] = start(&places[worker]);
             }
@@ -95,11 +95,11 @@ fn crash(rounds: usize) {
     }
 }
 
-/// Pushes jobs until it was promised so many: those, by id.
+/// Pushes jobs until `JOBS` puts were acknowledged. Returns their ids and tokens.
 fn push(server: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
     let (mut promised, mut last) = (Vec::new(), Instant::now());
     while promised.len() < JOBS {
-        assert!(last.elapsed() < PATIENCE, "nobody takes jobs: {} were", promised.len());
+        assert!(last.elapsed() < PATIENCE, "no job is put: {} were", promised.len());
         let token = tokens.fetch_add(1, Ordering::Relaxed);
         let job = json!({"name": "echo", "argument": {"token": token}, "keep_result": true,
             "max_retry": 1_000, "timeout": 3});
@@ -116,13 +116,13 @@ fn push(server: SocketAddr, tokens: &AtomicU64) -> Vec<(u64, u64)> {
     promised
 }
 
-/// Everything ends, whoever was told of it; what was promised has its result, once.
+/// All jobs end, acknowledged or not; every acknowledged job has its result, once.
 fn oracle(server: SocketAddr, promised: &BTreeMap<u64, u64>) {
     let last = *promised.keys().next_back().unwrap();
     for id in 1..=last + PUSHERS as u64 {
         let (status, body) = poll(server, id);
         let Some(token) = promised.get(&id) else {
-            // A worker's number, one that was passed over, or that of a job nobody was told of.
+            // The id of a worker, a skipped id, or that of an unacknowledged job.
             let ended = status == 404 || body.is_null() || body["status"] == "done";
             assert!(ended, "job {id}: {status} {body}");
             continue;

@@ -73,7 +73,7 @@ impl Model {
         std::mem::take(&mut self.remarks)
     }
 
-    /// Those who have asked get what is there.
+    /// Matches idle workers and jobs.
     fn serve(&mut self, queue: &str) {
         loop {
             let ready = self.jobs.iter_mut().filter(|job| job.queue == queue && job.held.is_none());

@@ -26,7 +26,7 @@ pub(super) enum Mode {
     Share,
     /// They end in the middle of a row and not before.
     GiveBack,
-    /// They do not end, unless nobody waits for the query.
+    /// They do not end, unless the query is dropped.
     Hold,
     /// They do not end.
     Stick,
@@ -79,7 +79,7 @@ impl QueryExecutor for ManualExecutor {
     fn say(&mut self, lane: usize, pace: Pace) {
         let mut executor = self.executor.lock().unwrap();
         executor.said.push((lane, pace));
-        executor.lanes[lane].as_mut().expect("only who is busy is told").1 = pace;
+        executor.lanes[lane].as_mut().expect("only a busy thread gets a pace").1 = pace;
     }
 
     fn poll(&mut self) -> Option<Ended> {
@@ -102,7 +102,7 @@ impl QueryExecutor for ManualExecutor {
             let found = self.evaluator.run(&task.work);
             TaskEnd::Found(found.map(Arc::from).map_err(|fault| match fault {
                 QueryError::Bad(why) => why,
-                QueryError::Stopped => unreachable!("nobody stops it"),
+                QueryError::Stopped => unreachable!("it is never stopped"),
             }))
         } else {
             TaskEnd::Left(task)
@@ -234,7 +234,7 @@ impl Harness {
     }
 }
 
-/// Jobs that nobody has, by a search.
+/// A query for jobs that are not reserved.
 pub(super) fn free() -> Arc<Query> {
     query([(text("j.state"), Op::Is, Expr::Null), (text("payload ->> 'n'"), Op::Less, text("9"))])
 }

@@ -61,7 +61,7 @@ impl QueryExecutor for Prompt {
         let found = self.evaluator.run(&self.task.take()?.work);
         let found = found.map(Arc::from).map_err(|fault| match fault {
             QueryError::Bad(why) => why,
-            QueryError::Stopped => unreachable!("nobody stops it"),
+            QueryError::Stopped => unreachable!("it is never stopped"),
         });
         Some(Ended { lane: 0, spent: Duration::ZERO, done: TaskEnd::Found(found) })
     }
@@ -110,6 +110,6 @@ fn run(evaluator: &mut Evaluator, rows: &Rows, query: &Arc<Query>) -> Result<Vec
     match evaluator.run(&work) {
         Ok(found) => Ok(found.iter().map(|row| row.id.0).collect()),
         Err(QueryError::Bad(why)) => Err(why),
-        Err(QueryError::Stopped) => panic!("nobody has stopped it"),
+        Err(QueryError::Stopped) => panic!("it was not stopped"),
     }
 }

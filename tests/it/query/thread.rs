@@ -87,7 +87,7 @@ fn query_that_yields_returns_all_rows() {
             match wait(&mut threads).done {
                 TaskEnd::Left(left) => task = left,
                 TaskEnd::Found(found) => break found.unwrap(),
-                TaskEnd::Dropped => panic!("nobody has said so"),
+                TaskEnd::Dropped => panic!("it was not dropped"),
             }
         };
         let mut ids: Vec<u64> = rows.iter().map(|row| row.id.0).collect();

@@ -24,7 +24,7 @@ fn search_times_out_from_its_arrival_even_if_the_thread_hangs() {
         assert_eq!(harness.told_at(second(4.4)), [0; 0]);
         harness.now.mono = second(4.5);
         assert_eq!(harness.told(), [told(waiting, TOO_LONG)]);
-        // What is stuck is in nobody's way: there are other lanes.
+        // A stuck query delays no other: there are further threads.
         harness.mode(Mode::End);
         let later = harness.find(3, &free());
         assert_eq!(harness.told_at(second(4.6)), [later]);

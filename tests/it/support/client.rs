@@ -44,7 +44,7 @@ impl Client {
 
     /// The next line, without its newline.
     pub(crate) fn receive(&mut self) -> String {
-        String::from_utf8(self.try_receive().expect("a line is received")).unwrap()
+        String::from_utf8(self.try_receive().expect("a line")).unwrap()
     }
 
     /// The next line, or nothing at the end of the connection.
@@ -73,7 +73,7 @@ impl Client {
         received
     }
 
-    /// The next bytes, so many, or fewer if no more come.
+    /// The next `count` bytes, or fewer if no more come.
     pub(crate) fn receive_count(&mut self, count: usize) -> Vec<u8> {
         let mut received = Vec::new();
         while received.len() < count {
@@ -147,12 +147,12 @@ impl Client {
         }
     }
 
-    /// Nothing more will be sent.
+    /// Shuts down the sending side.
     pub(crate) fn half_close(&self) {
         self.stream().shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Closes without farewell.
+    /// Resets the connection.
     pub(crate) fn reset(self) {
         SockRef::from(self.stream()).set_linger(Some(Duration::ZERO)).unwrap();
     }

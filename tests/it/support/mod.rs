@@ -10,14 +10,14 @@ pub(crate) use server::{Program, Server, plain_command};
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up: generous, machines are shared.
+/// How long a test waits before it fails: generous, machines are shared.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Asks again and again until `done`.
+/// Polls `done` until it is true.
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "in vain waited for: {what}");
+        assert!(start.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -9,7 +9,7 @@ use code::{code_only, functions, lines_with, paths};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The layers, from the ground up: each folder of `src` with the folders that it may name besides
+/// The layers, from the lowest up: each folder of `src` with the folders that it may name besides
 /// itself.
 const LAYERS: [(&str, &[&str]); 11] = [
     ("base", &[]),

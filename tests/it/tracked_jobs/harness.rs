@@ -9,7 +9,7 @@ use jobcentre::model::job::{Encoding, JobOptions, LeaseEpoch, Payload, Priority,
 use jobcentre::model::reply::{Completion, Reply};
 use jobcentre::model::worker::{RunOutcome, Worker, WorkerCommand, WorkerId};
 
-/// Who puts and follows jobs.
+/// Puts and tracks jobs.
 pub(super) const PUSHER: u32 = 0;
 
 /// The options of a job that is followed, as its protocol puts it.

@@ -55,7 +55,7 @@ fn result_is_retained_until_fetched_and_error_is_shown_again() {
         harness.work(PUSHER, WorkerCommand::AwaitResult { id: JobId(id), wait_ms: 1_000 });
     }
     let told = harness.report(1, 2, success(b"\x01"));
-    assert_eq!(told, "0.11:Done 0.9:Deleted", "a result that nobody wants kept");
+    assert_eq!(told, "0.11:Done 0.9:Deleted", "a result without retention");
     assert_eq!(
         harness.report(1, 3, success(b"\x02")),
         "0.12:Done 0.10:done of 3 retries 0 result [2]"
@@ -189,7 +189,7 @@ fn attached_client_takes_over_the_reservations_of_a_worker() {
     assert_eq!(harness.follow(4), "0.11:running of 4 retries 0 by 1");
     assert_eq!(harness.serve(2, 2), "2.12:Done", "and leaves the first one alone");
     assert_eq!(harness.engine.reserved_by(WorkerId(1)), [(JobId(4), LeaseEpoch(0))]);
-    assert_eq!(harness.report(1, 4, success(b"\x01")), "0.13:Done", "though nobody serves it");
+    assert_eq!(harness.report(1, 4, success(b"\x01")), "0.13:Done", "though no client is attached");
     assert_eq!(harness.follow(4), "0.14:Deleted");
     assert_eq!(harness.forget(2), "");
     assert_eq!(harness.engine.workers(WorkerId(0)).count(), 2, "a worker outlives its client");

@@ -7,7 +7,7 @@ use jobcentre::model::id::JobId;
 use jobcentre::model::job::{JobOptions, LeaseEpoch};
 use jobcentre::model::worker::{RunOutcome, WorkerCommand};
 
-/// A harness with so many workers, numbered from 1, served by clients of the same numbers.
+/// A harness with workers 1 to `workers`, each with the client of its number attached.
 fn harness_with(workers: u32) -> Harness {
     let mut harness = Harness::new();
     for number in 1..=workers {
@@ -33,13 +33,13 @@ fn rejected_job_is_offered_to_other_workers() {
     assert_eq!(harness.take(1, "q", Wait::Forever), "", "in its queue neither");
     assert_eq!(harness.take(1, "q", Wait::No), "1.12:NoJob");
     assert_eq!(harness.take(2, "q", Wait::No), "2.13:job 3 lease 2");
-    // It comes back while the first worker waits, and goes to whoever may have it.
+    // It is requeued while the first worker waits, and goes to an eligible one.
     assert_eq!(harness.give_back(2, 3, 2, false), "2.14:Done");
     assert_eq!(harness.work(2, WorkerCommand::ReserveAny), "2.15:job 3 lease 3");
     harness.work(2, WorkerCommand::ReserveAny);
     assert_eq!(harness.give_back(2, 3, 3, false), "2.17:Done 2.16:job 3 lease 4");
     assert_eq!(harness.give_back(2, 3, 4, true), "2.18:Done", "now neither");
-    assert_eq!(harness.take(3, "q", Wait::No), "3.19:job 3 lease 5", "but who is no worker");
+    assert_eq!(harness.take(3, "q", Wait::No), "3.19:job 3 lease 5", "the client is no worker");
 }
 
 #[test]

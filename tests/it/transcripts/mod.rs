@@ -84,7 +84,7 @@ trait Target {
     fn receive(&mut self, client: char) -> Result<Vec<u8>, String>;
     /// The next bytes, as many as are expected, or fewer if they differ.
     fn receive_bytes(&mut self, client: char, expected: &[u8]) -> Result<Vec<u8>, String>;
-    /// The next bytes, so many, or fewer if there are no more.
+    /// The next `count` bytes, or fewer if there are no more.
     fn receive_count(&mut self, client: char, count: usize) -> Result<Vec<u8>, String>;
     fn check_silent(&mut self, client: char) -> Result<(), String>;
     fn check_ended(&mut self, client: char) -> Result<(), String>;

@@ -71,7 +71,7 @@ pub(super) enum Expected {
     Error(String),
 }
 
-/// Stands for the client in a step that is nobody's.
+/// Stands for the client in a step without one.
 const NOBODY: char = '@';
 
 /// Reads a transcript, or says which line of it makes no sense.

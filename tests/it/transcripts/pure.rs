@@ -17,7 +17,7 @@ use std::time::Duration;
 const LONG: usize = 5_000;
 const PIECE_OF_LONG: usize = 997;
 
-/// So many passes without anything to be done are enough: in the first one a query may have ended,
+/// Number of idle passes that end a step: in the first one a query may have ended,
 /// as the thread of queries would wake the reactor for.
 const IDLE_PASSES: usize = 3;
 
@@ -92,7 +92,7 @@ impl Pure {
             }
             while let Some(action) = self.server.poll_action() {
                 let (Action::Close(client) | Action::ShutdownWrite(client)) = action else {
-                    panic!("nobody is called: {action:?}");
+                    panic!("there are no outbound connections: {action:?}");
                 };
                 let peer = named(&mut self.peers, client).expect("the server knows its clients");
                 peer.ended = true;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Who serves the clients.
+/// The server under test.
 pub(super) trait Host {
     /// Where it listens for those that come in by this protocol.
     fn address(&self, protocol: &str) -> SocketAddr;

@@ -14,7 +14,7 @@ fn kill_of_a_worker_kills_its_commands_and_their_children() {
         std::fs::create_dir(dir.path()).unwrap();
         let there = |name: &str| dir.path().join(name);
         let path = dir.text();
-        // A child, and one that is nobody's child any more.
+        // A child, and an orphan.
         let line = format!(
             "(sleep 1000 & echo $! > {path}/orphan); sleep 1000 & echo $! > {path}/child; \
              echo $PPID > {path}/guard; echo $$ > {path}/own; wait"

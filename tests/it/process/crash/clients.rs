@@ -152,7 +152,7 @@ impl<'t> Lines<'t> {
                 }
             }
             Asked::Delete(token) => {
-                // Somebody else may have deleted it before.
+                // Another client may have deleted it before.
                 assert!(reply == r#"{"status":"ok"}"# || reply == NO_JOB, "{reply}");
                 self.common.ends.fetch_add(1, Ordering::Relaxed);
                 self.events.push(Event::EndTold(*token));
@@ -240,7 +240,7 @@ fn read_packets(stream: &mut impl Read) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(packets)
 }
 
-/// Everything that the server has, and has again afterwards: the one who has taken it goes.
+/// All jobs of the server. The client that reserves them disconnects, so they are released.
 pub(super) fn look(server: &Server) -> Vec<(Protocol, u64, u64)> {
     const PIECE: usize = 200;
     let queues: Vec<_> = LINE_QUEUES.iter().chain(&PACKET_QUEUES).collect();

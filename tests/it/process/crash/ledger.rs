@@ -19,12 +19,12 @@ pub(super) enum Event {
     PopOpen(&'static str),
 }
 
-/// A job that somebody wanted to put.
+/// A job whose put was requested.
 #[derive(Debug)]
 struct Entry {
     protocol: Protocol,
     id: Option<u64>,
-    /// Somebody was told that it is there.
+    /// Its put was acknowledged.
     told: bool,
     end_asked: bool,
     end_told: bool,
@@ -103,7 +103,7 @@ impl Ledger {
         for &(protocol, token, id) in seen {
             assert!(found.insert(token), "job {token} is there twice: {why}");
             let entry = self.entries.get(&token);
-            let entry = entry.unwrap_or_else(|| panic!("nobody has put job {token}: {why}"));
+            let entry = entry.unwrap_or_else(|| panic!("no put of job {token}: {why}"));
             assert_eq!(entry.protocol, protocol, "{why}");
             assert!(!entry.end_told, "job {token} ({entry:?}) was deleted: {why}");
             if entry.told && protocol == Protocol::Packets {
@@ -117,7 +117,7 @@ impl Ledger {
         self.close(&found);
     }
 
-    /// What is missing must have been deleted, or popped by those who got no answer. `old` are the
+    /// Missing jobs must have been deleted, or popped by requests without a reply. `old` are the
     /// groups of packets that were there before, and still are.
     fn check_missing(&mut self, found: &HashSet<u64>, old: &HashSet<Group>, why: &str) {
         let mut popped: HashMap<&str, HashSet<Group>> = HashMap::new();

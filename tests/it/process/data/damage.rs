@@ -164,7 +164,7 @@ fn directory_without_any_segment_is_rejected_by_serve_and_check() {
 
 #[test]
 fn missing_segment_is_named() {
-    // So many bytes that there is something in the second segment.
+    // Enough bytes for a second segment.
     let job = format!(r#"{{"x":"{}"}}"#, "x".repeat(1_000_000));
     let dir = TempDir::new();
     let server = serve(&dir, &["--fsync", "never"]);

@@ -100,7 +100,7 @@ fn failed_write_stops_every_reply() {
     }
 }
 
-/// A file system of its own in memory, so many MiB large.
+/// A file system in memory, of `mib` MiB.
 pub(super) struct SmallDisk(pub(super) TempDir);
 
 impl SmallDisk {

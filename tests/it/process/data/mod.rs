@@ -49,7 +49,7 @@ fn jobs_survive_a_kill() {
         let (queue, packet) = (&b"p"[..], &key_and_payload[..]);
         ask(&mut packets, Request::Push { queue, ttl_ms: 0, priority, key_len: 1, packet });
     }
-    // The packets are there when somebody has seen one.
+    // The packets are there once one of them is visible.
     ask(&mut packets, Request::Pop { queue: b"p" });
     expect(&mut packets, b"\0\x01\0\x01\0\x01x2");
     drop(server);

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Lines of a stream, as they come, and then its end.
 pub(super) type Lines = Receiver<String>;
 
-/// Reads a stream to its end, so that nobody waits for the reader.
+/// Reads a stream to its end, so that its writer is never blocked.
 pub(super) fn lines(stream: impl Read + Send + 'static) -> Lines {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -84,7 +84,7 @@ impl Processor {
         Piped { processor, stdin, stdout }
     }
 
-    /// The same, but nobody reads its stdout yet.
+    /// The same, but its stdout is not read yet.
     pub(super) fn start_unread(flags: &[&str]) -> Unread {
         let mut command = command(flags);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -149,7 +149,7 @@ impl Drop for Processor {
     }
 }
 
-/// A processor between two pipes, one of which nobody reads unless the test does.
+/// A processor between two pipes; only the test reads its stdout.
 pub(super) struct Unread {
     pub(super) processor: Processor,
     pub(super) stdin: ChildStdin,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 
-/// Jobs that live and end, each by five messages; so many at a time.
+/// Jobs with five messages each, this many at a time.
 const ROUNDS: usize = 50;
 const JOBS: usize = 500;
 const WORKERS: usize = 50;

@@ -171,7 +171,7 @@ fn slow_reader_gets_every_message_and_memory_is_bounded() {
             used == std::mem::replace(&mut before, used)
         });
         if let Some(peak) = processor.peak_memory() {
-            assert!(peak < 40_000, "{peak} KiB for what nobody reads");
+            assert!(peak < 40_000, "{peak} KiB for unread output");
         }
     });
 }
@@ -267,7 +267,7 @@ fn other_listeners_outlive_the_end_of_input() {
     piped.send(&add("q", "a"));
     assert_eq!(piped.list("list_job_queue", "q")[0]["uuid"], "a");
     drop(piped.stdin);
-    assert!(end_comes(&piped.stdout), "who reads stdout is told that this is all");
+    assert!(end_comes(&piped.stdout), "the reader of stdout gets its end");
     piped.processor.wait_for_log("the other protocols stay open");
     let mut client = Client::connect(address);
     client.send_bytes(b"GET /processor/q HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
