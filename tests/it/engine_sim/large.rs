@@ -122,7 +122,8 @@ fn changed_constraint_applies_to_all_jobs_in_one_pass() {
         };
         submit(&mut engine, &command);
     }
-    let constraint = |shape, most| ConstraintSpec { name: 0, shape, most, each: false }.constraint();
+    let constraint =
+        |shape, most| ConstraintSpec { name: 0, shape, most, each: false }.constraint();
     submit(&mut engine, &Command::Work(WorkerCommand::SetConstraint(&constraint(0, 0))));
     let mut names = StringList::default();
     names.push(b"q0");
