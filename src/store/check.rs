@@ -88,7 +88,7 @@ impl Store {
             if self.is_constraint(slot) {
                 assert!(job.id >= self.first_hidden_id, "a constraint has a job's id");
                 assert_eq!(
-                    self.constraints.place(job.id),
+                    self.constraints.record_slot(job.id),
                     Some(slot),
                     "a constraint is not found by its id"
                 );
@@ -177,13 +177,13 @@ impl Store {
     fn check_deadlines(&self, armed_jobs: usize) {
         let waits = self.waiters.iter().filter(|(_, waiter)| !waiter.timer.is_none()).count();
         let watchers = self.watchers.iter().filter(|(_, watcher)| !watcher.timer.is_none()).count();
-        let others = waits + watchers + self.bucket_timers();
+        let others = waits + watchers + self.limiter_timers();
         assert_eq!(self.deadlines.len(), armed_jobs + others, "a deadline has no owner");
         self.deadlines.check_invariants(|timer, _, due| {
             let known = match due {
                 Due::Job(slot) => self.jobs[slot].ext().map(|ext| ext.timer),
                 Due::Waiter(waiter) => Some(self.waiters[waiter].timer),
-                Due::Bucket(bucket) => self.bucket_timer(bucket),
+                Due::Limiter(limiter) => self.limiter_timer(limiter),
                 Due::Watcher(watcher) => Some(self.watchers[watcher].timer),
             };
             assert_eq!(known, Some(timer), "a deadline's owner has another one");

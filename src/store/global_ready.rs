@@ -381,7 +381,7 @@ impl Store {
             self.reserve_for_waiter(entry.slot, waiter, now, fx);
             self.rematch_queue(queue, now, fx);
         }
-        self.note_blocked(queue);
+        self.note_blocked_pops(queue);
     }
 }
 

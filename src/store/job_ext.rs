@@ -21,7 +21,7 @@ pub(super) struct JobExt {
     /// The deadline of its status.
     pub(super) timer: TimerId,
     /// Its job class, or [`NONE`] if no constraint selects it.
-    pub(super) strand: u32,
+    pub(super) class: u32,
     /// How often it was reserved, if `counts_leases`.
     pub(super) lease: LeaseEpoch,
     pub(super) counts_leases: bool,
@@ -49,7 +49,7 @@ pub(super) struct RunState {
     pub(super) global_position: u32,
     /// The version of the constraints under which it consumed tokens. Tokens are refunded only
     /// while the version is the same.
-    pub(super) paid: u64,
+    pub(super) charged_revision: u64,
     /// The workers that have rejected it, rising.
     pub(super) excluded_workers: Vec<WorkerId>,
     /// The external id.
@@ -70,7 +70,7 @@ impl JobExt {
             digits: None,
             expires: NEVER,
             timer: TimerId::NONE,
-            strand: NONE,
+            class: NONE,
             lease: LeaseEpoch(0),
             counts_leases: false,
             work: None,

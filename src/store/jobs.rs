@@ -166,8 +166,8 @@ impl Job {
 
     /// Its job class, or [`NONE`] if no constraint selects it.
     #[inline]
-    pub(super) fn strand(&self) -> u32 {
-        self.ext().map_or(NONE, |ext| ext.strand)
+    pub(super) fn class(&self) -> u32 {
+        self.ext().map_or(NONE, |ext| ext.class)
     }
 
     pub(super) fn has_ttl(&self) -> bool {

@@ -119,8 +119,8 @@ impl Store {
         for name in names {
             let queue = self.queues.find_or_add(name);
             self.waiters.join(waiter, queue, &mut self.queues[queue].waiters);
-            if kind == WaiterKind::Pop && self.queues[queue].strands > 0 {
-                self.note_blocked(queue);
+            if kind == WaiterKind::Pop && self.queues[queue].class_count > 0 {
+                self.note_blocked_pops(queue);
             }
         }
         waiter
@@ -199,7 +199,7 @@ impl Store {
         fx: &mut Effects,
     ) -> Option<Entry> {
         let record = &self.queues[queue];
-        if (record.ttl_jobs | record.strands) > 0 {
+        if (record.ttl_jobs | record.class_count) > 0 {
             return self.head_not_blocked(queue, now, fx);
         }
         record.ready.peek()
@@ -211,8 +211,8 @@ impl Store {
         if dropped {
             self.global_head_wins(queue, now, fx);
         }
-        if first.is_none() && self.queues[queue].strands > 0 {
-            self.constraints.mark_blocked_missed();
+        if first.is_none() && self.queues[queue].class_count > 0 {
+            self.constraints.note_pending_unblocks();
         }
         first.and_then(|_| self.queues[queue].ready.peek())
     }
@@ -290,8 +290,8 @@ impl Store {
             return self.schedule_match(queue);
         }
         while self.match_one(queue, now, fx) {}
-        if self.queues[queue].strands > 0 {
-            self.note_blocked(queue);
+        if self.queues[queue].class_count > 0 {
+            self.note_blocked_pops(queue);
         }
         if self.queues[queue].excluded.is_some() {
             self.match_pops_excluded(queue, now, fx);
@@ -337,7 +337,7 @@ impl Store {
         }
         if !self.jobs[slot].is_simple() {
             self.jobs[slot].count_lease();
-            if self.jobs[slot].strand() != NONE {
+            if self.jobs[slot].class() != NONE {
                 self.start_run(slot, now);
             }
             self.start_lease(slot, now);
@@ -365,7 +365,7 @@ impl Store {
         self.unlink_cold(slot);
         let group =
             if self.jobs[slot].is_packet() { self.key_groups.of(slot, &self.jobs) } else { None };
-        if self.jobs[slot].strand() != NONE {
+        if self.jobs[slot].class() != NONE {
             self.spend(slot, now);
         }
         let selected = self.remove(slot, fx);

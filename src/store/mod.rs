@@ -94,7 +94,7 @@ enum Due {
     /// The timeout of this waiter.
     Waiter(u32),
     /// A limiter gets its next token, or is full of tokens and can be dropped.
-    Bucket(u32),
+    Limiter(u32),
     /// The timeout of this watcher.
     Watcher(u32),
 }
@@ -407,7 +407,7 @@ impl Store {
                     let (_, ticket) = self.end_wait(waiter);
                     fx.answer(ticket, Outcome::NoJob);
                 }
-                Due::Bucket(bucket) => self.refill_due(bucket),
+                Due::Limiter(limiter) => self.refill_due(limiter),
                 Due::Watcher(watcher) => {
                     let ticket = self.watchers.end(watcher).ticket;
                     fx.answer(ticket, Outcome::NotYet);
@@ -415,8 +415,8 @@ impl Store {
             }
             // Capacity that was freed is used before later deadlines fire; tokens that come at one
             // moment are used together.
-            let more = matches!(due, Due::Bucket(_)) && self.deadlines.next() == Some(at);
-            if self.constraints.is_pending() && self.constraints.has_steps() && !more {
+            let more = matches!(due, Due::Limiter(_)) && self.deadlines.next() == Some(at);
+            if self.constraints.is_pending() && self.constraints.has_pass_steps() && !more {
                 self.run_pending(now, fx);
             }
         }

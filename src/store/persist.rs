@@ -43,7 +43,7 @@ impl Store {
     #[must_use]
     pub fn slot(&self, id: JobId) -> Option<JobLocation> {
         let declared = || self.declared.get(&id.0).copied();
-        let constraint = || self.constraints.place(id.0);
+        let constraint = || self.constraints.record_slot(id.0);
         let registered = || {
             let place = self.workers.find(WorkerId(id.0))?;
             self.workers[place].registered.as_ref().map(|worker| worker.slot)
@@ -238,7 +238,7 @@ impl Store {
             }
             self.workers.remove_entry(place);
         }
-        self.settle_constraints(now);
+        self.finish_constraint_scan(now);
     }
 
     fn worker_record(&self, slot: JobLocation) -> Record<'_> {

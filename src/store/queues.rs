@@ -37,7 +37,7 @@ pub(super) struct Queue {
     /// Those with a time to live.
     pub(super) ttl_jobs: u32,
     /// Job classes of this queue: 0 if no constraint selects any of its jobs.
-    pub(super) strands: u32,
+    pub(super) class_count: u32,
     /// The index, if the queue is indexed; only queues that exist are.
     pub(super) index: Option<Box<QueueIndex>>,
     /// Whether it is in the list of idle queues; it may be there while it is no longer idle.
@@ -113,7 +113,7 @@ impl Queues {
             waiters: WaitQueues::default(),
             buried: Buried::default(),
             ttl_jobs: 0,
-            strands: 0,
+            class_count: 0,
             jobs: 0,
             index: None,
             listed: false,

@@ -327,7 +327,7 @@ impl Store {
         let packet = job.is_packet();
         if job.is_group_only() {
             job.status = Status::GroupOnly;
-        } else if job.strand() != NONE {
+        } else if job.class() != NONE {
             self.on_ready(slot, now);
         } else {
             job.status = Status::Ready;
@@ -370,7 +370,7 @@ impl Store {
     #[inline(never)]
     fn unlink_ext(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        let bound = job.strand() != NONE;
+        let bound = job.class() != NONE;
         if job.is_packet() && matches!(job.status, Status::Ready | Status::GroupOnly) {
             self.key_groups.leave(slot, &mut self.jobs);
         }
@@ -412,7 +412,7 @@ impl Store {
             self.release_id(slot);
         }
         let job = &self.jobs[slot];
-        if !job.is_simple() && job.strand() != NONE {
+        if !job.is_simple() && job.class() != NONE {
             self.drop_class(slot);
         }
         let job = &self.jobs[slot];

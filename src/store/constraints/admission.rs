@@ -1,4 +1,4 @@
-//! How jobs that are held back come, are shown and hidden, start and leave.
+//! Transitions of jobs with limiters: blocked, in the ready heap, running, gone.
 
 use super::job_class::OrderKey;
 use crate::base::time::Now;
@@ -8,346 +8,355 @@ use crate::store::jobs::NONE;
 use crate::store::{Due, Effects, Outcome, Store};
 
 impl Store {
-    /// A job with buckets, which is nowhere, becomes ready: it is held back, or shown in its
-    /// queue's heap. O(log n), and O(k) for its k buckets if it is the first of its strand.
+    /// A job with limiters, in no heap, becomes ready: it is blocked, or enters its queue's ready
+    /// heap. O(log n), and O(k) for its k limiters if it is the first of its class.
     pub(in crate::store) fn on_ready(&mut self, slot: u32, now: Now) {
-        self.find_class(slot);
-        let number = self.jobs[slot].strand();
+        debug_assert!(self.jobs[slot].class() != NONE, "a job without limiters is never blocked");
+        self.update_class(slot);
+        let class_slot = self.jobs[slot].class();
         let entry = self.jobs[slot].entry(slot);
         self.jobs[slot].status = Status::Blocked;
-        let strand = &mut self.constraints.classes[number];
-        strand.parked.push(entry, &mut self.jobs);
+        let class = &mut self.constraints.classes[class_slot];
+        class.blocked_jobs.push(entry, &mut self.jobs);
         self.constraints.steps += 1;
-        let group = self.constraints.classes[number].group;
-        if group == NONE {
-            let obstacle = self.constraints.first_full_limiter(number, now);
-            let obstacle = obstacle.or_else(|| self.more_urgent_is_blocked(number));
-            let bucket = obstacle.unwrap_or_else(|| self.constraints.most_shared_limiter(number));
-            self.join_waitlist(number, bucket, obstacle.is_some(), now);
+        let waitlist = self.constraints.classes[class_slot].waitlist;
+        if waitlist == NONE {
+            let blocking = self.constraints.first_full_limiter(class_slot, now);
+            let blocking = blocking.or_else(|| self.more_urgent_is_blocked(class_slot));
+            let limiter =
+                blocking.unwrap_or_else(|| self.constraints.most_shared_limiter(class_slot));
+            self.join_waitlist(class_slot, limiter, blocking.is_some(), now);
         } else {
-            self.update_class_head(number);
-            self.update_waitlist(group);
+            self.update_class_head(class_slot);
+            self.update_waitlist(waitlist);
         }
     }
 
-    /// The bucket of a strand that stands nowhere where more urgent jobs sleep although there is
-    /// room everywhere, perhaps since just now: they are looked at, and go first. O(k).
-    fn more_urgent_is_blocked(&mut self, number: u32) -> Option<u32> {
+    /// For a class in no waitlist whose limiters all have capacity, perhaps since just now: the
+    /// limiter where a more urgent waitlist is blocked. That one goes first; the limiter is marked
+    /// dirty. O(k).
+    fn more_urgent_is_blocked(&mut self, class_slot: u32) -> Option<u32> {
         let constraints = &mut self.constraints;
-        let strand = &constraints.classes[number];
-        let own = OrderKey::of(strand.head(&self.jobs)?, &self.jobs);
-        let bucket = strand.buckets.iter().copied().find(|&bucket| {
-            let first = constraints.limiters[bucket].asleep.first();
+        let class = &constraints.classes[class_slot];
+        let own = OrderKey::of(class.head(&self.jobs)?, &self.jobs);
+        let limiter = class.limiters.iter().copied().find(|&limiter| {
+            let first = constraints.limiters[limiter].blocked_waitlists.first();
             first.is_some_and(|(key, _)| *key < own)
         })?;
-        constraints.mark_dirty(bucket);
-        Some(bucket)
+        constraints.mark_dirty(limiter);
+        Some(limiter)
     }
 
-    /// A job with buckets has been taken out of what its status had it in. O(log n).
+    /// A job with limiters was taken out of what its status had it in. O(log n).
     pub(in crate::store) fn on_removed(&mut self, slot: u32) {
-        let (number, status) = (self.jobs[slot].strand(), self.jobs[slot].status);
+        let (class_slot, status) = (self.jobs[slot].class(), self.jobs[slot].status);
         if matches!(status, Status::Blocked | Status::Ready) {
             self.unpin_exclusion_set(slot);
         }
-        let strand = &mut self.constraints.classes[number];
+        let class = &mut self.constraints.classes[class_slot];
         match status {
-            Status::Reserved => return self.end_run(number),
+            Status::Reserved => return self.end_run(class_slot),
             Status::Blocked => {
-                strand.parked.remove(self.jobs[slot].place, &mut self.jobs);
+                class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
                 self.jobs[slot].place = NONE;
             }
             Status::Ready => {
-                strand.shown = NONE;
-                let group = strand.group;
-                self.constraints.waitlists[group].shown = NONE;
-                self.constraints.resume(group);
+                class.ready_job = NONE;
+                let waitlist = class.waitlist;
+                self.constraints.waitlists[waitlist].ready_job = NONE;
+                self.constraints.resume(waitlist);
             }
             Status::GroupOnly | Status::Delayed | Status::Completed | Status::Buried => return,
         }
         self.constraints.steps += 1;
-        let group = self.constraints.classes[number].group;
-        self.update_class_head(number);
-        self.update_waitlist(group);
+        let waitlist = self.constraints.classes[class_slot].waitlist;
+        self.update_class_head(class_slot);
+        self.update_waitlist(waitlist);
     }
 
-    fn end_run(&mut self, number: u32) {
-        for place in 0..self.constraints.classes[number].buckets.len() {
-            let bucket = self.constraints.classes[number].buckets[place];
-            self.constraints.limiters[bucket].running -= 1;
-            self.constraints.mark_dirty(bucket);
+    fn end_run(&mut self, class: u32) {
+        for position in 0..self.constraints.classes[class].limiters.len() {
+            let limiter = self.constraints.classes[class].limiters[position];
+            self.constraints.limiters[limiter].running -= 1;
+            self.constraints.mark_dirty(limiter);
         }
     }
 
-    /// Somebody holds a job with buckets from now on. O(k).
+    /// A job with limiters is reserved: takes tokens and counts as running. O(k).
     pub(in crate::store) fn start_run(&mut self, slot: u32, now: Now) {
         self.spend(slot, now);
         let constraints = &mut self.constraints;
         let job = &mut self.jobs[slot];
-        for &bucket in &constraints.classes[job.strand()].buckets {
-            constraints.limiters[bucket].running += 1;
+        for &limiter in &constraints.classes[job.class()].limiters {
+            constraints.limiters[limiter].running += 1;
         }
         if job.worker().is_some() {
-            job.work_mut().paid = constraints.changes;
+            job.work_mut().charged_revision = constraints.revision;
         }
     }
 
-    /// A job that a worker holds was as good as never handed out: its tokens come back, unless
+    /// A job reserved by a registered worker was returned unstarted: its tokens come back, unless
     /// constraints have changed since it took them. O(k).
     pub(in crate::store) fn refund(&mut self, slot: u32, now: Now) {
         let (job, constraints) = (&self.jobs[slot], &mut self.constraints);
-        let paid = job.work().map_or(0, |work| work.paid);
-        if job.strand() == NONE || paid != constraints.changes {
+        let charged_revision = job.work().map_or(0, |work| work.charged_revision);
+        if job.class() == NONE || charged_revision != constraints.revision {
             return;
         }
-        for &bucket in &constraints.classes[job.strand()].buckets {
-            constraints.limiters[bucket].tokens.refund(now);
+        for &limiter in &constraints.classes[job.class()].limiters {
+            constraints.limiters[limiter].tokens.refund(now);
         }
     }
 
-    /// A job with buckets starts. O(k).
+    /// A job with limiters starts: takes a token from each. O(k).
     pub(in crate::store) fn spend(&mut self, slot: u32, now: Now) {
         let constraints = &mut self.constraints;
-        for &bucket in &constraints.classes[self.jobs[slot].strand()].buckets {
-            constraints.limiters[bucket].tokens.spend(now);
+        for &limiter in &constraints.classes[self.jobs[slot].class()].limiters {
+            constraints.limiters[limiter].tokens.spend(now);
         }
-        constraints.unblock();
+        constraints.recheck_blocked_pops();
     }
 
-    /// Whether the first job of a queue's heap may not run now; then it is no longer there.
-    /// O(k + log n).
+    /// Whether the head of a ready heap may not run now; then it is no longer in the heap. O(k +
+    /// log n).
     #[inline(always)]
     pub(in crate::store) fn is_blocked(&mut self, slot: u32, now: Now) -> bool {
         let job = &self.jobs[slot];
-        !job.is_simple() && job.strand() != NONE && self.block_job(slot, now)
+        !job.is_simple() && job.class() != NONE && self.block_job(slot, now)
     }
 
     #[inline(never)]
     fn block_job(&mut self, slot: u32, now: Now) -> bool {
-        let number = self.jobs[slot].strand();
-        let Some(bucket) = self.constraints.first_full_limiter(number, now) else { return false };
-        let group = self.constraints.classes[number].group;
-        if self.constraints.waitlists[group].bucket == bucket {
-            self.block_class(group, now);
+        let class = self.jobs[slot].class();
+        let Some(limiter) = self.constraints.first_full_limiter(class, now) else { return false };
+        let waitlist = self.constraints.classes[class].waitlist;
+        if self.constraints.waitlists[waitlist].limiter == limiter {
+            self.block_waitlist(waitlist, now);
         } else {
-            self.leave_waitlist(number);
-            self.join_waitlist(number, bucket, true, now);
+            self.leave_waitlist(class);
+            self.join_waitlist(class, limiter, true, now);
         }
         true
     }
 
-    /// A strand that stands nowhere joins the group of a bucket, which has no room if it is `full`.
-    fn join_waitlist(&mut self, number: u32, bucket: u32, full: bool, now: Now) {
+    /// Adds a class to the waitlist of `limiter`; `full`: blocks it there. O(log n).
+    fn join_waitlist(&mut self, class_slot: u32, limiter: u32, full: bool, now: Now) {
         let constraints = &mut self.constraints;
-        let strand = &mut constraints.classes[number];
-        let head = strand.head(&self.jobs).expect("a strand without jobs joins nothing");
+        let class = &mut constraints.classes[class_slot];
+        let head = class.head(&self.jobs).expect("only a class with waiting jobs joins a waitlist");
         let key = OrderKey::of(head, &self.jobs);
-        strand.key = Some(key.clone());
-        let group = constraints.waitlist(bucket, number);
-        constraints.classes[number].group = group;
-        constraints.waitlists[group].strands.insert((key, number));
+        class.key = Some(key.clone());
+        let waitlist = constraints.waitlist(limiter, class_slot);
+        constraints.classes[class_slot].waitlist = waitlist;
+        constraints.waitlists[waitlist].classes.insert((key, class_slot));
         constraints.steps += 1;
-        if full && constraints.waitlists[group].asleep.is_none() {
-            self.block_class(group, now);
+        if full && constraints.waitlists[waitlist].blocked_key.is_none() {
+            self.block_waitlist(waitlist, now);
         } else {
-            self.update_waitlist(group);
+            self.update_waitlist(waitlist);
         }
     }
 
-    /// A strand whose jobs are all held back or shown stands nowhere any more; none is shown.
-    fn leave_waitlist(&mut self, number: u32) {
-        self.leave_ready_heap(self.constraints.classes[number].shown);
-        let strand = &mut self.constraints.classes[number];
-        let group = std::mem::replace(&mut strand.group, NONE);
-        let key = strand.key.take().expect("a strand has the key by which it stands");
-        self.constraints.waitlists[group].strands.remove(&(key, number));
-        self.update_waitlist(group);
+    /// Takes a class out of its waitlist and its ready job out of the ready heap. O(log n).
+    fn leave_waitlist(&mut self, class_slot: u32) {
+        self.leave_ready_heap(self.constraints.classes[class_slot].ready_job);
+        let class = &mut self.constraints.classes[class_slot];
+        let waitlist = std::mem::replace(&mut class.waitlist, NONE);
+        let key = class.key.take().expect("a class in a waitlist has a key");
+        self.constraints.waitlists[waitlist].classes.remove(&(key, class_slot));
+        self.update_waitlist(waitlist);
     }
 
-    /// Another job may be the first of a strand: its group learns that. O(log s) for s strands.
-    fn update_class_head(&mut self, number: u32) {
+    /// Recomputes the head of a class, and its position in its waitlist. O(log s) for s classes.
+    fn update_class_head(&mut self, class_slot: u32) {
         let constraints = &mut self.constraints;
-        let strand = &mut constraints.classes[number];
-        let key = strand.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
-        if key == strand.key {
+        let class = &mut constraints.classes[class_slot];
+        let key = class.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
+        if key == class.key {
             return;
         }
-        let group = strand.group;
-        let strands = &mut constraints.waitlists[group].strands;
-        if let Some(old) = std::mem::replace(&mut strand.key, key.clone()) {
-            strands.remove(&(old, number));
+        let waitlist = class.waitlist;
+        let classes = &mut constraints.waitlists[waitlist].classes;
+        if let Some(old) = std::mem::replace(&mut class.key, key.clone()) {
+            classes.remove(&(old, class_slot));
         }
         match key {
             Some(key) => {
-                strands.insert((key, number));
+                classes.insert((key, class_slot));
             }
-            None => strand.group = NONE,
+            None => class.waitlist = NONE,
         }
     }
 
-    /// Lets a group show its first job if it is awake, and stand at its bucket by that one's key
-    /// if it sleeps; a group without jobs is dropped. O(log n).
-    fn update_waitlist(&mut self, number: u32) {
+    /// Brings an open waitlist's head into the ready heap, or a blocked one to the position of its
+    /// head at the limiter. Removes a waitlist without classes. O(log n).
+    fn update_waitlist(&mut self, waitlist_slot: u32) {
         let constraints = &mut self.constraints;
-        let group = &mut constraints.waitlists[number];
-        let Some((key, strand)) = group.strands.first() else {
-            assert!(group.shown == NONE, "a job is shown by nobody");
-            let (bucket, queue) = (group.bucket, group.queue);
-            if let Some(key) = group.asleep.take() {
-                constraints.limiters[bucket].asleep.remove(&(key, number));
+        let waitlist = &mut constraints.waitlists[waitlist_slot];
+        let Some((key, class)) = waitlist.classes.first() else {
+            assert!(waitlist.ready_job == NONE, "a waitlist without classes has a ready job");
+            let (limiter, queue) = (waitlist.limiter, waitlist.queue);
+            if let Some(key) = waitlist.blocked_key.take() {
+                constraints.limiters[limiter].blocked_waitlists.remove(&(key, waitlist_slot));
             }
-            let group = constraints.waitlists.remove(number).expect("it was there just now");
-            constraints.waitlist_index.remove(&(bucket, queue, group.takers));
+            let waitlist = constraints.waitlists.remove(waitlist_slot).expect("looked up above");
+            constraints.waitlist_index.remove(&(limiter, queue, waitlist.eligibility));
             return;
         };
-        if let Some(old) = &group.asleep {
+        if let Some(old) = &waitlist.blocked_key {
             if old != key {
-                let asleep = &mut constraints.limiters[group.bucket].asleep;
-                asleep.remove(&(old.clone(), number));
-                asleep.insert((key.clone(), number));
-                group.asleep = Some(key.clone());
-                let (bucket, key) = (group.bucket, key.clone());
-                constraints.on_group_blocked(bucket, &key);
+                let blocked = &mut constraints.limiters[waitlist.limiter].blocked_waitlists;
+                blocked.remove(&(old.clone(), waitlist_slot));
+                blocked.insert((key.clone(), waitlist_slot));
+                waitlist.blocked_key = Some(key.clone());
+                let (limiter, key) = (waitlist.limiter, key.clone());
+                constraints.on_waitlist_blocked(limiter, &key);
             }
             return;
         }
-        let head = constraints.classes[*strand].head(&self.jobs);
-        let (head, shown) = (head.expect("a strand in a group has a job"), group.shown);
-        if head != shown {
-            if shown != NONE {
-                self.leave_ready_heap(shown);
+        let head = constraints.classes[*class].head(&self.jobs);
+        let (head, ready_job) =
+            (head.expect("a class in a waitlist has a waiting job"), waitlist.ready_job);
+        if head != ready_job {
+            if ready_job != NONE {
+                self.leave_ready_heap(ready_job);
             }
             self.enter_ready_heap(head);
         }
     }
 
-    /// Takes a job that is shown out of the heaps that it stands in. O(log n).
+    /// Moves a job from the ready heaps to its class's heap of blocked jobs; [`NONE`] is ignored.
+    /// O(log n).
     fn leave_ready_heap(&mut self, slot: u32) {
         if slot == NONE {
             return;
         }
+        debug_assert_eq!(self.jobs[slot].status, Status::Ready, "a job outside the ready heap");
         self.remove_ready(slot);
         let job = &mut self.jobs[slot];
         job.status = Status::Blocked;
-        let (number, entry) = (job.strand(), job.entry(slot));
-        let strand = &mut self.constraints.classes[number];
-        strand.parked.push(entry, &mut self.jobs);
-        strand.shown = NONE;
-        let group = strand.group;
-        self.constraints.waitlists[group].shown = NONE;
-        self.constraints.resume(group);
+        let (class_slot, entry) = (job.class(), job.entry(slot));
+        let class = &mut self.constraints.classes[class_slot];
+        class.blocked_jobs.push(entry, &mut self.jobs);
+        class.ready_job = NONE;
+        let waitlist = class.waitlist;
+        self.constraints.waitlists[waitlist].ready_job = NONE;
+        self.constraints.resume(waitlist);
         self.constraints.steps += 1;
-        // Those who wait for whatever is followed could have had what is behind it before; a pop
-        // that waits for the queue could not.
+        // A pop waiting for the queue may now be eligible for the job behind this one. Waiters for
+        // any tracked job were eligible for that one before.
         let queue = self.jobs[slot].queue;
         if !self.queues[queue].waiters.is_empty() {
             self.schedule_match(queue);
         }
     }
 
-    /// Puts a job that is held back into the heaps that it belongs to. O(log n).
+    /// Moves a blocked job into the ready heaps that it belongs to. O(log n).
     fn enter_ready_heap(&mut self, slot: u32) {
-        let number = self.jobs[slot].strand();
-        let strand = &mut self.constraints.classes[number];
-        strand.parked.remove(self.jobs[slot].place, &mut self.jobs);
-        strand.shown = slot;
-        self.constraints.waitlists[strand.group].shown = slot;
+        debug_assert_eq!(self.jobs[slot].status, Status::Blocked, "already in the ready heap");
+        let class_slot = self.jobs[slot].class();
+        let class = &mut self.constraints.classes[class_slot];
+        class.blocked_jobs.remove(self.jobs[slot].place, &mut self.jobs);
+        class.ready_job = slot;
+        self.constraints.waitlists[class.waitlist].ready_job = slot;
         self.jobs[slot].status = Status::Ready;
         self.push_ready(slot);
         self.constraints.steps += 1;
         self.schedule_match_for_job(slot);
     }
 
-    /// Lets a group wait until its bucket has room. O(log n).
-    fn block_class(&mut self, number: u32, now: Now) {
-        self.leave_ready_heap(self.constraints.waitlists[number].shown);
+    /// Blocks an open waitlist until its limiter has capacity. O(log n).
+    fn block_waitlist(&mut self, waitlist_slot: u32, now: Now) {
+        debug_assert!(
+            self.constraints.waitlists[waitlist_slot].blocked_key.is_none(),
+            "a waitlist is blocked twice"
+        );
+        self.leave_ready_heap(self.constraints.waitlists[waitlist_slot].ready_job);
         let constraints = &mut self.constraints;
-        let group = &mut constraints.waitlists[number];
-        let (key, _) = group.strands.first().expect("an empty group is dropped");
-        let (bucket, key) = (group.bucket, key.clone());
-        constraints.limiters[bucket].asleep.insert((key.clone(), number));
-        group.asleep = Some(key.clone());
-        constraints.on_group_blocked(bucket, &key);
+        let waitlist = &mut constraints.waitlists[waitlist_slot];
+        let (key, _) = waitlist.classes.first().expect("a waitlist without classes is removed");
+        let (limiter, key) = (waitlist.limiter, key.clone());
+        constraints.limiters[limiter].blocked_waitlists.insert((key.clone(), waitlist_slot));
+        waitlist.blocked_key = Some(key.clone());
+        constraints.on_waitlist_blocked(limiter, &key);
         constraints.steps += 1;
-        self.arm_refill(bucket, now);
+        self.arm_refill(limiter, now);
     }
 
-    /// Sees to it that a bucket where somebody sleeps is looked at when there is a token again, or
-    /// its constraint is settled. O(log d).
-    fn arm_refill(&mut self, number: u32, now: Now) {
+    /// For a limiter with blocked waitlists: arms its timer for the next token, or registers it for
+    /// the end of the scan that its constraint waits for. O(log d).
+    fn arm_refill(&mut self, limiter_slot: u32, now: Now) {
         let constraints = &mut self.constraints;
-        let bucket = &constraints.limiters[number];
-        let rule = &constraints.rules[bucket.rule];
-        if bucket.asleep.is_empty() || !rule.holds() {
+        let limiter = &constraints.limiters[limiter_slot];
+        let state = &constraints.states[limiter.constraint_slot];
+        if limiter.blocked_waitlists.is_empty() || !state.is_active() {
             return;
         }
-        if constraints.scan_pos < rule.settled {
-            let bucket = &mut constraints.limiters[number];
-            if !std::mem::replace(&mut bucket.limiters_waiting, true) {
-                constraints.limiters_waiting.push_back(number);
+        if constraints.scan_pos < state.scanned_at {
+            let limiter = &mut constraints.limiters[limiter_slot];
+            if !std::mem::replace(&mut limiter.awaits_scan, true) {
+                constraints.limiters_awaiting_scan.push_back(limiter_slot);
             }
             return;
         }
-        if rule.constraint.max_running.is_some_and(|most| bucket.running >= most) {
+        if state.definition.max_running.is_some_and(|most| limiter.running >= most) {
             return;
         }
-        let bucket = &mut constraints.limiters[number];
-        if bucket.tokens.any(now) {
+        let limiter = &mut constraints.limiters[limiter_slot];
+        if limiter.tokens.has_token(now) {
             return;
         }
-        let Some(at) = bucket.tokens.next() else { return };
-        if !bucket.timer.is_none() {
-            if self.deadlines.moment(bucket.timer) <= at {
+        let Some(at) = limiter.tokens.next_token_at() else { return };
+        if !limiter.timer.is_none() {
+            if self.deadlines.moment(limiter.timer) <= at {
                 return;
             }
-            // It was for when the bucket is full.
-            self.deadlines.cancel(std::mem::take(&mut bucket.timer));
+            // The timer was armed for the moment at which the token bucket is full.
+            self.deadlines.cancel(std::mem::take(&mut limiter.timer));
         }
-        bucket.timer = self.deadlines.arm(at, Due::Bucket(number));
+        limiter.timer = self.deadlines.arm(at, Due::Limiter(limiter_slot));
     }
 
-    /// The deadline of a bucket has come.
-    pub(in crate::store) fn refill_due(&mut self, bucket: u32) {
-        self.constraints.limiters[bucket].timer = TimerId::NONE;
-        self.constraints.mark_dirty(bucket);
+    /// The timer of a limiter has fired.
+    pub(in crate::store) fn refill_due(&mut self, limiter: u32) {
+        self.constraints.limiters[limiter].timer = TimerId::NONE;
+        self.constraints.mark_dirty(limiter);
     }
 
-    /// Does what is to be done because of room: up to [`CONSTRAINT_STEPS_PER_PASS`] in a pass, and
-    /// up to
-    /// [`CONSTRAINT_STEPS_PER_COMMAND`] more behind each command; what serving somebody takes comes
-    /// on top of the last one. What is left is done in the next pass.
+    /// Unblocks, matches and answers what capacity permits: up to [`CONSTRAINT_STEPS_PER_PASS`]
+    /// steps in a pass, and [`CONSTRAINT_STEPS_PER_COMMAND`] more after each command; the last step
+    /// may exceed that by what one match costs. The rest continues in the next pass.
     ///
     /// [`CONSTRAINT_STEPS_PER_PASS`]: crate::base::limits::CONSTRAINT_STEPS_PER_PASS
     /// [`CONSTRAINT_STEPS_PER_COMMAND`]: crate::base::limits::CONSTRAINT_STEPS_PER_COMMAND
     #[inline(never)]
     pub(in crate::store) fn run_pending(&mut self, now: Now, fx: &mut Effects) {
-        let stint = self.constraints.start_budget();
-        while self.constraints.is_running(stint) {
-            // Whatever may be woken is, before anybody is served: he might get something less
-            // urgent.
-            let went_on = self.settle_one()
-                || self.look_at_dirty(now)
+        let budget = self.constraints.start_budget();
+        while self.constraints.is_running(budget) {
+            // Matching comes after all unblocking: earlier, a waiter could get a less urgent job.
+            let progressed = self.recheck_one_scanned()
+                || self.process_dirty(now)
                 || self.constraints.recheck_changed()
-                || self.constraints.schedule_one_unblocked()
+                || self.constraints.schedule_one_pop_recheck()
                 || self.run_next_match(now, fx)
                 || self.answer_deferred(fx);
-            if !went_on {
+            if !progressed {
                 break;
             }
         }
         let constraints = &mut self.constraints;
         constraints.scan_incomplete = false;
         constraints.pending = !constraints.queues_to_match.is_empty()
-            || !constraints.unblocked.is_empty()
+            || !constraints.queues_to_recheck.is_empty()
             || !constraints.deferred_replies.is_empty()
             || !constraints.changed_limits.is_empty()
             || !constraints.dirty.is_empty()
-            || !constraints.limiters_ready.is_empty()
-            || constraints.scan_pos < constraints.sweep_until;
+            || !constraints.limiters_scanned.is_empty()
+            || constraints.scan_pos < constraints.scan_until;
     }
 
-    /// Everything has been looked at: a take that does not wait, and has found nothing, hears so.
-    /// O(queues of the take).
+    /// The scan is complete: answers "no job" to the first deferred reserve that still waits.
+    /// O(queues of the reserve).
     fn answer_deferred(&mut self, fx: &mut Effects) -> bool {
         let Some((waiter, ticket)) = self.constraints.deferred_replies.pop_front() else {
             return false;
@@ -360,82 +369,84 @@ impl Store {
         true
     }
 
-    /// A bucket whose rule may be settled by now is looked at.
-    fn settle_one(&mut self) -> bool {
+    /// Marks the next limiter dirty whose constraint the scan may have settled.
+    fn recheck_one_scanned(&mut self) -> bool {
         let constraints = &mut self.constraints;
-        let Some(bucket) = constraints.limiters_ready.pop_front() else { return false };
+        let Some(limiter) = constraints.limiters_scanned.pop_front() else { return false };
         constraints.steps += 1;
-        if let Some(record) = constraints.limiters.get_mut(bucket) {
-            record.limiters_waiting = false;
-            constraints.mark_dirty(bucket);
+        if let Some(record) = constraints.limiters.get_mut(limiter) {
+            record.awaits_scan = false;
+            constraints.mark_dirty(limiter);
         }
         true
     }
 
-    /// Wakes whoever is next at the first bucket where something has changed, or is done with it.
-    fn look_at_dirty(&mut self, now: Now) -> bool {
-        let Some(&bucket) = self.constraints.dirty.front() else { return false };
+    /// Unblocks the next waitlist of the first dirty limiter, or finishes with that limiter.
+    fn process_dirty(&mut self, now: Now) -> bool {
+        let Some(&limiter) = self.constraints.dirty.front() else { return false };
         self.constraints.steps += 1;
-        let there = self.constraints.limiters.get(bucket).is_some_and(|bucket| bucket.dirty);
-        let woken = if there { self.unblock_next(bucket, now) } else { None };
-        let awaited = woken.is_some_and(|slot| self.schedule_match_for_job(slot));
-        if woken.is_some() && !awaited {
+        let exists = self.constraints.limiters.get(limiter).is_some_and(|limiter| limiter.dirty);
+        let unblocked = if exists { self.unblock_next(limiter, now) } else { None };
+        let has_waiter = unblocked.is_some_and(|slot| self.schedule_match_for_job(slot));
+        if unblocked.is_some() && !has_waiter {
             return true;
         }
         self.constraints.dirty.pop_front();
-        if there {
-            self.constraints.limiters[bucket].dirty = false;
+        if exists {
+            self.constraints.limiters[limiter].dirty = false;
         }
-        match woken {
-            Some(slot) => self.constraints.pause(bucket, self.jobs[slot].queue),
-            None if there => self.rearm_or_drop(bucket, now),
+        match unblocked {
+            Some(slot) => self.constraints.pause(limiter, self.jobs[slot].queue),
+            None if exists => self.rearm_or_drop(limiter, now),
             None => {}
         }
         true
     }
 
-    /// Wakes the group with the most urgent job of those that sleep at a bucket, if it has room.
-    /// Tells which job it shows.
-    fn unblock_next(&mut self, bucket: u32, now: Now) -> Option<u32> {
+    /// Unblocks the most urgent blocked waitlist of a limiter, if that has capacity. Returns the
+    /// job that enters the ready heap.
+    fn unblock_next(&mut self, limiter: u32, now: Now) -> Option<u32> {
         let constraints = &mut self.constraints;
-        if constraints.limiters[bucket].asleep.is_empty() || !constraints.has_room(bucket, now) {
+        if constraints.limiters[limiter].blocked_waitlists.is_empty()
+            || !constraints.has_capacity(limiter, now)
+        {
             return None;
         }
-        let (_, group) = constraints.limiters[bucket].asleep.pop_first()?;
-        constraints.waitlists[group].asleep = None;
-        self.update_waitlist(group);
-        Some(self.constraints.waitlists[group].shown)
+        let (_, waitlist) = constraints.limiters[limiter].blocked_waitlists.pop_first()?;
+        constraints.waitlists[waitlist].blocked_key = None;
+        self.update_waitlist(waitlist);
+        Some(self.constraints.waitlists[waitlist].ready_job)
     }
 
-    /// Nobody sleeps any more at a bucket, or it has no room: it is looked at again in time, or
-    /// forgotten if it is as good as new.
-    fn rearm_or_drop(&mut self, number: u32, now: Now) {
-        let bucket = &mut self.constraints.limiters[number];
-        if !bucket.timer.is_none() {
-            self.deadlines.cancel(std::mem::take(&mut bucket.timer));
+    /// A limiter has no capacity, or no blocked waitlist: arms its timer, or removes it if it has
+    /// no class and its token bucket is full.
+    fn rearm_or_drop(&mut self, limiter_slot: u32, now: Now) {
+        let limiter = &mut self.constraints.limiters[limiter_slot];
+        if !limiter.timer.is_none() {
+            self.deadlines.cancel(std::mem::take(&mut limiter.timer));
         }
-        if bucket.classes > 0 {
-            return self.arm_refill(number, now);
+        if limiter.class_count > 0 {
+            return self.arm_refill(limiter_slot, now);
         }
-        let rule = &self.constraints.rules[bucket.rule];
-        bucket.tokens.change(rule.constraint.rate, rule.since);
-        bucket.tokens.any(now);
-        if rule.holds()
-            && let Some(at) = bucket.tokens.full_at()
+        let state = &self.constraints.states[limiter.constraint_slot];
+        limiter.tokens.set_rate(state.definition.rate, state.rate_since);
+        limiter.tokens.has_token(now);
+        if state.is_active()
+            && let Some(at) = limiter.tokens.full_at()
         {
-            bucket.timer = self.deadlines.arm(at, Due::Bucket(number));
+            limiter.timer = self.deadlines.arm(at, Due::Limiter(limiter_slot));
             return;
         }
-        let bucket = self.constraints.limiters.remove(number).expect("it was there just now");
-        self.constraints.rules[bucket.rule].values.remove(&bucket.value);
-        self.drop_constraint_if_unused(bucket.rule);
+        let limiter = self.constraints.limiters.remove(limiter_slot).expect("looked up above");
+        self.constraints.states[limiter.constraint_slot].limiter_by_value.remove(&limiter.value);
+        self.remove_constraint_if_unused(limiter.constraint_slot);
     }
 
-    /// Forgets a constraint that does not hold any more once nothing reminds of it.
-    pub(super) fn drop_constraint_if_unused(&mut self, rule: u32) {
-        let record = &self.constraints.rules[rule];
-        if !record.holds() && record.values.is_empty() {
-            self.constraints.rules.remove(rule);
+    /// Removes an inactive constraint that has no limiters.
+    pub(super) fn remove_constraint_if_unused(&mut self, constraint_slot: u32) {
+        let record = &self.constraints.states[constraint_slot];
+        if !record.is_active() && record.limiter_by_value.is_empty() {
+            self.constraints.states.remove(constraint_slot);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of constraints between two commands.
+//! Invariant checks of constraints.
 
 use super::job_class::OrderKey;
 use crate::base::timer_queue::TimerId;
@@ -11,214 +11,308 @@ use crate::store::waiters::ANY_QUEUE;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
-    /// Asserts that counts, strands, groups and buckets are what the jobs say. O(everything).
+    /// Asserts that counts, classes, waitlists and limiters agree with the jobs. O(everything).
     pub(in crate::store) fn check_constraints(&self) {
         let all = &self.constraints;
-        for (&id, &rule) in &all.by_id {
-            let record = &all.rules[rule];
-            let place = &self.jobs[record.slot];
-            assert_eq!((place.id, place.queue), (id, NONE), "a constraint is not in its place");
-            let found = all.by_name.get(&record.constraint.name);
-            assert_eq!(found, Some(&rule), "a constraint is not found by its name");
+        for (&id, &constraint_slot) in &all.by_id {
+            let record = &all.states[constraint_slot];
+            let place = &self.jobs[record.record_slot];
+            assert_eq!(
+                (place.id, place.queue),
+                (id, NONE),
+                "a constraint's record slot is not its own"
+            );
+            let found = all.by_name.get(&record.definition.name);
+            assert_eq!(
+                found,
+                Some(&constraint_slot),
+                "a constraint is missing from the index by name"
+            );
         }
-        assert_eq!(all.by_name.len(), all.by_id.len(), "a constraint is found that does not hold");
-        for (number, rule) in all.rules.iter() {
-            assert!(rule.holds() || !rule.values.is_empty(), "a constraint is remembered in vain");
-            for (value, &bucket) in &rule.values {
-                assert_eq!(all.limiters[bucket].rule, number, "a bucket is somebody else's");
-                assert_eq!(all.limiters[bucket].value, *value, "a bucket is for another value");
+        assert_eq!(
+            all.by_name.len(),
+            all.by_id.len(),
+            "an inactive constraint is in the index by name"
+        );
+        for (number, state) in all.states.iter() {
+            assert!(
+                state.is_active() || !state.limiter_by_value.is_empty(),
+                "an inactive constraint without limiters is kept"
+            );
+            for (value, &limiter) in &state.limiter_by_value {
+                assert_eq!(
+                    all.limiters[limiter].constraint_slot, number,
+                    "a limiter of another constraint"
+                );
+                assert_eq!(all.limiters[limiter].value, *value, "a limiter of another key value");
             }
         }
-        let buckets: usize = all.rules.iter().map(|(_, rule)| rule.values.len()).sum();
-        assert_eq!(buckets, all.limiters.len(), "a bucket of nobody");
-        self.check_strands();
-        self.check_groups();
-        self.check_buckets();
-        let left = [&all.dirty, &all.limiters_ready].iter().any(|list| !list.is_empty());
+        let limiters: usize =
+            all.states.iter().map(|(_, state)| state.limiter_by_value.len()).sum();
+        assert_eq!(limiters, all.limiters.len(), "a limiter without constraint");
+        self.check_classes();
+        self.check_waitlists();
+        self.check_limiters();
+        let left = [&all.dirty, &all.limiters_scanned].iter().any(|list| !list.is_empty());
         let left = left || !all.changed_limits.is_empty() || !all.queues_to_match.is_empty();
-        let left = left || !all.unblocked.is_empty();
-        assert!(all.pending || !left, "nobody looks after what is left");
-        let asked = all.deferred_replies.iter();
-        let mut asked = asked.filter(|&&(_, ticket)| self.is_waiting(ticket));
-        assert!(all.pending || asked.next().is_none(), "a take that does not wait is forgotten");
-        assert!(all.pending || all.scan_pos >= all.sweep_until, "a sweep is forgotten");
+        let left = left || !all.queues_to_recheck.is_empty();
+        assert!(all.pending || !left, "work is left and nothing is pending");
+        let deferred = all.deferred_replies.iter();
+        let mut deferred = deferred.filter(|&&(_, ticket)| self.is_waiting(ticket));
+        assert!(
+            all.pending || deferred.next().is_none(),
+            "a deferred reply is left and nothing is pending"
+        );
+        assert!(
+            all.pending || all.scan_pos >= all.scan_until,
+            "a scan is unfinished and nothing is pending"
+        );
     }
 
-    fn check_strands(&self) {
+    fn check_classes(&self) {
         let all = &self.constraints;
-        let (mut jobs, mut waiting) = (BTreeMap::<u32, u32>::new(), BTreeSet::new());
-        let mut shelved: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
+        let (mut jobs, mut blocked) = (BTreeMap::<u32, u32>::new(), BTreeSet::new());
+        let mut pinned: BTreeMap<(u32, &[WorkerId]), u32> = BTreeMap::new();
         for (slot, job) in self.jobs.iter().filter(|(slot, _)| self.is_job(*slot)) {
-            let strand = job.strand();
-            if strand == NONE {
-                assert!(job.status != Status::Blocked, "a job is held back by nothing");
+            let class = job.class();
+            if class == NONE {
+                assert!(job.status != Status::Blocked, "a blocked job without class");
                 continue;
             }
-            assert_eq!(all.classes[strand].queue, job.queue, "a job is in a foreign strand");
-            *jobs.entry(strand).or_default() += 1;
+            assert_eq!(all.classes[class].queue, job.queue, "a job is in a class of another queue");
+            *jobs.entry(class).or_default() += 1;
             let waits = matches!(job.status, Status::Ready | Status::Blocked);
-            let takers = &all.classes[strand].takers;
-            assert!(!waits || takers.are_of(job), "a job is in a strand for others");
+            let eligibility = &all.classes[class].eligibility;
+            assert!(
+                !waits || eligibility.fits(job),
+                "a waiting job is in a class of another eligibility"
+            );
             if waits && !job.excluded_workers().is_empty() {
-                *shelved.entry((job.queue, job.excluded_workers())).or_insert(0) += 1;
+                *pinned.entry((job.queue, job.excluded_workers())).or_insert(0) += 1;
                 if job.is_tracked() {
-                    *shelved.entry((ANY_QUEUE, job.excluded_workers())).or_insert(0) += 1;
+                    *pinned.entry((ANY_QUEUE, job.excluded_workers())).or_insert(0) += 1;
                 }
             }
             match job.status {
-                Status::Ready => assert_eq!(all.classes[strand].shown, slot, "a job is not shown"),
-                Status::Blocked => assert!(waiting.insert(slot)),
+                Status::Ready => assert_eq!(
+                    all.classes[class].ready_job, slot,
+                    "a ready job is not its class's ready job"
+                ),
+                Status::Blocked => assert!(blocked.insert(slot)),
                 _ => {}
             }
         }
-        assert_eq!(self.reserved_shelves(), shelved, "shelves stay for others than who waits");
-        for (number, strand) in all.classes.iter() {
-            assert_eq!(jobs.get(&number), Some(&strand.jobs), "a strand's jobs are miscounted");
-            let seat = (strand.queue, strand.takers.clone(), strand.buckets.clone());
-            assert_eq!(all.class_index.get(&seat), Some(&number), "a strand is not found");
-            strand.parked.check_invariants(&self.jobs, |entry, position| {
+        assert_eq!(
+            self.pinned_exclusion_sets(),
+            pinned,
+            "exclusion sets are pinned for other jobs than the waiting ones"
+        );
+        for (number, class) in all.classes.iter() {
+            assert_eq!(jobs.get(&number), Some(&class.jobs), "job count of a class");
+            let key = (class.queue, class.eligibility.clone(), class.limiters.clone());
+            assert_eq!(
+                all.class_index.get(&key),
+                Some(&number),
+                "a class is missing from the index"
+            );
+            class.blocked_jobs.check_invariants(&self.jobs, |entry, position| {
                 let job = &self.jobs[entry.slot];
-                assert_eq!((job.strand(), job.place), (number, position), "a wrong place");
-                assert!(waiting.remove(&{ entry.slot }), "a job is held back twice");
+                assert_eq!(
+                    (job.class(), job.place),
+                    (number, position),
+                    "class or heap position of a blocked job"
+                );
+                assert!(blocked.remove(&{ entry.slot }), "a job is blocked in two classes");
             });
-            if strand.shown != NONE {
-                assert_eq!(self.jobs[strand.shown].status, Status::Ready, "it is not shown");
+            if class.ready_job != NONE {
+                assert_eq!(
+                    self.jobs[class.ready_job].status,
+                    Status::Ready,
+                    "a class's ready job is not ready"
+                );
             }
-            let key = strand.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
-            assert_eq!(strand.key, key, "a strand's key is stale");
-            assert_eq!(key.is_none(), strand.group == NONE, "a strand is at a wrong place");
+            let key = class.head(&self.jobs).map(|head| OrderKey::of(head, &self.jobs));
+            assert_eq!(class.key, key, "order key of a class");
+            assert_eq!(
+                key.is_none(),
+                class.waitlist == NONE,
+                "a class is in a waitlist if and only if it has a waiting job"
+            );
         }
-        assert!(waiting.is_empty(), "a job is held back nowhere");
+        assert!(blocked.is_empty(), "a blocked job is in no class's heap");
         assert_eq!(
             all.class_index.len(),
             all.classes.len(),
-            "a strand is found without being there"
+            "the class index has an entry too many"
         );
         for (queue, record) in self.queues.iter() {
-            let strands = all.classes.iter().filter(|(_, strand)| strand.queue == queue).count();
-            assert_eq!(strands, record.strands as usize, "a queue's strands are miscounted");
+            let classes = all.classes.iter().filter(|(_, class)| class.queue == queue).count();
+            assert_eq!(classes, record.class_count as usize, "class count of a queue");
         }
     }
 
-    /// For how many jobs shelves stay: those of queues, and of all followed jobs.
-    fn reserved_shelves(&self) -> BTreeMap<(u32, &[WorkerId]), u32> {
+    /// Number of jobs for which each exclusion set is pinned, of queues and of the global ready
+    /// heap.
+    fn pinned_exclusion_sets(&self) -> BTreeMap<(u32, &[WorkerId]), u32> {
         let of_queues =
             self.queues.iter().map(|(queue, record)| (queue, record.excluded.as_deref()));
         let all = of_queues.chain([(ANY_QUEUE, Some(&self.global_ready.excluded))]);
         all.flat_map(|(queue, shelves)| {
             let reserved = shelves.into_iter().flat_map(ExcludedHeaps::reserved);
-            reserved.map(move |(refused_by, count)| ((queue, refused_by), count))
+            reserved.map(move |(excluded, count)| ((queue, excluded), count))
         })
         .collect()
     }
 
-    fn check_groups(&self) {
+    fn check_waitlists(&self) {
         let all = &self.constraints;
-        let mut strands = 0;
-        for (number, group) in all.waitlists.iter() {
-            let place = (group.bucket, group.queue, group.takers.clone());
-            assert_eq!(all.waitlist_index.get(&place), Some(&number), "a group is not found");
-            for (key, strand) in &group.strands {
-                let strand = &all.classes[*strand];
-                assert_eq!(strand.key.as_ref(), Some(key), "a strand stands at a wrong place");
-                assert_eq!((strand.group, strand.queue), (number, group.queue), "a foreign strand");
-                assert_eq!(strand.takers, group.takers, "a strand for others than its group");
-                assert!(strand.buckets.contains(&group.bucket), "it waits for a foreign bucket");
+        let mut classes = 0;
+        for (number, waitlist) in all.waitlists.iter() {
+            let key = (waitlist.limiter, waitlist.queue, waitlist.eligibility.clone());
+            assert_eq!(
+                all.waitlist_index.get(&key),
+                Some(&number),
+                "a waitlist is missing from the index"
+            );
+            for (key, class) in &waitlist.classes {
+                let class = &all.classes[*class];
+                assert_eq!(
+                    class.key.as_ref(),
+                    Some(key),
+                    "a class is in its waitlist under another key"
+                );
+                assert_eq!(
+                    (class.waitlist, class.queue),
+                    (number, waitlist.queue),
+                    "a class of another waitlist or queue"
+                );
+                assert_eq!(
+                    class.eligibility, waitlist.eligibility,
+                    "a class of another eligibility than its waitlist"
+                );
+                assert!(
+                    class.limiters.contains(&waitlist.limiter),
+                    "a class waits at a limiter that is not its own"
+                );
             }
-            strands += group.strands.len();
-            let (key, first) = group.strands.first().expect("an empty group is kept");
-            if let Some(asleep) = &group.asleep {
-                assert_eq!((group.shown, asleep), (NONE, key), "a sleeping group is awake");
-                let sleeps = all.limiters[group.bucket].asleep.contains(&(key.clone(), number));
-                assert!(sleeps, "a group sleeps nowhere");
+            classes += waitlist.classes.len();
+            let (key, first) =
+                waitlist.classes.first().expect("a waitlist without classes is kept");
+            if let Some(blocked) = &waitlist.blocked_key {
+                assert_eq!(
+                    (waitlist.ready_job, blocked),
+                    (NONE, key),
+                    "a blocked waitlist has a ready job, or another key"
+                );
+                let listed = all.limiters[waitlist.limiter]
+                    .blocked_waitlists
+                    .contains(&(key.clone(), number));
+                assert!(listed, "a blocked waitlist is missing from its limiter");
             } else {
                 let head = all.classes[*first].head(&self.jobs);
-                assert_eq!(head, Some(group.shown), "a group does not show its first job");
+                assert_eq!(
+                    head,
+                    Some(waitlist.ready_job),
+                    "an open waitlist's ready job is not its head"
+                );
             }
         }
-        let standing = all.classes.iter().filter(|(_, strand)| strand.group != NONE).count();
-        assert_eq!(strands, standing, "a strand is in no group");
-        let shown = all.classes.iter().filter(|(_, strand)| strand.shown != NONE).count();
-        let showing = all.waitlists.iter().filter(|(_, group)| group.shown != NONE).count();
-        assert_eq!(shown, showing, "a job is shown that is not the first");
+        let in_waitlists = all.classes.iter().filter(|(_, class)| class.waitlist != NONE).count();
+        assert_eq!(classes, in_waitlists, "number of classes in waitlists");
+        let class_heads = all.classes.iter().filter(|(_, class)| class.ready_job != NONE).count();
+        let waitlist_heads =
+            all.waitlists.iter().filter(|(_, waitlist)| waitlist.ready_job != NONE).count();
+        assert_eq!(class_heads, waitlist_heads, "number of ready jobs of classes and waitlists");
         assert_eq!(
             all.waitlist_index.len(),
             all.waitlists.len(),
-            "a group is found without being there"
+            "the waitlist index has an entry too many"
         );
     }
 
-    fn check_buckets(&self) {
+    fn check_limiters(&self) {
         let all = &self.constraints;
-        let (mut running, mut strands) = (BTreeMap::<u32, u32>::new(), BTreeMap::new());
-        for (_, strand) in all.classes.iter() {
-            for &bucket in &strand.buckets {
-                *strands.entry(bucket).or_insert(0) += 1;
+        let (mut running, mut classes) = (BTreeMap::<u32, u32>::new(), BTreeMap::new());
+        for (_, class) in all.classes.iter() {
+            for &limiter in &class.limiters {
+                *classes.entry(limiter).or_insert(0) += 1;
             }
         }
         let held = self.jobs.iter().filter(|(_, job)| job.status == Status::Reserved);
-        for (_, job) in held.filter(|(_, job)| job.strand() != NONE) {
-            for &bucket in &all.classes[job.strand()].buckets {
-                *running.entry(bucket).or_default() += 1;
+        for (_, job) in held.filter(|(_, job)| job.class() != NONE) {
+            for &limiter in &all.classes[job.class()].limiters {
+                *running.entry(limiter).or_default() += 1;
             }
         }
-        let mut asleep = 0;
-        for (number, bucket) in all.limiters.iter() {
+        let mut blocked = 0;
+        for (number, limiter) in all.limiters.iter() {
             let expected = running.get(&number).copied().unwrap_or_default();
-            assert_eq!(bucket.running, expected, "a bucket's running jobs are miscounted");
-            let expected = strands.get(&number).copied().unwrap_or_default();
-            assert_eq!(bucket.classes, expected, "a bucket's strands are miscounted");
-            assert_eq!(bucket.dirty, all.dirty.contains(&number), "a list and its flag differ");
-            if let Some(queue) = bucket.paused_for {
-                assert!(all.paused.contains(&(queue, number)), "a bucket rests for nobody");
+            assert_eq!(limiter.running, expected, "running count of a limiter");
+            let expected = classes.get(&number).copied().unwrap_or_default();
+            assert_eq!(limiter.class_count, expected, "class count of a limiter");
+            assert_eq!(
+                limiter.dirty,
+                all.dirty.contains(&number),
+                "the dirty flag and the dirty list differ"
+            );
+            if let Some(queue) = limiter.paused_for {
+                assert!(
+                    all.paused.contains(&(queue, number)),
+                    "a paused limiter is missing from the set"
+                );
                 assert!(
                     all.queues_to_match.contains(queue),
-                    "a bucket rests for a queue without waiters"
+                    "a limiter is paused for a queue without a scheduled match"
                 );
-                assert!(!bucket.dirty, "a bucket rests that is to be looked at");
-                let first = bucket.asleep.first().map(|(key, _)| key);
-                let first = bucket.paused_before.as_ref() <= first || first.is_none();
-                assert!(first, "a bucket rests before somebody");
+                assert!(!limiter.dirty, "a paused limiter is dirty");
+                let first = limiter.blocked_waitlists.first().map(|(key, _)| key);
+                let first = limiter.paused_first_key.as_ref() <= first || first.is_none();
+                assert!(
+                    first,
+                    "a paused limiter's first key is larger than that of its first waitlist"
+                );
             }
-            let listed =
-                all.limiters_waiting.contains(&number) || all.limiters_ready.contains(&number);
-            assert!(listed || !bucket.limiters_waiting, "a bucket waits on no list");
-            asleep += bucket.asleep.len();
-            let rule = &all.rules[bucket.rule];
-            let most = rule.constraint.max_running;
-            let runs = most.is_some_and(|most| bucket.running >= most);
-            // Somebody may have looked at the tokens before the timer is handled that brings one.
-            let soon = bucket.tokens.next().unwrap_or_else(|| bucket.tokens.at());
-            let alarm =
-                bucket.timer != TimerId::NONE && self.deadlines.moment(bucket.timer) <= soon;
-            let waits = all.scan_pos < rule.settled && bucket.limiters_waiting;
-            if bucket.asleep.is_empty() {
-                let kept = bucket.classes > 0 || bucket.timer != TimerId::NONE;
-                assert!(kept || bucket.dirty, "an empty bucket is kept");
+            let listed = all.limiters_awaiting_scan.contains(&number)
+                || all.limiters_scanned.contains(&number);
+            assert!(listed || !limiter.awaits_scan, "a limiter that awaits the scan is on no list");
+            blocked += limiter.blocked_waitlists.len();
+            let state = &all.states[limiter.constraint_slot];
+            let max = state.definition.max_running;
+            let at_limit = max.is_some_and(|max| limiter.running >= max);
+            // The bucket may have been refilled before the timer for its next token was handled.
+            let due =
+                limiter.tokens.next_token_at().unwrap_or_else(|| limiter.tokens.refilled_at());
+            let timer_due =
+                limiter.timer != TimerId::NONE && self.deadlines.moment(limiter.timer) <= due;
+            let awaits_scan = all.scan_pos < state.scanned_at && limiter.awaits_scan;
+            if limiter.blocked_waitlists.is_empty() {
+                let kept = limiter.class_count > 0 || limiter.timer != TimerId::NONE;
+                assert!(kept || limiter.dirty, "a limiter without classes and timer is kept");
             } else {
-                let obstacle = runs || alarm || waits || all.pending;
-                assert!(obstacle, "somebody sleeps where there is room");
+                let is_full = at_limit || timer_due || awaits_scan || all.pending;
+                assert!(is_full, "a waitlist is blocked at a limiter with capacity");
             }
         }
-        let resting = all.limiters.iter().filter(|(_, bucket)| bucket.paused_for.is_some()).count();
-        assert_eq!(resting, all.paused.len(), "a bucket rests without knowing it");
-        let by_key = all
-            .limiters
-            .iter()
-            .filter_map(|(number, bucket)| bucket.paused_before.clone().map(|key| (key, number)));
-        assert!(by_key.collect::<BTreeSet<_>>() == all.paused_by_key, "keys of resting buckets");
-        let sleeping = all.waitlists.iter().filter(|(_, group)| group.asleep.is_some()).count();
-        assert_eq!(sleeping, asleep, "somebody sleeps without knowing it");
+        let paused =
+            all.limiters.iter().filter(|(_, limiter)| limiter.paused_for.is_some()).count();
+        assert_eq!(paused, all.paused.len(), "number of paused limiters");
+        let by_key = all.limiters.iter().filter_map(|(number, limiter)| {
+            limiter.paused_first_key.clone().map(|key| (key, number))
+        });
+        assert!(by_key.collect::<BTreeSet<_>>() == all.paused_by_key, "keys of paused limiters");
+        let blocked_keys =
+            all.waitlists.iter().filter(|(_, waitlist)| waitlist.blocked_key.is_some()).count();
+        assert_eq!(blocked_keys, blocked, "number of blocked waitlists");
     }
 
-    /// How many deadlines of buckets are armed, for checks.
-    pub(in crate::store) fn bucket_timers(&self) -> usize {
-        let timers = self.constraints.limiters.iter().map(|(_, bucket)| bucket.timer);
+    /// Number of armed limiter timers.
+    pub(in crate::store) fn limiter_timers(&self) -> usize {
+        let timers = self.constraints.limiters.iter().map(|(_, limiter)| limiter.timer);
         timers.filter(|timer| !timer.is_none()).count()
     }
 
-    /// The timer of a bucket, for checks.
-    pub(in crate::store) fn bucket_timer(&self, bucket: u32) -> Option<TimerId> {
-        self.constraints.limiters.get(bucket).map(|bucket| bucket.timer)
+    /// The timer of a limiter.
+    pub(in crate::store) fn limiter_timer(&self, limiter: u32) -> Option<TimerId> {
+        self.constraints.limiters.get(limiter).map(|limiter| limiter.timer)
     }
 }

@@ -1,13 +1,13 @@
-//! Jobs that are held back, in two steps, so that none of them is looked at before its turn.
+//! Job classes and limiter waitlists, by which no blocked job is scanned.
 //!
-//! A *strand* is the jobs of one queue that share all their buckets and that the same may take: one
-//! of them may run when any may, and the first of them is as good as all. Strands of one queue
-//! whose first obstacle is the same bucket, and whose jobs the same may take, are a *group*: of
-//! these only the first job of the first strand is shown, that is, in the heaps where takes find
-//! it. So a job that nobody may take who is there stands before none that somebody may. A job is
-//! shown in the hope that it may run; whoever would take it and finds that it may not moves its
-//! whole strand to the group of the bucket that has no room, or, if that is its own, puts the group
-//! to sleep until there is some.
+//! A *job class* is the jobs of one queue that have the same limiters and the same eligibility: all
+//! of them may start or none may, so that its most urgent job stands for all. A *limiter waitlist*
+//! is the classes of one queue and eligibility that are assigned to one limiter. Only the head of
+//! an open waitlist is in the ready heap, without regard to whether it may run; because eligibility
+//! is part of class and waitlist, a job that no client present is eligible for is never in front of
+//! one that some client is eligible for. A reserve that meets a head which may not run moves its
+//! class to the waitlist of the full limiter, or, if it is in that one, blocks the waitlist until
+//! the limiter has capacity.
 
 use crate::base::heap::{Heap, orders_before};
 use crate::model::job::Priority;
@@ -16,11 +16,11 @@ use crate::store::jobs::{Job, Jobs, NONE};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// When a job's turn is: smaller leaves first, in the order of queues' heaps.
+/// The position of a job in the order of ready heaps: smaller leaves first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OrderKey {
     rank: u64,
-    /// Of an priority beyond 64 bits: longer is larger, and larger leaves first.
+    /// Of a priority beyond 64 bits; a longer or larger number leaves first.
     digits: Option<Reverse<(usize, Box<str>)>>,
     tie: u64,
 }
@@ -37,80 +37,80 @@ impl OrderKey {
     }
 }
 
-/// Who may take a job.
+/// Which clients may reserve a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Eligibility {
-    /// Also those who take whatever is followed.
-    followed: bool,
-    /// Not these workers; in rising order.
-    refused_by: Box<[WorkerId]>,
+    /// Also clients that accept any tracked job.
+    tracked: bool,
+    /// All but these registered workers; in rising order.
+    excluded_workers: Box<[WorkerId]>,
 }
 
 impl Eligibility {
-    /// O(refusers).
+    /// O(excluded workers).
     pub(super) fn of(job: &Job) -> Self {
-        Self { followed: job.is_tracked(), refused_by: job.excluded_workers().into() }
+        Self { tracked: job.is_tracked(), excluded_workers: job.excluded_workers().into() }
     }
 
-    /// Whether these are who may take this job. O(refusers).
-    pub(super) fn are_of(&self, job: &Job) -> bool {
-        self.followed == job.is_tracked() && *self.refused_by == *job.excluded_workers()
+    /// Whether this is the eligibility of a job. O(excluded workers).
+    pub(super) fn fits(&self, job: &Job) -> bool {
+        self.tracked == job.is_tracked() && *self.excluded_workers == *job.excluded_workers()
     }
 }
 
-/// Jobs of one queue with the same buckets that the same may take.
+/// Jobs of one queue with the same limiters and eligibility.
 #[derive(Debug)]
 pub(super) struct JobClass {
     pub(super) queue: u32,
-    pub(super) takers: Eligibility,
-    pub(super) buckets: Box<[u32]>,
-    /// All its jobs, whatever they are doing.
+    pub(super) eligibility: Eligibility,
+    pub(super) limiters: Box<[u32]>,
+    /// Number of its jobs, whatever their status.
     pub(super) jobs: u32,
-    /// Those that are held back.
-    pub(super) parked: Heap,
-    /// The one that is in the queue's heap.
-    pub(super) shown: u32,
-    /// Where it stands if it has a job that is ready or held back.
-    pub(super) group: u32,
-    /// By which key it stands there.
+    /// Those that are blocked.
+    pub(super) blocked_jobs: Heap,
+    /// The one in the ready heap, or [`NONE`].
+    pub(super) ready_job: u32,
+    /// Slot of its waitlist if it has a waiting job, else [`NONE`].
+    pub(super) waitlist: u32,
+    /// Order key of its head, by which it is in the waitlist.
     pub(super) key: Option<OrderKey>,
 }
 
 impl JobClass {
-    pub(super) fn new(queue: u32, takers: Eligibility, buckets: &[u32]) -> Self {
+    pub(super) fn new(queue: u32, eligibility: Eligibility, limiters: &[u32]) -> Self {
         Self {
             queue,
-            takers,
-            buckets: buckets.into(),
+            eligibility,
+            limiters: limiters.into(),
             jobs: 0,
-            parked: Heap::default(),
-            shown: NONE,
-            group: NONE,
+            blocked_jobs: Heap::default(),
+            ready_job: NONE,
+            waitlist: NONE,
             key: None,
         }
     }
 
-    /// Its job that leaves first, of those that are ready or held back. O(1).
+    /// Its most urgent job, ready or blocked. O(1).
     pub(super) fn head(&self, jobs: &Jobs) -> Option<u32> {
-        let shown = (self.shown != NONE).then(|| jobs[self.shown].entry(self.shown));
-        match (shown, self.parked.peek()) {
-            (Some(shown), Some(parked)) if orders_before(&parked, &shown, jobs) => {
-                Some(parked.slot)
+        let ready = (self.ready_job != NONE).then(|| jobs[self.ready_job].entry(self.ready_job));
+        match (ready, self.blocked_jobs.peek()) {
+            (Some(ready), Some(blocked)) if orders_before(&blocked, &ready, jobs) => {
+                Some(blocked.slot)
             }
-            (shown, parked) => shown.or(parked).map(|entry| entry.slot),
+            (ready, blocked) => ready.or(blocked).map(|entry| entry.slot),
         }
     }
 }
 
-/// Strands of one queue that wait for the same bucket, and whose jobs the same may take.
+/// Classes of one queue and eligibility that are assigned to one limiter.
 #[derive(Debug)]
 pub(super) struct LimiterWaitlist {
-    pub(super) bucket: u32,
+    pub(super) limiter: u32,
     pub(super) queue: u32,
-    pub(super) takers: Eligibility,
-    pub(super) strands: BTreeSet<(OrderKey, u32)>,
-    /// The job that is in the queue's heap, unless it sleeps.
-    pub(super) shown: u32,
-    /// By which key it sleeps at its bucket, if it does.
-    pub(super) asleep: Option<OrderKey>,
+    pub(super) eligibility: Eligibility,
+    pub(super) classes: BTreeSet<(OrderKey, u32)>,
+    /// Its head, in the ready heap; [`NONE`] if blocked.
+    pub(super) ready_job: u32,
+    /// If blocked, the order key by which it is in the limiter's set.
+    pub(super) blocked_key: Option<OrderKey>,
 }

@@ -1,17 +1,16 @@
-//! How constraints come and go, and what that means for the jobs that are there.
+//! Setting, changing and removing constraints, and what that means for existing jobs.
 //!
-//! A constraint holds for every job that is put from then on. The jobs that are there are matched
-//! anew a bounded number in each pass, by a sweep over the table of jobs; until it has come to a
-//! job, that goes by the constraints from before. A new constraint lets nothing start before the
-//! sweep has come round: only then is it known how many of its jobs run. Where only the limits of a
-//! constraint change, its buckets and what they have counted stay, and so does what they have saved
-//! up: no job is looked at, but the buckets where some wait, one after the other. After a restart,
-//! buckets begin empty: what was spent before is not known.
+//! A constraint applies to every put from then on. Existing jobs are evaluated again by a scan over
+//! the job table, a bounded number in each pass; until the scan reaches a job, the earlier
+//! constraints apply to it. A new constraint lets none of its jobs start before the scan has gone
+//! round: only then is the number of running ones known. Where only the limits of a constraint
+//! change, its limiters keep their counts and tokens: no job is evaluated, and the limiters with
+//! blocked waitlists are rechecked one after the other. After a restart, token buckets start empty:
+//! what was spent before is unknown.
 //!
-//! A constraint that is removed holds nobody back from then on: those that sleep at its buckets are
-//! woken, the most urgent first, whether the sweep has come to them or not. One in whose place
-//! another is set lets nothing start any more: its jobs wait until the sweep has told what the new
-//! one says of them.
+//! A removed constraint blocks nothing from then on: the waitlists blocked at its limiters are
+//! unblocked, the most urgent first, whether the scan has reached their jobs or not. A replaced one
+//! lets nothing start: its jobs wait until the scan has evaluated the new one for them.
 
 use super::job_class::Eligibility;
 use super::matcher::{self, PayloadView};
@@ -32,10 +31,11 @@ use crate::wire::Paths;
 use std::collections::BTreeMap;
 
 impl Store {
-    /// Answers what a constraint says. O(log c).
+    /// Answers the constraint of this name. O(log c).
     pub(in crate::store) fn show_constraint(&self, ticket: Ticket, name: &str, fx: &mut Effects) {
         let found = self.constraints.by_name.get(name);
-        let outcome = found.map_or(Outcome::NoConstraint, |&rule| Outcome::Constraint(rule));
+        let outcome = found
+            .map_or(Outcome::NoConstraint, |&constraint_slot| Outcome::Constraint(constraint_slot));
         fx.answer(ticket, outcome);
     }
 
@@ -51,12 +51,14 @@ impl Store {
     /// The constraint of this name. O(log c).
     #[must_use]
     pub fn find_constraint(&self, name: &str) -> Option<&Constraint> {
-        self.constraints.by_name.get(name).map(|&rule| self.constraints.get(rule))
+        self.constraints
+            .by_name
+            .get(name)
+            .map(|&constraint_slot| self.constraints.get(constraint_slot))
     }
 
-    /// Sets a constraint, in place of the one of its name. O(log c), and a bounded number of jobs
-    /// that are matched anew; if only its limits change none is, and a bounded number of its
-    /// buckets are looked at.
+    /// Sets a constraint, or replaces the one of its name. O(log c), and the evaluation of a
+    /// bounded number of jobs; if only limits change, of a bounded number of limiters instead.
     pub(in crate::store) fn set_constraint(
         &mut self,
         ticket: Ticket,
@@ -65,13 +67,13 @@ impl Store {
         fx: &mut Effects,
     ) {
         let known = self.constraints.by_name.get(&new.name).copied();
-        if let Some(rule) = known {
-            let slot = self.constraints.rules[rule].slot;
+        if let Some(constraint_slot) = known {
+            let slot = self.constraints.states[constraint_slot].record_slot;
             fx.answer(ticket, Outcome::Constrained { new: false });
-            // Also if it is the same: what made it so may not last yet.
+            // Also for an equal constraint: the record that set it may not be durable yet.
             fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), JobId(self.jobs[slot].id)));
-            if self.constraints.rules[rule].constraint != *new {
-                self.replace_rule(rule, new, true, now);
+            if self.constraints.states[constraint_slot].definition != *new {
+                self.replace_constraint_at(constraint_slot, new, true, now);
                 self.reevaluate_jobs(now);
             }
             return;
@@ -83,7 +85,7 @@ impl Store {
         self.first_hidden_id -= 1;
         let id = JobId(self.first_hidden_id);
         let slot = self.add_record_slot(id);
-        self.add_rule(id, slot, new, true, now);
+        self.insert_constraint(id, slot, new, true, now);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Put(JobLocation(slot), id));
         fx.answer(ticket, Outcome::Constrained { new: true });
@@ -97,83 +99,98 @@ impl Store {
         now: Now,
         fx: &mut Effects,
     ) {
-        let Some(&rule) = self.constraints.by_name.get(name) else {
+        let Some(&constraint_slot) = self.constraints.by_name.get(name) else {
             return fx.answer(ticket, Outcome::NoConstraint);
         };
-        let slot = self.constraints.rules[rule].slot;
-        let id = self.remove_rule(rule);
+        let slot = self.constraints.states[constraint_slot].record_slot;
+        let id = self.remove_constraint_at(constraint_slot);
         self.reevaluate_jobs(now);
         fx.mark_dirty(DirtyRecord::Gone(JobLocation(slot), id));
         fx.answer(ticket, Outcome::Done);
     }
 
-    /// Whether this place has a constraint and no job. O(1), or O(log c) if it has no job.
+    /// Whether this slot of the job table holds a constraint. O(1) for a job, O(log c) otherwise.
     pub(in crate::store) fn is_constraint(&self, slot: u32) -> bool {
-        let place = &self.jobs[slot];
-        place.queue == NONE && self.constraints.place(place.id) == Some(slot)
+        let job = &self.jobs[slot];
+        job.queue == NONE && self.constraints.record_slot(job.id) == Some(slot)
     }
 
-    fn add_rule(&mut self, id: JobId, slot: u32, new: &Constraint, began_full: bool, now: Now) {
-        let (round, place) = self.constraints.scan_pos;
-        let settled = (round + 1, place);
-        let rule = self.constraints.rules.insert(ConstraintState {
-            constraint: new.clone(),
-            slot,
-            values: BTreeMap::new(),
-            settled,
-            since: now.mono,
-            began_full,
+    /// Adds an active constraint, whose record is at `slot`, and starts a scan.
+    fn insert_constraint(
+        &mut self,
+        id: JobId,
+        slot: u32,
+        new: &Constraint,
+        starts_full: bool,
+        now: Now,
+    ) {
+        let (round, slot_reached) = self.constraints.scan_pos;
+        let scanned_at = (round + 1, slot_reached);
+        let constraint_slot = self.constraints.states.insert(ConstraintState {
+            definition: new.clone(),
+            record_slot: slot,
+            limiter_by_value: BTreeMap::new(),
+            scanned_at,
+            rate_since: now.mono,
+            starts_full,
             replaced: false,
         });
         self.constraints.paths = None;
-        self.constraints.by_name.insert(new.name.clone(), rule);
-        self.constraints.by_id.insert(id.0, rule);
+        self.constraints.by_name.insert(new.name.clone(), constraint_slot);
+        self.constraints.by_id.insert(id.0, constraint_slot);
         self.start_scan();
     }
 
-    /// Puts a constraint in the place of another.
-    fn replace_rule(&mut self, rule: u32, new: &Constraint, began_full: bool, now: Now) {
-        let record = &mut self.constraints.rules[rule];
-        let old = &record.constraint;
+    /// Gives an active constraint a new definition. If only limits differ, its limiters stay.
+    fn replace_constraint_at(
+        &mut self,
+        constraint_slot: u32,
+        new: &Constraint,
+        starts_full: bool,
+        now: Now,
+    ) {
+        let record = &mut self.constraints.states[constraint_slot];
+        let old = &record.definition;
         if (&old.name, &old.matcher, &old.per) == (&new.name, &new.matcher, &new.per) {
             if old.rate != new.rate {
-                (record.since, record.began_full) = (now.mono, began_full);
+                (record.rate_since, record.starts_full) = (now.mono, starts_full);
             }
-            record.constraint = new.clone();
-            self.constraints.changes += 1;
-            return self.constraints.mark_limits_changed(rule);
+            record.definition = new.clone();
+            self.constraints.revision += 1;
+            return self.constraints.mark_limits_changed(constraint_slot);
         }
-        let slot = record.slot;
+        let slot = record.record_slot;
         let id = JobId(self.jobs[slot].id);
-        self.constraints.rules[rule].replaced = true;
-        self.deactivate(rule);
-        self.add_rule(id, slot, new, began_full, now);
+        self.constraints.states[constraint_slot].replaced = true;
+        self.deactivate(constraint_slot);
+        self.insert_constraint(id, slot, new, starts_full, now);
     }
 
-    /// A rule does not hold any more; the place that kept it is nobody's.
-    fn deactivate(&mut self, rule: u32) {
-        let record = &mut self.constraints.rules[rule];
-        let slot = std::mem::replace(&mut record.slot, NONE);
+    /// Makes a constraint inactive; its record's slot is the caller's to reuse or remove.
+    fn deactivate(&mut self, constraint_slot: u32) {
+        let record = &mut self.constraints.states[constraint_slot];
+        let slot = std::mem::replace(&mut record.record_slot, NONE);
         self.constraints.paths = None;
         self.constraints.by_id.remove(&self.jobs[slot].id);
-        let name = &self.constraints.rules[rule].constraint.name;
-        if self.constraints.by_name.get(name) == Some(&rule) {
+        let name = &self.constraints.states[constraint_slot].definition.name;
+        if self.constraints.by_name.get(name) == Some(&constraint_slot) {
             self.constraints.by_name.remove(name);
         }
-        self.drop_constraint_if_unused(rule);
+        self.remove_constraint_if_unused(constraint_slot);
     }
 
-    fn remove_rule(&mut self, rule: u32) -> JobId {
-        let slot = self.constraints.rules[rule].slot;
-        self.deactivate(rule);
-        // Those whom only this constraint has held back go at once, the most urgent first, before
-        // the sweep has come to all of them.
-        self.constraints.mark_limits_changed(rule);
+    /// Deactivates a constraint and removes its record. Returns the record's id.
+    fn remove_constraint_at(&mut self, constraint_slot: u32) -> JobId {
+        let slot = self.constraints.states[constraint_slot].record_slot;
+        self.deactivate(constraint_slot);
+        // Jobs that only this constraint blocks become eligible at once, the most urgent first,
+        // before the scan has reached all of them.
+        self.constraints.mark_limits_changed(constraint_slot);
         self.start_scan();
         JobId(self.jobs.remove(slot).id)
     }
 
-    /// Brings a constraint back, in the place of the one that has its id. O(log c).
+    /// Recovery: sets a constraint, in place of the one with its id. O(log c).
     pub fn restore_constraint(
         &mut self,
         id: JobId,
@@ -182,184 +199,187 @@ impl Store {
     ) -> JobLocation {
         self.first_hidden_id = self.first_hidden_id.min(id.0);
         let known = self.constraints.by_id.get(&id.0).copied();
-        if let Some(rule) = known {
-            let slot = self.constraints.rules[rule].slot;
-            self.replace_rule(rule, constraint, false, now);
+        if let Some(constraint_slot) = known {
+            let slot = self.constraints.states[constraint_slot].record_slot;
+            self.replace_constraint_at(constraint_slot, constraint, false, now);
             return JobLocation(slot);
         }
         let slot = self.add_record_slot(id);
-        self.add_rule(id, slot, constraint, false, now);
+        self.insert_constraint(id, slot, constraint, false, now);
         JobLocation(slot)
     }
 
-    /// Takes a constraint that was brought back away again, if there is one with this id. O(log c).
+    /// Recovery: removes the constraint with this id, if there is one. O(log c).
     pub(in crate::store) fn erase_constraint(&mut self, id: JobId) -> Option<JobLocation> {
-        let &rule = self.constraints.by_id.get(&id.0)?;
-        let slot = self.constraints.rules[rule].slot;
-        self.remove_rule(rule);
+        let &constraint_slot = self.constraints.by_id.get(&id.0)?;
+        let slot = self.constraints.states[constraint_slot].record_slot;
+        self.remove_constraint_at(constraint_slot);
         Some(JobLocation(slot))
     }
 
-    /// Everything has come back: it is matched. O(jobs) matches if there are constraints.
-    pub(in crate::store) fn settle_constraints(&mut self, now: Now) {
-        let mut nobody = Effects::default();
+    /// Recovery is over: evaluates all jobs. O(jobs) evaluations if there are constraints.
+    pub(in crate::store) fn finish_constraint_scan(&mut self, now: Now) {
+        let mut unused = Effects::default();
         while self.constraints.is_pending() {
             self.constraints.begin_pass();
             self.reevaluate_jobs(now);
-            self.run_pending(now, &mut nobody);
+            self.run_pending(now, &mut unused);
         }
     }
 
-    /// Which constraints a job that is nowhere has to obey. O(conditions of all constraints +
-    /// payload).
+    /// Evaluates all constraints for a job in no heap, and assigns its class. O(conditions of all
+    /// constraints + payload).
     #[inline(never)]
     pub(in crate::store) fn attach_limiters(&mut self, slot: u32, now: Now) {
-        let buckets = self.limiters_of(slot, now);
-        self.assign_class(slot, &buckets);
+        let limiters = self.limiters_of(slot, now);
+        self.assign_class(slot, &limiters);
     }
 
-    /// The buckets of a job: first those of constraints that have one only, so that the groups of a
-    /// queue are few.
+    /// The limiters of a job: first those of constraints without `per`, so that a queue has few
+    /// waitlists.
     fn limiters_of(&mut self, slot: u32, now: Now) -> Vec<u32> {
         let job = &self.jobs[slot];
         if job.is_packet() || job.is_group_only() {
             return Vec::new();
         }
         let name = &*self.queues[job.queue].name;
-        let Constraints { rules, paths, .. } = &mut self.constraints;
-        let paths = paths.get_or_insert_with(|| paths_of(rules));
+        let Constraints { states, paths, .. } = &mut self.constraints;
+        let paths = paths.get_or_insert_with(|| paths_of(states));
         let arguments = PayloadView::new(job.payload(), paths);
         let mut values = Vec::new();
-        for (number, rule) in rules.iter().filter(|(_, rule)| rule.holds()) {
-            if matcher::matches(&rule.constraint, name, &arguments) {
-                let per = rule.constraint.per.as_ref();
+        for (constraint_slot, state) in states.iter().filter(|(_, state)| state.is_active()) {
+            if matcher::matches(&state.definition, name, &arguments) {
+                let per = state.definition.per.as_ref();
                 let value = per.map(|path| matcher::value(path, name, &arguments));
-                values.push((per.is_some(), number, value.unwrap_or_default()));
+                values.push((per.is_some(), constraint_slot, value.unwrap_or_default()));
             }
         }
         values.sort_unstable();
         let each = values.into_iter();
-        each.map(|(_, rule, value)| self.constraints.limiter(rule, value, now)).collect()
+        each.map(|(_, constraint_slot, value)| {
+            self.constraints.limiter(constraint_slot, value, now)
+        })
+        .collect()
     }
 
-    /// A job that is nowhere and has no strand gets one, if it has buckets. O(k log).
-    fn assign_class(&mut self, slot: u32, buckets: &[u32]) {
-        if buckets.is_empty() {
+    /// Gives a job without class, in no heap, the class of these limiters; none if there are none.
+    /// O(k log n).
+    fn assign_class(&mut self, slot: u32, limiters: &[u32]) {
+        if limiters.is_empty() {
             return;
         }
-        let (queue, takers) = (self.jobs[slot].queue, Eligibility::of(&self.jobs[slot]));
-        let (strand, new) = self.constraints.job_class(queue, takers, buckets);
-        self.constraints.classes[strand].jobs += 1;
-        self.queues[queue].strands += u32::from(new);
-        self.jobs[slot].ext_mut_or_insert().strand = strand;
+        let (queue, eligibility) = (self.jobs[slot].queue, Eligibility::of(&self.jobs[slot]));
+        let (class, new) = self.constraints.job_class(queue, eligibility, limiters);
+        self.constraints.classes[class].jobs += 1;
+        self.queues[queue].class_count += u32::from(new);
+        self.jobs[slot].ext_mut_or_insert().class = class;
     }
 
-    /// A job that is nowhere, and has a strand, loses it. O(k log).
+    /// Takes a job in no heap out of its class. O(k log n).
     pub(in crate::store) fn drop_class(&mut self, slot: u32) {
-        let number = std::mem::replace(&mut self.jobs[slot].ext_mut_or_insert().strand, NONE);
-        let strand = &mut self.constraints.classes[number];
-        strand.jobs -= 1;
-        if strand.jobs == 0 {
-            self.queues[strand.queue].strands -= 1;
-            self.constraints.drop_class(number);
+        let class_slot = std::mem::replace(&mut self.jobs[slot].ext_mut_or_insert().class, NONE);
+        let class = &mut self.constraints.classes[class_slot];
+        class.jobs -= 1;
+        if class.jobs == 0 {
+            self.queues[class.queue].class_count -= 1;
+            self.constraints.drop_class(class_slot);
         }
     }
 
-    /// A job that is nowhere, and has a strand, gets another one if others may take it now than
-    /// when it was seated. If workers have refused it, its shelves stay for it; if there are none,
-    /// its refusals are forgotten. O(k log + shelves).
-    pub(super) fn find_class(&mut self, slot: u32) {
+    /// Moves a job in no heap to another class if its eligibility has changed since it was
+    /// assigned. Pins the heap of its exclusion set, or clears the exclusions if there is no such
+    /// heap any more. O(k log n + exclusion sets of the queue).
+    pub(super) fn update_class(&mut self, slot: u32) {
         if !self.has_exclusion_set(slot) {
             self.jobs[slot].clear_exclusions();
         }
-        let strand = &self.constraints.classes[self.jobs[slot].strand()];
-        if !strand.takers.are_of(&self.jobs[slot]) {
-            let buckets = strand.buckets.clone();
+        let class = &self.constraints.classes[self.jobs[slot].class()];
+        if !class.eligibility.fits(&self.jobs[slot]) {
+            let limiters = class.limiters.clone();
             self.drop_class(slot);
-            self.assign_class(slot, &buckets);
+            self.assign_class(slot, &limiters);
         }
         self.pin_exclusion_set(slot);
     }
 
-    /// All jobs that are there now are matched anew.
+    /// Starts an evaluation of all jobs that exist now.
     fn start_scan(&mut self) {
-        self.constraints.changes += 1;
-        let (round, place) = self.constraints.scan_pos;
-        self.constraints.sweep_until = (round + 1, place);
+        self.constraints.revision += 1;
+        let (round, slot) = self.constraints.scan_pos;
+        self.constraints.scan_until = (round + 1, slot);
         self.constraints.pending = true;
     }
 
-    /// Matches a bounded number of jobs anew, if that is to be done: when constraints have changed,
-    /// all commands of a pass together, and at the end of each pass.
-    /// O(conditions of all constraints + payload + log n) each.
+    /// Evaluates all constraints for a job again. O(conditions of all constraints + payload + log
+    /// n).
     pub(in crate::store) fn reevaluate_jobs(&mut self, now: Now) {
-        if self.constraints.scan_pos >= self.constraints.sweep_until {
+        if self.constraints.scan_pos >= self.constraints.scan_until {
             return;
         }
         let before = self.constraints.scan_pos;
-        let mut done = self.constraints.rematched;
+        let mut done = self.constraints.scanned;
         while done.jobs < CONSTRAINT_SCAN_JOBS_PER_PASS
             && done.bytes < CONSTRAINT_SCAN_BYTES_PER_PASS
-            && done.places < CONSTRAINT_SCAN_SLOTS_PER_PASS
+            && done.slots < CONSTRAINT_SCAN_SLOTS_PER_PASS
         {
-            let (round, place) = self.constraints.scan_pos;
-            if (round, place) >= self.constraints.sweep_until {
+            let (round, slot) = self.constraints.scan_pos;
+            if (round, slot) >= self.constraints.scan_until {
                 break;
             }
-            done.places += 1;
-            if place >= self.jobs.end() {
+            done.slots += 1;
+            if slot >= self.jobs.end() {
                 self.constraints.scan_pos = (round + 1, 0);
                 continue;
             }
-            if self.jobs.get(place).is_some() && self.is_job(place) {
+            if self.jobs.get(slot).is_some() && self.is_job(slot) {
                 done.jobs += 1;
-                done.bytes += self.jobs[place].payload().bytes.len();
-                self.reevaluate_job(place, now);
+                done.bytes += self.jobs[slot].payload().bytes.len();
+                self.reevaluate_job(slot, now);
             }
-            self.constraints.scan_pos = (round, place + 1);
+            self.constraints.scan_pos = (round, slot + 1);
         }
         let constraints = &mut self.constraints;
-        constraints.rematched = done;
-        let sweep = constraints.scan_pos;
-        let mut rules = constraints.rules.iter();
-        if rules.any(|(_, rule)| before < rule.settled && rule.settled <= sweep) {
-            constraints.limiters_ready.append(&mut constraints.limiters_waiting);
+        constraints.scanned = done;
+        let after = constraints.scan_pos;
+        let mut states = constraints.states.iter();
+        if states.any(|(_, state)| before < state.scanned_at && state.scanned_at <= after) {
+            constraints.limiters_scanned.append(&mut constraints.limiters_awaiting_scan);
         }
     }
 
     /// Matches a job anew. O(conditions of all constraints + payload + log n).
     fn reevaluate_job(&mut self, slot: u32, now: Now) {
-        let buckets = self.limiters_of(slot, now);
+        let limiters = self.limiters_of(slot, now);
         self.constraints.steps += 1;
-        let (strand, status) = (self.jobs[slot].strand(), self.jobs[slot].status);
-        let before = self.constraints.classes.get(strand).map_or(&[][..], |seat| &seat.buckets);
-        if *before == *buckets {
+        let (class, status) = (self.jobs[slot].class(), self.jobs[slot].status);
+        let before = self.constraints.classes.get(class).map_or(&[][..], |class| &class.limiters);
+        if *before == *limiters {
             if matches!(status, Status::Blocked) {
-                let group = self.constraints.classes[strand].group;
-                let bucket = self.constraints.waitlists[group].bucket;
-                self.constraints.mark_dirty(bucket);
+                let waitlist = self.constraints.classes[class].waitlist;
+                let limiter = self.constraints.waitlists[waitlist].limiter;
+                self.constraints.mark_dirty(limiter);
             }
             return;
         }
-        let waits = matches!(status, Status::Ready | Status::Blocked);
-        // What is due at the same moment keeps its order.
-        let timer = self.jobs[slot].ext_mut().filter(|_| waits);
+        let is_waiting = matches!(status, Status::Ready | Status::Blocked);
+        // Keeping the timer keeps the order of deadlines that are due at the same moment.
+        let timer = self.jobs[slot].ext_mut().filter(|_| is_waiting);
         let timer = timer.map(|extra| std::mem::take(&mut extra.timer)).unwrap_or_default();
-        if waits {
+        if is_waiting {
             self.unlink_cold(slot);
             let queue = self.jobs[slot].queue;
             if !self.queues[queue].waiters.pops().is_empty() {
-                // It may have been too large for them.
+                // The job may have been the one too large for them.
                 self.schedule_match(queue);
             }
-        } else if strand != NONE && status == Status::Reserved {
+        } else if class != NONE && status == Status::Reserved {
             self.on_removed(slot);
         }
-        if strand != NONE {
+        if class != NONE {
             self.drop_class(slot);
         }
-        self.assign_class(slot, &buckets);
-        if waits {
+        self.assign_class(slot, &limiters);
+        if is_waiting {
             self.place_waiting(slot, now);
             if !timer.is_none() {
                 self.jobs[slot].ext_mut_or_insert().timer = timer;
@@ -368,21 +388,21 @@ impl Store {
                 self.schedule_match_for_job(slot);
             }
         } else if status == Status::Reserved {
-            for &bucket in &buckets {
-                self.constraints.limiters[bucket].running += 1;
+            for &limiter in &limiters {
+                self.constraints.limiters[limiter].running += 1;
             }
             if self.jobs[slot].worker().is_some() {
-                self.jobs[slot].work_mut().paid = 0;
+                self.jobs[slot].work_mut().charged_revision = 0;
             }
         }
     }
 }
 
-/// What all constraints want to know of payloads. O(their keys).
-fn paths_of(rules: &PagedSlab<ConstraintState>) -> Paths {
+/// The payload paths that active constraints name. O(their keys).
+fn paths_of(states: &PagedSlab<ConstraintState>) -> Paths {
     let mut paths = Paths::default();
-    for (_, rule) in rules.iter().filter(|(_, rule)| rule.holds()) {
-        matcher::add_paths(&rule.constraint, &mut paths);
+    for (_, state) in states.iter().filter(|(_, state)| state.is_active()) {
+        matcher::add_paths(&state.definition, &mut paths);
     }
     paths
 }

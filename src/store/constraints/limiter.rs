@@ -1,8 +1,8 @@
-//! One bucket: how many of its jobs run, and how many more may start by its rate.
+//! One limiter: the count of its running jobs, and a token bucket for its rate.
 //!
-//! The rate is a token bucket in whole numbers: a token is as many parts as its period has
-//! nanoseconds, and every nanosecond brings as many parts as there are tokens to a period. So
-//! nothing is lost to rounding, and the moment of the next token is exact.
+//! The token bucket counts in whole numbers: a token is as many parts as its period has
+//! nanoseconds, and each nanosecond adds as many parts as there are tokens in a period. So nothing
+//! is lost to rounding, and the moment of the next token is exact.
 
 use super::job_class::OrderKey;
 use crate::base::time::{Mono, Now};
@@ -11,128 +11,138 @@ use crate::model::worker::Rate;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What the jobs of one constraint share, or those of them with the same value.
+/// The counters of one constraint, or of one key value of a constraint with `per`.
 #[derive(Debug)]
 pub(super) struct Limiter {
-    /// The constraint's place.
-    pub(super) rule: u32,
-    /// Which of the values of the constraint's path.
+    /// Slot of its constraint.
+    pub(super) constraint_slot: u32,
+    /// The key value at the constraint's `per` path; empty without `per`.
     pub(super) value: Box<[u8]>,
-    /// Strands that it holds back.
-    pub(super) classes: u32,
-    /// Its jobs that somebody holds.
+    /// Job classes that have this limiter.
+    pub(super) class_count: u32,
+    /// Its reserved jobs.
     pub(super) running: u32,
     pub(super) tokens: TokenBucket,
-    /// Groups that wait here until there is room, those with the most urgent job first.
-    pub(super) asleep: BTreeSet<(OrderKey, u32)>,
-    /// When there is a token again for those that wait, or when it is full and may be forgotten.
+    /// Waitlists blocked here, by the order keys of their heads.
+    pub(super) blocked_waitlists: BTreeSet<(OrderKey, u32)>,
+    /// Armed for the next token if a waitlist is blocked, or for the moment at which an unused
+    /// limiter has a full bucket and is removed.
     pub(super) timer: TimerId,
-    /// Whether it is on the list of those that are to be looked at.
+    /// Whether it is in the list of dirty limiters.
     pub(super) dirty: bool,
-    /// In which queue somebody may be waiting for the job that it has woken last.
+    /// Paused: it has unblocked a job for which a waiter of this queue may be eligible, and
+    /// unblocks no more until that job has left the ready heap.
     pub(super) paused_for: Option<u32>,
-    /// The first key of those that slept when it began to rest, or a smaller one.
-    pub(super) paused_before: Option<OrderKey>,
-    /// Whether it is on the list of those whose constraint is not settled.
-    pub(super) limiters_waiting: bool,
+    /// At most the first key of its blocked waitlists, while it is paused.
+    pub(super) paused_first_key: Option<OrderKey>,
+    /// Whether it is in the list of limiters whose constraint waits for the scan.
+    pub(super) awaits_scan: bool,
 }
 
-/// How many jobs may start, by a rate.
+/// The state of a rate limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     rate: Option<Rate>,
-    /// In parts of a token.
-    level: u128,
+    /// Parts of a token, at `refilled_at`.
+    level_parts: u128,
     /// When that was so.
-    at: Mono,
+    refilled_at: Mono,
 }
 
-fn token(rate: Rate) -> u128 {
+/// Parts in one token: nanoseconds in the period.
+fn token_parts(rate: Rate) -> u128 {
     u128::from(rate.period_ms.max(1)) * 1_000_000
 }
 
-fn capacity(rate: Rate) -> u128 {
-    u128::from(rate.burst.max(1)) * token(rate)
+/// Parts in a full bucket.
+fn capacity_parts(rate: Rate) -> u128 {
+    u128::from(rate.burst.max(1)) * token_parts(rate)
 }
 
 impl TokenBucket {
-    /// As many as there may be.
+    /// A full bucket at `at`.
     pub(super) fn full(rate: Option<Rate>, at: Mono) -> Self {
-        Self { rate, level: rate.map_or(0, capacity), at }
+        Self { rate, level_parts: rate.map_or(0, capacity_parts), refilled_at: at }
     }
 
-    /// None at `at`.
+    /// An empty bucket at `at`.
     pub(super) fn empty(rate: Option<Rate>, at: Mono) -> Self {
-        Self { rate, level: 0, at }
+        Self { rate, level_parts: 0, refilled_at: at }
     }
 
-    /// Goes by this rate since then. Whole tokens stay as far as the new rate allows; parts of one
-    /// do not.
-    pub(super) fn change(&mut self, rate: Option<Rate>, since: Mono) {
+    /// Applies another rate from `since` on. Whole tokens stay, up to the new capacity; parts of
+    /// one do not.
+    pub(super) fn set_rate(&mut self, rate: Option<Rate>, since: Mono) {
         if self.rate == rate {
             return;
         }
         self.refill(since);
-        self.level = match (self.rate, rate) {
-            (Some(old), Some(new)) => (self.level / token(old) * token(new)).min(capacity(new)),
-            (None, Some(new)) => capacity(new),
+        self.level_parts = match (self.rate, rate) {
+            (Some(old), Some(new)) => {
+                (self.level_parts / token_parts(old) * token_parts(new)).min(capacity_parts(new))
+            }
+            (None, Some(new)) => capacity_parts(new),
             (_, None) => 0,
         };
         self.rate = rate;
     }
 
-    /// Adds what has come by now. O(1).
+    /// Adds the tokens due by now. O(1).
     fn refill(&mut self, now: Mono) {
         let Some(rate) = self.rate else { return };
-        let passed = u128::from(now.0.saturating_sub(self.at.0));
-        self.level = (self.level + passed * u128::from(rate.count)).min(capacity(rate));
-        self.at = self.at.max(now);
+        let elapsed_ns = u128::from(now.0.saturating_sub(self.refilled_at.0));
+        self.level_parts =
+            (self.level_parts + elapsed_ns * u128::from(rate.count)).min(capacity_parts(rate));
+        self.refilled_at = self.refilled_at.max(now);
     }
 
     /// Whether a job may start. O(1).
-    pub(super) fn any(&mut self, now: Now) -> bool {
+    pub(super) fn has_token(&mut self, now: Now) -> bool {
         self.refill(now.mono);
-        self.rate.is_none_or(|rate| self.level >= token(rate))
+        self.rate.is_none_or(|rate| self.level_parts >= token_parts(rate))
     }
 
-    /// A job starts, if need be on credit.
+    /// Takes a token; the level stops at 0.
     pub(super) fn spend(&mut self, now: Now) {
         self.refill(now.mono);
         if let Some(rate) = self.rate {
-            self.level = self.level.saturating_sub(token(rate));
+            self.level_parts = self.level_parts.saturating_sub(token_parts(rate));
         }
     }
 
-    /// A job that has started has not, after all.
+    /// Returns a token, up to the capacity.
     pub(super) fn refund(&mut self, now: Now) {
         self.refill(now.mono);
         if let Some(rate) = self.rate {
-            self.level = (self.level + token(rate)).min(capacity(rate));
+            self.level_parts = (self.level_parts + token_parts(rate)).min(capacity_parts(rate));
         }
     }
 
-    /// When there will be a token; `None` if there is one, or never.
-    pub(super) fn next(&self) -> Option<Mono> {
-        self.when(token(self.rate?))
+    /// When there will be a token; `None` if there is one, or never will be.
+    pub(super) fn next_token_at(&self) -> Option<Mono> {
+        self.reached_at(token_parts(self.rate?))
     }
 
-    /// When there will be as many as may be; `None` if there are, or never.
+    /// When the bucket will be full; `None` if it is, or never will be.
     pub(super) fn full_at(&self) -> Option<Mono> {
-        self.when(capacity(self.rate?))
+        self.reached_at(capacity_parts(self.rate?))
     }
 
-    fn when(&self, level: u128) -> Option<Mono> {
+    fn reached_at(&self, level_parts: u128) -> Option<Mono> {
         let count = u128::from(self.rate?.count);
-        if self.level >= level || count == 0 {
+        if self.level_parts >= level_parts || count == 0 {
             return None;
         }
-        let wait = (level - self.level).div_ceil(count);
-        Some(self.at.after(Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))))
+        let wait_ns = (level_parts - self.level_parts).div_ceil(count);
+        Some(
+            self.refilled_at
+                .after(Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX))),
+        )
     }
 
-    /// When it was last looked at.
-    pub(super) fn at(&self) -> Mono {
-        self.at
+    /// When the level was last computed.
+    pub(super) fn refilled_at(&self) -> Mono {
+        self.refilled_at
     }
 }
 
@@ -146,20 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_never_drifts_and_knows_its_next_token_exactly() {
-        // 3 in 7 ms: no whole number of nanoseconds to a token.
+    fn bucket_with_fractional_period_never_drifts() {
+        // 3 in 7 ms: a token does not take a whole number of nanoseconds.
         let rate = Rate { count: 3, period_ms: 7, burst: 2 };
         let mut tokens = TokenBucket::empty(Some(rate), Mono(0));
         let (mut now, mut taken) = (0, 0_u64);
         let mut rng = Rng::new(5);
         while taken < 30_000 {
-            let next = tokens.next().expect("it is empty");
+            let next = tokens.next_token_at().expect("it is empty");
             assert_eq!(next.0, ((taken + 1) * 7_000_000).div_ceil(3));
-            // Looked at in between, and a nanosecond too early.
+            // Refilled in between, and a nanosecond too early.
             now += rng.below(next.0 - now);
-            assert!(!tokens.any(at(now)) && !tokens.any(at(next.0 - 1)));
+            assert!(!tokens.has_token(at(now)) && !tokens.has_token(at(next.0 - 1)));
             now = next.0;
-            assert!(tokens.any(at(now)));
+            assert!(tokens.has_token(at(now)));
             tokens.spend(at(now));
             taken += 1;
         }
@@ -167,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_saves_up_the_burst_and_no_more() {
+    fn idle_bucket_fills_to_burst_only() {
         let rate = Rate { count: 1, period_ms: 1_000, burst: 3 };
         let mut tokens = TokenBucket::full(Some(rate), Mono(0));
         let mut started = 0;
-        while tokens.any(at(u64::MAX / 2)) {
+        while tokens.has_token(at(u64::MAX / 2)) {
             tokens.spend(at(u64::MAX / 2));
             started += 1;
         }
@@ -179,23 +189,27 @@ mod tests {
         assert_eq!(tokens.full_at(), Some(Mono(u64::MAX / 2 + 3_000_000_000)));
         let huge = Rate { count: u32::MAX, period_ms: u64::MAX, burst: u32::MAX };
         let mut tokens = TokenBucket::empty(Some(huge), Mono(0));
-        assert!(tokens.any(at(u64::MAX)), "an age passes, and nothing overflows");
+        assert!(tokens.has_token(at(u64::MAX)), "the largest times do not overflow");
         assert_eq!(tokens.full_at(), Some(Mono(u64::MAX)));
     }
 
     #[test]
-    fn a_changed_rate_keeps_whole_tokens_and_counts_from_its_begin() {
+    fn changed_rate_keeps_whole_tokens() {
         let slow = Rate { count: 1, period_ms: 1_000, burst: 5 };
         let mut tokens = TokenBucket::full(Some(slow), Mono(0));
         tokens.spend(at(0));
         let fast = Rate { count: 10, period_ms: 100, burst: 3 };
-        tokens.change(Some(fast), Mono(500_000_000));
+        tokens.set_rate(Some(fast), Mono(500_000_000));
         for _ in 0..3 {
-            assert!(tokens.any(at(500_000_000)));
+            assert!(tokens.has_token(at(500_000_000)));
             tokens.spend(at(500_000_000));
         }
-        assert_eq!(tokens.next(), Some(Mono(510_000_000)));
-        tokens.change(None, Mono(1));
-        assert!(tokens.any(at(2)) && tokens.next().is_none() && tokens.full_at().is_none());
+        assert_eq!(tokens.next_token_at(), Some(Mono(510_000_000)));
+        tokens.set_rate(None, Mono(1));
+        assert!(
+            tokens.has_token(at(2))
+                && tokens.next_token_at().is_none()
+                && tokens.full_at().is_none()
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Which jobs a constraint is about, and which of its buckets they share.
+//! Which jobs a constraint selects, and the key value at its `per` path.
 //!
-//! What is not there counts as nil. Numbers compare by what they are worth, however they are
-//! written; texts by their bytes. Values of different kinds are unequal, and neither is less. In
-//! names `*` stands for any text where `=`, `!=` or `in` compare.
+//! What is absent counts as nil. Numbers compare by value, however they are written; texts by their
+//! bytes. Values of different kinds are unequal, and neither is less. In queue names `*` matches
+//! any text where `=`, `!=` or `in` compare.
 
 use crate::model::job::{Encoding, Payload};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Scalar};
@@ -14,11 +14,11 @@ use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
 
-/// Values up to this length are kept as they are.
+/// Longest key value that is kept as it is; longer ones are hashed.
 const VALUE_BYTES: usize = 256;
 
-/// All that constraints want to know of a job, found in one walk through its payload when the first
-/// of them asks.
+/// The values at all paths that constraints name, found in one walk through the payload when the
+/// first is asked for.
 pub(super) struct PayloadView<'a> {
     payload: Payload<'a>,
     paths: &'a Paths,
@@ -26,7 +26,7 @@ pub(super) struct PayloadView<'a> {
 }
 
 impl<'a> PayloadView<'a> {
-    /// All places that will be asked for are among `paths`.
+    /// `paths` must contain every path that will be asked for.
     pub(super) fn new(payload: Payload<'a>, paths: &'a Paths) -> Self {
         Self { payload, paths, found: OnceCell::new() }
     }
@@ -41,7 +41,7 @@ impl<'a> PayloadView<'a> {
         })
     }
 
-    /// What stands at `path`, if that leads into the payload.
+    /// The value at `path` in the payload; nil for the queue name.
     fn leaf(&self, path: &Path) -> &Leaf<'a> {
         let found = match path {
             Path::Argument(keys) => self.found().at(self.paths, keys),
@@ -51,7 +51,7 @@ impl<'a> PayloadView<'a> {
     }
 }
 
-/// Adds the places of a payload that a constraint asks for. O(its keys).
+/// Adds the payload paths that a constraint names. O(its keys).
 pub(super) fn add_paths(constraint: &Constraint, paths: &mut Paths) {
     let asked = constraint.matcher.iter().map(|condition| &condition.path);
     for path in asked.chain(&constraint.per) {
@@ -61,8 +61,8 @@ pub(super) fn add_paths(constraint: &Constraint, paths: &mut Paths) {
     }
 }
 
-/// Whether a job of the queue `name` with these arguments is meant. O(keys and values of the
-/// conditions), beside one look at the payload.
+/// Whether a constraint selects a job of the queue `name` with this payload. O(keys and values of
+/// the conditions), beside one walk through the payload.
 pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &PayloadView<'_>) -> bool {
     let of_name = |condition: &&Condition| condition.path == Path::Name;
     let matcher = &constraint.matcher;
@@ -74,11 +74,11 @@ pub(super) fn matches(constraint: &Constraint, name: &[u8], arguments: &PayloadV
             .all(|condition| holds(condition, arguments.leaf(&condition.path)))
 }
 
-/// Names the bucket of a job: equal for jobs whose values at `path` are equal. Arrays, maps and
-/// what else is no scalar are equal if their bytes are. No longer than [`VALUE_BYTES`] and one
-/// more, because it is kept: what is longer is told apart by its length and a hash of 128 bits, so
-/// that values which somebody made to have the same share a limit. O(value), as [`matches()`]
-/// otherwise.
+/// The key value of a job: equal for jobs whose values at `path` are equal. Arrays, maps and other
+/// non-scalars are equal if their bytes are. At most [`VALUE_BYTES`] and one more, because it is
+/// kept: a longer value is replaced by its length and a hash of 128 bits. The hash is not keyed: a
+/// client that constructs a collision makes two values share a limit. O(value), otherwise as
+/// [`matches()`].
 pub(super) fn value(path: &Path, name: &[u8], arguments: &PayloadView<'_>) -> Box<[u8]> {
     let tagged = |tag: u8, bytes: &[u8]| match bytes.len() {
         ..=VALUE_BYTES => [&[tag], bytes].concat().into_boxed_slice(),
@@ -145,7 +145,7 @@ fn equal(found: &Leaf<'_>, value: &Scalar) -> bool {
     }
 }
 
-/// How two numbers or two texts stand to each other.
+/// The order of two numbers or two texts.
 fn order(found: &Leaf<'_>, value: &Scalar) -> Option<Ordering> {
     match (found, value) {
         (Leaf::Text(found), Scalar::Text(value)) => Some(Cow::as_ref(found).cmp(&**value)),
@@ -159,10 +159,10 @@ fn order(found: &Leaf<'_>, value: &Scalar) -> Option<Ordering> {
     }
 }
 
-/// Every integer of 64 bits, with a sign or without, is well within these.
+/// Every signed or unsigned integer of 64 bits is well within ± this.
 const WIDE: f64 = 1e38;
 
-/// An integer against a float, exactly.
+/// Compares an integer with a float, exactly.
 #[expect(clippy::cast_possible_truncation, reason = "what is beyond the range was told apart")]
 fn against(number: i128, float: f64) -> Option<Ordering> {
     if float.is_nan() {
@@ -179,15 +179,15 @@ fn against(number: i128, float: f64) -> Option<Ordering> {
     Some(order.then_with(|| whole.partial_cmp(&float).unwrap_or(Ordering::Equal)))
 }
 
-/// A float without a fraction as the integer that it is worth.
+/// The integer equal to a float, if it has no fraction.
 #[expect(clippy::cast_possible_truncation, reason = "it is within the range")]
 fn whole(float: f64) -> Option<i128> {
     let is_whole = float.abs() < WIDE && float.fract().abs() < f64::MIN_POSITIVE;
     is_whole.then_some(float as i128)
 }
 
-/// Whether `pattern`, in which `*` stands for any bytes, is `text`. O(pattern + text): what stands
-/// between two stars is best found where it comes first.
+/// Whether `pattern`, in which `*` stands for any bytes, matches `text`. O(pattern + text): the
+/// leftmost occurrence of a piece between two stars is always a right choice.
 fn globs(pattern: &[u8], text: &[u8]) -> bool {
     let mut pieces = pattern.split(|&byte| byte == b'*');
     let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// Whether a condition holds of an argument, in both encodings.
-    fn says(path: &str, op: Compare, values: &[Scalar], json: &str) -> bool {
+    fn condition_holds(path: &str, op: Compare, values: &[Scalar], json: &str) -> bool {
         let constraint = constraint(argument(path), op, values);
         let mut packed = Vec::new();
         msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_compare_by_worth_and_kind() {
+    fn scalars_compare_by_value_and_kind() {
         use Compare::{Equal, Greater, GreaterOrEqual, In, Less, LessOrEqual, NotEqual};
         let one = Scalar::Integer(1);
         let half = Scalar::Float(0.5_f64.to_bits());
@@ -271,12 +271,16 @@ mod tests {
             ("a", In, vec![text("a"), one.clone()], r#"{"a":1}"#, true),
             ("a", In, vec![text("a"), one], r#"{"a":2}"#, false),
         ] {
-            assert_eq!(says(path, op, &values, json), expected, "{path} {op:?} {values:?} {json}");
+            assert_eq!(
+                condition_holds(path, op, &values, json),
+                expected,
+                "{path} {op:?} {values:?} {json}"
+            );
         }
     }
 
     #[test]
-    fn integers_and_floats_are_told_apart_beyond_53_bits() {
+    fn integers_and_floats_compare_exactly_beyond_53_bits() {
         let near = (1_i128 << 53) + 1;
         let float = 9_007_199_254_740_992.0;
         assert_eq!(against(near, float), Some(Ordering::Greater));
@@ -318,21 +322,21 @@ mod tests {
         assert!(!matches(&constraint(Path::Name, Compare::Greater, &[text("b")]), b"a", &json));
     }
 
-    /// By trying whatever a star could stand for.
-    fn globs_plainly(pattern: &[u8], text: &[u8]) -> bool {
+    /// Tries every length for a star.
+    fn globs_naive(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([b'*', pattern @ ..], _) => {
-                (0..=text.len()).any(|from| globs_plainly(pattern, &text[from..]))
+                (0..=text.len()).any(|from| globs_naive(pattern, &text[from..]))
             }
             ([first, pattern @ ..], [byte, text @ ..]) => {
-                first == byte && globs_plainly(pattern, text)
+                first == byte && globs_naive(pattern, text)
             }
             _ => pattern.is_empty() && text.is_empty(),
         }
     }
 
     #[test]
-    fn every_short_glob_matches_what_it_says() {
+    fn short_globs_agree_with_the_naive_matcher() {
         let words = |alphabet: &'static [u8], longest: usize| {
             let mut all = vec![Vec::new()];
             for from in 0.. {
@@ -350,16 +354,16 @@ mod tests {
         for pattern in words(b"ab*", 5) {
             for name in &names {
                 let found = globs(&pattern, name);
-                assert_eq!(found, globs_plainly(&pattern, name), "{pattern:?} {name:?}");
+                assert_eq!(found, globs_naive(&pattern, name), "{pattern:?} {name:?}");
                 matched += usize::from(found);
             }
         }
         assert!(matched > 5_000, "only {matched} matched");
     }
 
-    /// Tried at each place, this would take a hundred thousand million steps.
+    /// A naive matcher would take 10^11 steps.
     #[test]
-    fn a_long_glob_and_a_long_name_are_compared_in_one_go() {
+    fn long_glob_on_long_name_is_linear() {
         let half = "a".repeat(1 << 18);
         let (pattern, name) = (format!("*{half}b*"), format!("{half}{half}c"));
         assert!(!globs(pattern.as_bytes(), name.as_bytes()));
@@ -367,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_told_apart_by_few_bytes() {
+    fn long_values_have_short_distinct_keys() {
         let text = |bytes: usize, last: char| format!("\"{}{last}\"", "a".repeat(bytes - 1));
         let long = VALUE_BYTES + 1;
         let all = [
@@ -390,12 +394,16 @@ mod tests {
         assert!(value(&Path::Name, name.as_bytes(), &payload).len() <= VALUE_BYTES + 1);
         let packed = [&[0xdb, 0, 0, 1, 1][..], "a".repeat(long).as_bytes()].concat();
         let payload = Payload { encoding: Encoding::MsgPack, bytes: &packed };
-        assert_eq!(value(&argument(""), b"q", &payload), keys[1], "whatever its encoding");
+        assert_eq!(
+            value(&argument(""), b"q", &payload),
+            keys[1],
+            "the key depends on the encoding"
+        );
     }
 
     #[test]
-    fn equal_values_share_a_bucket_whatever_their_encoding() {
-        let bucket = |json: &str| {
+    fn equal_values_have_equal_keys_in_all_encodings() {
+        let key_of = |json: &str| {
             let path = argument("a");
             let mut packed = Vec::new();
             msgpack::from_json(json.as_bytes(), &mut packed).unwrap();
@@ -404,10 +412,10 @@ mod tests {
             assert_eq!(by(Encoding::MsgPack, &packed), found);
             found
         };
-        assert_eq!(bucket(r#"{"a":1}"#), bucket(r#"{"x":{"a":3},"a":1.0}"#));
-        assert_eq!(bucket(r#"{"a":null}"#), bucket("[]"));
+        assert_eq!(key_of(r#"{"a":1}"#), key_of(r#"{"x":{"a":3},"a":1.0}"#));
+        assert_eq!(key_of(r#"{"a":null}"#), key_of("[]"));
         let all = [r#"{"a":1}"#, r#"{"a":"1"}"#, r#"{"a":1.5}"#, r#"{"a":true}"#, "{}"];
-        let distinct: std::collections::BTreeSet<_> = all.into_iter().map(bucket).collect();
+        let distinct: std::collections::BTreeSet<_> = all.into_iter().map(key_of).collect();
         assert_eq!(distinct.len(), all.len());
         let name = Payload { encoding: Encoding::Json, bytes: b"1" };
         assert_ne!(value(&Path::Name, b"q", &name), value(&Path::Name, b"r", &name));

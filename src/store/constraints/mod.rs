@@ -1,49 +1,50 @@
-//! Constraints: jobs that are held back until they may run.
+//! Constraints: limits on running jobs and on starts in a time.
 //!
-//! A put asks once which constraints match its job ([`matcher`]); one that matches has a *bucket*
-//! for the job ([`limiter`]). A job may start when each of its buckets has room: fewer jobs running
-//! than `max_running`, and a token by `rate`. Nothing is reserved for jobs that might run: room is
-//! taken when a job is handed out, so that a job in whose queue nobody is interested stands in
-//! nobody's way. Who may be seen in its queue's heap meanwhile is said in [`job_class`], how that
-//! changes in [`admission`], who is served where there is room in [`match_scheduler`], and how
-//! constraints come and go in [`lifecycle`].
+//! A put checks once which constraints match its job ([`matcher`]). Each matching constraint has a
+//! *limiter* for the job ([`limiter`]). A job may start when each of its limiters has capacity:
+//! fewer running jobs than `max_running`, and a token by `rate`. Capacity is consumed when a job is
+//! reserved, not when it becomes ready: a ready job without a consumer uses none. [`job_class`]
+//! says which jobs are in the ready heap meanwhile, [`admission`] how that changes,
+//! [`match_scheduler`] which waiter is matched when there is capacity, and [`lifecycle`] how
+//! constraints are set, changed and removed. `docs/internals/constraints.md` draws the state
+//! machine.
 //!
 //! Invariants, between two commands:
-//! - no bucket has more running jobs than it may, or had when a job was started, and no job started
-//!   without a token;
-//! - a bucket's count of running jobs is that of its jobs that are held;
-//! - whatever sleeps at a bucket that has room is on the list of what is to be looked at;
-//! - in a group that is awake exactly its first job is shown;
-//! - where nothing is left to be done, nobody waits for a job that may run.
+//!
+//! - no limiter has more running jobs than its limit, or than an earlier limit had admitted, and no
+//!   job was started without a token;
+//! - a limiter's running count is the number of its reserved jobs;
+//! - a blocked waitlist at a limiter with capacity is in a list of pending work;
+//! - exactly the head of an open waitlist is in the ready heap;
+//! - where no work is pending, no waiter is eligible for a job that may run.
 //!
 //! Costs: without constraints one test for each put. With them a put pays O(conditions + payload),
-//! for the conditions of all constraints: all that they ask for is found in one walk through the
-//! payload, and none is made if the names of queues decide. What is held back costs nothing: a job
-//! of a strand pays O(log n) when it comes, is shown, and leaves. Whoever takes and finds a job
-//! that may not run pays O(k + log n) for its k buckets, puts a whole strand or group away with it,
-//! and nobody meets that again before there was room where it waits. A strand begins where most
-//! strands are, so that few are shown that share a bucket which becomes full.
+//! for the conditions of all constraints: one walk through the payload finds all that they name,
+//! and none is made if the queue names decide. A job of a class pays O(log n) when it becomes
+//! ready, when it enters the ready heap, and when it leaves. A reserve that meets a job which may
+//! not run pays O(k + log n) for its k limiters and moves the whole class, or blocks the whole
+//! waitlist, with it; no reserve meets that again before its limiter has capacity. A class starts
+//! in the waitlist of its most shared limiter, so that few jobs that share a limiter are in ready
+//! heaps when it becomes full.
 //!
-//! What is put away by those who take, and what room brings about, is counted in steps. A command
-//! has [`CONSTRAINT_STEPS_PER_COMMAND`] of its own, and so have each queue that a take names and
-//! each waiter that is served; what goes beyond that comes out of the [`CONSTRAINT_STEPS_PER_PASS`]
-//! of the pass. What is left is done at the end of the pass, or of the next ones;
-//! [`super::Store::next_deadline`] is at once while there is some. A take that has to stop, because
-//! very many are shown that may not run (a limit was lowered under jobs with values of their own),
-//! leaves the rest to that: it gets the best of what it has seen, or is in line until all was
-//! looked at, also if it does not wait; only then, or after [`SCAN_DEFER_MAX_MS`], it hears that
-//! there is no job. What a changed constraint means for the jobs that are there is found out a
-//! bounded number of jobs in each pass; other limits alone mean nothing for them, and one step for
-//! each bucket.
+//! Blocking and unblocking are budgeted in steps: [`CONSTRAINT_STEPS_PER_COMMAND`] for each
+//! command, each queue named by a reserve and each waiter matched, and
+//! [`CONSTRAINT_STEPS_PER_PASS`] for a pass beside these. Unfinished work continues at the end of
+//! this or a later pass; until it is done, [`super::Store::next_deadline`] is "now". A reserve that
+//! exhausts its budget, because very many jobs in the ready heap may not run (a limit was lowered
+//! under jobs with key values of their own), gets the best job that it has seen, or waits until the
+//! scan ends, even if it is one that does not wait. It answers "no job" only after a complete scan,
+//! or after [`SCAN_DEFER_MAX_MS`]. A changed constraint is applied to existing jobs by a scan of a
+//! bounded number of jobs in each pass; a change of limits alone costs one step for each limiter.
 //!
 //! [`SCAN_DEFER_MAX_MS`]: crate::base::limits::SCAN_DEFER_MAX_MS
 //!
-//! A value that jobs have of their own, or a hash of one of more than 256 bytes, is kept twice for
-//! its bucket, beside a strand and a group for each queue, until the last of its jobs is gone, and
-//! with a rate until all tokens are back.
+//! Memory of a limiter: its key value (a hash, if longer than 256 bytes) twice, and a class and a
+//! waitlist for each queue, until the last of its jobs is gone, and with a rate until its token
+//! bucket is full.
 //!
-//! Packets, and jobs without priority, are not held back: a key group leaves as one, whatever its
-//! members. A job that is popped has started and ended: it takes a token.
+//! Packets and group-only jobs are never blocked: a key group leaves as one, whatever its members.
+//! A pop starts and ends a job at once: it takes a token.
 
 mod admission;
 mod check;
@@ -68,114 +69,114 @@ use match_scheduler::ScheduledMatches;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
-/// How far the matching of existing jobs has come: in which round, and up to which place.
-type Progress = (u64, u32);
+/// Position of the scan over the job table: round, and slot.
+type ScanPos = (u64, u32);
 
-/// A constraint that is there, or was and still has jobs.
+/// A constraint that is active, or was and still has limiters.
 #[derive(Debug)]
 struct ConstraintState {
-    constraint: Constraint,
-    /// Its place among the jobs, which keeps it in a journal; [`NONE`] if it no longer holds.
-    slot: u32,
-    /// Its buckets.
-    values: BTreeMap<Box<[u8]>, u32>,
-    /// All jobs that were there before it have been matched when the sweep has come this far.
-    settled: Progress,
-    /// Since when its rate is what it is.
-    since: Mono,
-    /// Whether buckets were full then.
-    began_full: bool,
-    /// Whether it holds no more because another one is in its place: its jobs do not start before
-    /// it is known what that one says of them.
+    definition: Constraint,
+    /// Its slot in the job table, by which the journal knows it; [`NONE`] if inactive.
+    record_slot: u32,
+    /// Limiter slots by key value.
+    limiter_by_value: BTreeMap<Box<[u8]>, u32>,
+    /// The scan has evaluated this constraint for all earlier jobs when it is here.
+    scanned_at: ScanPos,
+    /// When the rate was set.
+    rate_since: Mono,
+    /// Whether the token buckets of new limiters start full.
+    starts_full: bool,
+    /// Inactive because another definition has its place: its jobs do not start before the scan has
+    /// evaluated the new one.
     replaced: bool,
 }
 
 impl ConstraintState {
-    fn holds(&self) -> bool {
-        self.slot != NONE
+    /// Whether it applies to new jobs.
+    fn is_active(&self) -> bool {
+        self.record_slot != NONE
     }
 }
 
-/// All constraints and what they hold back.
+/// All constraints and the jobs that they block.
 #[derive(Debug, Default)]
 pub(super) struct Constraints {
-    rules: PagedSlab<ConstraintState>,
+    states: PagedSlab<ConstraintState>,
     by_name: BTreeMap<Box<str>, u32>,
-    /// What they want to know of payloads, if that was found out since there were others.
+    /// The payload paths of all conditions; `None` after a change, until next asked for.
     paths: Option<Paths>,
-    /// Rules that hold, by the ids of their places among the jobs.
+    /// Active constraints by the ids of their records.
     by_id: BTreeMap<u64, u32>,
     limiters: PagedSlab<Limiter>,
     classes: PagedSlab<JobClass>,
-    /// Strands by queue, who may take their jobs, and buckets.
+    /// Classes by queue, eligibility and limiters.
     class_index: BTreeMap<(u32, Eligibility, Box<[u32]>), u32>,
     waitlists: PagedSlab<LimiterWaitlist>,
-    /// Groups by bucket, queue, and who may take their jobs.
+    /// Waitlists by limiter, queue and eligibility.
     waitlist_index: BTreeMap<(u32, u32, Eligibility), u32>,
-    /// Buckets where something has changed.
+    /// Limiters that may have gained capacity; each once (`Limiter::dirty`).
     dirty: VecDeque<u32>,
-    /// Queues with a job that somebody may wait for, where another one is first now; or all
-    /// followed jobs.
+    /// Queues (or the global ready heap) with a new head for which there may be a waiter.
     queues_to_match: ScheduledMatches,
-    /// Buckets that have woken a job for which somebody may be waiting, by its queue.
+    /// Paused limiters, by the queue of the job that they have unblocked last.
     paused: BTreeSet<(u32, u32)>,
-    /// Of these the ones where groups sleep, by the first key there.
+    /// Paused limiters with blocked waitlists, by the first key there.
     paused_by_key: BTreeSet<(OrderKey, u32)>,
-    /// Queues where pops may wait behind a job that is too large for them and could run; and those
-    /// where it may not be able to run any more.
-    blocked: BTreeSet<u32>,
-    unblocked: BTreeSet<u32>,
-    /// Buckets that wait for their rule to be settled.
-    limiters_waiting: VecDeque<u32>,
-    /// The same whose rules may be settled by now.
-    limiters_ready: VecDeque<u32>,
-    /// Rules whose limits have changed, and up to which value their buckets have been looked at.
+    /// Queues where pops wait behind a job that is too large for them and may run.
+    queues_with_blocked_pops: BTreeSet<u32>,
+    /// Of these, the ones whose job may have lost its capacity.
+    queues_to_recheck: BTreeSet<u32>,
+    /// Limiters whose constraint waits for the scan.
+    limiters_awaiting_scan: VecDeque<u32>,
+    /// Of these, the ones that the scan may have settled.
+    limiters_scanned: VecDeque<u32>,
+    /// Constraints whose limits have changed, and the key value of the limiter rechecked last.
     changed_limits: VecDeque<(u32, Option<Box<[u8]>>)>,
-    /// Takes that do not wait, and have not seen all that there is: the waiters that stand for
-    /// them until it is known that there is nothing for them.
+    /// Reserves without wait whose scan is incomplete, as waiters; "no job" is answered when the
+    /// scan has ended.
     deferred_replies: VecDeque<(u32, Ticket)>,
-    /// Whether this command has left something unseen that could be for whoever takes.
+    /// Whether this command has skipped a job for which its reserve may be eligible.
     scan_incomplete: bool,
-    /// Whether anything is to be done.
+    /// Whether [`Store::run_pending`](super::Store) has work.
     pending: bool,
-    scan_pos: Progress,
-    /// How far it is to go.
-    sweep_until: Progress,
-    /// What it has done in this pass.
-    rematched: ScanProgress,
-    /// How often constraints were changed so far.
-    changes: u64,
-    /// How much was done so far, in jobs, strands and groups moved or looked at.
+    scan_pos: ScanPos,
+    /// The scan ends here.
+    scan_until: ScanPos,
+    /// Work of the scan in this pass.
+    scanned: ScanProgress,
+    /// Number of changes of constraints so far.
+    revision: u64,
+    /// Steps so far: jobs, classes and waitlists moved or checked.
     steps: u64,
-    /// How much of that counts against what is done in one pass.
+    /// Steps of this pass that count against [`BudgetLimits::per_pass`].
     steps_used: u64,
-    allowance: BudgetLimits,
+    limits: BudgetLimits,
 }
 
-/// How many steps are made.
+/// Bounds in steps.
 #[derive(Clone, Copy, Debug)]
 struct BudgetLimits {
-    /// In a command, and for each queue that a take names and each waiter that is served.
-    each: u64,
-    /// In a pass, beside these.
-    pass: u64,
+    /// For each command, each queue named by a reserve, and each waiter matched.
+    per_command: u64,
+    /// For a pass, beside these.
+    per_pass: u64,
 }
 
 impl Default for BudgetLimits {
     fn default() -> Self {
-        Self { each: CONSTRAINT_STEPS_PER_COMMAND, pass: CONSTRAINT_STEPS_PER_PASS }
+        Self { per_command: CONSTRAINT_STEPS_PER_COMMAND, per_pass: CONSTRAINT_STEPS_PER_PASS }
     }
 }
 
-/// What a sweep over the table of jobs has looked at.
+/// What the scan has covered in this pass.
 #[derive(Clone, Copy, Debug, Default)]
 struct ScanProgress {
     jobs: usize,
     bytes: usize,
-    places: usize,
+    slots: usize,
 }
 
-/// The begin of something that takes steps, as many as there are.
+/// The counters when a budgeted operation began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepBudget {
     steps: u64,
@@ -183,220 +184,232 @@ pub(super) struct StepBudget {
 }
 
 impl Constraints {
-    /// Whether there is nothing that could be held back.
+    /// Whether no job has limiters.
     pub(super) fn is_inactive(&self) -> bool {
         self.classes.is_empty()
     }
 
-    /// Whether no job has to be asked about.
+    /// Whether no constraint is active.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// How many there are.
+    /// Number of active constraints.
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether something is left to be done at once.
+    /// Whether work is left for this or the next pass.
     #[inline(always)]
     pub(super) fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// A new pass has its own steps.
+    /// Resets the budgets of a pass.
     pub(super) fn begin_pass(&mut self) {
         self.steps_used = 0;
-        self.rematched = ScanProgress::default();
+        self.scanned = ScanProgress::default();
     }
 
-    /// Something begins that takes steps.
+    /// Starts a budget of [`BudgetLimits::per_command`] steps and what is left of the pass's.
     pub(super) fn start_budget(&self) -> StepBudget {
         StepBudget { steps: self.steps, steps_used: self.steps_used }
     }
 
-    /// Whether it may go on: it has a few steps of its own, and what is left of the pass's. What
-    /// does not go on is left to the next pass by whoever asks. O(1).
-    pub(super) fn is_running(&mut self, stint: StepBudget) -> bool {
-        let BudgetLimits { each, pass } = self.allowance;
-        let done = self.steps - stint.steps;
-        let spent = stint.steps_used + done.saturating_sub(each);
-        self.steps_used = spent.min(pass);
-        done < each + (pass - stint.steps_used)
+    /// Whether the budget has steps left; if not, the caller defers its work. Charges the pass.
+    /// O(1).
+    pub(super) fn is_running(&mut self, budget: StepBudget) -> bool {
+        let BudgetLimits { per_command, per_pass } = self.limits;
+        let steps = self.steps - budget.steps;
+        let charged = budget.steps_used + steps.saturating_sub(per_command);
+        self.steps_used = charged.min(per_pass);
+        steps < per_command + (per_pass - budget.steps_used)
     }
 
-    /// Whether anything is left of the pass's steps.
-    pub(super) fn has_steps(&self) -> bool {
-        self.steps_used < self.allowance.pass
+    /// Whether the pass has steps left.
+    pub(super) fn has_pass_steps(&self) -> bool {
+        self.steps_used < self.limits.per_pass
     }
 
-    /// Whether a take that has found nothing may have missed something.
+    /// Whether a reserve that has found nothing may have missed a job.
     #[inline(always)]
     pub(super) fn unfinished_scan(&self) -> bool {
         self.scan_incomplete
     }
 
-    /// A take has found nothing in a queue with jobs that may be held back: if some of them are
-    /// about to be woken, it may have missed one.
-    pub(super) fn mark_blocked_missed(&mut self) {
-        let asleep = [&self.dirty, &self.limiters_ready].iter().any(|list| !list.is_empty());
+    /// Called when a reserve has found nothing in a queue with classes: if jobs are about to be
+    /// unblocked, it may have missed one.
+    pub(super) fn note_pending_unblocks(&mut self) {
+        let unblocking = [&self.dirty, &self.limiters_scanned].iter().any(|list| !list.is_empty());
         self.scan_incomplete |=
-            asleep || !self.changed_limits.is_empty() || !self.paused.is_empty();
+            unblocking || !self.changed_limits.is_empty() || !self.paused.is_empty();
     }
 
-    /// This waiter stands for a take that does not wait.
+    /// Registers a waiter that stands for a reserve without wait.
     pub(super) fn defer_reply(&mut self, waiter: u32, ticket: Ticket) {
         self.deferred_replies.push_back((waiter, ticket));
         self.pending = true;
     }
 
-    /// The place among the jobs of the constraint with this id.
-    pub(super) fn place(&self, id: u64) -> Option<u32> {
-        self.by_id.get(&id).map(|&rule| self.rules[rule].slot)
+    /// Slot in the job table of the constraint with this id. O(log c).
+    pub(super) fn record_slot(&self, id: u64) -> Option<u32> {
+        self.by_id.get(&id).map(|&constraint_slot| self.states[constraint_slot].record_slot)
     }
 
-    /// The constraint at this place. O(log c).
+    /// The constraint with this id. O(log c).
     pub(super) fn at(&self, id: u64) -> &Constraint {
-        &self.rules[self.by_id[&id]].constraint
+        &self.states[self.by_id[&id]].definition
     }
 
-    pub(super) fn get(&self, rule: u32) -> &Constraint {
-        &self.rules[rule].constraint
+    pub(super) fn get(&self, constraint_slot: u32) -> &Constraint {
+        &self.states[constraint_slot].definition
     }
 
-    /// The limits of a rule are others: its buckets are looked at, one after the other.
-    fn mark_limits_changed(&mut self, rule: u32) {
-        match self.changed_limits.iter_mut().find(|(revised, _)| *revised == rule) {
+    /// Queues the limiters of a constraint with changed limits for [`Self::recheck_changed`].
+    fn mark_limits_changed(&mut self, constraint_slot: u32) {
+        match self.changed_limits.iter_mut().find(|(changed, _)| *changed == constraint_slot) {
             Some((_, from)) => *from = None,
-            None => self.changed_limits.push_back((rule, None)),
+            None => self.changed_limits.push_back((constraint_slot, None)),
         }
         self.pending = true;
-        self.unblock();
+        self.recheck_blocked_pops();
     }
 
-    /// Marks the next bucket of a rule with other limits, if somebody sleeps there. O(log b)
-    /// comparisons of values for its b buckets. Tells whether there was such a rule.
+    /// Marks the next limiter of a constraint with changed limits dirty, if waitlists are blocked
+    /// there. Returns whether there was such a constraint. O(log b) comparisons of key values, for
+    /// b limiters.
     fn recheck_changed(&mut self) -> bool {
-        let Some((rule, from)) = self.changed_limits.front_mut() else { return false };
+        let Some((constraint_slot, from)) = self.changed_limits.front_mut() else { return false };
         self.steps += 1;
-        let record = self.rules.get(*rule);
+        let record = self.states.get(*constraint_slot);
         let begin = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let values = record.map(|rule| rule.values.range::<[u8], _>((begin, Bound::Unbounded)));
-        let Some((value, &bucket)) = values.and_then(|mut values| values.next()) else {
+        let values =
+            record.map(|state| state.limiter_by_value.range::<[u8], _>((begin, Bound::Unbounded)));
+        let Some((value, &limiter)) = values.and_then(|mut values| values.next()) else {
             self.changed_limits.pop_front();
             return true;
         };
         *from = Some(value.clone());
-        if !self.limiters[bucket].asleep.is_empty() {
-            self.mark_dirty(bucket);
+        if !self.limiters[limiter].blocked_waitlists.is_empty() {
+            self.mark_dirty(limiter);
         }
         true
     }
 
-    /// Whether a job of this bucket may start, as far as this bucket is concerned. O(1).
-    fn has_room(&mut self, bucket: u32, now: Now) -> bool {
-        let record = &mut self.limiters[bucket];
-        let rule = &self.rules[record.rule];
-        if !rule.holds() {
-            return !rule.replaced;
+    /// Whether this limiter admits one more job now. O(1).
+    fn has_capacity(&mut self, limiter: u32, now: Now) -> bool {
+        let record = &mut self.limiters[limiter];
+        let state = &self.states[record.constraint_slot];
+        if !state.is_active() {
+            return !state.replaced;
         }
-        if self.scan_pos < rule.settled {
+        if self.scan_pos < state.scanned_at {
             return false;
         }
-        if rule.constraint.max_running.is_some_and(|most| record.running >= most) {
+        if state.definition.max_running.is_some_and(|max| record.running >= max) {
             return false;
         }
-        record.tokens.change(rule.constraint.rate, rule.since);
-        record.tokens.any(now)
+        record.tokens.set_rate(state.definition.rate, state.rate_since);
+        record.tokens.has_token(now)
     }
 
-    /// The bucket of a strand where most strands are, the first of several: where all wait that it
-    /// may hold back, one of them is shown. O(its buckets).
-    fn most_shared_limiter(&self, strand: u32) -> u32 {
-        let buckets = self.classes[strand].buckets.iter().copied();
-        let broadest = buckets.rev().max_by_key(|&bucket| self.limiters[bucket].classes);
-        broadest.expect("a strand has buckets")
+    /// The limiter of a class with the most classes; of equals the first. Where all of these wait
+    /// in its waitlists, one head for each queue and eligibility is in a ready heap. O(k).
+    fn most_shared_limiter(&self, class: u32) -> u32 {
+        let limiters = self.classes[class].limiters.iter().copied();
+        let most_shared = limiters.rev().max_by_key(|&limiter| self.limiters[limiter].class_count);
+        most_shared.expect("a class has limiters")
     }
 
-    /// The first bucket of a strand that has no room. O(its buckets).
-    fn first_full_limiter(&mut self, strand: u32, now: Now) -> Option<u32> {
-        (0..self.classes[strand].buckets.len()).find_map(|number| {
-            let bucket = self.classes[strand].buckets[number];
-            (!self.has_room(bucket, now)).then_some(bucket)
+    /// The first limiter of a class without capacity. O(k).
+    fn first_full_limiter(&mut self, class: u32, now: Now) -> Option<u32> {
+        (0..self.classes[class].limiters.len()).find_map(|position| {
+            let limiter = self.classes[class].limiters[position];
+            (!self.has_capacity(limiter, now)).then_some(limiter)
         })
     }
 
-    /// The bucket of a rule for this value, made if need be. O(log b) comparisons of values for its
-    /// b buckets.
-    fn limiter(&mut self, rule: u32, value: Box<[u8]>, now: Now) -> u32 {
-        let record = &mut self.rules[rule];
-        if let Some(&bucket) = record.values.get(&value) {
-            return bucket;
+    /// The limiter for this key value, created if absent. O(log b) comparisons of key values, for b
+    /// limiters of the constraint.
+    fn limiter(&mut self, constraint_slot: u32, value: Box<[u8]>, now: Now) -> u32 {
+        let record = &mut self.states[constraint_slot];
+        if let Some(&limiter) = record.limiter_by_value.get(&value) {
+            return limiter;
         }
-        let rate = record.constraint.rate;
-        let tokens = if record.began_full {
+        let rate = record.definition.rate;
+        let tokens = if record.starts_full {
             TokenBucket::full(rate, now.mono)
         } else {
-            TokenBucket::empty(rate, record.since)
+            TokenBucket::empty(rate, record.rate_since)
         };
-        let bucket = self.limiters.insert(Limiter {
-            rule,
+        let limiter = self.limiters.insert(Limiter {
+            constraint_slot,
             value: value.clone(),
-            classes: 0,
+            class_count: 0,
             running: 0,
             tokens,
-            asleep: BTreeSet::new(),
+            blocked_waitlists: BTreeSet::new(),
             timer: crate::base::timer_queue::TimerId::NONE,
             dirty: false,
             paused_for: None,
-            paused_before: None,
-            limiters_waiting: false,
+            paused_first_key: None,
+            awaits_scan: false,
         });
-        record.values.insert(value, bucket);
-        bucket
+        record.limiter_by_value.insert(value, limiter);
+        limiter
     }
 
-    /// The strand of a queue's jobs that these may take with these buckets, made if need be, and
-    /// whether it was. O(k log).
-    fn job_class(&mut self, queue: u32, takers: Eligibility, buckets: &[u32]) -> (u32, bool) {
-        let seat = (queue, takers, buckets.into());
-        if let Some(&strand) = self.class_index.get(&seat) {
-            return (strand, false);
+    /// The class of this queue, eligibility and limiters, and whether it was created. O(k log n).
+    fn job_class(&mut self, queue: u32, eligibility: Eligibility, limiters: &[u32]) -> (u32, bool) {
+        let key = (queue, eligibility, limiters.into());
+        if let Some(&class) = self.class_index.get(&key) {
+            return (class, false);
         }
-        for &bucket in buckets {
-            self.limiters[bucket].classes += 1;
+        for &limiter in limiters {
+            self.limiters[limiter].class_count += 1;
         }
-        let strand = self.classes.insert(JobClass::new(queue, seat.1.clone(), buckets));
-        self.class_index.insert(seat, strand);
-        (strand, true)
+        let class = self.classes.insert(JobClass::new(queue, key.1.clone(), limiters));
+        self.class_index.insert(key, class);
+        (class, true)
     }
 
-    /// Forgets a strand that has no jobs. O(k log).
-    fn drop_class(&mut self, number: u32) {
-        let strand = self.classes.remove(number).expect("a strand was dropped twice");
-        assert!(strand.group == NONE && strand.parked.is_empty(), "a dropped strand had jobs");
-        let seat = (strand.queue, strand.takers, strand.buckets);
-        self.class_index.remove(&seat);
-        for &bucket in &seat.2 {
-            self.limiters[bucket].classes -= 1;
-            if self.limiters[bucket].classes == 0 {
-                self.mark_dirty(bucket);
+    /// Removes a class that has no jobs. O(k log n).
+    fn drop_class(&mut self, class_slot: u32) {
+        let class = self.classes.remove(class_slot).expect("a class is dropped once");
+        assert!(
+            class.waitlist == NONE && class.blocked_jobs.is_empty(),
+            "a dropped class has waiting jobs"
+        );
+        let key = (class.queue, class.eligibility, class.limiters);
+        self.class_index.remove(&key);
+        for &limiter in &key.2 {
+            self.limiters[limiter].class_count -= 1;
+            if self.limiters[limiter].class_count == 0 {
+                self.mark_dirty(limiter);
             }
         }
     }
 
-    /// The group of a bucket that a strand belongs to if it waits there, made if need be.
-    fn waitlist(&mut self, bucket: u32, strand: u32) -> u32 {
-        let JobClass { queue, ref takers, .. } = self.classes[strand];
-        let place = (bucket, queue, takers.clone());
-        if let Some(&group) = self.waitlist_index.get(&place) {
-            return group;
+    /// The waitlist of this limiter for the queue and eligibility of a class, created if absent.
+    /// O(log n).
+    fn waitlist(&mut self, limiter: u32, class: u32) -> u32 {
+        let JobClass { queue, ref eligibility, .. } = self.classes[class];
+        let key = (limiter, queue, eligibility.clone());
+        if let Some(&waitlist) = self.waitlist_index.get(&key) {
+            return waitlist;
         }
-        let (takers, strands) = (takers.clone(), BTreeSet::new());
-        let group = LimiterWaitlist { bucket, queue, takers, strands, shown: NONE, asleep: None };
-        let group = self.waitlists.insert(group);
-        self.waitlist_index.insert(place, group);
-        group
+        let (eligibility, classes) = (eligibility.clone(), BTreeSet::new());
+        let waitlist = LimiterWaitlist {
+            limiter,
+            queue,
+            eligibility,
+            classes,
+            ready_job: NONE,
+            blocked_key: None,
+        };
+        let waitlist = self.waitlists.insert(waitlist);
+        self.waitlist_index.insert(key, waitlist);
+        waitlist
     }
 }

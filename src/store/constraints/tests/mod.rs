@@ -1,12 +1,12 @@
-//! What constraints hold back, and what that costs.
+//! Tests of constraints: what they block, and the cost in steps.
 
-mod bounds;
-mod first;
-mod judge;
-mod law;
-mod life;
-mod many;
-mod who;
+mod budgets;
+mod constraint_model;
+mod eligibility;
+mod large;
+mod lifecycle;
+mod oracle;
+mod order;
 
 use crate::base::strings::StringList;
 use crate::base::time::{Mono, Now, Wall};
@@ -16,8 +16,8 @@ use crate::model::job::{Encoding, JobOptions, Payload, Priority, TieBreak};
 use crate::model::worker::{Compare, Condition, Constraint, Path, Rate, Scalar, WorkerCommand};
 use crate::store::{Effects, Outcome, Store};
 
-/// A store, the time, and who asks.
-struct Shop {
+/// A store, the time, and the serial of the next ticket.
+struct Harness {
     store: Store,
     fx: Effects,
     now: Now,
@@ -40,7 +40,7 @@ fn ms(ms: u64) -> Now {
     Now { mono: Mono(ms * 1_000_000), wall: Wall(1_700_000_000_000 + ms) }
 }
 
-impl Shop {
+impl Harness {
     fn new() -> Self {
         Self { store: Store::new(7), fx: Effects::default(), now: ms(1), serial: 0 }
     }
@@ -50,7 +50,7 @@ impl Shop {
         Ticket { client: client(index), serial: self.serial }
     }
 
-    /// Carries a command out and returns the answers.
+    /// Executes a command and returns its outcomes.
     fn apply(&mut self, index: u32, command: &Command<'_>) -> Vec<(Ticket, Outcome)> {
         let ticket = self.ticket(index);
         self.fx.clear();
@@ -82,11 +82,11 @@ impl Shop {
         self.put_with(queue, 0, json, None)
     }
 
-    /// The job that client `index` gets at once.
-    fn take(&mut self, index: u32, queues: &[&str]) -> Option<JobId> {
+    /// Reserves without wait: the job, if there is one.
+    fn reserve(&mut self, index: u32, queues: &[&str]) -> Option<JobId> {
         let names = names(queues);
-        let take = Command::Reserve { queues: names.from(0), wait: Wait::No };
-        let outcomes = self.apply(index, &take);
+        let reserve = Command::Reserve { queues: names.from(0), wait: Wait::No };
+        let outcomes = self.apply(index, &reserve);
         match outcomes[0].1 {
             Outcome::Job(slot) => Some(self.store.view(slot).id),
             Outcome::NoJob => None,
@@ -94,14 +94,14 @@ impl Shop {
         }
     }
 
-    /// Lets a client wait for a job, or have one at once.
+    /// Reserves and waits forever; returns the jobs reserved at once.
     fn wait(&mut self, index: u32, queue: &str) -> Vec<(Ticket, JobId)> {
         let names = names(&[queue]);
         self.apply(index, &Command::Reserve { queues: names.from(0), wait: Wait::Forever });
         self.jobs()
     }
 
-    /// The jobs that the last call has handed out.
+    /// The jobs reserved by the last call.
     fn jobs(&self) -> Vec<(Ticket, JobId)> {
         let each = self.fx.outcomes.iter().filter_map(|&(ticket, outcome)| match outcome {
             Outcome::Job(slot) => Some((ticket, self.store.view(slot).id)),
@@ -118,16 +118,16 @@ impl Shop {
         self.apply(index, &Command::Release { id, lease: None });
     }
 
-    fn constrain(&mut self, constraint: &Constraint) -> Outcome {
+    fn set_constraint(&mut self, constraint: &Constraint) -> Outcome {
         self.apply(0, &Command::Work(WorkerCommand::SetConstraint(constraint)))[0].1
     }
 
-    fn free(&mut self, name: &str) -> Outcome {
+    fn remove_constraint(&mut self, name: &str) -> Outcome {
         self.apply(0, &Command::Work(WorkerCommand::RemoveConstraint { name }))[0].1
     }
 
-    /// Lets time pass, and what is due happen in its moments.
-    fn pass_until(&mut self, end: Now) {
+    /// Advances the time to `end` and fires each deadline at its moment.
+    fn advance_to(&mut self, end: Now) {
         while let Some(at) = self.store.next_deadline().filter(|&at| at <= end.mono) {
             let passed = Mono(at.0.max(self.now.mono.0)).0 - self.now.mono.0;
             self.now.mono = Mono(self.now.mono.0 + passed);
@@ -138,10 +138,10 @@ impl Shop {
     }
 
     fn settle(&mut self) {
-        self.pass_until(self.now);
+        self.advance_to(self.now);
     }
 
-    /// What has been done for constraints during `work`.
+    /// Constraint steps taken by `work`.
     fn steps<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (u64, T) {
         let before = self.store.constraints.steps;
         let result = work(self);
@@ -153,7 +153,7 @@ fn argument(path: &str) -> Path {
     Path::Argument(path.split('.').map(Into::into).collect())
 }
 
-/// All jobs of queues whose name matches.
+/// A constraint on all jobs of queues whose name matches.
 fn on(name: &str, queues: &str) -> Constraint {
     let values = vec![Scalar::Text(queues.into())];
     let matcher = vec![Condition { path: Path::Name, op: Compare::Equal, values }];

@@ -1,4 +1,4 @@
-//! What a judge knows of one constraint, found by looking at all jobs and all starts.
+//! The naive model of one constraint: computed from all jobs and all starts.
 
 use crate::model::job::Status;
 use crate::model::worker::Constraint;
@@ -6,16 +6,15 @@ use crate::store::Store;
 use crate::store::constraints::matcher::{self, PayloadView};
 use crate::wire::Paths;
 
-/// What the judge knows of one constraint.
-pub(super) struct Law {
+/// A constraint and the history that counts for it.
+pub(super) struct ConstraintModel {
     pub(super) constraint: Constraint,
-    pub(super) begun: u64,
-    /// When which jobs were started, with the value that counts; and which were given back as if
-    /// they had not been.
+    pub(super) set_at: u64,
+    /// Time in ns, key value, and whether it is a refund.
     pub(super) starts: Vec<(u64, Box<[u8]>, bool)>,
 }
 
-impl Law {
+impl ConstraintModel {
     pub(super) fn value(&self, store: &Store, slot: u32) -> Option<Box<[u8]>> {
         let job = &store.jobs[slot];
         let (name, payload) = (&*store.queues[job.queue].name, job.payload());
@@ -35,12 +34,13 @@ impl Law {
         held.filter(|(slot, _)| self.value(store, *slot).as_deref() == Some(value)).count()
     }
 
-    /// Tokens left, in parts, by everything that has happened from the begin; negative is a crime.
+    /// Tokens left beside one, in parts, replayed from the start; negative: none. Panics if a job
+    /// was started without a token.
     pub(super) fn tokens(&self, value: &[u8], now: u64) -> Option<i128> {
         let rate = self.constraint.rate?;
         let token = i128::from(rate.period_ms) * 1_000_000;
         let most = i128::from(rate.burst) * token;
-        let (mut level, mut at) = (most, self.begun);
+        let (mut level, mut at) = (most, self.set_at);
         let refill = |level: i128, passed: u64| {
             (level + i128::from(passed) * i128::from(rate.count)).min(most)
         };
