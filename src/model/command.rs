@@ -1,4 +1,4 @@
-//! What a protocol asks of an engine.
+//! Commands: what a protocol may ask of an engine.
 
 use crate::base::strings::Strings;
 use crate::model::id::JobId;
@@ -6,143 +6,143 @@ use crate::model::indexed_queue::IndexedCommand;
 use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
 use crate::model::worker::WorkerCommand;
 
-/// One request, in the words of the store. Every command gets exactly one completion.
+/// One request to the store. Every command gets exactly one completion.
 ///
-/// Who asks is the client of the ticket. What only the holder of a job may ask for is refused to
-/// everybody else, and to a former holder: one whose lease is over, or who names with `lease` an
-/// earlier one than it has now.
+/// The client is the ticket's. Commands on a reserved job are rejected for every client but the one
+/// that has reserved it, and for a former one: its lease has ended, or `lease` is earlier than the
+/// current epoch.
 #[derive(Clone, Copy, Debug)]
 pub enum Command<'a> {
-    /// Make a job. Answered by `Reply::Put` or a refusal.
+    /// Adds a job. Answered by `Reply::Put` or a rejection.
     Put {
-        /// The queue's name; the queue comes into being if need be.
+        /// Queue name: any bytes. The queue is created if absent.
         queue: &'a [u8],
-        /// How urgent the job is.
+        /// Priority within the queue.
         priority: Priority<'a>,
-        /// Its place among the equally urgent.
+        /// Order among jobs of the same priority.
         tie_break: TieBreak,
-        /// What it carries.
+        /// Bytes that the server never changes.
         payload: Payload<'a>,
-        /// What few jobs ask for.
+        /// `None`: no delay, lease, ttl, retry or retention.
         options: Option<&'a JobOptions>,
     },
-    /// Hand the most urgent ready job of these queues to the client, who then holds it. Answered by
-    /// `Reply::Job`, or by `Reply::NoJob` when there is none, at the end of the wait.
+    /// Reserves the most urgent ready job of these queues. Answered by `Reply::Job`; without one by
+    /// `Reply::NoJob`, at the end of the wait.
     Reserve {
-        /// The queues' names; one named twice counts once. Among jobs of the same priority the
-        /// oldest goes first.
+        /// Queue names; duplicates count once. Among jobs of the same priority the oldest goes
+        /// first.
         queues: Strings<'a>,
-        /// Whether to wait for a job.
+        /// How long to wait for a job.
         wait: Wait,
     },
-    /// Take the most urgent ready job of these queues out of the store for good, and if it is a
-    /// packet all others of its queue with the same key. Answered by `Reply::Packets`, by
-    /// `Reply::NoJob` when there is none, at the end of the wait, or by `Reply::TooLarge`.
+    /// Removes the most urgent ready job of these queues and returns it; if it is a packet, with
+    /// all others of its queue with the same key. Answered by `Reply::Packets` or
+    /// `Reply::TooLarge`; without a job by `Reply::NoJob`, at the end of the wait.
     Pop {
-        /// The queues' names; one named twice counts once. Among jobs of the same priority that of
-        /// the queue named first goes first.
+        /// Queue names; duplicates count once. Among jobs of the same priority that of the queue
+        /// named first goes first.
         queues: Strings<'a>,
-        /// Whether to wait for a job.
+        /// How long to wait for a job.
         wait: Wait,
     },
-    /// Let a take or pop of this client that waits wait in one more queue, at the end of its line.
-    /// Answered by `Reply::Done`, or `Reply::NoJob` when it does not wait any more.
+    /// Adds a queue to a waiting reserve or pop of this client, which joins the end of its wait
+    /// queue. Answered by `Reply::Done`, or `Reply::NoJob` if it does not wait any more.
     Subscribe {
-        /// The serial of the take.
+        /// Serial of the reserve's or pop's ticket.
         serial: u32,
-        /// The queue's name.
+        /// Queue name: any bytes.
         queue: &'a [u8],
     },
-    /// Let a take or pop of this client that waits no longer wait in this queue. Answered by
-    /// `Reply::Done`, or `Reply::NoJob` when it does not wait any more.
+    /// Takes a queue out of a waiting reserve or pop of this client. Answered by `Reply::Done`, or
+    /// `Reply::NoJob` if it does not wait any more.
     Unsubscribe {
-        /// The serial of the take.
+        /// Serial of the reserve's or pop's ticket.
         serial: u32,
-        /// The queue's name.
+        /// Queue name: any bytes.
         queue: &'a [u8],
     },
-    /// Make an end of a job, whoever holds it. Answered by `Reply::Done` or `Reply::NoJob`.
+    /// Removes a job, whatever its status. Answered by `Reply::Done` or `Reply::NoJob`.
     Delete {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
     },
-    /// Put a job that the client holds back into its queue. Answered by `Reply::Done`,
-    /// `Reply::NoJob`, or a refusal when the client does not hold it.
+    /// Gives a job reserved by the client back to its queue. Answered by `Reply::Done`,
+    /// `Reply::NoJob`, or a rejection if the client has not reserved it.
     Release {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// Under which lease the client believes to hold it, if it can tell.
+        /// Epoch of the reservation as the client knows it; `None`: not checked.
         lease: Option<LeaseEpoch>,
     },
-    /// Let the lease of a job that the client holds begin anew; of a job without a time limit
-    /// nothing changes. Answered like a release.
+    /// Starts the lease of a reserved job again; no effect without a time limit. Answered like a
+    /// release.
     Touch {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// As for a release.
+        /// As in [`Command::Release`].
         lease: Option<LeaseEpoch>,
     },
-    /// A job that the client holds is done. It is gone, or kept with its result for as long as its
-    /// options say. Answered like a release.
+    /// A reserved job is done: removed, or completed with its result for as long as its options
+    /// say. Answered like a release.
     Finish {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// As for a release.
+        /// As in [`Command::Release`].
         lease: Option<LeaseEpoch>,
-        /// What came of it.
+        /// Retained with the completed job.
         result: Payload<'a>,
     },
-    /// A job that the client holds has failed: it is tried again later if its options allow, or
-    /// else buried. Answered like a release.
+    /// The run of a reserved job has failed: it is tried again if its options allow, or else
+    /// buried. Answered like a release.
     Fail {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// As for a release.
+        /// As in [`Command::Release`].
         lease: Option<LeaseEpoch>,
-        /// Whether it is worth another try.
+        /// Whether another try may succeed; `false`: buried.
         retry: bool,
-        /// What went wrong; kept in place of a result.
+        /// Retained in place of a result.
         error: Payload<'a>,
     },
-    /// Put a job that the client holds away until it is kicked. Answered like a release.
+    /// Buries a reserved job. Answered like a release.
     Bury {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// As for a release.
+        /// As in [`Command::Release`].
         lease: Option<LeaseEpoch>,
     },
-    /// Make a buried job ready again, with all its retries. Answered by `Reply::Done`,
-    /// `Reply::NoJob`, or a refusal when it is not buried.
+    /// Makes a buried job ready again and resets its retry count. Answered by `Reply::Done`,
+    /// `Reply::NoJob`, or a rejection if it is not buried.
     Kick {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
     },
-    /// Kick up to `limit` buried jobs of a queue, those first that were buried first. Answered by
+    /// Kicks up to `limit` buried jobs of a queue, the earliest buried first. Answered by
     /// `Reply::Kicked`.
     KickQueue {
-        /// The queue's name.
+        /// Queue name: any bytes.
         queue: &'a [u8],
-        /// How many at most.
+        /// Most jobs to kick.
         limit: u32,
     },
-    /// Show a job, whatever it is doing. Answered by `Reply::Seen` or `Reply::NoJob`.
+    /// Reads a job, whatever its status. Answered by `Reply::Peeked` or `Reply::NoJob`.
     Peek {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
     },
-    /// Something about a watched queue: see [`IndexedCommand`].
+    /// A command on an indexed queue: see [`IndexedCommand`].
     Indexed(IndexedCommand<'a>),
-    /// Something about work that is followed to a result: see [`WorkerCommand`].
+    /// A command of registered workers or on tracked jobs: see [`WorkerCommand`].
     Work(WorkerCommand<'a>),
 }
 
-/// How long a take waits when there is no job.
+/// How long a reserve or pop waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all.
     No,
-    /// Until there is one or the client ends it.
+    /// Until there is one or the client cancels.
     Forever,
-    /// So many milliseconds.
+    /// At most this long.
     Milliseconds(u64),
 }

@@ -1,14 +1,14 @@
-//! What a shell drives: the server, seen from whoever owns the sockets.
+//! The seam between a core and its driver: the server as seen by the owner of the sockets.
 //!
-//! The reactor is one such shell, the simulator another; the server is one core, the echo of the
-//! benches another. One pass goes: inputs and ends of connections, [`Core::finish_pass`], then
-//! [`Core::poll_touched`] until it is dry, and for each of those the output, then
-//! [`Core::poll_notice`] and [`Core::poll_action`] until they are dry.
+//! The reactor is one driver, the simulator another; the server is one core, the echo server of the
+//! benches another. One pass: input and ends of connections, [`Core::finish_pass`], then
+//! [`Core::poll_touched`] until it returns `None`, writing the output of each connection named,
+//! then [`Core::poll_notice`] and [`Core::poll_action`] until they return `None`.
 //!
-//! A core may also call other servers: it names a client of its own making in [`Action::Connect`],
-//! and the shell answers once, by [`Core::handle_connected`] or [`Core::handle_connect_failed`].
+//! A core may also open connections: it names a client of its own making in [`Action::Connect`],
+//! and the driver answers once, by [`Core::handle_connected`] or [`Core::handle_connect_failed`].
 //! From then on that client is like any other. Until then nothing is read or sent for it, and the
-//! core calls it off by [`Action::Close`]; how long to wait is the core's affair.
+//! core may cancel by [`Action::Close`]; timeouts are the core's business.
 
 use crate::base::time::{Mono, Now};
 use crate::model::id::{ClientId, JobId};
@@ -16,7 +16,7 @@ use crate::model::worker::WorkerId;
 use std::fmt;
 use std::sync::Arc;
 
-/// By which protocol a connection comes in.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// JSON lines (`docs/protocols/job-centre.md`).
@@ -31,17 +31,17 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them, in the order of their numbers.
+    /// All protocols, ordered by [`Self::number`].
     pub const ALL: [Self; 4] = [Self::JobCentre, Self::Pinpriq, Self::Http, Self::Processor];
 
-    /// Its place among all.
+    /// Index into [`Self::ALL`].
     #[must_use]
     #[inline]
     pub fn number(self) -> usize {
         self as usize
     }
 
-    /// Its name in logs.
+    /// Name in logs and metrics labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Protocol {
         }
     }
 
-    /// The port that is meant for it; 0: it has none.
+    /// Default TCP port; 0: not a TCP protocol.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -64,35 +64,35 @@ impl Protocol {
     }
 }
 
-/// Another server that a core calls.
+/// A server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Its name, or its address in numbers; of IPv6 without brackets.
+    /// Host name or address; IPv6 without brackets.
     pub host: Box<str>,
-    /// Its port.
+    /// TCP port.
     pub port: u16,
-    /// Whether it is spoken to by TLS, its certificate being for `host`.
+    /// Whether to use TLS, with a certificate for `host`.
     pub tls: bool,
 }
 
-/// Why there is no connection to a [`Target`]. Each kind but the first carries what the system
-/// says; displays as a sentence without its end.
+/// Why a connection to a [`Target`] failed. All but the first carry the system's message. Displays
+/// as a sentence without its full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    /// Very many names are being looked up.
+    /// The queue of DNS lookups is full.
     Busy,
     /// This system has no descriptor, port or memory left for another connection.
     NoRoom(Box<str>),
-    /// Its name leads to no address.
+    /// The name resolves to no address.
     Name(Box<str>),
-    /// None of its addresses answers; this is about the last of them.
+    /// No address accepts a connection; the message is that of the last one.
     Unreachable(Box<str>),
-    /// It answers, but does not prove who it is, or cannot speak TLS.
+    /// The TLS handshake failed: certificate or protocol.
     Tls(Box<str>),
 }
 
 impl ConnectError {
-    /// Whether the cause is here, and nothing is known of the other server.
+    /// Whether the cause is local, so that nothing is known of the other server.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Busy | Self::NoRoom(_))
@@ -111,165 +111,166 @@ impl fmt::Display for ConnectError {
     }
 }
 
-/// What a shell is to do to a connection. It closes for good only what it is told to close, or
-/// what it has reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
+/// What a driver has to do to a connection. It closes only what an action names, or what it has
+/// reported by [`Core::handle_reset`] or [`Core::handle_connect_failed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect this client, which the core has just made, to another server.
+    /// Connect this client, just made by the core, to a server.
     Connect(ClientId, Arc<Target>),
-    /// Close it and forget it, or stop connecting it.
+    /// Close and forget it, or stop connecting it.
     Close(ClientId),
-    /// Tell the peer that nothing more will be sent; go on reading.
+    /// Shut down the sending side; go on reading.
     ShutdownWrite(ClientId),
 }
 
-/// What goes wrong although its client cannot be told, so that the operator has to know.
+/// An event caused by a client that no reply can report, so that the log does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// There was no place left for a job, and its protocol has no answer to a put.
+    /// The store had no capacity for a job, and its protocol has no reply to a put.
     JobDropped,
-    /// A client would have popped this job, which is too large for its protocol: the job stays.
+    /// A pop selected this job, which is too large for its protocol: the job stays.
     TooLarge(JobId),
-    /// A client has subscribed to too many queues. It is sent away.
+    /// A client exceeded the number of subscriptions. It is disconnected.
     TooManySubscriptions,
-    /// A client has sent a byte that begins no request, so nothing behind it makes sense. It is
-    /// sent away.
+    /// A client sent this byte, which begins no request. It is disconnected.
     UnknownRequest(u8),
-    /// So many clients came while as many were served as may be, and were refused.
+    /// This many connections were rejected beyond `--max-clients`.
     ClientsRefused(u64),
-    /// A client speaks another protocol than its listener, HTTP perhaps: a web page may be behind
-    /// it. It is sent away, and nothing of what it sent is carried out.
+    /// A client speaks another protocol than its listener, perhaps HTTP from a web page. It is
+    /// disconnected, and nothing that it sent is executed.
     OtherProtocol,
-    /// A worker could not be made to take jobs, again and again. It was dropped.
+    /// A registered worker was deregistered after repeated failures of deliveries.
     WorkerDropped(WorkerId),
-    /// What a protocol says in its log instead of an answer.
+    /// A line that a protocol logs in place of a reply.
     LogLine(Box<LogLine>),
 }
 
-/// A line of the log. Each one is told.
+/// A line of the log, never suppressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How bad it is.
+    /// Level of the log entry.
     pub severity: Severity,
-    /// A sentence, without a line end in it.
+    /// A sentence, without line ends.
     pub text: String,
 }
 
-/// How bad it is what a line of the log tells.
+/// Level of a [`LogLine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Something that was asked for was not done.
+    /// A request was not executed.
     Error,
-    /// Something is not as it should be.
+    /// Unexpected, and handled.
     Warn,
-    /// It is good to know.
+    /// For information.
     Info,
 }
 
-/// Trouble with a client, or of the core's own, for the log. Not all of much trouble is told,
-/// except for remarks.
+/// An incident for the log. Frequent ones are counted but not all logged, except for
+/// [`Incident::LogLine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whose trouble it is, if a client's.
+    /// The client that caused it, if one did.
     pub client: Option<ClientId>,
-    /// What it is.
+    /// Kind and details.
     pub incident: Incident,
-    /// How often there was trouble of this kind, this time included.
+    /// Incidents of this kind since the start, this one included.
     pub total: u64,
 }
 
-/// A state machine behind connections. No call blocks; nothing is done behind the shell's back.
+/// A state machine behind connections. No call blocks, and nothing happens between calls.
 pub trait Core {
-    /// A connection was accepted. `None`: there is no room even to say so, close it.
+    /// A connection was accepted. `None`: the table of connections is full, close it without a
+    /// reply.
     fn handle_open(&mut self, protocol: Protocol, now: Now) -> Option<ClientId>;
 
-    /// Bytes came in. Only what [`Core::wants_input`] asked for.
+    /// Bytes were received, while [`Core::wants_input`] was true.
     fn handle_input(&mut self, client: ClientId, bytes: &[u8], now: Now);
 
-    /// The peer will send nothing more, though bytes may still be unread.
+    /// The peer has shut down its sending side; bytes may still be unread.
     fn handle_peer_closed(&mut self, client: ClientId, now: Now);
 
-    /// The last byte has been handed over.
+    /// All received bytes have been passed to [`Core::handle_input`].
     fn handle_eof(&mut self, client: ClientId, now: Now);
 
-    /// `count` bytes of the output have been sent.
+    /// `count` bytes of the output were sent.
     fn handle_sent(&mut self, client: ClientId, count: usize, now: Now);
 
-    /// Nothing more can be sent; what the peer sent before may still be handed over.
+    /// Writing failed; input received before may still be passed in.
     fn handle_broken_output(&mut self, client: ClientId, now: Now);
 
-    /// The connection is gone without farewell, and the shell has closed it.
+    /// The connection was reset, and the driver has closed it.
     fn handle_reset(&mut self, client: ClientId, now: Now);
 
-    /// A client that the core wanted to be connected is.
+    /// An [`Action::Connect`] succeeded.
     fn handle_connected(&mut self, _client: ClientId, _now: Now) {}
 
-    /// A client that the core wanted to be connected cannot be, and the shell has forgotten it.
+    /// An [`Action::Connect`] failed, and the driver has forgotten the client.
     fn handle_connect_failed(&mut self, _client: ClientId, _why: &ConnectError, _now: Now) {}
 
-    /// Serve what was received, then end: each connection counts as ended by its peer once the
-    /// shell has handed over what had arrived. Those that are not yet connected are the core's to
-    /// close.
+    /// Graceful shutdown: requests that have arrived are served, and each connection counts as
+    /// ended by its peer once the driver has passed in what had arrived. Closing outbound
+    /// connections that are not yet established is left to the core.
     fn handle_shutdown(&mut self, now: Now);
 
-    /// Whether a connection is to be heard to its own end even in a stop: it does not count as
-    /// ended by its peer before.
+    /// Whether a connection is read to its end even in a shutdown: it does not count as ended by
+    /// its peer before.
     fn survives_shutdown(&self, _client: ClientId) -> bool {
         false
     }
 
-    /// Ends the pass: what is due, what is durable, what can go on.
+    /// Ends the pass: fires deadlines, sends replies that are durable, resumes sessions.
     fn finish_pass(&mut self, now: Now);
 
-    /// Whether input of this connection would be taken now.
+    /// Whether the core accepts input of this connection now.
     fn wants_input(&self, client: ClientId) -> bool;
 
-    /// The bytes to be sent, oldest first.
+    /// The bytes to send, oldest first.
     fn output(&self, client: ClientId) -> &[u8];
 
-    /// A connection whose output or appetite may have changed since it was last named.
+    /// A connection whose output or [`Core::wants_input`] may have changed since it was last
+    /// returned.
     fn poll_touched(&mut self) -> Option<ClientId>;
 
-    /// Something to be done to a connection.
+    /// The next action on a connection.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// Something that the operator should know. A core without secrets has nothing to tell.
+    /// The next notice for the log.
     fn poll_notice(&mut self) -> Option<Notice> {
         None
     }
 
-    /// When the core wants to be called again at the latest. Past moments mean at once.
+    /// When the core has to be called again at the latest; a past moment means now.
     fn poll_timeout(&self, now: Now) -> Option<Mono>;
 
-    /// What went wrong so badly that the shell has to give up, in a sentence.
+    /// A fatal error after which the driver has to stop, as a sentence.
     fn failure(&self) -> Option<String> {
         None
     }
 
-    /// Whether answers wait for the disk, so that their clients cannot take them yet.
+    /// Whether replies wait for the disk.
     fn awaits_disk(&self) -> bool {
         false
     }
 
-    /// Begins the end, when the last connection is gone: what must last is made to last. The shell
-    /// goes on with passes until [`Core::is_closed`].
+    /// The last connection is gone: makes durable what must be. The driver runs passes until
+    /// [`Core::is_closed`].
     fn handle_close(&mut self, _now: Now) {}
 
-    /// Whether the shell may end, after [`Core::handle_close`].
+    /// Whether the driver may end, after [`Core::handle_close`].
     fn is_closed(&self) -> bool {
         true
     }
 
-    /// The pass that began at `from` is over, at `to`: how busy the loop is.
+    /// Reports a pass that lasted from `from` to `to`, for the busy fraction of the loop.
     fn record_pass(&mut self, _from: Mono, _to: Mono) {}
 
-    /// So many bytes of memory are in use.
+    /// Reports the resident memory, in bytes.
     fn record_memory(&mut self, _resident: u64) {}
 
-    /// How many connections there are.
+    /// Number of open connections.
     fn connections(&self) -> usize;
 
-    /// How many of them are no clients, but calls to other servers and whoever makes them.
+    /// Of these, outbound connections and dispatchers.
     fn calls(&self) -> usize {
         0
     }

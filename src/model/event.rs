@@ -1,60 +1,60 @@
-//! What has happened to a job, as a list that snapshots share.
+//! Histories: the events of a job, as lists that snapshots share.
 //!
-//! Invariants: a list is never changed, a longer one is made of it in O(1); dropping a long list
-//! does not recurse.
+//! Invariants: a list is never changed, and a longer one is made of it in O(1); dropping a long
+//! list does not recurse.
 
 use crate::model::id::ClientId;
 use std::sync::Arc;
 
-/// Something that has happened to a job of a watched queue.
+/// An event of a job in an indexed queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What.
+    /// Kind and its data.
     pub kind: EventKind,
-    /// When, in Unix seconds.
+    /// Unix time in seconds.
     pub at: u64,
 }
 
-/// What can happen to a job.
+/// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It was put.
+    /// The job was put.
     Created,
-    /// Its user state has changed. Both are canonical JSON texts.
+    /// Its state has changed. Both are canonical JSON texts.
     Advanced {
-        /// From this.
+        /// The state before.
         old: Arc<[u8]>,
-        /// To that.
+        /// The state after.
         new: Arc<[u8]>,
     },
-    /// Somebody wrote this JSON text into its log.
+    /// A JSON text that a client appended.
     User(Box<[u8]>),
-    /// It was handed out.
+    /// The job was reserved.
     Reserved {
-        /// The client that holds it, as far as that says anything: connections have no names.
+        /// The client, if known; it means nothing after a restart.
         by: Option<ClientId>,
     },
-    /// Its holder has put it back.
+    /// It was released.
     Aborted,
-    /// Its holder is gone, so it went back.
+    /// Its client or worker was lost, so that it went back.
     Abandoned,
-    /// Its lease was over.
+    /// Its lease has ended.
     Expired,
-    /// Its holder has failed at it.
+    /// Its run has failed.
     Failed,
     /// It will be tried again.
     Retried,
-    /// Its holder was done with it, and its result is kept.
+    /// It was finished, and its result is retained.
     Finished,
-    /// It was put away.
+    /// It was buried.
     Buried,
-    /// It was made ready again.
+    /// It was kicked.
     Kicked,
-    /// It has become ready after its delay.
+    /// Its delay is over.
     Due,
 }
 
-/// A log of events. Cloning is O(1).
+/// The history of a job. Cloning is O(1).
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
     newest: Option<Arc<Entry>>,
@@ -63,9 +63,9 @@ pub struct EventLog {
 #[derive(Debug)]
 struct Entry {
     event: Event,
-    /// How many there are up to here.
+    /// Events up to this one.
     count: u32,
-    /// About how many bytes of memory they take.
+    /// Approximate memory of these, in bytes.
     bytes: usize,
     before: EventLog,
 }
@@ -82,25 +82,25 @@ impl Event {
 }
 
 impl EventLog {
-    /// How many events there are. O(1).
+    /// Number of events. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.newest.as_ref().map_or(0, |entry| entry.count as usize)
     }
 
-    /// Whether nothing has happened.
+    /// Whether there is no event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.newest.is_none()
     }
 
-    /// About how many bytes of memory the log takes. O(1).
+    /// Approximate memory, in bytes. O(1).
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.newest.as_ref().map_or(0, |entry| entry.bytes)
     }
 
-    /// The log with one more event. O(1).
+    /// This history with one more event. O(1).
     #[must_use]
     pub fn with(&self, event: Event) -> Self {
         let count = u32::try_from(self.len() + 1).unwrap_or(u32::MAX);
@@ -109,7 +109,7 @@ impl EventLog {
         Self { newest: Some(Arc::new(entry)) }
     }
 
-    /// The newest event.
+    /// The last event.
     #[must_use]
     pub fn newest(&self) -> Option<&Event> {
         self.newest.as_ref().map(|entry| &entry.event)
@@ -131,11 +131,11 @@ impl EventLog {
     }
 }
 
-/// Events that are put in order without memory of their own.
+/// Up to this many events are reversed on the stack.
 const FEW: usize = 16;
 
-/// Writes a log as JSON text: an array of `[tag, {..., "timestamp": Unix seconds as a string}]`,
-/// oldest first (`docs/protocols/jobq.md`, "Events"). O(text).
+/// Writes a history as JSON text: an array of `[tag, {..., "timestamp": Unix seconds as a
+/// string}]`, oldest first (`docs/protocols/jobq.md`, "Events"). O(text).
 pub fn write_events(log: &EventLog, out: &mut Vec<u8>) {
     out.push(b'[');
     let mut few = [None; FEW];
@@ -189,7 +189,7 @@ macro_rules! names {
 }
 
 impl EventKind {
-    /// What it is called where it is shown.
+    /// The event's name in JSON.
     #[must_use]
     pub fn tag(&self) -> &'static str {
         self.names().0
@@ -216,7 +216,8 @@ impl EventKind {
 }
 
 impl PartialEq for EventLog {
-    /// O(events) behind those that both share; most logs differ in when something happened last.
+    /// O(events) after the part that both share; most histories differ in the time of the last
+    /// event.
     fn eq(&self, other: &Self) -> bool {
         let (mut one, mut two) = (&self.newest, &other.newest);
         let same = self.len() == other.len();

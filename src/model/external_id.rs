@@ -1,36 +1,35 @@
-//! What a protocol asks whose jobs bear names that their senders chose, and whose workers say
-//! themselves how far they are (`docs/protocols/processor.md`).
+//! Jobs by external id, and their progress (`docs/protocols/processor.md`).
 
 use crate::base::time::Wall;
 use crate::model::id::JobId;
 use std::fmt;
 
-/// A job as messages name it: by a name in a queue. A job without a name is named by its id, in
-/// decimal digits.
+/// A job as messages of the processor name it: by queue and external id, or by its job id in
+/// decimal digits if it has no external id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobRef<'a> {
-    /// The name of its queue.
+    /// Queue name: any bytes.
     pub queue: &'a [u8],
-    /// Its own.
+    /// External id, or the digits of the job id.
     pub name: &'a [u8],
 }
 
-/// How much of a job is done: from 0 to 1, as the bits of a double.
+/// The done part of a job: from 0 to 1, as the bits of a double.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction(u64);
 
 impl Fraction {
-    /// Nothing yet.
+    /// Nothing done.
     pub const ZERO: Self = Self(0);
 
-    /// So much, if that is from 0 to 1.
+    /// `None` if `part` is not from 0 to 1.
     #[must_use]
     pub fn new(part: f64) -> Option<Self> {
         // Adding makes 0 of -0, so that what is equal has equal bits.
         (0.0..=1.0).contains(&part).then(|| Self((part + 0.0).to_bits()))
     }
 
-    /// As a number.
+    /// From 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {
         f64::from_bits(self.0)
@@ -38,44 +37,44 @@ impl Fraction {
 }
 
 impl fmt::Display for Fraction {
-    /// As JSON writes it.
+    /// As a JSON number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.value().fmt(f)
     }
 }
 
-/// Some of the jobs of a queue: those that are ready, and those that are held for the processor.
+/// Some of the jobs of a queue: those that are ready, and those that the bus worker has reserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueScan {
-    /// Ready jobs, in no order.
+    /// Ready jobs, unordered.
     pub ready: Vec<ReadyOrderKey>,
-    /// Jobs that the processor holds, in no order.
+    /// Jobs reserved by the bus worker, unordered.
     pub reserved: Vec<ReservedJob>,
-    /// Where to go on, if there are more.
+    /// Where to continue; `None`: this was the last part.
     pub next: Option<u32>,
 }
 
-/// A ready job; the smaller one leaves first. Urgencies beyond 64 bits are all alike here.
+/// Order of a ready job; the smaller one leaves first. Priorities beyond 64 bits are equal here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadyOrderKey {
-    /// How urgent it is: smaller is more urgent.
+    /// From the priority: smaller is more urgent.
     pub rank: u64,
-    /// Its place among the equally urgent.
+    /// Order among jobs of the same priority.
     pub tie: u64,
-    /// The job.
+    /// Last criterion of the order.
     pub id: JobId,
 }
 
-/// A job that the processor holds.
+/// A job reserved by the bus worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservedJob {
-    /// The job.
+    /// Its reservation is current.
     pub id: JobId,
-    /// Its name, if it has one.
+    /// External id, if it has one.
     pub name: Option<Box<[u8]>>,
-    /// How much of it is done; `None`: nobody has said to work on it.
+    /// The done part; `None`: no worker has confirmed that it works on the job.
     pub progress: Option<Fraction>,
-    /// When its lease began: when it was handed out, or was last heard of.
+    /// Start of its lease: when it was reserved, or last touched.
     pub since: Wall,
 }
 

@@ -1,24 +1,24 @@
-//! Who is who: jobs, clients, and requests under way.
+//! Ids of jobs, clients, and requests under way.
 
 use crate::base::slab::SlabKey;
 
-/// A job's id: unique for the life of the data, rising, below 2^53.
+/// A job id: unique for the life of the data, rising, below 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
 impl JobId {
-    /// An id that is never given out.
+    /// An id that no job gets.
     pub const NEVER: Self = Self(0);
 }
 
 /// A client: one connection, from its first byte to its end. The index is small and dense.
 pub type ClientId = SlabKey;
 
-/// One request under way: which client asked, and which of its requests it is.
+/// Connection and serial of a request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Who asked.
+    /// The client that submitted it.
     pub client: ClientId,
-    /// Which of the client's requests, counted from 0, wrapping.
+    /// Number of the client's request, from 0, wrapping.
     pub serial: u32,
 }

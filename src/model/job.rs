@@ -1,23 +1,23 @@
-//! What a job carries: how urgent it is, and its payload.
+//! What a job carries: priority, payload and options.
 
-/// How urgent a job is: bigger is more urgent, whatever the protocol's own scale says
-/// (`docs/protocols/README.md`, "Priorities"). Compared exactly however many digits it has.
+/// The priority of a job: a larger one is more urgent, whatever the protocol's own scale
+/// (`docs/protocols/README.md`, "Priorities"). Compared exactly, with any number of digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority<'a> {
     /// A number above `i64::MIN` and below `i64::MAX`.
     Small(i64),
     /// The decimal digits, without leading zeros, of a number from `i64::MAX` on.
     Big(&'a str),
-    /// None at all: no take selects the job; it leaves with its key group, by its time to live or
-    /// by a delete (priority 0 of the networked priority queue).
+    /// Group-only: no reserve selects the job; it leaves with its key group, by its ttl or by a
+    /// delete (priority 0 of the networked priority queue).
     Unselected,
 }
 
 impl<'a> Priority<'a> {
-    /// The first number that is written out in digits.
+    /// The smallest number that is kept as digits.
     pub const BIG_MIN: u64 = i64::MAX.unsigned_abs();
 
-    /// A non-negative number given as its decimal digits without leading zeros.
+    /// `digits`: a non-negative decimal number without leading zeros.
     #[must_use]
     pub fn from_digits(digits: &'a str) -> Self {
         match digits.parse::<i64>() {
@@ -27,110 +27,110 @@ impl<'a> Priority<'a> {
     }
 }
 
-/// Where a job stands among jobs of the same priority.
+/// Order among jobs of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieBreak {
     /// Oldest id first.
     Fifo,
-    /// Behind all that go oldest first, and newest id first (networked priority queue).
+    /// Newest id first, after all FIFO jobs (networked priority queue).
     Lifo,
 }
 
-/// How a payload's bytes are to be read.
+/// The format of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// JSON text, checked, in UTF-8.
+    /// Valid JSON text in UTF-8.
     Json,
-    /// The same, and there is surely no line end in it.
+    /// The same, without line ends.
     JsonLine,
-    /// One MessagePack value, checked.
+    /// One valid MessagePack value.
     MsgPack,
-    /// A packet of the networked priority queue: a key of so many bytes, and behind it whatever the
-    /// packet carries. Packets of one queue with the same key are a group, which leaves together.
+    /// A packet of the networked priority queue: a key, then the payload. Packets of one queue with
+    /// the same key are a key group.
     Packet {
-        /// How many of the bytes are the key.
+        /// Length of the key in bytes.
         key_len: u16,
     },
 }
 
-/// A payload as its protocol received it.
+/// A payload as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// How to read the bytes.
+    /// Format of the bytes.
     pub encoding: Encoding,
-    /// The bytes, never changed by the server.
+    /// Never changed by the server.
     pub bytes: &'a [u8],
 }
 
-/// A payload that has left the store for good, on its way to the client that popped it.
+/// A popped job on its way to its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// How many of the bytes are the key; a job of another protocol has none.
+    /// Length of the key in bytes; 0 for a job of another protocol.
     pub key_len: u16,
-    /// Key and payload, as they were put in.
+    /// Key and payload as they were put.
     pub bytes: Box<[u8]>,
 }
 
-/// What few jobs ask for: how time passes for them. All durations are milliseconds; 0 is none.
+/// Options of a put. Durations are in milliseconds; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobOptions {
-    /// The job is not handed out before so much time has passed since it was put.
+    /// The job is not ready before this time after the put.
     pub delay_ms: u64,
-    /// The job is removed when it still waits, ready or delayed, so long after it was put; one that
-    /// somebody holds then is removed instead of going back.
+    /// The job is removed this time after the put if it still waits, ready or delayed; one that is
+    /// reserved then is removed when it would go back to its queue.
     pub ttl_ms: u64,
-    /// Whoever takes the job has so long to make an end of it or to extend the lease; then it goes
-    /// back, or if it has a retry policy has failed once more.
+    /// Length of the lease: then the job goes back to its queue, or, with a retry policy, its run
+    /// has failed.
     pub lease_ms: u64,
-    /// What follows a failure; without it a failed job is buried.
+    /// Without it a failed job is buried.
     pub retry: Option<Retry>,
-    /// How long the result of the finished job is kept; 0: the job is gone when it is finished.
+    /// How long a finished job is kept with its result; 0: it is removed.
     pub result_retention_ms: u64,
-    /// How long the job is kept when it is buried; 0: until it is kicked or deleted.
+    /// How long a buried job is kept; 0: until it is kicked or deleted.
     pub dead_retention_ms: u64,
-    /// Whoever put the job follows it to its end: it may be taken whatever its queue
-    /// (`Work::ReserveAny`), and the end of its lease is a failure whose message is "timeout".
+    /// A tracked job: clients may ask for its status and result, any queue's `ReserveAny` may
+    /// select it, and the end of its lease is a failure with the message "timeout".
     pub tracked: bool,
-    /// Its kept result goes with the first answer that shows it to whoever follows it.
+    /// The retained result is removed with the first answer that carries it.
     pub result_once: bool,
 }
 
-/// How often a failed job is tried again, and after which time: before retry `n`, counted from 1,
-/// `min(first_ms * factor^(n-1), max_ms)`, up to `jitter_percent` shorter or longer.
+/// How often a failed job is tried again, and after which backoff: before retry `n`, counted from
+/// 1, `min(first_ms * factor^(n-1), max_ms)`, varied by up to `jitter_percent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How many retries there are.
+    /// Number of retries.
     pub limit: u32,
-    /// The wait before the first one, in milliseconds.
+    /// Backoff before the first retry.
     pub first_ms: u64,
-    /// What each further wait is multiplied by; 0 counts as 1.
+    /// Multiplies the backoff with each further retry; 0 counts as 1.
     pub factor: u32,
-    /// No wait is longer than this, jitter aside, in milliseconds.
+    /// Longest backoff, without jitter.
     pub max_ms: u64,
-    /// By how much a wait varies, at most 100.
+    /// 0 to 100.
     pub jitter_percent: u8,
 }
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// It waits in its queue and may be taken.
+    /// Waits in its queue and may be reserved.
     Ready,
-    /// It waits in its queue, and constraints hold it back.
+    /// Would be ready, but a constraint holds it back.
     Blocked,
-    /// It waits in its queue, and no take selects it: it has no priority.
+    /// Waits in its queue; no reserve selects it, because it has no priority.
     GroupOnly,
-    /// It may be taken later: after its delay, or after the wait before a retry.
+    /// May be reserved later: after its delay, or after the backoff before a retry.
     Delayed,
-    /// Somebody works on it.
+    /// A client or a registered worker works on it.
     Reserved,
-    /// It is finished, and its result is kept for a while.
+    /// Finished, and its result is retained.
     Completed,
-    /// It has failed for good, or was put away by whoever held it.
+    /// Failed for good, or buried by the client that had reserved it.
     Buried,
 }
 
-/// Which of its holders a job is with: the number of times it was handed out. A job that was put
-/// without [`JobOptions`] does not count and is always at 0: its holder is known by the connection.
+/// How often a job was handed out: a fencing token. Always 0 for a job put without [`JobOptions`],
+/// whose reservation is known by its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseEpoch(pub u32);

@@ -1,8 +1,7 @@
-//! F1: the vocabulary that protocols, engines and stores share. Plain data, no behaviour.
+//! The types that protocols, engine and store share: plain data without behaviour.
 //!
-//! Commands borrow from the request that they came in, replies from the store: a job's bytes are
-//! copied once on their way in and once on their way out. Wire words live in `protocol`, never
-//! here.
+//! Commands borrow from the request buffer, replies from the store: a job's bytes are copied once
+//! on the way in and once on the way out. Wire words belong to `protocol`.
 
 pub mod command;
 pub mod driver;

@@ -1,5 +1,5 @@
-//! Jobs as clients see them, as values that borrow nothing: for answers that have to wait, or whose
-//! job is gone from the store.
+//! Copies of job views that borrow nothing, for replies that are gated or whose job has left the
+//! store.
 
 use crate::base::time::Mono;
 use crate::model::id::JobId;
@@ -27,7 +27,7 @@ enum OwnedPriority {
 }
 
 impl OwnedJob {
-    /// A copy. O(bytes).
+    /// O(bytes).
     #[must_use]
     pub fn new(job: &JobView<'_>) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl OwnedJob {
         }
     }
 
-    /// As it was.
+    /// The copied view.
     #[must_use]
     pub fn view(&self) -> JobView<'_> {
         JobView {
@@ -77,7 +77,7 @@ pub struct OwnedJobStatus {
 }
 
 impl OwnedJobStatus {
-    /// A copy. O(bytes).
+    /// O(bytes).
     #[must_use]
     pub fn new(progress: &JobStatus<'_>) -> Self {
         let JobStatus { info: sight, worker, message } = progress;
@@ -93,7 +93,7 @@ impl OwnedJobStatus {
         }
     }
 
-    /// As it was.
+    /// The copied status.
     #[must_use]
     pub fn view(&self) -> JobStatus<'_> {
         let result = self.result.as_ref();

@@ -1,28 +1,28 @@
-//! A query over the jobs of a queue (`docs/protocols/jobq.md`, "Queries"), before SQLite has seen
-//! it.
+//! A query over the jobs of a queue (`docs/protocols/jobq.md`, "Queries"), as parsed from the
+//! request and not yet validated by SQLite.
 
 /// The columns that a job has in a query.
 pub const COLUMNS: [&str; 7] = ["id", "payload", "state", "events", "modified", "queue", "pri"];
 
-/// Terms that all must hold.
+/// A conjunction of comparisons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// In the order of the request.
     pub terms: Vec<Term>,
 }
 
-/// One comparison.
+/// One comparison of two SQLite expressions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// How the sides are compared.
+    /// SQLite operator.
     pub op: Op,
-    /// The left side.
+    /// As the request gives it.
     pub left: Expr,
-    /// The right side.
+    /// As the request gives it.
     pub right: Expr,
 }
 
-/// How two sides are compared.
+/// The operators of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `IS`
@@ -54,11 +54,11 @@ pub enum Expr {
     Text(Box<str>),
     /// A JSON number, as it was written.
     Number(Box<str>),
-    /// A JSON truth value.
+    /// JSON `true` or `false`.
     Bool(bool),
     /// `null`
     Null,
-    /// A text that is what it says, and no expression.
+    /// A text literal, not an expression.
     Literal(Box<str>),
 }
 
@@ -71,17 +71,17 @@ pub enum Side {
     Value(Value),
 }
 
-/// A JSON value that is meant as it stands.
+/// A JSON value, not an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// What it is to an expression.
+    /// Its equivalent as an expression.
     pub expr: Expr,
     /// Its canonical text.
     pub json: Box<str>,
 }
 
 impl Op {
-    /// All of them.
+    /// In the order of the variants.
     pub const ALL: [Self; 10] = [
         Self::Is,
         Self::IsNot,
@@ -113,7 +113,7 @@ impl Op {
         })
     }
 
-    /// Its name, which is SQLite's as well.
+    /// As requests and SQLite write it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,10 +132,10 @@ impl Op {
 }
 
 impl Term {
-    /// A comparison as a request writes it. A column of JSON text, `state` or `payload`, that is
-    /// compared for equality with a value or with one bare word is compared as JSON: `RUNNING` is
-    /// equal to the state `"RUNNING"`, which is no change of what SQLite says of that, because no
-    /// JSON text is such a word. (`true` and `false` are, and stay what they are.) O(texts).
+    /// Builds a comparison from a request. `state` or `payload`, a column of JSON text, that is
+    /// compared for equality with a value or a bare word is compared as JSON: `RUNNING` equals the
+    /// state `"RUNNING"`. SQLite's own answer does not change, because no JSON text is such a word;
+    /// `true` and `false` are JSON and stay expressions. O(texts).
     #[must_use]
     pub fn of_request(op: Op, left: Side, right: Side) -> Self {
         let (left, right) = if matches!(op, Op::Is | Op::IsNot | Op::Equal | Op::NotEqual) {
@@ -159,7 +159,7 @@ impl Side {
     }
 }
 
-/// The two sides if one is a column of JSON and the other a value or a bare word.
+/// The two sides if one is a JSON column and the other a value or a bare word.
 fn as_json(one: &Side, other: &Side) -> Option<(Expr, Expr)> {
     let Side::Expr(Expr::Text(text)) = one else { return None };
     let name = COLUMNS[column(text)?];
@@ -180,12 +180,11 @@ fn as_json(one: &Side, other: &Side) -> Option<(Expr, Expr)> {
     Some((column, Expr::Literal(literal)))
 }
 
-/// What SQLite takes for space between words.
+/// What SQLite accepts as space between words.
 pub(crate) const SPACE: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
 
 impl Expr {
-    /// The word that stands alone in a string and names no column: a string in its own right.
-    /// O(text).
+    /// The single word of a string, if it names no column: then it is a text literal. O(text).
     #[must_use]
     pub fn bare_word(&self) -> Option<&str> {
         let Self::Text(text) = self else { return None };
@@ -197,13 +196,13 @@ impl Expr {
         (is_word && !is_column).then_some(word)
     }
 
-    /// Whether it is the column of the state.
+    /// Whether it names the column `state`.
     fn is_state(&self) -> bool {
         let Self::Text(text) = self else { return false };
         column(text).is_some_and(|column| COLUMNS[column] == "state")
     }
 
-    /// The canonical text of the state that `IS` this, if that is plain to see.
+    /// The canonical text of the state for which `state IS self` holds, if it is a literal.
     fn as_state(&self) -> Option<Box<[u8]>> {
         let text = match self {
             Self::Null => return Some(Box::from(*b"null")),
@@ -221,7 +220,7 @@ impl Expr {
     }
 }
 
-/// The place among [`COLUMNS`] of the one that `text` names, with or without its table.
+/// Index in [`COLUMNS`] of the column that `text` names, with or without its table.
 pub(crate) fn column(text: &str) -> Option<usize> {
     let text = text.trim_matches(SPACE);
     let name = match text.split_at_checked(2) {
@@ -231,7 +230,7 @@ pub(crate) fn column(text: &str) -> Option<usize> {
     COLUMNS.iter().position(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// What stands in an SQL string, if `text` is one and nothing else.
+/// The content of an SQL string literal, if `text` is exactly one.
 pub(crate) fn quoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let mut whole = String::with_capacity(inner.len());
@@ -246,9 +245,8 @@ pub(crate) fn quoted(text: &str) -> Option<String> {
 }
 
 impl Query {
-    /// The state that all jobs that match must have, if a term of the form `state IS literal` says
-    /// so: as canonical JSON text, and whether there are other terms that must hold as well.
-    /// O(text).
+    /// For a term of the form `state IS literal`: the state that all matching jobs have, as
+    /// canonical JSON text, and whether there are further terms. O(text).
     #[must_use]
     pub fn state_literal(&self) -> Option<(Box<[u8]>, bool)> {
         let mut states = self.terms.iter().filter(|term| term.op == Op::Is).filter_map(|term| {

@@ -1,4 +1,4 @@
-//! What an engine answers.
+//! Replies of the engine, and the job views that they carry.
 
 use crate::base::time::Mono;
 use crate::model::external_id::QueueScan;
@@ -10,90 +10,90 @@ use crate::model::stats::StatsPage;
 use crate::model::worker::{Constraint, JobStatus, WorkerId};
 use std::sync::Arc;
 
-/// A reply on its way to the session that asked.
+/// The one answer to a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// Which request is answered.
+    /// The request that is answered.
     pub ticket: Ticket,
-    /// The answer.
+    /// Valid until the next call of the engine.
     pub reply: Reply<'a>,
 }
 
 /// The answer to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// The query is none that can be evaluated, or took too long: a sentence.
+    /// The query cannot be evaluated, or took too long: a sentence.
     BadQuery(&'a str),
-    /// A take was called off by its client before there was a job.
+    /// A reserve was cancelled by its client before there was a job.
     Cancelled,
-    /// A part of a census.
+    /// A page of statistics.
     Stats(&'a StatsPage),
     /// The constraint of this name.
     Constraint(&'a Constraint),
-    /// Jobs are held back as was asked.
+    /// The constraint was set.
     Constrained {
-        /// Whether there was no constraint of the name before.
+        /// Whether no constraint had the name before.
         new: bool,
     },
-    /// The job has another state, this one.
+    /// The job has another state than the expected one: this one.
     Conflict(&'a Arc<[u8]>),
-    /// It is done.
+    /// The command was executed.
     Done,
-    /// So many jobs of the queue were removed.
+    /// Jobs of the queue were removed.
     QueueDropped {
-        /// How many.
+        /// Number of jobs removed by this command.
         jobs: u32,
-        /// Whether there are more, so that the queue is still there.
+        /// Whether jobs are left, so that the queue still exists.
         more: bool,
     },
-    /// There is no such job any more, but there was one.
+    /// The job existed and is gone.
     Deleted,
-    /// These jobs match, in their order.
+    /// The rows that match, in order.
     QueryRows(&'a Arc<[Arc<Row>]>),
-    /// Here is the job; the client holds it now.
+    /// The job, now reserved by the client.
     Job(JobView<'a>),
-    /// So many buried jobs were kicked.
+    /// Number of jobs kicked.
     Kicked(u32),
-    /// There is no such constraint.
+    /// No constraint has this name.
     NoConstraint,
-    /// There is no such job, or none ready.
+    /// The job does not exist, or no job is ready.
     NoJob,
-    /// There is no such queue.
+    /// The queue does not exist.
     NoQueue,
-    /// There is no such worker.
+    /// The worker is not registered.
     NoWorker,
-    /// The jobs of the queue are being taken stock of: ask again in the next pass. Or: the job has
-    /// not come to its end in the time that was given.
+    /// The queue's index is being backfilled: ask again in the next pass. Or: the job has not ended
+    /// within the wait.
     NotYet,
-    /// This is how the job is going.
+    /// The status of a tracked job.
     JobStatus(Box<JobStatus<'a>>),
-    /// Here are the jobs; they are gone from the store. The first one was selected, the others have
-    /// its key, newest first.
+    /// Popped jobs, gone from the store. The first was selected, the others have its key, newest
+    /// first.
     Packets(&'a [Packet]),
-    /// The job is in its queue.
+    /// The job was added.
     Put(JobId),
-    /// The queue of this name is there now.
+    /// The queue of this name was declared.
     Queue(&'a [u8]),
     /// Some of the queues.
     Queues {
-        /// Which.
+        /// In no order.
         queues: &'a [QueueSize],
-        /// Where to go on, if there are more.
+        /// Where to continue; `None`: this was the last part.
         next: Option<u32>,
     },
-    /// It cannot be done; nothing has changed.
+    /// Nothing has changed.
     Rejected(Rejection),
-    /// This is the job now.
+    /// The row of the job after the command.
     Row(&'a Arc<Row>),
-    /// These are the jobs of the queue.
+    /// All rows of the queue.
     Rows(&'a Rows),
-    /// This is what the job looks like. Boxed: rare, and twice the size of the others.
+    /// A view of the job. Boxed: rare, and twice the size of the others.
     Peeked(Box<JobInfo<'a>>),
     /// Some of the jobs of a queue.
     QueueScan(&'a QueueScan),
-    /// The worker is on the list.
+    /// The worker is registered.
     Worker(WorkerId),
-    /// A pop would have selected this job, which is too large for it; it stays.
+    /// A pop selected this job, which is too large for it; it stays.
     TooLarge(JobId),
 }
 
@@ -108,64 +108,64 @@ impl Reply<'_> {
     }
 }
 
-/// A job as a client gets to see it, borrowed from where it is kept.
+/// A job as clients see it, borrowed from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobView<'a> {
-    /// Its id.
+    /// Unique in the store.
     pub id: JobId,
-    /// The name of its queue.
+    /// Queue name: any bytes.
     pub queue: &'a [u8],
-    /// How urgent it is.
+    /// Priority within the queue.
     pub priority: Priority<'a>,
-    /// What it carries.
+    /// As it was put.
     pub payload: Payload<'a>,
-    /// The lease under which it was handed out last.
+    /// Epoch of its last reservation.
     pub lease: LeaseEpoch,
-    /// Whether it has a name, which its payload says.
+    /// Whether it has an external id, which its payload contains.
     pub named: bool,
 }
 
 const _: () = assert!(size_of::<JobView<'_>>() == 80 && size_of::<Reply<'_>>() == 80);
 
-/// Everything about a job.
+/// A job with its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobInfo<'a> {
-    /// What its holder sees.
+    /// The view of its client.
     pub job: JobView<'a>,
-    /// What it is doing.
+    /// At the moment of the reply.
     pub status: Status,
-    /// When its status ends by itself: end of its delay or time to live, whichever comes first, of
-    /// its lease, or of its being kept.
+    /// When its status ends by itself: by the end of its delay or ttl, whichever comes first, of
+    /// its lease, or of its retention.
     pub due: Option<Mono>,
-    /// For how long it is handed out at a time, in milliseconds; 0: for any time.
+    /// Length of its lease in milliseconds; 0: no time limit.
     pub lease_ms: u64,
-    /// How many retries were decided so far.
+    /// Number of retries begun so far.
     pub retries: u32,
-    /// Its result, or what went wrong last.
+    /// Its result, or its last error.
     pub result: Option<Payload<'a>>,
 }
 
-/// Why a command cannot be carried out.
+/// Why the store declines a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The store has no place or no id left.
+    /// The job table is full, or the ids are used up.
     Full,
-    /// The disk has no space left for another job, or for a result to be kept.
+    /// The journal has no space for another job, or for retaining a result.
     DiskFull,
-    /// Another client holds the job.
+    /// Another client has reserved the job.
     ReservedByAnother(JobId),
-    /// Nobody holds the job.
+    /// The job is not reserved.
     NotReserved(JobId),
-    /// The client holds the job, but under a later lease than it names.
+    /// The client has reserved the job, but under a later epoch than it names.
     LeaseExpired(JobId),
     /// A kick of a job that is not buried.
     NotBuried(JobId),
-    /// There is a queue of this name already.
+    /// A queue of this name exists.
     QueueExists,
-    /// The log of the job takes no more events.
+    /// The job's history takes no more events.
     LogFull,
-    /// This job has the name already.
+    /// This job has the external id.
     NameTaken(JobId),
-    /// Somebody works on the job, or it has come to its end: it cannot be cancelled.
+    /// The job is reserved or has ended, so that it cannot be cancelled.
     TooLate(JobId),
 }

@@ -1,4 +1,4 @@
-//! Jobs of watched queues, as values that snapshots share: what is listed, queried and shown.
+//! Rows of indexed queues: immutable values that snapshots share.
 
 use crate::model::event::EventLog;
 use crate::model::id::JobId;
@@ -6,30 +6,30 @@ use crate::model::job::Encoding;
 use imbl::OrdMap;
 use std::sync::Arc;
 
-/// A job as it was at one moment. Never changed: a job that changes gets a new row.
+/// A job at one moment. Never changed: a job that changes gets a new row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// Which of the job's rows it is: rises with every change.
+    /// Rises with every change of the job.
     pub version: u64,
-    /// The name of its queue.
+    /// Queue name: any bytes.
     pub queue: Arc<[u8]>,
-    /// Its priority as decimal digits, `None` for a job without.
+    /// Decimal digits; `None`: group-only.
     pub priority: Option<Box<str>>,
-    /// How to read the payload.
+    /// Format of the payload.
     pub encoding: Encoding,
-    /// What it carries.
+    /// As it was put.
     pub payload: Arc<[u8]>,
-    /// Its user state: canonical JSON text (`wire::json::canonical`), `null` if it was never set.
+    /// Canonical JSON text (`wire::json::canonical`); `null` if it was never set.
     pub state: Arc<[u8]>,
-    /// What has happened to it.
+    /// Its history.
     pub events: EventLog,
-    /// When it was changed last, in Unix seconds.
+    /// Unix time of its last change, in seconds.
     pub modified: u64,
 }
 
-/// Where a row stands in its queue: longest untouched first.
+/// Order of rows in a queue: oldest change first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// [`Row::modified`].
@@ -42,7 +42,7 @@ pub struct RowKey {
 pub type Rows = OrdMap<RowKey, Arc<Row>>;
 
 impl Row {
-    /// Where it stands.
+    /// Its position in [`Rows`].
     #[must_use]
     pub fn key(&self) -> RowKey {
         RowKey { modified: self.modified, id: self.id }

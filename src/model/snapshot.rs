@@ -1,4 +1,4 @@
-//! What of a job survives a restart, as values: for engines that keep a journal.
+//! What of a job survives a restart: the records of the journal, as values.
 
 use crate::base::time::Mono;
 use crate::model::event::{Event, EventLog};
@@ -8,112 +8,112 @@ use crate::model::job::{JobOptions, LeaseEpoch, Payload, Priority, TieBreak};
 use crate::model::worker::{Constraint, WorkerId};
 use std::borrow::Cow;
 
-/// What an entry of a journal says.
+/// One record of the journal.
 #[expect(clippy::large_enum_variant, reason = "most records are jobs, and live for a moment")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// Here is a job, in place of what was known of it.
+    /// A job, replacing earlier records of it.
     Job(Snapshot<'a>),
-    /// A job has changed.
+    /// The new state of a job.
     State(JobId, State<'a>),
-    /// A job is gone, a queue is not declared any more, a worker not on the list, or a constraint
-    /// does not hold.
+    /// A job, declared queue, worker or constraint is gone.
     Deleted(JobId),
-    /// Something has happened to a job that has a record, or was put before and has one now; which
-    /// of its rows showed it first.
+    /// An event of a job that has a history, or was put before and has one now; and the version of
+    /// the row that showed it first.
     Event(JobId, u64, Event),
-    /// A queue of this name was declared. The id is no job's.
+    /// A queue was declared. The id is no job's.
     Queue(JobId, &'a [u8]),
-    /// Here is a constraint, in place of the one with this id. The id is no job's.
+    /// A constraint, replacing the one with this id. The id is no job's.
     Constraint(JobId, Cow<'a, Constraint>),
-    /// A worker was enlisted. Its number is no job's id.
+    /// A worker was registered. Its id is no job's.
     Worker(WorkerId, PersistedWorker<'a>),
 }
 
-/// A worker as it was enlisted.
+/// A worker as registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistedWorker<'a> {
-    /// A name for people.
+    /// For people, UTF-8.
     pub name: &'a str,
-    /// Where it listens.
+    /// Where it receives deliveries.
     pub url: &'a str,
-    /// How many jobs it takes at a time.
+    /// Most jobs that it runs at a time.
     pub max_jobs: u32,
-    /// The queues that it works on, if it named any.
+    /// Job names that it accepts; `None`: any tracked job.
     pub queues: Option<Vec<&'a [u8]>>,
 }
 
-/// A whole job. What a connection merely held is waiting again after a restart.
+/// A whole job. A reservation by a connection does not survive: the job waits again after a
+/// restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot<'a> {
-    /// Its id.
+    /// Unique in the journal.
     pub id: JobId,
-    /// The name of its queue.
+    /// Queue name: any bytes.
     pub queue: &'a [u8],
-    /// How urgent it is.
+    /// Priority within the queue.
     pub priority: Priority<'a>,
-    /// Its place among the equally urgent.
+    /// Order among jobs of the same priority.
     pub tie_break: TieBreak,
-    /// What it carries.
+    /// As it was put.
     pub payload: Payload<'a>,
-    /// What it asked for, if anything; its delay and its time to live count as moments below.
+    /// Its options; delay and ttl are the moments below.
     pub options: Option<JobOptions>,
-    /// When its time to live is over.
+    /// End of its ttl.
     pub expires: Option<Mono>,
-    /// What else has become of it.
+    /// Everything that changes.
     pub state: State<'a>,
-    /// Its record, if its queue is watched.
+    /// Its row, if its queue is indexed.
     pub history: Option<History<'a>>,
-    /// The name that its sender gave it, if any.
+    /// External id, if it has one.
     pub name: Option<&'a [u8]>,
 }
 
-/// The record of a job.
+/// The persistent part of a job's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History<'a> {
-    /// Its user state: canonical JSON text.
+    /// Canonical JSON text.
     pub state: &'a [u8],
-    /// When it was changed last, in Unix seconds.
+    /// Unix time of its last change, in seconds.
     pub modified: u64,
-    /// Which of its rows this is.
+    /// [`crate::model::row::Row::version`].
     pub version: u64,
-    /// What has happened to it.
+    /// Its history.
     pub events: EventLog,
 }
 
-/// What changes in the life of a job.
+/// The part of a job that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
-    /// What it is doing.
+    /// Its status as far as it survives.
     pub stage: PersistedStatus,
-    /// How many retries were decided so far.
+    /// Number of retries begun so far.
     pub retries: u32,
-    /// Its result, or what went wrong last.
+    /// Its result, or its last error.
     pub result: Option<Payload<'a>>,
-    /// What went wrong last, for people.
+    /// Its last error message for people.
     pub message: Option<&'a str>,
-    /// How much of it is done, if somebody has said to work on it.
+    /// The done part, if a worker has reported it.
     pub progress: Option<Fraction>,
 }
 
-/// What a job is doing, as far as that outlives its holder.
+/// The status of a job, as far as it survives a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PersistedStatus {
-    /// It waits in its queue, or was being worked on by somebody who does not outlive the server.
+    /// Ready, blocked or group-only, or reserved by a connection.
     Waiting,
-    /// A worker of the list works on it.
+    /// Reserved by a registered worker.
     Running {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
-        /// When its lease is over, if that is limited.
+        /// End of its lease, if it has a time limit.
         until: Option<Mono>,
-        /// Under which lease.
+        /// Epoch of the reservation.
         lease: LeaseEpoch,
     },
-    /// It waits for this moment.
+    /// Ready from this moment on.
     Delayed(Mono),
-    /// It is finished; its result is kept until then.
+    /// Finished; the result is retained until then.
     Completed(Mono),
-    /// It has failed for good; kept until then, if that is limited.
+    /// Retained until then, if that is limited.
     Buried(Option<Mono>),
 }

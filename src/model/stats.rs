@@ -1,110 +1,108 @@
-//! What the server tells of itself: plain numbers, counted where things happen and read when
-//! somebody asks.
+//! Statistics of the server: plain counters, collected when asked for.
 
 use crate::base::histogram::Histogram;
 use crate::model::driver::Protocol;
 
-/// Everything that is counted, but for what each queue has.
+/// Everything that is counted except the figures of single queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStats {
     /// Connections, by [`Protocol::number`].
     pub protocols: [ProtocolStats; Protocol::ALL.len()],
-    /// The store.
+    /// Jobs, queues and waiters.
     pub store: StoreStats,
-    /// How long commands took until they were answered, in nanoseconds, without the time that a
-    /// take waits for a job.
+    /// Time from command to reply in nanoseconds, without the wait of a reserve.
     pub answered_ns: Histogram,
-    /// The loop.
+    /// Durations of passes.
     pub passes: LoopStats,
-    /// Queries, if this server evaluates any.
+    /// Zero if this server evaluates none.
     pub queries: QueryStats,
-    /// The journal, if there is one.
+    /// `None` without `--data`.
     pub journal: Option<JournalStats>,
-    /// Bytes of memory in use, as the system has told lately.
+    /// Resident memory, sampled every few seconds.
     pub resident_bytes: Option<u64>,
-    /// The workers of the processor, if there is one, by their queues: of a bounded number of them.
+    /// Workers of the processor by queue, for a bounded number of queues.
     pub bus_workers: Option<Vec<BusWorkerStats>>,
 }
 
-/// The workers of the processor in one queue.
+/// Workers of the processor in one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BusWorkerStats {
-    /// The name of the queue.
+    /// Queue name: any bytes.
     pub queue: Box<[u8]>,
-    /// How many are idle.
+    /// Workers without a job.
     pub idle: u64,
-    /// How many are busy.
+    /// Workers with a job.
     pub busy: u64,
 }
 
-/// Connections by one protocol.
+/// Connections of one protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProtocolStats {
-    /// Served at the moment.
+    /// Open now.
     pub open: u64,
-    /// Accepted so far, refused ones not counted.
+    /// Accepted since the start, without rejected ones.
     pub accepted: u64,
-    /// Refused because there was no place.
+    /// Rejected since the start, beyond `--max-clients`.
     pub refused: u64,
-    /// Bytes received.
+    /// Bytes received since the start.
     pub bytes_in: u64,
-    /// Bytes sent.
+    /// Bytes sent since the start.
     pub bytes_out: u64,
 }
 
-/// The store.
+/// Sizes of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Jobs in whatever state.
+    /// Jobs of any status.
     pub jobs: u64,
-    /// Queues that are remembered.
+    /// Queues in the table, with idle ones.
     pub queues: u64,
-    /// Takes that wait.
+    /// Reserves and pops that wait.
     pub waiters: u64,
-    /// What has happened since the start.
+    /// Counted since the start.
     pub totals: JobTotals,
 }
 
 /// What has happened to jobs since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobTotals {
-    /// How often, by [`JobCounter`].
+    /// By [`JobCounter`].
     pub counters: [u64; JobCounter::ALL.len()],
-    /// How long jobs were ready before they were handed out, in milliseconds.
+    /// Time from ready to reserved or popped, in milliseconds.
     pub ready_ms: Histogram,
 }
 
-/// What happens to jobs.
+/// Kinds of counted changes of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobCounter {
-    /// Put.
+    /// Added to a queue.
     Put,
-    /// Handed out to a client that holds it then.
+    /// Reserved by a client.
     Reserved,
-    /// Taken out for good.
+    /// Handed out and removed.
     Popped,
-    /// Deleted.
+    /// Removed by a client.
     Deleted,
-    /// Given back by its holder.
+    /// Given back by its client.
     Released,
-    /// Its lease begun anew.
+    /// Its lease started again.
     Touched,
-    /// Finished by its holder.
+    /// Reported done.
     Finished,
-    /// Given up by its holder.
+    /// Its run was reported as failed.
     Failed,
-    /// Put away.
+    /// Buried by its client.
     Buried,
     /// Made ready again.
     Kicked,
-    /// The end of its delay, lease, time to live or being kept has come.
+    /// End of its delay, lease, ttl or retention.
     TimerFired,
-    /// Given back because its holder has gone.
+    /// Given back because its client or worker was lost.
     Abandoned,
 }
 
 impl JobCounter {
-    /// All of them, in the order of [`JobTotals::counters`].
+    /// In the order of [`JobTotals::counters`].
     pub const ALL: [Self; 12] = [
         Self::Put,
         Self::Reserved,
@@ -120,7 +118,7 @@ impl JobCounter {
         Self::Abandoned,
     ];
 
-    /// Its name where it is shown.
+    /// Name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -141,51 +139,51 @@ impl JobCounter {
 }
 
 impl JobTotals {
-    /// Counts one.
+    /// Adds one.
     #[inline(always)]
     pub fn count(&mut self, deed: JobCounter) {
         self.counters[deed as usize] += 1;
     }
 }
 
-/// The loop.
+/// Passes of the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoopStats {
-    /// How long passes took, from the wake-up to the last write, in nanoseconds.
+    /// Duration of a pass, from the wake-up to the last write, in nanoseconds.
     pub took_ns: Histogram,
-    /// The longest of them, in nanoseconds.
+    /// The longest pass, in nanoseconds.
     pub longest_ns: u64,
-    /// Which part of the last window the loop was busy, in millionths.
+    /// Busy part of the last window, in millionths.
     pub busy_millionths: u64,
 }
 
-/// Queries.
+/// Evaluations of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryStats {
-    /// Those that wait for their turn.
+    /// Waiting for a turn now.
     pub waiting: u64,
-    /// Evaluations begun.
+    /// Started.
     pub started: u64,
-    /// Evaluations that ended with an error, those that took too long included.
+    /// Ended with an error, timeouts included.
     pub failed: u64,
-    /// Those that took too long.
+    /// Ended by the timeout.
     pub timed_out: u64,
 }
 
-/// The journal.
+/// Sizes and work of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalStats {
-    /// Bytes of records in force.
+    /// Bytes of live records.
     pub live_bytes: u64,
-    /// Bytes of records that are not, and have still to be given up.
+    /// Bytes of other records in segments not yet freed.
     pub dead_bytes: u64,
-    /// Bytes that are ready to be written.
+    /// Bytes prepared for writing.
     pub free_bytes: u64,
-    /// Bytes of all files.
+    /// Bytes of all segments.
     pub total_bytes: u64,
-    /// Bytes that the disk has not been given yet.
+    /// Bytes not yet submitted to the disk.
     pub pending_bytes: u64,
-    /// Files in use or prepared.
+    /// Segments in use or prepared.
     pub segments: u64,
     /// Batches written.
     pub batches: u64,
@@ -195,76 +193,76 @@ pub struct JournalStats {
     pub written_bytes: u64,
     /// Bytes moved by compaction.
     pub moved_bytes: u64,
-    /// How long syncs took together, in nanoseconds.
+    /// Total duration of syncs in nanoseconds.
     pub sync_ns: u64,
-    /// The longest, in nanoseconds.
+    /// Longest sync in nanoseconds.
     pub sync_max_ns: u64,
-    /// How many took at most so many nanoseconds, and longer than those before; the last without
-    /// a bound.
+    /// Histogram of sync durations: upper bound of the bucket in nanoseconds (the last is
+    /// unbounded), and number of syncs.
     pub syncs: Vec<(Option<u64>, u64)>,
-    /// Whether there was no space for more when it was last tried.
+    /// Whether the last attempt to allocate a segment found no space.
     pub full: bool,
 }
 
-/// What is asked about all queues and their jobs, a bounded part at a time.
+/// One page of a scan over all queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsScan {
-    /// Which queues there are, from a place on that an earlier answer gave, 0 at first.
+    /// Queues, from 0 or [`StatsPage::next`] on.
     Queues(u32),
-    /// What their jobs are doing; the same. Each job that stays where it is counts once.
+    /// Counts of jobs by status; the same. A job that does not move counts exactly once.
     Jobs(u32),
 }
 
 /// The answer to a [`StatsScan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsPage {
-    /// Queues, if that was asked for.
+    /// For [`StatsScan::Queues`].
     pub queues: Vec<QueueCount>,
-    /// Otherwise some of the jobs of some queues, by [`QueueCount::serial`], each queue at most
+    /// For [`StatsScan::Jobs`]: counts of some jobs by [`QueueCount::serial`], each queue at most
     /// once.
     pub counts: Vec<(u64, StatusCounts)>,
-    /// Where to go on, if there are more.
+    /// Where to continue; `None`: this was the last page.
     pub next: Option<u32>,
 }
 
-/// A queue in a census.
+/// A queue in a [`StatsPage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueCount {
-    /// Which it is: no other queue has or had this number.
+    /// Number of the queue, never used twice.
     pub serial: u64,
-    /// Its name.
+    /// Queue name: any bytes.
     pub name: Box<[u8]>,
-    /// How many jobs belong to it.
+    /// Number of its jobs, whatever their status.
     pub jobs: u32,
 }
 
-/// How many jobs are doing what.
+/// Number of jobs by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusCounts {
-    /// Waiting to be taken.
+    /// [`Status::Ready`](crate::model::job::Status).
     pub ready: u64,
-    /// Waiting, and held back by constraints.
+    /// Held back by constraints.
     pub blocked: u64,
-    /// Waiting, but never selected: only for others of their key.
+    /// Leave with their key group only.
     pub group_only: u64,
-    /// Waiting to become ready.
+    /// In their delay or backoff.
     pub delayed: u64,
-    /// Being worked on.
+    /// Reserved by any client or worker.
     pub reserved: u64,
-    /// Of those, what the processor has assigned and nobody has said to work on.
+    /// Of the reserved: assigned by the processor, not yet confirmed.
     pub dispatched: u64,
-    /// Of those, what a worker of the processor has said to work on.
+    /// Of the reserved: confirmed by a worker of the processor.
     pub processing: u64,
-    /// Put away.
+    /// Failed for good, or buried by a client.
     pub buried: u64,
-    /// Done, and kept with their results.
+    /// Finished, with a retained result.
     pub completed: u64,
-    /// For how many milliseconds the oldest ready one has been ready.
+    /// Time in milliseconds since the oldest ready job became ready.
     pub oldest_ms: u32,
 }
 
 impl StatusCounts {
-    /// Adds other jobs.
+    /// Adds the counts of other jobs.
     pub fn add(&mut self, other: &Self) {
         self.ready += other.ready;
         self.blocked += other.blocked;

@@ -1,6 +1,4 @@
-//! What a protocol asks whose jobs are followed to a result, and whose workers are called by the
-//! server (`docs/protocols/lightjq.md`): workers that outlive their connections, waiting for the
-//! end of a job, results that are fetched, constraints.
+//! Commands of registered workers and tracked jobs, and constraints (`docs/protocols/lightjq.md`).
 
 use crate::base::strings::Strings;
 use crate::model::external_id::{Fraction, JobRef};
@@ -8,156 +6,152 @@ use crate::model::id::JobId;
 use crate::model::job::{LeaseEpoch, Payload, Status};
 use crate::model::reply::JobInfo;
 
-/// A worker that was enlisted: unique for the life of the data, rising.
+/// Id of a registered worker: unique for the life of the data, rising.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
-/// A question or an order about work that is followed to a result.
+/// A command of a registered worker, on a tracked job, on a job by external id, or on constraints.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkerCommand<'a> {
-    /// Put a worker on the list, in place of the one at the same address, which is dismissed: what
-    /// listens there was begun anew. Answered by `Reply::Worker`. It takes nothing before
-    /// [`WorkerCommand::Attach`]. One without a URL is the processor, which nobody calls and nobody
-    /// dismisses: there is one at most, and enlisting it again changes nothing.
+    /// Registers a worker, in place of the one with the same URL, which is deregistered: its
+    /// program was restarted. Answered by `Reply::Worker`. It reserves nothing before
+    /// [`WorkerCommand::Attach`]. Without a URL it is the bus worker: there is at most one, it
+    /// cannot be deregistered, and registering it again changes nothing.
     Register(Worker<'a>),
-    /// Take a worker off the list; the jobs that it holds go back. Answered by `Reply::Done` or
+    /// Deregisters a worker; its reserved jobs go back. Answered by `Reply::Done` or
     /// `Reply::NoWorker`.
     Deregister {
-        /// Which.
+        /// Registered or not.
         worker: WorkerId,
     },
-    /// The asking client acts for this worker from now on: it holds what the worker holds. Answered
-    /// by `Reply::Done` or `Reply::NoWorker`. When the worker is dismissed, all that the client
-    /// waits for is cancelled.
+    /// The client acts for this worker from now on: reservations belong to the worker. Answered by
+    /// `Reply::Done` or `Reply::NoWorker`. When the worker is deregistered, the client's waiting
+    /// commands are cancelled.
     Attach {
-        /// Which.
+        /// Registered or not.
         worker: WorkerId,
     },
-    /// As [`WorkerCommand::Attach`], and whatever the client is handed out from now on it holds for
-    /// so long at a time. Of what the worker holds, that goes back which nobody has said to work
-    /// on.
+    /// As [`WorkerCommand::Attach`], with a lease for each later reservation of the client. Jobs of
+    /// the worker that were never confirmed go back.
     AttachWithLease {
-        /// Which.
+        /// Registered or not.
         worker: WorkerId,
-        /// The lease of everything that is handed out to the client, in milliseconds.
+        /// Length of the lease in milliseconds.
         lease_ms: u64,
     },
-    /// The asking client acts for its worker no longer: what it waits for is cancelled, and what it
-    /// holds the worker goes on to hold. Answered by `Reply::Done`.
+    /// The client acts for its worker no longer: its waiting commands are cancelled, and its
+    /// reservations stay the worker's. Answered by `Reply::Done`.
     Detach,
-    /// Make a job that has a name. Answered by `Reply::Put`, or `Refusal::NameTaken`.
+    /// Adds a job with an external id. Answered by `Reply::Put`, or `Rejection::NameTaken`.
     PutByName {
-        /// Queue and name, which no other job has.
+        /// Queue and external id, which must be unique.
         job: JobRef<'a>,
-        /// How urgent the job is.
+        /// Priority within the queue.
         priority: i64,
-        /// What it carries.
+        /// Bytes that the server never changes.
         payload: Payload<'a>,
     },
-    /// The client works on a job that it holds: its lease begins anew, and so much is done of it;
-    /// `None`: as much as before, which is nothing at first. Answered like a release.
+    /// The client works on a reserved job: its lease starts again, and its progress is set.
+    /// Answered like a release.
     ReportProgress {
-        /// Which.
+        /// Queue and external id, existing or not.
         job: JobRef<'a>,
-        /// How much is done.
+        /// The done part; `None`: as before, which is 0 at first.
         progress: Option<Fraction>,
     },
-    /// A job that the client holds is done, with nothing to say about it. Answered like a release.
+    /// A reserved job is done, without result. Answered like a release.
     CompleteByName {
-        /// Which.
+        /// Queue and external id, existing or not.
         job: JobRef<'a>,
     },
-    /// Make an end of a job, whoever holds it. Answered by `Reply::Done` or `Reply::NoJob`.
+    /// Removes a job, whatever its status. Answered by `Reply::Done` or `Reply::NoJob`.
     DeleteByName {
-        /// Which.
+        /// Queue and external id, existing or not.
         job: JobRef<'a>,
     },
-    /// What the jobs of a queue are doing, from a place on that an earlier answer gave, 0 at first.
-    /// Answered by `Reply::Survey`, a bounded number at a time; each job that stays where it is
-    /// counts once.
+    /// Ready and reserved jobs of a queue, a bounded number at a time; a job that does not move
+    /// counts exactly once. Answered by `Reply::QueueScan`.
     ScanQueue {
-        /// The name of the queue.
+        /// Queue name: any bytes.
         queue: &'a [u8],
-        /// Where to go on.
+        /// 0, or `next` of an earlier reply.
         from: u32,
     },
-    /// Hand the most urgent ready job of those that were put with `JobOptions::followed`, whatever
-    /// their queues, to the client. Answered as `Command::Take` that waits forever.
+    /// Reserves the most urgent ready tracked job of any queue. Answered as `Command::Reserve` that
+    /// waits forever.
     ReserveAny,
-    /// Wait until the client does not hold this job any more, for whatever reason: its place is
-    /// free. Answered by `Reply::Done`, at once if that is so.
+    /// Waits until the client's reservation of this job has ended, for whatever reason. Answered by
+    /// `Reply::Done`, at once if that is so.
     AwaitRelease {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// Under which lease it was handed out.
+        /// Epoch of the reservation.
         lease: LeaseEpoch,
     },
-    /// A job that the client could not have worked on goes back as if it had never been handed
-    /// out: no try of it is spent. One of which somebody says that it is worked on stays. Answered
-    /// like a release.
+    /// Gives back a reserved job that was not started: no try is spent and its tokens are refunded.
+    /// A job that a worker has confirmed stays. Answered like a release.
     ReturnUnstarted {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// Under which lease.
+        /// Epoch of the reservation.
         lease: LeaseEpoch,
-        /// Do not offer it to this worker again.
+        /// Whether to add the worker to the job's exclusion set.
         exclude: bool,
     },
-    /// A worker tells what came of a job that it holds. Answered by `Reply::Done`, by
-    /// `Reply::NoJob` when it does not hold it (any more), or by `Reply::NoWorker`.
+    /// A worker reports the outcome of a run. Answered by `Reply::Done`, by `Reply::NoJob` if it
+    /// has not reserved the job (any more), or by `Reply::NoWorker`.
     Report {
-        /// Who tells.
+        /// The reporting worker.
         worker: WorkerId,
         /// Of which job.
         id: JobId,
-        /// What came of it.
+        /// Success, failure or rejection.
         report: RunOutcome<'a>,
     },
-    /// How a job is going. A kept result that is to be fetched once goes with the answer. Answered
-    /// by `Reply::Progress`, `Reply::Deleted` for a job that was once, or `Reply::NoJob`.
+    /// The status of a tracked job, with its result. A result that is to be fetched once is
+    /// removed. Answered by `Reply::JobStatus`, `Reply::Deleted` for a job that existed, or
+    /// `Reply::NoJob`.
     GetStatus {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
     },
-    /// The same once it is finished or has failed for good, or after so many milliseconds: then
-    /// `Reply::NotYet`.
+    /// The same when the job is completed or buried, or after `wait_ms`: then `Reply::NotYet`.
     AwaitResult {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
-        /// How long to wait at most.
+        /// Longest wait in milliseconds.
         wait_ms: u64,
     },
-    /// Remove a job that nobody works on and that has not ended. Answered by `Reply::Done`,
-    /// `Reply::Deleted`, `Reply::NoJob`, or `Refusal::TooLate`.
+    /// Removes a job that is not reserved and has not ended. Answered by `Reply::Done`,
+    /// `Reply::Deleted`, `Reply::NoJob`, or `Rejection::TooLate`.
     Cancel {
-        /// The job.
+        /// Job id, existing or not.
         id: JobId,
     },
-    /// Hold jobs back from now on, in place of the constraint of the same name. Answered by
-    /// `Reply::Constrained`.
+    /// Sets a constraint, in place of the one of its name. Answered by `Reply::Constrained`.
     SetConstraint(&'a Constraint),
-    /// No longer. Answered by `Reply::Done` or `Reply::NoConstraint`.
+    /// Removes a constraint. Answered by `Reply::Done` or `Reply::NoConstraint`.
     RemoveConstraint {
-        /// The constraint's name.
+        /// The constraint's name, UTF-8.
         name: &'a str,
     },
-    /// What a constraint says. Answered by `Reply::Constraint` or `Reply::NoConstraint`.
+    /// Reads a constraint. Answered by `Reply::Constraint` or `Reply::NoConstraint`.
     GetConstraint {
-        /// Its name.
+        /// The constraint's name, UTF-8.
         name: &'a str,
     },
 }
 
-/// A worker as it presents itself.
+/// A worker as it registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Worker<'a> {
-    /// A name for people.
+    /// For people, UTF-8.
     pub name: &'a str,
-    /// Where it listens; empty for the bus worker: see [`Worker::kind`].
+    /// Where it receives deliveries; empty for the bus worker: see [`Worker::kind`].
     pub url: &'a str,
-    /// How many jobs it takes at a time.
+    /// Most jobs that it runs at a time.
     pub max_jobs: u32,
-    /// The queues that it works on; `None`: whatever was put with `JobOptions::followed`.
+    /// Job names that it accepts; `None`: any tracked job.
     pub queues: Option<Strings<'a>>,
 }
 
@@ -181,45 +175,45 @@ impl<'a> Worker<'a> {
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome<'a> {
-    /// It is done.
+    /// The job is done.
     Success {
-        /// What came of it.
+        /// Retained with the completed job.
         result: Payload<'a>,
     },
-    /// It has failed.
+    /// The run has failed.
     Failure {
-        /// Whether it is worth another try.
+        /// Whether another try may succeed.
         retry: bool,
-        /// What went wrong, for programs.
+        /// Machine-readable error.
         error: Payload<'a>,
-        /// What went wrong, for people.
+        /// Error message for people, UTF-8.
         message: &'a str,
     },
-    /// The worker would not have it: it has failed and is worth another try, but is not offered to
-    /// this worker again. If it holds the job under another lease by now, nothing is changed.
+    /// The worker does not accept the job: a failure that is tried again, but not by this worker.
+    /// Ignored if it has reserved the job under another epoch by now.
     Rejected {
-        /// Under which lease it was offered the job.
+        /// Epoch under which the job was offered.
         lease: LeaseEpoch,
-        /// What went wrong, for programs.
+        /// Machine-readable error.
         error: Payload<'a>,
-        /// What went wrong, for people.
+        /// Error message for people, UTF-8.
         message: &'a str,
     },
 }
 
-/// How a job is going.
+/// The status of a tracked job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobStatus<'a> {
-    /// Everything about it; its result, or what went wrong last, included.
+    /// With its result or last error.
     pub info: JobInfo<'a>,
-    /// Who works on it.
+    /// The worker that has reserved it.
     pub worker: Option<WorkerId>,
-    /// What went wrong last, for people.
+    /// Its last error message for people.
     pub message: Option<&'a str>,
 }
 
 impl JobStatus<'_> {
-    /// The word for it.
+    /// The status word of LightJQ.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.info.status {
@@ -233,68 +227,68 @@ impl JobStatus<'_> {
     }
 }
 
-/// Which jobs may run, and how many.
+/// A limit on the jobs that a matcher selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constraint {
-    /// Its name.
+    /// Unique among constraints, UTF-8.
     pub name: Box<str>,
-    /// Which jobs it is about: all of these hold.
+    /// All of these must hold.
     pub matcher: Vec<Condition>,
-    /// How many of them run at a time.
+    /// How many selected jobs run at a time.
     pub max_running: Option<u32>,
-    /// How many of them are started in a time.
+    /// How many of them start in a time.
     pub rate: Option<Rate>,
-    /// Both count for each value at this path of its own.
+    /// Both limits apply to each value at this path by itself.
     pub per: Option<Path>,
 }
 
-/// A token bucket.
+/// A rate limit, kept by token buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many jobs...
+    /// Jobs per period.
     pub count: u32,
-    /// ... in so many milliseconds.
+    /// Length of the period in milliseconds.
     pub period_ms: u64,
-    /// How many may start at once after a rest.
+    /// Capacity of the token bucket: how many may start at once.
     pub burst: u32,
 }
 
-/// One condition of a matcher.
+/// One comparison of a matcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Of what.
+    /// The left side.
     pub path: Path,
-    /// How it is compared.
+    /// Comparison.
     pub op: Compare,
-    /// With what; more than one only for [`Compare::In`].
+    /// The right side; more than one only for [`Compare::In`].
     pub values: Vec<Scalar>,
 }
 
-/// What a condition looks at.
+/// A value of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// The name of the job's queue.
+    /// The name of its queue.
     Name,
-    /// A place in its payload, by keys from the outside in.
+    /// A value in its payload, by keys from the outside in.
     Argument(Vec<Box<str>>),
 }
 
-/// A value that can be compared.
+/// A value that conditions compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// Nothing there, or nil.
+    /// Absent, or nil.
     Nil,
-    /// A truth value.
+    /// True or false.
     Bool(bool),
     /// An integer.
     Integer(i128),
-    /// A number with a fraction, by its bits; never NaN.
+    /// The bits of a double; never NaN.
     Float(u64),
-    /// A text; of a name, `*` stands for any text.
+    /// A text; against queue names, `*` matches any text.
     Text(Box<str>),
 }
 
-/// How a condition compares.
+/// Comparisons of conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// `=`
