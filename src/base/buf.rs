@@ -3,7 +3,7 @@
 //! Invariants: an empty buffer holds no memory of its own, so an idle connection costs nothing but
 //! its slot; consuming is O(1) amortised; a byte is searched for a line end once.
 
-use crate::base::limits::{POOLED_BUFFER_MAX_BYTES, POOLED_BUFFER_MIN_BYTES, POOLED_BUFFERS};
+use crate::base::limits::{POOLED_BUFFER_MAX_BYTES, POOLED_BUFFER_MIN_BYTES, POOLED_BUFFERS_MAX};
 
 /// Bytes offered to a session: what it does not consume will be offered again, with more behind.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl BufferPool {
     /// Keeps the memory of `buffer` unless there is enough of it or it is a large one.
     #[inline]
     pub fn put(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() <= POOLED_BUFFER_MAX_BYTES && self.free.len() < POOLED_BUFFERS {
+        if buffer.capacity() <= POOLED_BUFFER_MAX_BYTES && self.free.len() < POOLED_BUFFERS_MAX {
             buffer.clear();
             self.free.push(buffer);
         }

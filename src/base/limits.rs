@@ -1,48 +1,51 @@
 //! Every bound of the server in one place, with the relations between them checked at compile time.
+//!
+//! The last word of a name is the unit; durations carry theirs in the type. A doc says what is
+//! bounded and, where it is not evident, why at this value.
 
 use std::time::Duration;
 
-/// Bytes read from one connection in one pass. One pipelining client gets this much service, then
-/// the others have their turn.
+/// Bytes read from one connection in one pass; then the other connections have their turn.
 pub const READ_BUDGET_BYTES: usize = 64 * 1024;
 
-/// Unsent bytes of one connection above which it is neither read nor served.
+/// Unsent bytes of one connection above which it is neither read nor served: a slow reader costs at
+/// most this, and one reply.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 256 * 1024;
 
-/// Bytes buffered behind a request that waits; what comes after stays in the socket.
+/// Bytes buffered after a request that waits; further ones stay in the socket. One read fits.
 pub const STALLED_INPUT_MAX_BYTES: usize = 64 * 1024;
 
-/// Output buffers up to this capacity are kept for reuse; larger ones are given back at once.
+/// Capacity up to which an output buffer is kept for reuse; larger ones are freed at once, so that
+/// one long reply does not hold memory.
 pub const POOLED_BUFFER_MAX_BYTES: usize = 16 * 1024;
 
-/// Capacity of a fresh output buffer.
+/// Capacity of a new output buffer: a few replies.
 pub const POOLED_BUFFER_MIN_BYTES: usize = 512;
 
-/// Output buffers kept for reuse.
-pub const POOLED_BUFFERS: usize = 256;
+/// Output buffers kept for reuse: 4 MiB at most.
+pub const POOLED_BUFFERS_MAX: usize = 256;
 
-/// Requests of one connection that may be under way in the engine at one time.
+/// Requests of one connection that are submitted and not answered.
 pub const IN_FLIGHT_MAX: u32 = 1024;
 
-/// Queues that one connection may be subscribed to (networked priority queue): every delivery asks
-/// all of them for a packet.
+/// Queues to which one connection of the networked priority queue subscribes: every delivery checks
+/// all of them.
 pub const SUBSCRIPTIONS_MAX: usize = 4096;
 
-/// Work that the subscriptions of one connection may make in one turn, in names looked at: a
-/// delivery asks all subscribed queues, a subscription is compared with all others. Then the others
-/// have their turn.
-pub const SUBSCRIPTION_WORK_PER_TURN: usize = 32 * 1024;
+/// Queue names checked for one connection in one turn: a delivery checks all subscribed queues, a
+/// subscription is compared with all others. Then the other connections have their turn.
+pub const SUBSCRIPTION_NAMES_PER_TURN: usize = 32 * 1024;
 
-/// Bytes that the names of one connection's subscribed queues may have together.
+/// Bytes of the names of one connection's subscribed queues together.
 pub const SUBSCRIBED_NAMES_MAX_BYTES: usize = 1024 * 1024;
 
-/// Default for the longest request line, its newline not counted (`--max-request`).
+/// Default for the longest request line, without its newline (`--max-request`).
 pub const REQUEST_BYTES_DEFAULT: usize = 1024 * 1024;
 
-/// Smallest `--max-request` that makes sense.
+/// Smallest `--max-request`: the shortest useful requests fit.
 pub const REQUEST_BYTES_FLOOR: usize = 64;
 
-/// Largest `--max-request`: the JSON parser counts in 32 bits and wants room for padding.
+/// Largest `--max-request`: the JSON parser counts in 32 bits and needs space for padding.
 pub const REQUEST_BYTES_CEILING: usize = 1 << 30;
 
 /// Default number of clients served at a time (`--max-clients`).
@@ -51,339 +54,350 @@ pub const MAX_CLIENTS_DEFAULT: usize = 10_000;
 /// Largest `--max-clients`.
 pub const MAX_CLIENTS_MAX: usize = 10_000_000;
 
-/// Clients beyond the limit that are told so politely at one time; further ones are just closed.
+/// Connections beyond `--max-clients` that are rejected with a reply at one time; further ones are
+/// closed without one.
 pub const REJECTED_CONNECTIONS_MAX: usize = 128;
 
-/// How long a client that is sent away has to read the last that it was sent.
-pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a rejected or disconnected client has to read its last reply.
+pub const REJECTED_LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a connection that is to be closed is kept for a peer that sends nothing ..
-pub const LINGER_QUIET: Duration = Duration::from_secs(1);
-/// .. and for one that goes on sending: so it gets what it was sent, instead of a reset.
-pub const LINGER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a closing connection lingers for a peer that sends nothing.
+pub const LINGER_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connections that are kept so at one time, except in a stop.
+/// How long it lingers for a peer that goes on sending, so that the peer gets its last reply
+/// instead of a reset.
+pub const LINGER_MAX: Duration = Duration::from_secs(5);
+
+/// Connections that linger at one time, except in a shutdown.
 pub const LINGERING_MAX: usize = 256;
 
-/// File descriptors kept for everything that is no client: listeners, epoll, logs, libraries.
+/// File descriptors kept for everything but clients: listeners, epoll, logs, libraries.
 pub const RESERVED_FILE_DESCRIPTORS: u64 = 64;
 
 /// Connections accepted from one listener in one pass.
 pub const ACCEPTS_PER_PASS: usize = 128;
 
-/// Connections whose buffered input is taken up again in one pass.
-pub const RESUMED_PER_PASS: usize = 1024;
+/// Connections whose buffered input is processed further in one pass.
+pub const RESUMED_CONNECTIONS_PER_PASS: usize = 1024;
 
-/// How long a listener rests after the system ran out of file descriptors or memory, unless a
-/// connection is closed before.
-pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Pause of a listener after the system ran out of file descriptors or memory; it ends early when a
+/// connection is closed.
+pub const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a client that has shut down its sending side may take nothing of its answers.
+/// How long a client that has shut down its sending side may read nothing of its replies.
 pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long clients may take to receive their last answers in an orderly stop.
+/// How long clients may take to read their last replies in a graceful shutdown.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an orderly stop waits for the disk altogether, if what was received waits for it.
+/// How long a graceful shutdown waits for the disk if replies depend on it.
 pub const SHUTDOWN_DISK_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Bytes of stdin that are still read in an orderly stop: what the largest pipe of an ordinary user
-/// holds. They would be lost with it.
+/// Bytes of stdin read in a graceful shutdown, which would otherwise be lost: what the largest pipe
+/// of an unprivileged user holds.
 pub const STDIN_AT_SHUTDOWN_MAX_BYTES: usize = 1024 * 1024;
 
-/// Session deadlines handled in one pass.
-pub const TIMEOUTS_PER_PASS: usize = 1024;
+/// Session deadlines that fire in one pass.
+pub const SESSION_DEADLINES_PER_PASS: usize = 1024;
 
-/// Notices of one kind that are logged within [`NOTICE_WINDOW`]; the rest is only counted.
+/// Notices of one kind that are logged within [`NOTICE_WINDOW`]; further ones are only counted.
 pub const NOTICES_PER_WINDOW: u32 = 8;
 
-/// See [`NOTICES_PER_WINDOW`].
+/// Window of [`NOTICES_PER_WINDOW`].
 pub const NOTICE_WINDOW: Duration = Duration::from_mins(1);
 
-/// How often it is logged that clients beyond `--max-clients` were refused, at most.
-pub const REFUSAL_NOTICES: Duration = Duration::from_secs(1);
+/// Shortest time between two log entries about connections rejected beyond `--max-clients`.
+pub const REJECTION_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is logged that a signal was ignored, at most, for each signal.
-pub const SIGNAL_NOTICES: Duration = Duration::from_secs(1);
+/// Shortest time between two log entries about one ignored signal.
+pub const SIGNAL_NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Readiness events taken from the system in one pass.
+/// Readiness events fetched from the system in one pass.
 pub const EVENTS_PER_PASS: usize = 1024;
 
-/// Connections asked for by peers but not yet accepted, kept by the kernel.
+/// Connections that the kernel holds until they are accepted; it may lower this (`somaxconn`).
 pub const LISTEN_BACKLOG: i32 = 4096;
 
-/// Connections to other servers at one time, those that are not yet connected included.
+/// Outbound connections at one time, those being established included.
 pub const OUTBOUND_CONNECTIONS_MAX: usize = 1024;
 
-/// How long another server has to accept a connection, to be found and to prove who it is.
+/// How long DNS lookup, connect and TLS handshake of an outbound connection may take together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names of other servers that wait to be looked up.
+/// Names waiting for a lookup: one for each outbound connection.
 pub const DNS_LOOKUPS_QUEUED_MAX: usize = 1024;
 
-/// How many names are looked up at a time.
+/// Lookups at one time; each blocks a thread.
 pub const DNS_THREADS: usize = 4;
 
 /// Addresses of one name that are tried.
 pub const DNS_ADDRESSES_MAX: usize = 16;
 
-/// Bytes that another server may spend on proving who it is: certificates are the most of it.
+/// Bytes that a server may send in a TLS handshake; most of it is certificates.
 pub const TLS_HANDSHAKE_MAX_BYTES: usize = 256 * 1024;
 
-/// Bytes that are encrypted at a time: what fits into one record.
+/// Bytes encrypted at one time: what fits into one TLS record.
 pub const TLS_RECORD_BYTES: usize = 16 * 1024;
 
-/// Queues without jobs and waiters that are remembered, so that a queue which is empty for a moment
-/// is not made anew for each job.
-pub const IDLE_QUEUES: usize = 1024;
+/// Queues without jobs and waiters that are kept, so that a queue which is empty for a moment is
+/// not created again for each job.
+pub const IDLE_QUEUES_MAX: usize = 1024;
 
-/// Things of the store that are handled in one pass because their time has come.
-pub const EXPIRED_PER_PASS: usize = 1024;
+/// Deadlines of the store that fire in one pass.
+pub const STORE_DEADLINES_PER_PASS: usize = 1024;
 
-/// The longest payload that a pop carries: its length is 16 bits on the wire.
+/// Longest payload of a pop: its length has 16 bits on the wire.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
-/// How many packets one pop carries at most: their number is 16 bits on the wire.
+/// Packets of one pop: their number has 16 bits on the wire.
 pub const PACKETS_PER_POP_MAX: usize = 65_535;
 
-/// Events in the log of a job from which on users can add none. What else happens to the job is
-/// logged up to twice as many, and beyond that only changes it.
+/// Events in a job's history above which users append none. Other events are appended up to twice
+/// this number; beyond that they only change the job.
 pub const EVENT_LOG_EVENTS_MAX: usize = 10_000;
 
-/// Bytes of a job's log, for which the same is true.
+/// Bytes of a job's history, with the same effect.
 pub const EVENT_LOG_MAX_BYTES: usize = 1024 * 1024;
 
-/// Places of jobs that are looked at for one question about a queue whose jobs are being taken
-/// stock of ..
+/// Slots of the job table that one request for a queue scans while its index is backfilled.
 pub const BACKFILL_SLOTS_PER_STEP: u32 = 16 * 1024;
-/// .. and jobs that get their record.
+
+/// Jobs that get their row in such a step.
 pub const BACKFILL_JOBS_PER_STEP: u32 = 256;
 
-/// Jobs of a queue that is removed which go with one answer.
+/// Jobs removed with a queue in one reply.
 pub const DROPPED_JOBS_PER_CHUNK: u32 = 512;
 
-/// Places of jobs, or of queues, that are looked at for one part of a census ..
+/// Slots of jobs, or of queues, scanned for one page of statistics.
 pub const STATS_SLOTS_PER_STEP: u32 = 4 * 1024;
-/// .. and queues that it lists.
+
+/// Queues in one page of statistics.
 pub const STATS_QUEUES_PER_STEP: usize = 512;
 
-/// Queues that have figures of their own; what the others have is added up.
+/// Queues with metrics of their own; those of the others are summed.
 pub const METRICS_QUEUES_MAX: usize = 1000;
 
-/// Bytes of a name that lists, logs and pages show.
-pub const NAME_SHOWN_MAX: usize = 1024;
+/// Bytes of a name in lists, logs and pages; longer ones are cut.
+pub const NAME_SHOWN_MAX_BYTES: usize = 1024;
 
-/// Bytes of the name of a queue that has figures of its own.
+/// Bytes of the name of a queue with metrics of its own.
 pub const METRICS_NAME_MAX_BYTES: usize = 256;
 
-/// Queues whose figures are written in one pass.
+/// Queues whose metrics are written in one pass.
 pub const METRICS_QUEUES_PER_STEP: usize = 64;
 
-/// How often the server looks at its memory, at most.
-pub const MEMORY_PERIOD: Duration = Duration::from_secs(10);
+/// Shortest time between two samples of resident memory.
+pub const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The shortest time over which it is said how busy the loop was.
-pub const BUSY_WINDOW: Duration = Duration::from_secs(10);
+/// Shortest window of the busy fraction of the loop.
+pub const BUSY_WINDOW_MIN: Duration = Duration::from_secs(10);
 
-/// Rows that a question may find without a search in the background.
+/// Rows that a query may find without a search in the background.
 pub const ROWS_PER_CHUNK: usize = 512;
 
-/// Queues in one answer that lists queues ..
+/// Queues in one reply that lists queues.
 pub const QUEUES_PER_CHUNK: usize = 256;
-/// .. and bytes of their names, of which the last one may be longer.
+
+/// Bytes of their names; the last one may exceed it.
 pub const QUEUE_NAMES_PER_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Constraints at one time: every put asks all of them.
+/// Constraints at one time: every put evaluates all of them.
 pub const CONSTRAINTS_MAX: usize = 256;
 
-/// Jobs and groups of jobs that are moved in one pass because constraints let them, or because
-/// takes find that constraints hold them back ..
+/// Jobs, classes and waitlists that are blocked, unblocked or checked in one pass, beside
+/// [`CONSTRAINT_STEPS_PER_COMMAND`].
 pub const CONSTRAINT_STEPS_PER_PASS: u64 = 1024;
-/// .. beside so many for each command, and for each queue that a take looks through.
+
+/// The same for each command, each queue named by a reserve, and each waiter matched.
 pub const CONSTRAINT_STEPS_PER_COMMAND: u64 = 16;
 
-/// How long a take that does not wait stays unanswered at most where it could not look at all that
-/// constraints may hold back.
+/// How long a reserve that does not wait is deferred while its scan of jobs that may be blocked is
+/// incomplete, in milliseconds.
 pub const SCAN_DEFER_MAX_MS: u64 = 1_000;
 
-/// Jobs that are matched anew in one pass because a constraint has changed, by the commands that
-/// change one and again at its end ..
+/// Jobs for which constraints are evaluated again in one pass after a change.
 pub const CONSTRAINT_SCAN_JOBS_PER_PASS: usize = 1024;
-/// .. bytes that they carry, of which the last may carry more ..
+
+/// Bytes of their payloads; the last one may exceed it.
 pub const CONSTRAINT_SCAN_BYTES_PER_PASS: usize = 1024 * 1024;
-/// .. and places of jobs that are looked at.
+
+/// Slots of the job table scanned for it.
 pub const CONSTRAINT_SCAN_SLOTS_PER_PASS: usize = 16 * 1024;
 
-/// Workers on the list at one time.
+/// Registered workers at one time.
 pub const WORKERS_MAX: usize = 10_000;
 
-/// Workers that the processor knows at one time; what others say is not heard.
+/// Workers of the processor at one time; messages of further ones are ignored.
 pub const PROCESSOR_WORKERS_MAX: usize = 64 * 1024;
 
-/// What the processor does besides the messages that it reads, in one turn: takes, calls, rows of
-/// lists.
+/// Reserves, assignments and rows of lists that the processor handles in one turn, beside the
+/// messages that it reads.
 pub const PROCESSOR_WORK_PER_TURN: usize = 1024;
 
-/// Lines of its log that it makes in one turn.
+/// Log lines that the processor writes in one turn.
 pub const PROCESSOR_LOG_LINES_PER_TURN: usize = 256;
 
-/// How long a worker has to answer that it takes a job. A stop does not wait so long: a call that
-/// is under way at its end leaves the job to the worker, whose report counts after the restart.
+/// How long a worker has to answer a delivery. A shutdown does not wait this long: a delivery in
+/// flight at its end leaves the job to the worker, whose report counts after the restart.
 pub const WORKER_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection to a worker is kept without being used.
+/// How long an idle connection to a worker is kept.
 pub const WORKER_KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Bytes of a worker's answer that are passed over for the sake of its connection.
+/// Bytes of a worker's answer that are read and discarded to keep its connection.
 pub const WORKER_ANSWER_MAX_BYTES: u64 = 64 * 1024;
 
-/// Bytes of interim answers (100 to 199) and empty lines that may come before a worker's answer.
-pub const WORKER_INTERIM_MAX: usize = 64 * 1024;
+/// Bytes of interim answers (100 to 199) and empty lines before a worker's answer.
+pub const WORKER_INTERIM_MAX_BYTES: usize = 64 * 1024;
 
-/// How long a worker rests after its first failure; twice as long after each further one in a row.
-pub const WORKER_BACKOFF: Duration = Duration::from_secs(1);
+/// Backoff after a worker's first failure; doubled with each further one in a row.
+pub const WORKER_BACKOFF_MIN: Duration = Duration::from_secs(1);
 
-/// So many failures in a row, and a worker is dropped.
+/// Failures in a row after which a worker is deregistered: about 15 s of backoff.
 pub const WORKER_FAILURES_MAX: u32 = 5;
 
-/// Takes that stand for one worker at a time: as many jobs can come to it at once.
+/// Waiting reserves of one dispatcher: so many jobs can come at once.
 pub const WORKER_RESERVES_MAX: usize = 16;
 
-/// Names that a worker has said not to know, of those that it did not ask for by name; further ones
-/// it is asked about again.
+/// Job names that a worker has rejected as unknown and that are remembered, for a worker that
+/// accepts any name; further ones are offered again.
 pub const UNKNOWN_NAMES_MAX: usize = 1024;
 
-/// Things that are done for one worker before the next has its turn, ..
+/// Actions for one worker in one turn; then the other workers have their turn.
 pub const WORKER_STEPS_PER_TURN: usize = 32;
-/// .. and for all of them in one pass.
+
+/// Actions for all workers in one pass.
 pub const WORKERS_PER_PASS: usize = 4096;
 
-/// Workers that a job can be refused by before that is forgotten; then it rests first.
+/// Workers in a job's exclusion set; beyond it the set is cleared, and the job is delayed first.
 pub const EXCLUDED_WORKERS_MAX: usize = 16;
 
-/// Different sets of workers that ready jobs of one queue can be refused by, for the same.
+/// Different exclusion sets among the ready jobs of one queue, with the same effect.
 pub const EXCLUSION_SETS_MAX: usize = 64;
 
-/// How long a job rests whose refusals are forgotten.
+/// Delay of a job whose exclusion set is cleared.
 pub const EXCLUSION_RESET_DELAY: Duration = Duration::from_secs(10);
 
-/// Ids stay below this, so that every JSON client can hold them exactly.
+/// Job ids stay below this, so that every JSON client holds them exactly.
 pub const JOB_ID_END: u64 = 1 << 53;
 
-/// The usual size of a segment of the journal, where there is much space.
+/// Size of a journal segment where space is ample.
 pub const JOURNAL_SEGMENT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Where there is less, a segment is about such a part of it ..
-pub const JOURNAL_SPACE_PARTS: u64 = 16;
-/// .. and no smaller than this.
-pub const JOURNAL_SEGMENT_LEAST: u64 = 256 * 1024;
+/// With less space, a segment is about this fraction of it, so that compaction has segments to
+/// free.
+pub const JOURNAL_SEGMENT_SPACE_DIVISOR: u64 = 16;
 
-/// Smallest usual size of a segment that makes sense.
+/// Smallest segment chosen by that rule.
+pub const JOURNAL_AUTO_SEGMENT_MIN_BYTES: u64 = 256 * 1024;
+
+/// Smallest segment that may be configured: some records fit.
 pub const JOURNAL_SEGMENT_MIN_BYTES: u64 = 4 * 1024;
 
-/// A batch that has grown to this many bytes, or to an eighth of a segment, is complete even if the
-/// disk is busy.
+/// A batch of this size, or of an eighth of a segment, is sealed even if the disk is busy.
 pub const JOURNAL_BATCH_BYTES: u64 = 1024 * 1024;
 
 /// No batch grows beyond this and one more record: its size has 32 bits.
 pub const JOURNAL_FRAME_MAX_BYTES: usize = 1 << 30;
 
-/// Batches that are on their way to the disk at one time: while some are synced, others follow, to
-/// be synced together. With more, the open batch grows.
+/// Batches submitted to the disk at one time: while some are synced, others follow, to share the
+/// next sync. Beyond it the open batch grows.
 pub const JOURNAL_WRITES_IN_FLIGHT_MAX: usize = 16;
 
-/// Records of the last batch from which on the next one waits for more: many clients are at work.
+/// Group commit: if the previous batch had at least this many records, many clients are active and
+/// the open batch waits for the next pass.
 pub const GROUP_COMMIT_MIN_RECORDS: u32 = 4;
 
-/// So many records are enough for a batch that waits for more: with more of them in one sync nobody
-/// would be left to work for while it lasts.
+/// A waiting batch is sealed at this many records: beyond it every client would be waiting for the
+/// sync, and the loop would idle.
 pub const GROUP_COMMIT_MAX_RECORDS: u32 = 32;
 
-/// How long a batch may wait for more, as long as each pass brings some.
+/// How long a batch waits for more records, as long as each pass brings some.
 pub const GROUP_COMMIT_MAX_DELAY: Duration = Duration::from_micros(200);
 
-/// Syncs that are under way at one time without being part of a write.
+/// Syncs at one time that are not part of a write.
 pub const JOURNAL_SYNCS_IN_FLIGHT_MAX: usize = 2;
 
-/// Batch buffers that are kept for reuse, and their largest capacity.
-pub const JOURNAL_POOLED_BUFFERS: usize = 4;
-/// See [`JOURNAL_POOLED_BUFFERS`].
+/// Batch buffers kept for reuse.
+pub const JOURNAL_POOLED_BUFFERS_MAX: usize = 4;
+
+/// Capacity up to which a batch buffer is kept.
 pub const JOURNAL_POOLED_BUFFER_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bytes of later records, its deletion above all, that are kept in reserve for each job.
+/// Space reservation for each job: its later records, the deletion above all.
 pub const JOURNAL_RESERVE_PER_JOB_BYTES: u64 = 64;
 
-/// The reserve is at least this part of the live bytes, so that compaction on a full disk has
-/// something to win.
-pub const JOURNAL_SPARE_FRACTION: u64 = 16;
+/// The space reservation is at least this fraction of the live bytes, so that compaction on a full
+/// disk frees something.
+pub const JOURNAL_RESERVE_LIVE_DIVISOR: u64 = 16;
 
-/// How long there must be space again before the operator is told so.
-pub const SPACE_SETTLED: Duration = Duration::from_secs(1);
+/// How long space must be available again before that is logged.
+pub const SPACE_REPORT_DELAY: Duration = Duration::from_secs(1);
 
-/// Descriptors that are kept for the journal in case there are no others ..
-pub const DESCRIPTORS_KEPT: usize = 4;
-/// .. and how often it tries again if these are gone, too.
-pub const DESCRIPTOR_RETRY: Duration = Duration::from_millis(100);
+/// File descriptors that the journal keeps in case the process runs out of them.
+pub const JOURNAL_SPARE_DESCRIPTORS: usize = 4;
 
-/// How long after a preparation found no space it is tried again.
-pub const JOURNAL_FULL_RETRY: Duration = Duration::from_secs(1);
+/// Time until it tries again if these are used up, too.
+pub const JOURNAL_DESCRIPTOR_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Bytes that compaction moves for each byte that is appended: when it begins ..
+/// Time from a failed allocation of a segment to the next attempt.
+pub const JOURNAL_FULL_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Ratio of moved to appended data when compaction begins.
 pub const COMPACTION_RATE_MIN: u64 = 2;
-/// .. and when the directory is at its bound.
+
+/// The same when the directory is at its limit.
 pub const COMPACTION_RATE_MAX: u64 = 8;
 
-/// Bytes that compaction moves in a step, which it makes without any traffic: a tenth of a
-/// millisecond, for small records.
+/// Bytes moved in a step, which needs no traffic: a tenth of a millisecond, for small records.
 pub const COMPACTION_STEP_BYTES: u64 = 16 * 1024;
 
-/// How often it makes one.
+/// Time between two steps.
 pub const COMPACTION_STEP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Bytes that compaction may move in any pass that appends something, to make up for what it could
-/// not; more only if what was appended calls for it.
+/// Bytes moved beyond the rate in a pass that appends something, to catch up.
 pub const COMPACTION_PASS_BYTES: u64 = 4 * 1024;
 
-/// Nothing is moved while so many bytes wait for the disk.
+/// Unsynced bytes above which nothing is moved.
 pub const COMPACTION_BACKLOG_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Bytes of a segment that recovery reads at one time.
 pub const JOURNAL_READ_BYTES: usize = 1024 * 1024;
 
-/// Bytes of the head of an HTTP message: its first line and its fields.
+/// Bytes of the head of an HTTP message: first line and fields.
 pub const HTTP_HEAD_MAX_BYTES: usize = 16 * 1024;
 
-/// Bytes of the target of an HTTP request.
+/// Bytes of the target of an HTTP request: the usual limit of servers and proxies.
 pub const HTTP_TARGET_MAX_BYTES: usize = 8 * 1024;
 
-/// Fields of one head.
+/// Fields in one head.
 pub const HTTP_FIELDS_MAX: usize = 64;
 
-/// Bytes of the line before a chunk of an HTTP body, extensions included.
+/// Bytes of the line before a chunk of an HTTP body, with its extensions.
 pub const HTTP_CHUNK_LINE_MAX_BYTES: usize = 256;
 
-/// Bytes that all extensions of one body may have together: they are of no use to anybody.
+/// Bytes of all chunk extensions of one body, which are ignored.
 pub const HTTP_EXTENSIONS_MAX_BYTES: usize = 16 * 1024;
 
-/// What an HTTP body may have beyond `--max-request`.
+/// Bytes that an HTTP body may have beyond `--max-request`: names and syntax around the payload.
 pub const HTTP_BODY_EXTRA_BYTES: usize = 64 * 1024;
 
-/// A long HTTP answer is sent in pieces of about this size, one in a pass.
+/// Approximate size of the pieces of a long HTTP response, one in a pass.
 pub const HTTP_CHUNK_BYTES: usize = 64 * 1024;
 
 /// How long the head of an HTTP request may take from its first byte on.
 pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long its body may take besides what [`HTTP_BODY_MIN_BYTES_PER_SECOND`] allows.
+/// How long its body may take beside what [`HTTP_BODY_MIN_BYTES_PER_SECOND`] adds.
 pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of a body that count as a second well spent.
+/// Received bytes of a body that extend its timeout by a second.
 pub const HTTP_BODY_MIN_BYTES_PER_SECOND: u64 = 16 * 1024;
 
-/// How long an HTTP client may keep a connection that it does not use.
+/// How long an idle HTTP connection is kept.
 pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long the next piece of a long HTTP answer may have to wait for its reader.
+/// How long a piece of a long HTTP response may wait for its reader.
 pub const HTTP_READER_TIMEOUT: Duration = Duration::from_mins(1);
 
 const _: () = assert!(
@@ -399,85 +413,92 @@ const _: () = assert!(REQUEST_BYTES_CEILING + HTTP_BODY_EXTRA_BYTES < u32::MAX a
 /// Bytes of the expressions of one query.
 pub const QUERY_TEXT_MAX_BYTES: usize = 256 * 1024;
 
-/// How deep an expression may be nested, and a chain of `AND` or `OR` counts by its links. Twice
-/// the number of options of a query.
+/// Nesting depth of an expression; each link of a chain of `AND` or `OR` counts. Twice the number
+/// of options of a query.
 pub const QUERY_DEPTH_MAX: usize = 400;
 
-/// Functions that one query may call, each place in its text counted: what they do for one row may
-/// have to end before anybody asks whether to go on.
+/// Function calls in the text of one query: for one row all of them may run before the query can be
+/// interrupted.
 pub const QUERY_CALLS_MAX: usize = 1000;
 
-/// Bytes of the longest text that a query sees or makes, unless requests may be so long that it has
-/// to be more; a longer payload or log counts as NULL.
+/// Bytes of the longest text that a query reads or makes, unless `--max-request` requires more; a
+/// longer payload or history counts as NULL.
 pub const QUERY_VALUE_DEFAULT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The same, however long requests may be.
+/// The same, whatever `--max-request` is.
 pub const QUERY_VALUE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes of memory that queries take at most.
+/// Memory of all queries: at least four of the longest values fit.
 pub const QUERY_HEAP_MAX_BYTES: usize = 512 * 1024 * 1024;
 
-/// Queries that are kept ready to be run again.
-pub const QUERY_STATEMENTS: usize = 16;
+/// Prepared queries kept for another run.
+pub const QUERY_STATEMENTS_MAX: usize = 16;
 
-/// Queries that are to be answered; beyond that the one is refused whose client has had most.
+/// Queries that wait for an answer; beyond it, that of the client with the most processor time is
+/// rejected.
 pub const QUERIES_WAITING_MAX: usize = 1024;
 
-/// Queries that wait for a further turn and keep what they have found and the snapshot in which
-/// they search. Beyond that the one whose client has had most begins anew when it is its turn.
-pub const QUERIES_BEGUN_MAX: usize = 16;
+/// Queries that wait for a further turn with their results and their snapshot. Beyond it, that of
+/// the client with the most processor time starts again at its turn.
+pub const QUERIES_SUSPENDED_MAX: usize = 16;
 
-/// Threads of the lowest class that evaluate queries: one, unless it is held up by something that
-/// cannot be interrupted.
-pub const QUERY_LANES: usize = 4;
+/// Threads of the lowest class that evaluate queries: one, unless it runs something that cannot be
+/// interrupted.
+pub const QUERY_THREADS_MAX: usize = 4;
 
-/// Those of them that clients use at once whose queries have been long, so that others find one.
-pub const QUERY_LANES_LONG: usize = QUERY_LANES / 2;
+/// Threads that clients with long queries use at one time, so that others find one.
+pub const QUERY_THREADS_LONG_MAX: usize = QUERY_THREADS_MAX / 2;
 
 /// Steps of the shortest turn of a query, each some microseconds or less: about a millisecond. The
-/// turns of a client become longer the more it has had.
+/// turns of a client become longer with its processor time.
 pub const QUERY_TURN_STEPS: u64 = 512;
 
 /// Steps of the only turn of a query whose client sends nothing more.
-pub const QUERY_LAST_STEPS: u64 = 16 * 1024;
+pub const QUERY_LAST_TURN_STEPS: u64 = 16 * 1024;
 
-/// How long a turn may take while others wait, until it is told to end; and how long after that it
-/// may take it to end with a row, and then in the middle of one.
-pub const QUERY_PATIENCE: Duration = Duration::from_millis(10);
+/// How long a turn may take while others wait until it is told to end; then how long it may take to
+/// end after a row, and then in the middle of one.
+pub const QUERY_TURN_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// Clients whose first turn is served in the order of their coming; if there are more, every second
-/// turn goes to the one with the fewest rows.
-pub const QUERY_CROWD: usize = 16;
+/// Clients whose first turns are in the order of arrival; with more, every second turn goes to the
+/// client with the fewest rows.
+pub const QUERY_FIFO_CLIENTS_MAX: usize = 16;
 
-/// Queries that are begun or ended in one pass.
+/// Queries that start or end in one pass.
 pub const QUERIES_PER_PASS: usize = 16;
 
 /// Default for how long a query may take (`--query-timeout`).
 pub const QUERY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
+
 /// Shortest `--query-timeout`.
 pub const QUERY_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 /// Longest `--query-timeout`.
 pub const QUERY_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
-/// Default for how long results are kept (`--result-ttl`).
+/// Default for the retention of results (`--result-ttl`).
 pub const RESULT_TTL_DEFAULT: Duration = Duration::from_hours(1);
+
 /// Shortest `--result-ttl`.
 pub const RESULT_TTL_MIN: Duration = Duration::from_millis(1);
+
 /// Longest `--result-ttl`.
 pub const RESULT_TTL_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// Default for the interval of the processor's ticks (`--tick`).
+/// Default of the processor's tick (`--tick`).
 pub const TICK_DEFAULT: Duration = Duration::from_secs(3);
+
 /// Shortest `--tick`.
 pub const TICK_MIN: Duration = Duration::from_millis(1);
+
 /// Longest `--tick`.
 pub const TICK_MAX: Duration = Duration::from_hours(1);
 
-/// How long a client that waits for the end of a job waits if it does not say (LightJQ).
-pub const POLLING_DEFAULT: Duration = Duration::from_secs(5);
+/// How long a LightJQ request waits for the end of a job if it gives no time.
+pub const POLL_WAIT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// Rows that are shown to a poll at one time: those in front may have changed meanwhile.
-pub const POLL_CANDIDATES: u64 = 16;
+/// Rows offered to a poll at one time: those in front may have changed meanwhile.
+pub const POLL_ROWS_PER_STEP: u64 = 16;
 
 const _: () = assert!(JOURNAL_FRAME_MAX_BYTES + REQUEST_BYTES_CEILING < u32::MAX as usize);
 const _: () = assert!(
@@ -495,7 +516,7 @@ const _: () = assert!(
 );
 const _: () =
     assert!(REQUEST_BYTES_CEILING < u32::MAX as usize / 2, "buffer offsets are 32 bits wide");
-const _: () = assert!(SUBSCRIPTIONS_MAX <= SUBSCRIPTION_WORK_PER_TURN);
+const _: () = assert!(SUBSCRIPTIONS_MAX <= SUBSCRIPTION_NAMES_PER_TURN);
 const _: () = assert!(
     u16::MAX as usize <= SUBSCRIBED_NAMES_MAX_BYTES
         && SUBSCRIBED_NAMES_MAX_BYTES <= u32::MAX as usize,
@@ -506,7 +527,7 @@ const _: () =
     assert!(QUERY_VALUE_DEFAULT_BYTES >= 2 * REQUEST_BYTES_DEFAULT, "what is put can be found");
 const _: () = assert!(QUERY_VALUE_DEFAULT_BYTES <= QUERY_VALUE_MAX_BYTES);
 const _: () = assert!(QUERY_VALUE_MAX_BYTES * 4 <= QUERY_HEAP_MAX_BYTES);
-const _: () = assert!(LINGER_QUIET.as_nanos() <= LINGER_PATIENCE.as_nanos());
+const _: () = assert!(LINGER_IDLE_TIMEOUT.as_nanos() <= LINGER_MAX.as_nanos());
 const _: () =
     assert!(OUTBOUND_CONNECTIONS_MAX <= DNS_LOOKUPS_QUEUED_MAX, "each can have its name looked up");
 const _: () = assert!(POOLED_BUFFER_MAX_BYTES <= OUTPUT_HIGH_WATER_BYTES);

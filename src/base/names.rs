@@ -1,20 +1,23 @@
 //! Names that people give to things, in sentences: long ones are cut, wrong ones are corrected.
 
-use crate::base::limits::NAME_SHOWN_MAX;
+use crate::base::limits::NAME_SHOWN_MAX_BYTES;
 use std::borrow::Cow;
 use strsim::jaro_winkler;
 
-/// A name as lists, logs and pages show it: whole, or its first [`NAME_SHOWN_MAX`] bytes, without a
-/// character that would be cut in two, and how long it is: `xxx...(921600 bytes)`.
+/// A name as lists, logs and pages show it: whole, or its first [`NAME_SHOWN_MAX_BYTES`] bytes,
+/// without a character that would be cut in two, and how long it is: `xxx...(921600 bytes)`.
 #[must_use]
 pub fn shown(name: &[u8]) -> Cow<'_, [u8]> {
-    let Some(start) = name.get(..NAME_SHOWN_MAX) else { return Cow::Borrowed(name) };
-    if name.len() == NAME_SHOWN_MAX {
+    let Some(start) = name.get(..NAME_SHOWN_MAX_BYTES) else { return Cow::Borrowed(name) };
+    if name.len() == NAME_SHOWN_MAX_BYTES {
         return Cow::Borrowed(name);
     }
     // A character has four bytes at most; what is no text is cut anywhere.
     let is_start = |&end: &usize| name[end] & 0b1100_0000 != 0b1000_0000;
-    let end = (NAME_SHOWN_MAX - 3..=NAME_SHOWN_MAX).rev().find(is_start).unwrap_or(NAME_SHOWN_MAX);
+    let end = (NAME_SHOWN_MAX_BYTES - 3..=NAME_SHOWN_MAX_BYTES)
+        .rev()
+        .find(is_start)
+        .unwrap_or(NAME_SHOWN_MAX_BYTES);
     let length = format!("...({} bytes)", name.len());
     Cow::Owned([&start[..end], length.as_bytes()].concat())
 }

@@ -1,10 +1,10 @@
 //! Disk space: the bytes that a command adds, and the log lines about a full disk.
 //!
 //! A full disk is logged at once, and so is the first put that is rejected because of it. An
-//! improvement is logged once it has lasted for [`SPACE_SETTLED`], so at most three lines are
+//! improvement is logged once it has lasted for [`SPACE_REPORT_DELAY`], so at most three lines are
 //! logged in that time.
 
-use crate::base::limits::{JOURNAL_RESERVE_PER_JOB_BYTES, SPACE_SETTLED};
+use crate::base::limits::{JOURNAL_RESERVE_PER_JOB_BYTES, SPACE_REPORT_DELAY};
 use crate::base::time::Mono;
 use crate::journal::Journal;
 use crate::journal::disk::DiskError;
@@ -163,7 +163,7 @@ impl SpaceNotices {
     /// When the next log line is due, unless the state changes before. O(1).
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         match self.state.cmp(&self.reported) {
-            Ordering::Less => Some(self.since.after(SPACE_SETTLED)),
+            Ordering::Less => Some(self.since.after(SPACE_REPORT_DELAY)),
             Ordering::Equal => None,
             Ordering::Greater => Some(self.since),
         }

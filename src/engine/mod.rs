@@ -23,7 +23,7 @@ mod query_turns;
 mod record;
 mod restore;
 
-use crate::base::limits::EXPIRED_PER_PASS;
+use crate::base::limits::STORE_DEADLINES_PER_PASS;
 use crate::base::time::{Mono, Now};
 use crate::journal::LogStats;
 use crate::journal::disk::Disk;
@@ -239,13 +239,13 @@ impl Engine {
         self.queries.half_close_client(client);
     }
 
-    /// Begins a pass: resets the store's budgets for a pass and fires up to [`EXPIRED_PER_PASS`]
-    /// timers. [`Engine::poll_timeout`] says whether some are left.
+    /// Begins a pass: resets the store's budgets for a pass and fires up to
+    /// [`STORE_DEADLINES_PER_PASS`] timers. [`Engine::poll_timeout`] says whether some are left.
     pub fn expire(&mut self, now: Now) {
         self.store.begin_pass();
         if self.store.next_deadline().is_some_and(|at| at <= now.mono) {
             self.effects.prepare();
-            self.store.expire(EXPIRED_PER_PASS, now, &mut self.effects);
+            self.store.expire(STORE_DEADLINES_PER_PASS, now, &mut self.effects);
             self.write_changes(false, now);
         }
     }

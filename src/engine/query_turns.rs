@@ -5,14 +5,14 @@
 //! a short query precedes all long ones, however many they are. The queries of one client share its
 //! turns, in order of arrival.
 //!
-//! Clients without usage are served in order of arrival. If there are more than [`QUERY_CROWD`] of
+//! Clients without usage are served in order of arrival. If there are more than [`QUERY_FIFO_CLIENTS_MAX`] of
 //! them, every second turn goes to the one whose query has the fewest rows, of several to the
 //! latest. Half-closed clients come after all others.
 //!
 //! Usage is not decayed in place: new usage is weighted by twice the weight of a second ago
 //! instead, so the order of the waiting clients does not change with time.
 
-use crate::base::limits::QUERY_CROWD;
+use crate::base::limits::QUERY_FIFO_CLIENTS_MAX;
 use crate::base::time::Mono;
 use crate::model::id::ClientId;
 use std::cmp::Reverse;
@@ -117,8 +117,13 @@ impl QueryTurns {
         let smallest = self.fresh.first_key_value().filter(|_| self.prefer_smallest);
         if let Some((&(other, _, _), &client)) = smallest
             && other == rank
-            && self.fresh.keys().take(QUERY_CROWD + 1).filter(|key| key.0 == rank).count()
-                > QUERY_CROWD
+            && self
+                .fresh
+                .keys()
+                .take(QUERY_FIFO_CLIENTS_MAX + 1)
+                .filter(|key| key.0 == rank)
+                .count()
+                > QUERY_FIFO_CLIENTS_MAX
         {
             return first_query(client);
         }

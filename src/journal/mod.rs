@@ -29,7 +29,9 @@ pub use recover::{
 };
 pub use salvage::{SalvageReport, SkippedRange, SuspiciousFile, salvage};
 
-use crate::base::limits::{JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_LEAST, JOURNAL_SPACE_PARTS};
+use crate::base::limits::{
+    JOURNAL_AUTO_SEGMENT_MIN_BYTES, JOURNAL_SEGMENT_BYTES, JOURNAL_SEGMENT_SPACE_DIVISOR,
+};
 use std::time::Duration;
 
 /// The sequence of a batch. A record is acknowledged once [`Journal::durable`] has reached the
@@ -65,13 +67,14 @@ pub struct JournalOptions {
 /// compaction needs two and a half segments at all times.
 #[must_use]
 pub fn segment_bytes_for(space: u64) -> u64 {
-    let part = (space / JOURNAL_SPACE_PARTS).clamp(JOURNAL_SEGMENT_LEAST, JOURNAL_SEGMENT_BYTES);
+    let part = (space / JOURNAL_SEGMENT_SPACE_DIVISOR)
+        .clamp(JOURNAL_AUTO_SEGMENT_MIN_BYTES, JOURNAL_SEGMENT_BYTES);
     // A power of two, so that a little more or less space changes nothing.
     1 << part.ilog2()
 }
 
 /// Bytes of space below which a directory is too small to be useful.
-pub const SPACE_MIN_BYTES: u64 = JOURNAL_SPACE_PARTS * JOURNAL_SEGMENT_LEAST;
+pub const SPACE_MIN_BYTES: u64 = JOURNAL_SEGMENT_SPACE_DIVISOR * JOURNAL_AUTO_SEGMENT_MIN_BYTES;
 
 #[cfg(test)]
 mod tests {

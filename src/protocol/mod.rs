@@ -44,7 +44,7 @@ pub struct SessionContext {
     options: JobOptions,
     /// Queues of the pop that is being parsed.
     queues: StringList,
-    /// Work of this turn, as a session counts it: see `SUBSCRIPTION_WORK_PER_TURN` and
+    /// Work of this turn, as a session counts it: see `SUBSCRIPTION_NAMES_PER_TURN` and
     /// `PROCESSOR_WORK_PER_TURN`.
     work: usize,
     /// The time of this turn.

@@ -8,7 +8,7 @@ use super::{
     QueryError, QueryTask, StopCheck, TaskState, canonical, function_allowlist, like,
     text_functions,
 };
-use crate::base::limits::{QUERY_HEAP_MAX_BYTES, QUERY_STATEMENTS, QUERY_VALUE_DEFAULT_BYTES};
+use crate::base::limits::{QUERY_HEAP_MAX_BYTES, QUERY_STATEMENTS_MAX, QUERY_VALUE_DEFAULT_BYTES};
 use crate::model::query::Query;
 use crate::model::row::Row;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -82,7 +82,7 @@ impl Evaluator {
         let limit = i64::try_from(QUERY_HEAP_MAX_BYTES).unwrap_or(i64::MAX);
         // Of the process; nobody else uses SQLite.
         connection.pragma_update(None, "hard_heap_limit", limit)?;
-        connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS);
+        connection.set_prepared_statement_cache_capacity(QUERY_STATEMENTS_MAX);
         let scan = SharedScan::new();
         let stops = Stops { stop: Arc::clone(&stop), leave };
         vtab::register(&connection, &scan, stops, value_max)?;
@@ -144,7 +144,7 @@ impl Evaluator {
         }
         let sql = self.checker.compile(query, &self.connection, &self.bare, &self.head)?;
         let compiled = Compiled { sql: sql.into(), sought: parse(query) };
-        if self.known.len() == QUERY_STATEMENTS {
+        if self.known.len() == QUERY_STATEMENTS_MAX {
             self.known.pop_front();
         }
         self.known.push_back((Arc::clone(query), compiled.clone()));

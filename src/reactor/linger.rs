@@ -3,7 +3,7 @@
 //! To close a socket with unread input makes the system reset the connection, and what was sent and
 //! has not arrived is lost. So a connection whose peer has not ended is not closed at once: the
 //! sending side is shut down, and what still comes is read and thrown away until the peer ends, has
-//! been silent for [`LINGER_QUIET`], or [`LINGER_PATIENCE`] is over. Of another server that was
+//! been silent for [`LINGER_IDLE_TIMEOUT`], or [`LINGER_MAX`] is over. Of another server that was
 //! called not more is read than of its answer: there is nothing left to be told to it.
 //!
 //! Invariants: what has been silent for long already is closed at once; each has one deadline, at
@@ -12,7 +12,9 @@
 
 use super::Reactor;
 use super::socket::{Socket, Stream};
-use crate::base::limits::{LINGER_PATIENCE, LINGER_QUIET, LINGERING_MAX, WORKER_ANSWER_MAX_BYTES};
+use crate::base::limits::{
+    LINGER_IDLE_TIMEOUT, LINGER_MAX, LINGERING_MAX, WORKER_ANSWER_MAX_BYTES,
+};
 use crate::base::time::Mono;
 use crate::base::timer_queue::{TimerId, TimerQueue};
 use crate::model::driver::Core;
@@ -110,7 +112,7 @@ impl Lingering {
         let mut linger = linger;
         match self.read(&mut linger, scratch, now) {
             Left::Ended => return,
-            Left::Nothing if linger.heard.after(LINGER_QUIET) <= now => return,
+            Left::Nothing if linger.heard.after(LINGER_IDLE_TIMEOUT) <= now => return,
             Left::Nothing => {}
             Left::More => self.ready.push(client),
         }
@@ -144,7 +146,7 @@ impl Lingering {
             let Some(linger) = self.sockets.get_mut(&client) else { continue };
             let at = linger.closes_at();
             if at <= now {
-                self.cut += usize::from(linger.heard.after(LINGER_QUIET) > now);
+                self.cut += usize::from(linger.heard.after(LINGER_IDLE_TIMEOUT) > now);
                 self.sockets.remove(&client);
             } else {
                 linger.timer = self.deadlines.arm(at, client);
@@ -172,7 +174,7 @@ impl Lingering {
 
 impl Linger {
     fn closes_at(&self) -> Mono {
-        self.heard.after(LINGER_QUIET).min(self.until)
+        self.heard.after(LINGER_IDLE_TIMEOUT).min(self.until)
     }
 }
 
@@ -197,7 +199,7 @@ impl<C: Core> Reactor<C> {
             return;
         }
         let now = self.now.mono;
-        let until = now.after(LINGER_PATIENCE);
+        let until = now.after(LINGER_MAX);
         let until = if let Some(stop) = &self.stop {
             until.min(stop.deadline)
         } else {

@@ -4,7 +4,7 @@
 //! stop before all of them are taken, the edge is lost: so it stays ready, and rests until a
 //! connection is closed or a short time has passed.
 
-use crate::base::limits::{ACCEPT_RETRY, LISTEN_BACKLOG};
+use crate::base::limits::{ACCEPT_RETRY_DELAY, LISTEN_BACKLOG};
 use crate::base::time::{Mono, Now};
 use crate::model::driver::Protocol;
 use mio::net::{TcpListener, TcpStream};
@@ -173,7 +173,7 @@ impl Listener {
                     warn!(protocol, %error, "cannot accept a connection: trying again shortly");
                     self.warned = Some(now.mono);
                 }
-                self.state = State::Backoff(now.mono.after(ACCEPT_RETRY));
+                self.state = State::Backoff(now.mono.after(ACCEPT_RETRY_DELAY));
                 Accepted::NoMore
             }
         }

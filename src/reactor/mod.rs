@@ -40,7 +40,9 @@ mod stdio;
 mod thread_priority;
 mod tls;
 
-use crate::base::limits::{ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_PERIOD, READ_BUDGET_BYTES};
+use crate::base::limits::{
+    ACCEPTS_PER_PASS, EVENTS_PER_PASS, MEMORY_SAMPLE_INTERVAL, READ_BUDGET_BYTES,
+};
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Action, Core, Protocol};
 use crate::model::id::ClientId;
@@ -194,7 +196,7 @@ impl<C: Core> Reactor<C> {
         let end = self.clock.moment();
         self.core.record_pass(self.now.mono, end);
         if end >= self.look_at_memory {
-            self.look_at_memory = end.after(MEMORY_PERIOD);
+            self.look_at_memory = end.after(MEMORY_SAMPLE_INTERVAL);
             if let Some(resident) = rss::resident_bytes() {
                 self.core.record_memory(resident);
             }

@@ -17,7 +17,7 @@
 use super::LoopWaker;
 use super::clock::worked;
 use super::thread_priority::{Error, lower_priority, set_idle_class};
-use crate::base::limits::QUERY_LANES;
+use crate::base::limits::QUERY_THREADS_MAX;
 use crate::query::{
     Ended, Evaluator, Pace, QueryError, QueryExecutor, Spot, StopCheck, Task, TaskEnd,
 };
@@ -123,7 +123,8 @@ impl QueryThreads {
             running: None,
             busy: false,
         };
-        let idle = (0..QUERY_LANES).map(|number| lane(format!("query-{number}"), set_idle_class));
+        let idle =
+            (0..QUERY_THREADS_MAX).map(|number| lane(format!("query-{number}"), set_idle_class));
         let last = lane("query-late".to_owned(), lower_priority);
         Self { lanes: idle.chain([last]).collect() }
     }
@@ -131,10 +132,10 @@ impl QueryThreads {
 
 impl QueryExecutor for QueryThreads {
     fn find(&mut self, share: bool) -> Option<Spot> {
-        let spot = |lane| Spot { lane, has_share: lane == QUERY_LANES };
+        let spot = |lane| Spot { lane, has_share: lane == QUERY_THREADS_MAX };
         let is_free = |&lane: &usize| !self.lanes[lane].busy;
-        let late = Some(QUERY_LANES).filter(|_| share).filter(is_free);
-        late.or_else(|| (0..QUERY_LANES).find(is_free)).map(spot)
+        let late = Some(QUERY_THREADS_MAX).filter(|_| share).filter(is_free);
+        late.or_else(|| (0..QUERY_THREADS_MAX).find(is_free)).map(spot)
     }
 
     fn begin(&mut self, lane: usize, task: Task, steps: u64) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! SIGTSTP, SIGCONT and SIGQUIT do what they do to every process.
 
 use super::Reactor;
-use crate::base::limits::SIGNAL_NOTICES;
+use crate::base::limits::SIGNAL_NOTICE_INTERVAL;
 use crate::base::rarely::Rarely;
 use crate::model::driver::Core;
 use mio::{Interest, Registry, Token};
@@ -50,7 +50,7 @@ impl Signals {
         let all = IGNORED.iter().map(|&(signal, _)| signal).chain([SIGTERM, SIGINT]);
         let mut source = signal_hook_mio::v1_0::Signals::new(all)?;
         registry.register(&mut source, token, Interest::READABLE)?;
-        let ignored = IGNORED.map(|_| Rarely::new(SIGNAL_NOTICES));
+        let ignored = IGNORED.map(|_| Rarely::new(SIGNAL_NOTICE_INTERVAL));
         Ok(Self { source, ignored })
     }
 }

@@ -7,7 +7,7 @@
 //!   nothing of it is dropped;
 //! - work in one pass is bounded for each connection by what was read of it and what may be unsent
 //!   of it, or less if a session says so ([`SessionAction::Yield`]), for resumed ones by
-//!   [`RESUMED_PER_PASS`], for deadlines by [`TIMEOUTS_PER_PASS`].
+//!   [`RESUMED_CONNECTIONS_PER_PASS`], for deadlines by [`SESSION_DEADLINES_PER_PASS`].
 
 mod connection;
 mod dispatchers;
@@ -21,7 +21,8 @@ mod worker_connections;
 
 use crate::base::buf::{Input, progress};
 use crate::base::limits::{
-    FLUSH_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, RESUMED_PER_PASS, TIMEOUTS_PER_PASS,
+    FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, RESUMED_CONNECTIONS_PER_PASS,
+    SESSION_DEADLINES_PER_PASS,
 };
 use crate::base::slab::Slab;
 use crate::base::time::Now;
@@ -386,7 +387,8 @@ impl Server {
         let told = connection.session.is_settled() && connection.output.is_empty();
         if connection.over && told && connection.deadline.is_none() {
             self.lists.actions.push_back(Action::ShutdownWrite(client));
-            connection.deadline = self.deadlines.arm(now.mono.after(LINGER_TIMEOUT), client);
+            connection.deadline =
+                self.deadlines.arm(now.mono.after(REJECTED_LINGER_TIMEOUT), client);
         }
     }
 
@@ -438,7 +440,7 @@ impl Server {
     }
 
     fn expire(&mut self, now: Now) {
-        for _ in 0..TIMEOUTS_PER_PASS {
+        for _ in 0..SESSION_DEADLINES_PER_PASS {
             let Some((_, client)) = self.deadlines.pop_due(now.mono) else { return };
             let Some(connection) = self.connections.get_mut(client) else {
                 unreachable!("a connection that ends takes its deadline along");
@@ -453,7 +455,7 @@ impl Server {
     }
 
     fn run_resumed(&mut self, now: Now) {
-        for _ in 0..RESUMED_PER_PASS.min(self.lists.resumable.len()) {
+        for _ in 0..RESUMED_CONNECTIONS_PER_PASS.min(self.lists.resumable.len()) {
             let Some(client) = self.lists.resumable.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(client) else { continue };
             connection.resumed = false;

@@ -1,7 +1,7 @@
 //! What the operator is told: some of each kind of trouble and its count, so that whoever makes
 //! trouble cannot fill the log.
 
-use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REFUSAL_NOTICES};
+use crate::base::limits::{NOTICE_WINDOW, NOTICES_PER_WINDOW, REJECTION_NOTICE_INTERVAL};
 use crate::base::rarely::Rarely;
 use crate::base::time::{Mono, Now};
 use crate::model::driver::{Incident, Notice};
@@ -19,7 +19,7 @@ pub(super) struct Notices {
 
 impl Default for Notices {
     fn default() -> Self {
-        let refusals = Rarely::new(REFUSAL_NOTICES);
+        let refusals = Rarely::new(REJECTION_NOTICE_INTERVAL);
         Self { untold: VecDeque::new(), kinds: <[Kind; KINDS]>::default(), refusals }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::base::histogram::Histogram;
-use crate::base::limits::BUSY_WINDOW;
+use crate::base::limits::BUSY_WINDOW_MIN;
 use crate::base::time::Mono;
 use crate::model::driver::Protocol;
 use crate::model::stats::{LoopStats, ProtocolStats, ServerStats};
@@ -33,7 +33,7 @@ impl Counters {
         }
         self.busy_ns += took;
         let length = to.0.saturating_sub(self.window.0);
-        if to >= self.window.after(BUSY_WINDOW) {
+        if to >= self.window.after(BUSY_WINDOW_MIN) {
             self.passes.busy_millionths = millionths(self.busy_ns, length);
             self.window = to;
             self.busy_ns = 0;

@@ -1,7 +1,7 @@
 //! Queues by name and slot. A queue comes into being with its first job or waiter.
 //!
-//! A queue without jobs, waiters and index is idle. The [`IDLE_QUEUES`] most recent idle ones are
-//! kept, so that a queue that is empty for a moment is not built again for each job; others are
+//! A queue without jobs, waiters and index is idle. The [`IDLE_QUEUES_MAX`] most recent idle ones
+//! are kept, so that a queue that is empty for a moment is not built again for each job; others are
 //! dropped, so that names used once leave nothing behind.
 
 use super::buried::Buried;
@@ -9,7 +9,7 @@ use super::excluded::ExcludedHeaps;
 use super::queue_index::QueueIndex;
 use super::waiters::WaitQueues;
 use crate::base::heap::Heap;
-use crate::base::limits::IDLE_QUEUES;
+use crate::base::limits::IDLE_QUEUES_MAX;
 use crate::base::paged::PagedSlab;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -132,7 +132,7 @@ impl Queues {
         }
         record.listed = true;
         self.idle.push_back(queue);
-        if self.idle.len() <= IDLE_QUEUES {
+        if self.idle.len() <= IDLE_QUEUES_MAX {
             return;
         }
         let Some(oldest) = self.idle.pop_front() else { return };
@@ -156,7 +156,7 @@ impl Queues {
     /// Asserts that names, slots and the idle list agree. O(queues).
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.by_name.len(), self.slots.len(), "names and queues differ in number");
-        assert!(self.idle.len() <= IDLE_QUEUES, "too many idle queues are remembered");
+        assert!(self.idle.len() <= IDLE_QUEUES_MAX, "too many idle queues are remembered");
         for (slot, queue) in self.slots.iter() {
             assert_eq!(self.find(&queue.name), Some(slot), "a queue is not found by its name");
             assert!(queue.listed || !queue.is_idle(), "an idle queue is not listed");

@@ -5,7 +5,7 @@
 use super::Start;
 use super::connection::{Connection, SCRATCH, Scratch, Turn, now};
 use super::shared_engine::{Local, LocalHandle};
-use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
+use jobcentre::base::limits::{ACCEPT_RETRY_DELAY, FLUSH_TIMEOUT};
 use jobcentre::protocol::SessionContext;
 use monoio::buf::IoBuf;
 use monoio::io::{AsyncReadRent, AsyncWriteRent, Splitable};
@@ -45,7 +45,7 @@ async fn accept(start: Start) -> io::Result<()> {
             }
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             // No file descriptors or no memory: there may be some soon.
-            Err(_) => sleep(ACCEPT_RETRY).await,
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }

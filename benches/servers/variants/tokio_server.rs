@@ -5,7 +5,7 @@ use super::Start;
 use super::actor_server::{self, ActorHandle};
 use super::connection::{Connection, EngineHandle, SCRATCH, Scratch, Turn, now};
 use super::shared_engine::{Local, LocalHandle, SharedEngine};
-use jobcentre::base::limits::{ACCEPT_RETRY, FLUSH_TIMEOUT};
+use jobcentre::base::limits::{ACCEPT_RETRY_DELAY, FLUSH_TIMEOUT};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
@@ -83,7 +83,7 @@ where
             Ok((stream, _)) => drop(tokio::spawn(open(stream))),
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             // No file descriptors or no memory: there may be some soon.
-            Err(_) => sleep(ACCEPT_RETRY).await,
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }

@@ -15,8 +15,8 @@
 mod pace;
 
 use crate::base::limits::{
-    POLL_CANDIDATES, QUERIES_BEGUN_MAX, QUERIES_PER_PASS, QUERIES_WAITING_MAX, QUERY_LANES_LONG,
-    QUERY_LAST_STEPS, QUERY_TURN_STEPS,
+    POLL_ROWS_PER_STEP, QUERIES_PER_PASS, QUERIES_SUSPENDED_MAX, QUERIES_WAITING_MAX,
+    QUERY_LAST_TURN_STEPS, QUERY_THREADS_LONG_MAX, QUERY_TURN_STEPS,
 };
 use crate::base::time::{Mono, Now};
 use crate::engine::query_turns::QueryTurns;
@@ -190,7 +190,7 @@ impl QueryScheduler {
         let known = running.filter(|number| self.queries.contains_key(number)).count();
         assert_eq!(self.turns.len() + known, self.queries.len(), "a query neither waits nor runs");
         let kept = self.queries.values().filter(|query| query.task.is_some()).count();
-        assert!(kept <= QUERIES_BEGUN_MAX, "too many queries keep their snapshots");
+        assert!(kept <= QUERIES_SUSPENDED_MAX, "too many queries keep their snapshots");
         let turn =
             self.turn_lane.is_none_or(|lane| self.busy_lanes.iter().any(|out| out.lane == lane));
         assert!(turn, "the lane that has the turn is not busy");
@@ -208,7 +208,7 @@ impl QueryScheduler {
             let late = query.arrived.after(self.timeout / LATE_FRACTION);
             let is_long = self.turns.doublings(client, now.mono) >= LONG_DOUBLINGS;
             let used = self.busy_lanes.iter().filter(|out| !out.has_share).count();
-            let fits = |spot: &Spot| spot.has_share || !is_long || used < QUERY_LANES_LONG;
+            let fits = |spot: &Spot| spot.has_share || !is_long || used < QUERY_THREADS_LONG_MAX;
             let Some(spot) = executor.find(now.mono >= late).filter(fits) else {
                 self.blocked = true;
                 self.next_check = Some(late).filter(|&late| now.mono < late);
@@ -221,7 +221,7 @@ impl QueryScheduler {
                 continue;
             };
             let steps = match self.turns.doublings(client, now.mono) {
-                _ if rank.half_closed => QUERY_LAST_STEPS,
+                _ if rank.half_closed => QUERY_LAST_TURN_STEPS,
                 size => QUERY_TURN_STEPS << size.min(TURN_DOUBLINGS_MAX),
             };
             let out = BusyLane::new(spot, client, number, rank, &task, now.mono);
@@ -250,7 +250,7 @@ impl QueryScheduler {
             return None;
         };
         self.started += 1;
-        let limit = Some(POLL_CANDIDATES).filter(|_| poll.is_some()).or(limit);
+        let limit = Some(POLL_ROWS_PER_STEP).filter(|_| poll.is_some()).or(limit);
         Some(Task::new(QueryTask { rows, query, limit }))
     }
 
@@ -291,12 +291,12 @@ impl QueryScheduler {
         self.limit_started(now);
     }
 
-    /// Beyond [`QUERIES_BEGUN_MAX`] started queries, resets the one of the lowest rank: it starts
+    /// Beyond [`QUERIES_SUSPENDED_MAX`] started queries, resets the one of the lowest rank: it starts
     /// again in its next turn. O(queries log queries).
     fn limit_started(&mut self, now: Mono) {
         let begun = self.queries.values_mut().filter(|query| query.task.is_some());
         let mut begun: Vec<&mut Query> = begun.collect();
-        if begun.len() <= QUERIES_BEGUN_MAX {
+        if begun.len() <= QUERIES_SUSPENDED_MAX {
             return;
         }
         begun.sort_by_key(|query| self.turns.rank(query.search.ticket.client, now));

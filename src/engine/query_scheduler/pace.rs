@@ -1,7 +1,7 @@
 //! The stages by which a turn is ended for which others wait.
 
 use super::{LATE_FRACTION, Query, QueryScheduler};
-use crate::base::limits::QUERY_PATIENCE;
+use crate::base::limits::QUERY_TURN_TIMEOUT;
 use crate::base::time::Mono;
 use crate::engine::query_turns::Rank;
 use crate::model::id::ClientId;
@@ -74,14 +74,14 @@ impl BusyLane {
             return None;
         }
         let stuck = if better { 0 } else { stuck.min(TIMEOUT_DOUBLINGS_MAX) };
-        let later = self.pace_since.after(QUERY_PATIENCE * (1 << stuck));
+        let later = self.pace_since.after(QUERY_TURN_TIMEOUT * (1 << stuck));
         Some(match self.pace {
             Pace::GoOn | Pace::Share if better => (Pace::Leave, self.pace_since),
             Pace::GoOn => (Pace::Share, self.pace_since),
             Pace::Share => (Pace::Leave, later),
             Pace::Leave => (Pace::GiveBack, later),
             // The scheduler does not wait for the lane.
-            Pace::GiveBack | Pace::Drop => (Pace::Drop, self.pace_since.after(QUERY_PATIENCE)),
+            Pace::GiveBack | Pace::Drop => (Pace::Drop, self.pace_since.after(QUERY_TURN_TIMEOUT)),
         })
     }
 }

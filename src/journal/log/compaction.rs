@@ -12,7 +12,7 @@
 use super::Journal;
 use crate::base::limits::{
     COMPACTION_BACKLOG_BYTES, COMPACTION_PASS_BYTES, COMPACTION_RATE_MAX, COMPACTION_RATE_MIN,
-    COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL, JOURNAL_SPARE_FRACTION,
+    COMPACTION_STEP_BYTES, COMPACTION_STEP_INTERVAL, JOURNAL_RESERVE_LIVE_DIVISOR,
 };
 use crate::base::time::{Mono, Now};
 
@@ -159,7 +159,7 @@ impl Journal {
         // The dead bytes must exceed what the headers of new batches take, or compaction would not
         // end; on a full disk they always do: see `Journal::has_capacity`.
         let dead = behind + head.used - (live - self.live_index.open_bytes());
-        let least = usual * 3 / 8 + live / if starved { JOURNAL_SPARE_FRACTION } else { 8 };
+        let least = usual * 3 / 8 + live / if starved { JOURNAL_RESERVE_LIVE_DIVISOR } else { 8 };
 
         let compaction = &mut self.compaction;
         compaction.due = (excess > 0 || starved) && live_behind > 0 && dead >= least;

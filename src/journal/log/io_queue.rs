@@ -3,7 +3,7 @@
 use super::{Journal, Stage, SyncMode};
 use crate::base::limits::{
     GROUP_COMMIT_MAX_DELAY, GROUP_COMMIT_MAX_RECORDS, GROUP_COMMIT_MIN_RECORDS,
-    JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS, JOURNAL_SYNCS_IN_FLIGHT_MAX,
+    JOURNAL_POOLED_BUFFER_MAX_BYTES, JOURNAL_POOLED_BUFFERS_MAX, JOURNAL_SYNCS_IN_FLIGHT_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 };
 use crate::base::time::{Mono, Now};
@@ -92,7 +92,7 @@ impl IoQueue {
     }
 
     fn recycle_buffer(&mut self, mut buffer: Vec<u8>) {
-        if self.pool.len() < JOURNAL_POOLED_BUFFERS
+        if self.pool.len() < JOURNAL_POOLED_BUFFERS_MAX
             && buffer.capacity() <= JOURNAL_POOLED_BUFFER_MAX_BYTES
         {
             buffer.clear();

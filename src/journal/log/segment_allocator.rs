@@ -8,7 +8,7 @@
 
 use super::Journal;
 use crate::base::limits::{
-    JOURNAL_FULL_RETRY, JOURNAL_RESERVE_PER_JOB_BYTES, JOURNAL_SPARE_FRACTION,
+    JOURNAL_FULL_RETRY_DELAY, JOURNAL_RESERVE_LIVE_DIVISOR, JOURNAL_RESERVE_PER_JOB_BYTES,
 };
 use crate::base::time::{Mono, Now};
 use crate::journal::disk::{DiskError, DiskOp, IoFailure, PrefillTarget};
@@ -108,7 +108,7 @@ impl Journal {
     fn reserve(record_keys: u64, live_bytes: u64) -> u64 {
         (record_keys * JOURNAL_RESERVE_PER_JOB_BYTES)
             .min(live_bytes / 2)
-            .max(live_bytes / JOURNAL_SPARE_FRACTION)
+            .max(live_bytes / JOURNAL_RESERVE_LIVE_DIVISOR)
     }
 
     /// Bytes that compaction needs at all times: a segment to move into, a head full of dead bytes,
@@ -355,7 +355,7 @@ impl Journal {
                 self.allocator.preparing = false;
                 self.allocator.total_bytes -= size;
                 self.allocator.full = true;
-                self.allocator.retry_at = now.mono.after(JOURNAL_FULL_RETRY);
+                self.allocator.retry_at = now.mono.after(JOURNAL_FULL_RETRY_DELAY);
                 self.on_no_space(epoch, now);
             }
             (SegmentTask::Free { size, keep: Some(spare) }, Ok(())) => {

@@ -24,8 +24,8 @@
 //!   among the ordered replies;
 //! - the queues of the open pop are those of the subscriptions.
 //!
-//! The work for subscriptions in one turn is bounded (`SUBSCRIPTION_WORK_PER_TURN`); the rest comes
-//! first in the next turn.
+//! The work for subscriptions in one turn is bounded (`SUBSCRIPTION_NAMES_PER_TURN`); the rest
+//! comes first in the next turn.
 //!
 //! The length fields bound a packet, so `--max-request` does not apply.
 
@@ -37,7 +37,7 @@ use super::ordered_replies::OrderedReplies;
 use super::{SessionAction, SessionContext};
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_WORK_PER_TURN,
+    HTTP_TARGET_MAX_BYTES, IN_FLIGHT_MAX, SUBSCRIBED_NAMES_MAX_BYTES, SUBSCRIPTION_NAMES_PER_TURN,
     SUBSCRIPTIONS_MAX,
 };
 use crate::base::strings::StringList;
@@ -49,7 +49,7 @@ use crate::wire::http::{is_request_line, may_begin_request};
 use crate::wire::packets::{self, Framed, Request};
 use memchr::memchr;
 
-/// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_WORK_PER_TURN`.
+/// The work of an open pop besides its queues, in the unit of `SUBSCRIPTION_NAMES_PER_TURN`.
 const TAKE_WORK: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Session {
         if !self.is_free() {
             return SessionAction::Stalled;
         }
-        if shared.work >= SUBSCRIPTION_WORK_PER_TURN {
+        if shared.work >= SUBSCRIPTION_NAMES_PER_TURN {
             return SessionAction::Yield;
         }
         if self.has_pending_submit() {
@@ -205,7 +205,7 @@ impl Session {
         out: &mut OutBuf,
     ) -> Option<(u32, Command<'s>)> {
         debug_assert!(self.has_pending_submit(), "no pop is due");
-        (shared.work < SUBSCRIPTION_WORK_PER_TURN).then(|| self.open_pop(shared, out))
+        (shared.work < SUBSCRIPTION_NAMES_PER_TURN).then(|| self.open_pop(shared, out))
     }
 
     /// A pop from all subscribed queues, which waits.

@@ -318,7 +318,7 @@ fn much_work_is_divided_into_turns() {
         assert_eq!(bench.poll(b"A", &mut shared), enough, "not even another request");
         takes
     };
-    let most = SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000 + TAKE_WORK);
+    let most = SUBSCRIPTION_NAMES_PER_TURN.div_ceil(1_000 + TAKE_WORK);
     assert_eq!([turn(&mut bench), turn(&mut bench)], [most; 2]);
 
     // A subscription that changes nothing costs the same work.
@@ -328,7 +328,7 @@ fn much_work_is_divided_into_turns() {
     while bench.poll(b"s\0\x010", &mut shared) == answered() {
         turn += 1;
     }
-    assert_eq!(turn, SUBSCRIPTION_WORK_PER_TURN.div_ceil(1_000));
+    assert_eq!(turn, SUBSCRIPTION_NAMES_PER_TURN.div_ceil(1_000));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! Connections are bounded so that this never happens by ourselves. It happens all the same if the
 //! whole system is short of descriptors, or somebody lowers the limit of a running server.
 
-use crate::base::limits::{DESCRIPTOR_RETRY, DESCRIPTORS_KEPT};
+use crate::base::limits::{JOURNAL_DESCRIPTOR_RETRY_DELAY, JOURNAL_SPARE_DESCRIPTORS};
 use crate::reactor::clock::Stopwatch;
 use crate::reactor::shortage;
 use std::fs::File;
@@ -38,7 +38,7 @@ impl Reserve {
 
     fn refill(&self) {
         let mut kept = self.lock();
-        while kept.len() < DESCRIPTORS_KEPT {
+        while kept.len() < JOURNAL_SPARE_DESCRIPTORS {
             let Ok(null) = File::open("/dev/null") else { return };
             kept.push(null.into());
         }
@@ -83,7 +83,7 @@ impl Reserve {
                         );
                         since = Some(Stopwatch::start());
                     }
-                    thread::park_timeout(DESCRIPTOR_RETRY);
+                    thread::park_timeout(JOURNAL_DESCRIPTOR_RETRY_DELAY);
                 }
                 opened => {
                     if let (Some(watch), Ok(_)) = (since, &opened) {
@@ -125,19 +125,19 @@ mod tests {
     #[test]
     fn what_is_kept_is_given_up_and_kept_again() {
         let reserve = Reserve::new();
-        assert_eq!(kept(&reserve), DESCRIPTORS_KEPT);
-        assert_eq!(reserve.try_open(scarce(DESCRIPTORS_KEPT)).unwrap(), "open");
+        assert_eq!(kept(&reserve), JOURNAL_SPARE_DESCRIPTORS);
+        assert_eq!(reserve.try_open(scarce(JOURNAL_SPARE_DESCRIPTORS)).unwrap(), "open");
         assert_eq!(kept(&reserve), 0);
         let error = reserve.try_open(scarce(1)).unwrap_err();
         assert!(shortage::of_descriptors(&error));
         assert_eq!(reserve.try_open(scarce(0)).unwrap(), "open");
-        assert_eq!(kept(&reserve), DESCRIPTORS_KEPT);
+        assert_eq!(kept(&reserve), JOURNAL_SPARE_DESCRIPTORS);
     }
 
     #[test]
     fn without_any_it_is_waited_for_until_the_end() {
         let reserve = Reserve::new();
-        assert_eq!(reserve.open(scarce(DESCRIPTORS_KEPT + 3)).unwrap(), "open");
+        assert_eq!(reserve.open(scarce(JOURNAL_SPARE_DESCRIPTORS + 3)).unwrap(), "open");
         reserve.stop();
         let error = reserve.open(scarce(usize::MAX)).unwrap_err();
         assert!(shortage::of_descriptors(&error));

@@ -9,7 +9,7 @@ use super::client::{Client, State, Taken, Wishes};
 use super::jobs::{Jobs, Replies, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
-    FLUSH_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REFUSAL_NOTICES,
+    FLUSH_TIMEOUT, OUTPUT_HIGH_WATER_BYTES, REJECTED_LINGER_TIMEOUT, REJECTION_NOTICE_INTERVAL,
     STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::rarely::Rarely;
@@ -49,7 +49,7 @@ impl Model {
             owing: VecDeque::new(),
             unsettled: 0,
             armed: 0,
-            refusals: Rarely::new(REFUSAL_NOTICES),
+            refusals: Rarely::new(REJECTION_NOTICE_INTERVAL),
         }
     }
 
@@ -395,7 +395,7 @@ impl Model {
             return;
         }
         if client.is_over() && client.output.is_empty() {
-            client.deadline = Some((now.mono.after(LINGER_TIMEOUT), self.armed));
+            client.deadline = Some((now.mono.after(REJECTED_LINGER_TIMEOUT), self.armed));
             self.armed += 1;
             self.actions.push(Action::ShutdownWrite(id));
             self.see("a refused client was told to go");

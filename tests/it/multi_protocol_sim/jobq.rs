@@ -2,7 +2,7 @@
 
 use super::store_model::{Content, Job, StoreModel, Watched};
 use super::types::{Body, Page, QUEUES, Question, Queue, Reply, STATES, Want};
-use jobcentre::base::limits::POLL_CANDIDATES;
+use jobcentre::base::limits::POLL_ROWS_PER_STEP;
 
 impl Want {
     fn fits(self, job: &Job) -> bool {
@@ -114,7 +114,7 @@ impl StoreModel {
         if found.is_empty() {
             return Some(Page::error(404));
         }
-        let most = usize::try_from(POLL_CANDIDATES).unwrap();
+        let most = usize::try_from(POLL_ROWS_PER_STEP).unwrap();
         let same = |it: &&Job| self.find(it.id).is_some_and(|job| job.is_unchanged_since(it));
         let Some(id) = found.iter().take(most).find(same).map(|job| job.id) else {
             self.note("what was found had changed");

@@ -11,8 +11,8 @@ use super::store_model::{Job, StoreModel};
 use super::types::{HttpOptions, Page, Question, Reply, Request};
 use crate::seeds::Seen;
 use jobcentre::base::limits::{
-    FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, LINGER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
-    QUERIES_PER_PASS, STALLED_INPUT_MAX_BYTES,
+    FLUSH_TIMEOUT, HTTP_IDLE_TIMEOUT, HTTP_READER_TIMEOUT, OUTPUT_HIGH_WATER_BYTES,
+    QUERIES_PER_PASS, REJECTED_LINGER_TIMEOUT, STALLED_INPUT_MAX_BYTES,
 };
 use jobcentre::base::time::Now;
 use jobcentre::model::driver::{Action, Protocol};
@@ -463,7 +463,7 @@ impl ServerModel {
         }
         if client.over && client.unsent == 0 && !client.is_owed() {
             let armed = self.armed;
-            self.client(id).deadline = Some((now.after(LINGER_TIMEOUT), armed));
+            self.client(id).deadline = Some((now.after(REJECTED_LINGER_TIMEOUT), armed));
             self.actions.push(Action::ShutdownWrite(id));
             self.armed += 1;
         } else {

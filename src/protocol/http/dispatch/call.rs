@@ -14,7 +14,7 @@
 use super::Address;
 use crate::base::buf::{Input, OutBuf};
 use crate::base::limits::{
-    WORKER_ANSWER_MAX_BYTES, WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX, WORKER_KEEPALIVE,
+    WORKER_ANSWER_MAX_BYTES, WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX_BYTES, WORKER_KEEPALIVE,
 };
 use crate::base::time::{Mono, Now};
 use crate::model::command::Command;
@@ -218,7 +218,7 @@ impl WorkerConnection {
         let Ok(head) = next_response(input, false) else { return self.abandon() };
         if !matches!(head, Some(ResponseHead { status: 200.., .. })) {
             self.interim += before - input.unread().len();
-            if self.interim > WORKER_INTERIM_MAX {
+            if self.interim > WORKER_INTERIM_MAX_BYTES {
                 return self.abandon();
             }
         }

@@ -30,7 +30,7 @@ pub use address::Address;
 pub use call::{Delivery, DeliveryOutcome, WorkerConnection};
 
 use crate::base::limits::{
-    UNKNOWN_NAMES_MAX, WORKER_BACKOFF, WORKER_FAILURES_MAX, WORKER_RESERVES_MAX,
+    UNKNOWN_NAMES_MAX, WORKER_BACKOFF_MIN, WORKER_FAILURES_MAX, WORKER_RESERVES_MAX,
 };
 use crate::base::strings::{StringList, Strings};
 use crate::base::time::{Mono, Now};
@@ -381,9 +381,9 @@ impl WorkerDispatcher {
         self.backoff_for(self.failures - 1, now);
     }
 
-    /// Backs off for `WORKER_BACKOFF` doubled `more` times.
+    /// Backs off for `WORKER_BACKOFF_MIN` doubled `more` times.
     fn backoff_for(&mut self, more: u32, now: Now) {
-        let until = now.mono.after(WORKER_BACKOFF * (1 << more));
+        let until = now.mono.after(WORKER_BACKOFF_MIN * (1 << more));
         self.backoff_until = self.backoff_until.max(Some(until));
     }
 

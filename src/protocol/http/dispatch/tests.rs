@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::buf::{Input, OutBuf, progress};
-use crate::base::limits::{WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX, WORKER_KEEPALIVE};
+use crate::base::limits::{WORKER_CALL_TIMEOUT, WORKER_INTERIM_MAX_BYTES, WORKER_KEEPALIVE};
 use crate::model::job::{Priority, Status};
 use crate::model::reply::{JobInfo, JobView};
 use crate::protocol::{SessionAction, SessionContext, TimeoutAction};
@@ -175,7 +175,7 @@ fn a_call_that_gets_interim_answers_without_end_fails_and_one_that_gets_some_doe
     let kinds: [&[u8]; 3] =
         [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 E\r\nLink: </x>\r\n\r\n", b"\r\n"];
     for interim in kinds {
-        let times = WORKER_INTERIM_MAX / interim.len();
+        let times = WORKER_INTERIM_MAX_BYTES / interim.len();
         for (times, ends) in [(times, false), (times + 1, true)] {
             let (mut call, _) = begun();
             let all = interim.repeat(times);
@@ -335,7 +335,7 @@ fn a_worker_that_fails_rests_and_is_dropped_in_the_end() {
                 agent.handle_reply(serial, &Reply::Cancelled);
             }
         }
-        let until = now.mono.after(WORKER_BACKOFF * (1 << (failure - 1)));
+        let until = now.mono.after(WORKER_BACKOFF_MIN * (1 << (failure - 1)));
         assert_eq!(agent.deadline(), Some(until));
         assert_eq!(wishes(&mut agent), [], "it rests");
         now.mono = until;
@@ -355,7 +355,7 @@ fn calls_that_meet_the_same_failure_count_once() {
     for id in 2..=4 {
         agent.handle_outcome(errand(id), DeliveryOutcome::Failed { in_doubt: true }, b"", NOW);
     }
-    assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_BACKOFF)));
+    assert_eq!(agent.deadline(), Some(NOW.mono.after(WORKER_BACKOFF_MIN)));
 }
 
 #[test]

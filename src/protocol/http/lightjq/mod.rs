@@ -16,7 +16,7 @@ pub(super) use schema::{describe, error, parameters, webhook};
 
 use super::media::{self, Said};
 use super::response::{HttpError, JSON, MSGPACK};
-use crate::base::limits::POLLING_DEFAULT;
+use crate::base::limits::POLL_WAIT_DEFAULT;
 use crate::model::worker::WorkerId;
 use crate::wire::http::RequestHead;
 use percent_encoding::percent_decode_str;
@@ -105,7 +105,7 @@ pub(super) fn request_params(
 
 /// The longest wait in milliseconds; of repeated parameters the last one counts.
 fn wait_ms(target: &str) -> Result<u64, HttpError> {
-    let mut wait = POLLING_DEFAULT.as_secs() * 1000;
+    let mut wait = POLL_WAIT_DEFAULT.as_secs() * 1000;
     let query = target.split_once('?').map_or("", |(_, query)| query);
     for parameter in query.split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));

@@ -230,7 +230,7 @@ pub(in crate::protocol::http) fn parameters(operation: Operation) -> Vec<Paramet
         let seconds = ObjectBuilder::new()
             .schema_type(Type::Number)
             .minimum(Some(0_isize))
-            .default(Some(Value::from(super::POLLING_DEFAULT.as_secs())));
+            .default(Some(Value::from(super::POLL_WAIT_DEFAULT.as_secs())));
         let wait = ParameterBuilder::new().name(WAIT_PARAMETER).parameter_in(ParameterIn::Query);
         let wait = wait.required(Required::False).description(Some("How many seconds to wait"));
         parameters.push(wait.schema(Some(Schema::from(seconds))).build());
