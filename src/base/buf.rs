@@ -1,11 +1,12 @@
-//! Input and output buffers of a connection. Plain memory: whoever owns a socket moves the bytes.
+//! Input and output buffers of a connection. Plain memory: the owner of the socket moves the bytes.
 //!
 //! Invariants: an empty buffer holds no memory of its own, so an idle connection costs nothing but
 //! its slot; consuming is O(1) amortised; a byte is searched for a line end once.
 
 use crate::base::limits::{POOLED_BUFFER_MAX_BYTES, POOLED_BUFFER_MIN_BYTES, POOLED_BUFFERS_MAX};
 
-/// Bytes offered to a session: what it does not consume will be offered again, with more behind.
+/// Bytes offered to a session; what it does not consume is offered again, with later bytes
+/// appended.
 #[derive(Debug)]
 pub struct Input<'a> {
     unread: &'a [u8],
@@ -52,7 +53,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Received bytes that wait: a request that is not whole, or requests behind one that waits.
+/// Received bytes that are not consumed: an incomplete request, or requests after one that waits.
 #[derive(Debug, Default)]
 pub struct InBuf {
     data: Vec<u8>,
@@ -111,13 +112,14 @@ impl InBuf {
     }
 }
 
-/// Takes what an [`Input`] made of `offered` left over: `(used, scanned)`.
+/// What an [`Input`] consumed of `offered`, and how far it was searched: `(used, scanned)`, in
+/// bytes.
 #[must_use]
 pub fn progress(input: &Input<'_>) -> (usize, usize) {
     (input.used, input.scanned)
 }
 
-/// Bytes to be sent, oldest first.
+/// Unsent bytes, oldest first.
 #[derive(Debug, Default)]
 pub struct OutBuf {
     data: Vec<u8>,

@@ -1,17 +1,18 @@
-//! An indexed 4-ary min-heap: every entry knows its place, so that it can leave from the middle.
+//! An indexed 4-ary min-heap: each entry's position is known, so that it can be removed from the
+//! middle.
 //!
-//! The heap keeps the keys, so that sifting touches no other memory than the heap and one position
-//! per move. Four children to a node make it half as deep as a binary heap, and their keys lie in
+//! The heap holds the keys, so that sifting touches no memory but the heap and one position for
+//! each move. Four children to a node make it half as deep as a binary heap, and their keys lie in
 //! one or two cache lines.
 //!
-//! Invariants: no entry comes before its parent; [`PositionMap::moved`] was told the position of
-//! every entry that is in the heap.
+//! Invariants: no entry comes before its parent; [`PositionMap::moved`] has been called with the
+//! current position of every entry.
 
 use crate::base::paged::PagedVec;
 use std::cmp::Ordering;
 
-/// One entry: a key of 128 bits, and the slot of the value that it stands for. Smaller keys leave
-/// first. Packed, because four bytes an entry matter with millions of them.
+/// An entry: a key of 128 bits, and the slot of its value. Smaller keys leave first. Packed,
+/// because four bytes for each entry matter with millions of them.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 pub struct Entry {
@@ -23,7 +24,7 @@ pub struct Entry {
     pub slot: u32,
 }
 
-/// What the heap needs from the owner of the slots.
+/// What the heap needs of the owner of the slots.
 pub trait PositionMap {
     /// The entry of `slot` is at `position` now.
     fn moved(&mut self, slot: u32, position: u32);
@@ -50,7 +51,7 @@ pub fn orders_before(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
     a.tie < b.tie
 }
 
-/// Whether `a` leaves before `b` whatever their ties say.
+/// Whether `a` leaves before `b` whatever their tie breaks are.
 #[inline]
 pub fn outranks(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
     let (rank_a, rank_b) = (a.rank, b.rank);
@@ -60,7 +61,7 @@ pub fn outranks(a: &Entry, b: &Entry, slots: &impl PositionMap) -> bool {
     rank_a < rank_b
 }
 
-/// The heap. Holds up to 2^32 - 1 entries.
+/// A heap of up to 2^32 - 1 entries.
 #[derive(Debug, Default)]
 pub struct Heap {
     entries: PagedVec<Entry>,

@@ -1,8 +1,8 @@
-//! Counts of lengths by powers of two: enough to see how they are distributed, cheap enough to
-//! count each.
+//! Histograms with buckets at powers of two: exact enough for distributions, cheap enough to count
+//! every event.
 
-/// How often there were values of which size. A class holds those above one power of two up to the
-/// next; the first one 0 and 1.
+/// Counts of values by size. Bucket `i` holds those above one power of two up to the next; the
+/// first one 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     classes: [u64; 65],

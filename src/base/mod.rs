@@ -1,6 +1,6 @@
-//! F0: mechanisms that know no domain word.
+//! Mechanisms without domain terms.
 //!
-//! Everything here depends on std and small crates alone, and can be understood and tested without
+//! This layer depends on std and small crates alone, and can be understood and tested without
 //! knowing what a job is. Nothing here does I/O, reads a clock or draws a random number.
 
 pub mod buf;

@@ -1,11 +1,11 @@
-//! Names that people give to things, in sentences: long ones are cut, wrong ones are corrected.
+//! Names chosen by users, in messages: long ones are cut, misspelt ones are corrected.
 
 use crate::base::limits::NAME_SHOWN_MAX_BYTES;
 use std::borrow::Cow;
 use strsim::jaro_winkler;
 
-/// A name as lists, logs and pages show it: whole, or its first [`NAME_SHOWN_MAX_BYTES`] bytes,
-/// without a character that would be cut in two, and how long it is: `xxx...(921600 bytes)`.
+/// A name for lists, logs and pages: whole, or its first [`NAME_SHOWN_MAX_BYTES`] bytes, cut
+/// between characters, with its length: `xxx...(921600 bytes)`.
 #[must_use]
 pub fn shown(name: &[u8]) -> Cow<'_, [u8]> {
     let Some(start) = name.get(..NAME_SHOWN_MAX_BYTES) else { return Cow::Borrowed(name) };
@@ -22,7 +22,7 @@ pub fn shown(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned([&start[..end], length.as_bytes()].concat())
 }
 
-/// The same as text; what is none is replaced.
+/// The same as text; invalid UTF-8 is replaced.
 #[must_use]
 pub fn shown_text(name: &[u8]) -> Cow<'_, str> {
     match shown(name) {
@@ -31,10 +31,10 @@ pub fn shown_text(name: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// How much alike two names are when one was probably meant by the other.
+/// Jaro-Winkler similarity from which on a name is suggested.
 const ALIKE: f64 = 0.85;
 
-/// The name that is so much like a wrong one that it was probably meant. O(names).
+/// The known name most similar to a wrong one, if it is similar enough. O(names).
 #[must_use]
 pub fn nearest<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.chars().take(64).filter(|it| !"-_ ".contains(*it)).collect();
@@ -46,7 +46,7 @@ pub fn nearest<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
     (alike(best) >= ALIKE).then_some(*best)
 }
 
-/// What is wrong with a name that is none of these: a sentence that goes on from the name.
+/// Why a name is none of these: the predicate of a sentence whose subject is the name.
 #[must_use]
 pub fn unknown(wrong: &str, names: &[&str]) -> String {
     let known = names.join(", ");

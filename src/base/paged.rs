@@ -1,16 +1,16 @@
-//! Arrays and slabs that grow by pages: no growth ever moves what is there already, so no pass of
-//! the loop pays for copying a million values, and memory goes back page by page.
+//! Arrays and slabs that grow by pages: growth moves no value, so no pass of the loop pays for
+//! copying a million values, and memory is freed page by page.
 //!
 //! Invariants: an index stays valid until its value is removed; at most one page more than needed
-//! is kept, so that a value which comes and goes at a page's edge costs no allocation each time.
+//! is kept, so that a value added and removed at the edge of a page costs no allocation each time.
 
 const SHIFT: u32 = 12;
 /// Values in a page of a [`PagedVec`].
 pub const PAGE: usize = 1 << SHIFT;
 const MASK: usize = PAGE - 1;
 
-/// A stack of values with indexed access. The first page grows like a `Vec`, so that a small one
-/// is small.
+/// A stack of values with indexed access. The first page grows like a `Vec`, so that a short stack
+/// stays small.
 #[derive(Debug)]
 pub struct PagedVec<T> {
     pages: Vec<Vec<T>>,
@@ -116,7 +116,7 @@ struct Page<T> {
     listed: bool,
 }
 
-/// Values in stable places, found by index. All operations are O(1).
+/// Values in slots, found by index. All operations are O(1).
 #[derive(Debug)]
 pub struct PagedSlab<T> {
     pages: Vec<Page<T>>,

@@ -1,9 +1,9 @@
-//! How often something has happened that is told now and then only, with its count.
+//! Rate-limited reports of a counter.
 
 use crate::base::time::Mono;
 use std::time::Duration;
 
-/// A count that is told at most once in a while, the first time at once.
+/// A counter that is reported at most once in an interval; the first event is reported at once.
 #[derive(Debug)]
 pub struct Rarely {
     every: Duration,

@@ -1,10 +1,10 @@
-//! One small seeded generator (`SplitMix64`), so that everything random can be replayed from its
+//! A small seeded generator (`SplitMix64`), so that everything random can be replayed from its
 //! seed.
 //!
-//! Not for secrets. The seed is handed in by whoever owns entropy: the command line in production,
-//! the simulator in tests.
+//! Not for secrets. The seed comes from the owner of entropy: the command line in production, the
+//! simulator in tests.
 
-/// A seeded pseudo-random generator. Two generators with one seed give the same numbers.
+/// A seeded pseudo-random generator. Generators with equal seeds give equal numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -1,11 +1,11 @@
-//! The slab crate with a generation in each key, so that a key outlives its value harmlessly.
+//! The slab crate with a generation in each key, so that a key may outlive its value.
 //!
-//! Invariant: a key finds the value it was made for or nothing; never a successor in the same place
+//! Invariant: a key finds the value it was made for or nothing; never a successor in the same slot
 //! (until 2^32 values later).
 
 use slab::Slab as Inner;
 
-/// Names one value of one [`Slab`].
+/// Slot and generation of a value in one [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlabKey {
     /// The place: small and dense, fit to index other tables.
@@ -14,8 +14,7 @@ pub struct SlabKey {
     pub generation: u32,
 }
 
-/// Values in stable places, found by generation-checked keys. All operations are O(1), growth
-/// amortised.
+/// Values in slots, found by generation-checked keys. All operations are O(1), growth amortised.
 #[derive(Debug)]
 pub struct Slab<T> {
     entries: Inner<(u32, T)>,

@@ -1,7 +1,7 @@
 //! Lists of byte strings packed into two reused arrays: a request that names a hundred queues
 //! allocates nothing.
 
-/// Byte strings one behind the other, to be cleared and filled again.
+/// Concatenated byte strings, reusable after a clear.
 #[derive(Debug, Default)]
 pub struct StringList {
     bytes: Vec<u8>,
@@ -131,7 +131,7 @@ impl<'a> IntoIterator for Strings<'a> {
     }
 }
 
-/// Goes through a run of byte strings.
+/// Iterator over a run of byte strings.
 #[derive(Debug)]
 pub struct StringsIter<'a>(Strings<'a>);
 

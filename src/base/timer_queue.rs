@@ -1,9 +1,9 @@
-//! Moments at which something is due: delays, leases, retention, patience with a peer.
+//! Deadlines: delays, leases, retention, timeouts of sessions.
 //!
 //! One structure for all of them, exact to the nanosecond, and fit for a million: an indexed heap,
-//! so that a deadline which is called off leaves nothing behind, however far off it was.
+//! so that a cancelled deadline leaves nothing behind, however far off it was.
 //!
-//! Invariants: what is armed fires at the first [`TimerQueue::pop_due`] loop at or after its
+//! Invariants: an armed deadline fires at the first [`TimerQueue::pop_due`] loop at or after its
 //! moment, or is cancelled, and never both; earlier moments fire first, equal ones in the order of
 //! arming; every timer knows its position in the heap.
 
@@ -13,8 +13,8 @@ use crate::base::time::Mono;
 use std::cmp::Ordering;
 use std::num::NonZeroU32;
 
-/// Names one armed deadline, for its owner to keep until it has fired or was cancelled. After that
-/// the same handle may stand for another deadline: the owner has to forget it.
+/// Handle of an armed deadline, which its owner keeps until the deadline has fired or was
+/// cancelled. After that the same handle may be another deadline's: the owner has to drop it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerId(u32);
 
@@ -36,8 +36,8 @@ impl Default for TimerId {
     }
 }
 
-/// Armed deadlines, each with a key that tells its owner what is due: 24 bytes and a key for each.
-/// Holds up to 2^32 - 1.
+/// Armed deadlines, each with a key that says what is due: 24 bytes and a key for each. Holds up to
+/// 2^32 - 1.
 #[derive(Debug)]
 pub struct TimerQueue<K> {
     heap: Heap,

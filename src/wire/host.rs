@@ -1,4 +1,4 @@
-//! Which server a client means: authorities, as `Host` fields and targets of HTTP give them.
+//! Authorities of HTTP: hosts and ports in `Host` fields and request targets.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

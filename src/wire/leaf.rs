@@ -1,4 +1,4 @@
-//! What stands at one place of a payload, whatever its encoding.
+//! The value at one path of a payload, whatever its encoding.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Framing by line ends: `\n` or `\r\n`.
 //!
-//! Invariants: a byte is searched once; a line beyond the limit is reported once and then passed
-//! over up to its end without being kept.
+//! Invariants: a byte is searched once; a line beyond the limit is reported once and then skipped
+//! up to its end without being buffered.
 
 use crate::base::buf::Input;
 use memchr::memchr;

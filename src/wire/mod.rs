@@ -1,5 +1,5 @@
-//! F1: codecs without meaning. Bytes to values and back; what the values are for is `protocol`'s
-//! affair.
+//! Codecs without meaning: bytes to values and back. What the values are for is decided in
+//! `protocol`.
 
 pub mod host;
 pub mod http;

@@ -33,7 +33,7 @@ const NAME_LEN: usize = 1;
 const KEY_LEN: usize = 6;
 const PAYLOAD_LEN: usize = 8;
 
-/// The size of the largest request: a push of which everything is as long as can be.
+/// Bytes of the largest request: a push with the longest name, key and payload.
 pub const REQUEST_MAX: usize = PUSH_HEAD + 3 * u16::MAX as usize;
 
 /// What is next in the input.

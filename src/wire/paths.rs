@@ -1,7 +1,7 @@
-//! Many places in one value, looked up in one walk through it.
+//! Values at many paths of one value, found in one walk through it.
 //!
-//! Invariants: a place is found as it would be if it was looked up alone: of a name that is there
-//! twice the last one counts, with all that stands within it.
+//! Invariants: each is found as if it was searched for alone: of duplicate names the last one
+//! counts, with all inside it.
 
 use super::Leaf;
 use std::collections::BTreeMap;

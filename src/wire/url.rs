@@ -1,4 +1,4 @@
-//! Addresses of other servers: `http` and `https` URLs up to their paths.
+//! `http` and `https` URLs of other servers, up to their paths.
 
 use http::Uri;
 use std::fmt;

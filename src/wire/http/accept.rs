@@ -1,4 +1,4 @@
-//! What an `Accept` field asks for.
+//! Parsing of `Accept` fields.
 
 /// One kind of body that a client would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What is wanted, in the order in which it was written. Commas in quoted values end an element
-/// like all others. O(field) for all.
+/// The media ranges of a field, in its order. Commas in quoted values end an element like all
+/// others. O(field) for all.
 pub fn wanted(field: &[u8]) -> impl Iterator<Item = Wanted<'_>> {
     field.split(|&byte| byte == b',').filter_map(|element| {
         let end = memchr::memchr(b';', element).unwrap_or(element.len());
@@ -45,7 +45,7 @@ fn parameter<'a>(parameters: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// `0.75` as 750. What is no such number counts as 1.
+/// `0.75` as 750; 1000 if it is no such number.
 fn thousandths(value: &[u8]) -> u16 {
     let (first, rest) = match value {
         [first @ (b'0' | b'1')] => (*first, &b""[..]),

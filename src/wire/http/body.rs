@@ -1,4 +1,4 @@
-//! Bodies: where they end, by a length, in chunks, or with the connection.
+//! HTTP bodies, framed by a length, by chunks, or by the end of the connection.
 
 use super::Fault;
 use super::head::is_token;
@@ -193,7 +193,7 @@ fn line<'a>(input: &mut Input<'a>, max: usize, too_long: Fault) -> Result<Option
     Ok(Some(line))
 }
 
-/// As many as 64 bits have.
+/// Hexadecimal digits of a chunk size: 64 bits.
 const SIZE_DIGITS: usize = 16;
 
 const LINE_TOO_LONG: Fault = Fault::bad("the extensions of the chunks are too long");

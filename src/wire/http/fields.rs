@@ -1,4 +1,4 @@
-//! The fields of a head that say how the message is to be read. All others are passed over.
+//! The fields of a head that frame the message. All others are ignored.
 
 use super::body::Framing;
 use super::{Expect, Fault};

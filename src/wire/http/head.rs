@@ -1,4 +1,4 @@
-//! Heads: where they end, and what they say.
+//! Parsing of message heads.
 
 use super::Fault;
 use super::body::Framing;
@@ -209,7 +209,7 @@ fn too_long(unread: &[u8]) -> Fault {
     if begun { HEAD_TOO_LONG } else { TARGET_TOO_LONG }
 }
 
-/// Whether a method or the name of a field may hold this byte.
+/// Whether a method or a field name may contain this byte.
 pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,8 +1,9 @@
-//! HTTP/1.1 messages, either way: heads of requests and responses, bodies by length and in chunks.
+//! HTTP/1.1 messages in both directions: heads of requests and responses, bodies by length and in
+//! chunks.
 //!
-//! Whatever two readers could take for different messages is refused, not interpreted: line ends
-//! without CR, folded fields, blanks before a colon, a length twice or besides chunks, transfer
-//! codings that are not known, chunk sizes that are no plain numbers.
+//! What two readers could take for different messages is rejected, not interpreted: line ends
+//! without CR, folded fields, blanks before a colon, a length twice or beside chunks, unknown
+//! transfer codings, chunk sizes that are no plain numbers.
 //!
 //! Invariants: a byte is searched for a line end once; nothing is copied; what is kept in the input
 //! is bounded by [`HTTP_HEAD_MAX_BYTES`](crate::base::limits::HTTP_HEAD_MAX_BYTES).

@@ -1,5 +1,5 @@
-//! How the beginning of an HTTP request looks: for listeners of other protocols, to which browsers
-//! can be made to connect.
+//! Detection of HTTP requests on listeners of other protocols, to which web pages can make browsers
+//! connect.
 
 use super::head::is_token;
 

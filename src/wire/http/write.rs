@@ -1,8 +1,8 @@
-//! Writing messages: first lines, fields, chunks.
+//! Writing of HTTP messages: first lines, fields, chunks.
 
 use itoa::Buffer;
 
-/// Writes the first line of a response: HTTP/1.1, whatever was asked in.
+/// Writes the first line of a response: HTTP/1.1, whatever version was requested.
 pub fn push_status_line(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(Buffer::new().format(status).as_bytes());
@@ -34,7 +34,7 @@ pub fn push_field_number(out: &mut Vec<u8>, name: &str, value: u64) {
     push_field(out, name, Buffer::new().format(value).as_bytes());
 }
 
-/// Writes a chunk; nothing if there are no bytes, for an empty chunk is the last one.
+/// Writes a chunk; nothing if `bytes` is empty, because an empty chunk ends the body.
 pub fn push_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return;

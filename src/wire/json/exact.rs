@@ -1,7 +1,7 @@
-//! The exact parser: `serde_json` over the text as it is. It decides what is JSON.
+//! The exact parser: `serde_json` over the original text. It decides what is JSON.
 //!
-//! Values of unwanted fields are passed over and those of wanted ones kept as text first, both
-//! without recursion; the last one of a name is then looked at.
+//! Values of unwanted fields are skipped and those of wanted ones kept as text first, both without
+//! recursion; then the last one of each name is parsed.
 
 use super::tape::narrow;
 use super::{Arrays, Fields, Integer, JsonError, StringsAt, Value};

@@ -1,7 +1,7 @@
-//! JSON text that has been checked, token by token: for whoever has to walk through all of it.
+//! A lexer of valid JSON text, for walks through all of it.
 //!
 //! Invariants: nothing recurses and nothing is allocated but the text of a string with escapes;
-//! text that was not checked ends the walk or gives wrong tokens, never a panic.
+//! invalid text ends the walk or gives wrong tokens, never a panic.
 
 use super::{JsonError, exact};
 use crate::wire::{Found, Leaf, Paths};

@@ -1,10 +1,9 @@
-//! JSON objects of which a few fields matter.
+//! JSON objects of which a few fields are wanted.
 //!
-//! Two parsers, one verdict. The tape parser (simd-json) is fast and refuses some legal texts:
-//! numbers beyond 64 bits, half surrogate pairs, deep nesting. Whatever it refuses is parsed again
-//! by the exact parser (`serde_json`), whose verdict counts. Both know a wanted field by the last
-//! one of its name, compare names after unescaping, and hand out an object as the very text that
-//! came in.
+//! Two parsers with one result. The tape parser (simd-json) is fast and rejects some valid texts:
+//! numbers beyond 64 bits, half surrogate pairs, deep nesting. Whatever it rejects is parsed again
+//! by the exact parser (`serde_json`), which decides. Both use the last one of fields with the same
+//! name, compare names after unescaping, and return an object as its original text.
 //!
 //! Invariants: neither parser recurses, so depth is limited by the length of the text alone; where
 //! both accept a text they give the same values (`tests/it/parsers.rs`).
@@ -145,7 +144,7 @@ impl fmt::Debug for Parser {
     }
 }
 
-/// Memory beyond this is given back once a text needs less.
+/// Bytes of memory above which it is freed once a text needs less.
 const KEPT: usize = 128 * 1024;
 
 impl Parser {

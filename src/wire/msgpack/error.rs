@@ -1,4 +1,4 @@
-//! What can be wrong with MessagePack.
+//! Errors of MessagePack.
 
 use super::DEPTH_MAX;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Values as the bytes that they are, looked into only where somebody wants to know.
+//! Values as their bytes, parsed only where needed.
 
 use super::Error;
 use super::read::{Reader, Token};

@@ -1,12 +1,11 @@
-//! One text for each JSON value, so that values can be compared, and found, as bytes.
+//! Canonical JSON: one text for each value, so that values can be compared, and found, as bytes.
 //!
-//! No blanks; the members of an object in the order of the bytes of their names as written here, of
-//! those with the same name the last; strings with as few escapes as JSON allows; numbers by their
-//! value and with all their digits, so that `1`, `1.0` and `10e-1` are the same.
+//! No blanks; the members of an object in the byte order of their names as written here, of
+//! duplicates the last; strings with as few escapes as JSON permits; numbers by their value and
+//! with all their digits, so that `1`, `1.0` and `10e-1` are the same.
 //!
 //! Invariants: nothing recurses, so depth is limited by the length of the text alone; each byte is
-//! read once and written once, besides sorting; a number grows by no more than a few
-//! characters.
+//! read once and written once, beside sorting; a number grows by no more than a few characters.
 
 mod number;
 
@@ -254,7 +253,7 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// Appends the character of a `\u` escape that `text` goes on with. What is behind it.
+/// Appends the character of a `\u` escape at the start of `text`. Returns the rest.
 fn push_unit<'t>(text: &'t [u8], out: &mut Vec<u8>) -> &'t [u8] {
     let (unit, rest) = unit(text);
     if let 0xd800..0xdc00 = unit
@@ -277,7 +276,7 @@ fn unit(text: &[u8]) -> (u32, &[u8]) {
     (digits.iter().fold(0, |sum, digit| sum * 16 + value(digit)), rest)
 }
 
-/// Appends a character, or half a surrogate pair, which has no other name than its escape.
+/// Appends a character, or half a surrogate pair as its escape.
 fn push_char(code: u32, out: &mut Vec<u8>) {
     match char::from_u32(code) {
         Some('"') => out.extend_from_slice(b"\\\""),

@@ -1,13 +1,13 @@
-//! Numbers by their value, with all their digits, however they were written.
+//! Canonical numbers: by value, with all digits.
 
 use memchr::memchr;
 
-/// Zeros that are written behind the digits of a number, or between them and its point. Beyond that
-/// an exponent says how many there are.
+/// Most zeros written after the digits of a number, or between them and its point; beyond that an
+/// exponent is written.
 const ZEROS_MAX: i64 = 20;
 
-/// A whole number of so many digits is written as it is: it cannot end with more zeros than
-/// [`ZEROS_MAX`].
+/// A whole number of at most this many digits is written as it is: it cannot end with more zeros
+/// than [`ZEROS_MAX`].
 pub(super) const PLAIN_DIGITS: usize = 20;
 
 /// Appends a number by its value: 0; or digits without zeros at either end, and a power of ten.
@@ -84,10 +84,10 @@ fn parts(exponent: &[u8]) -> (bool, &[u8]) {
     (negative, &digits[zeros..])
 }
 
-/// Digits that a number of 64 bits surely holds, with room for lengths.
+/// Most digits of an exponent that fits 64 bits with any length added.
 const SMALL_DIGITS: usize = 17;
 
-/// An exponent that can be calculated with.
+/// The exponent as an integer, if it has at most [`SMALL_DIGITS`].
 fn small(exponent: &[u8]) -> Option<i64> {
     let (negative, digits) = parts(exponent);
     if digits.len() > SMALL_DIGITS {
