@@ -5,9 +5,9 @@
 //! a short query precedes all long ones, however many they are. The queries of one client share its
 //! turns, in order of arrival.
 //!
-//! Clients without usage are served in order of arrival. If there are more than [`QUERY_FIFO_CLIENTS_MAX`] of
-//! them, every second turn goes to the one whose query has the fewest rows, of several to the
-//! latest. Half-closed clients come after all others.
+//! Clients without usage are served in order of arrival. If there are more than
+//! [`QUERY_FIFO_CLIENTS_MAX`] of them, every second turn goes to the one whose query has the fewest
+//! rows, of several to the latest. Half-closed clients come after all others.
 //!
 //! Usage is not decayed in place: new usage is weighted by twice the weight of a second ago
 //! instead, so the order of the waiting clients does not change with time.

@@ -291,8 +291,8 @@ impl QueryScheduler {
         self.limit_started(now);
     }
 
-    /// Beyond [`QUERIES_SUSPENDED_MAX`] started queries, resets the one of the lowest rank: it starts
-    /// again in its next turn. O(queries log queries).
+    /// Beyond [`QUERIES_SUSPENDED_MAX`] started queries, resets the one of the lowest rank: it
+    /// starts again in its next turn. O(queries log queries).
     fn limit_started(&mut self, now: Mono) {
         let begun = self.queries.values_mut().filter(|query| query.task.is_some());
         let mut begun: Vec<&mut Query> = begun.collect();
