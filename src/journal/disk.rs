@@ -87,13 +87,13 @@ pub enum DiskOp {
 /// Which operation has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// The earliest unfinished [`Op::Write`].
+    /// The earliest unfinished [`DiskOp::Write`].
     Written,
-    /// The earliest unfinished [`Op::Sync`].
+    /// The earliest unfinished [`DiskOp::Sync`].
     Synced,
     /// The earliest unfinished operation on space.
     Space,
-    /// The earliest unfinished [`Op::Write`], made durable by the sync of the one before it.
+    /// The earliest unfinished [`DiskOp::Write`], made durable by the sync of the one before it.
     Coalesced,
 }
 

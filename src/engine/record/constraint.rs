@@ -1,4 +1,4 @@
-//! Constraints as bytes.
+//! The encoding of constraints.
 
 use super::read::{Read, RecordReader};
 use super::{push_byte_string, push_number};
@@ -50,7 +50,7 @@ pub(super) fn push(out: &mut Vec<u8>, constraint: &Constraint) {
     }
 }
 
-/// 0 is the name; else one more than there are keys.
+/// 0 is the name; otherwise the count of keys plus one, then the keys.
 fn push_path(out: &mut Vec<u8>, path: &Path) {
     match path {
         Path::Name => out.push(0),

@@ -1,4 +1,4 @@
-//! The record of a job as bytes: the part that only jobs of watched queues have.
+//! The encoding of histories, which jobs of indexed queues have.
 
 use super::read::{Read, RecordReader};
 use super::{push_byte_string, push_number};
@@ -71,7 +71,7 @@ impl<'a> RecordReader<'a> {
         let (modified, version) = (self.number()?, self.number()?);
         let mut events = EventLog::default();
         for _ in 0..self.number()? {
-            // Each state stands twice in the bytes, and once in memory.
+            // Each state is twice in the bytes, and shared in memory.
             let last = match events.newest() {
                 Some(Event { kind: EventKind::Advanced { new, .. }, .. }) => new.clone(),
                 _ => Arc::default(),
@@ -82,7 +82,7 @@ impl<'a> RecordReader<'a> {
         Ok(History { state, modified, version, events })
     }
 
-    /// `last` is the state that this is likely to have found.
+    /// `last`: the likely old state, which is shared instead of copied if it is equal.
     pub(super) fn event(&mut self, last: &Arc<[u8]>) -> Read<Event> {
         let tag = self.byte()?;
         let at = self.number()?;

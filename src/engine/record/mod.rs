@@ -1,4 +1,4 @@
-//! Jobs as bytes, for the journal: what has become of a job, not what was asked.
+//! The encoding of journal records: what has changed, not what was asked.
 //!
 //! ```text
 //! record  = kind u8, then
@@ -6,27 +6,27 @@
 //!            [options: lease, keep, bury, flags u8, [limit u32, first, factor, max, jitter u8]],
 //!            [expires moment], [state]
 //!   2 state  id, state
-//!   3 gone   id
-//!   4 job with a record: as 1, and behind it its history
+//!   3 deleted  id
+//!   4 job of an indexed queue: as 1, then its history
 //!   5 event  id, version, event
 //!   6 declared queue: id, name text
 //!   7 worker: id, name text, url text, jobs at a time, number of queues + 1 or 0, queue texts; the
 //!     one with an empty url is the processor
-//!   8 named job: name text, and behind it the whole record of a job, 1 or 4
+//!   8 job with an external id: that id as text, then the whole record of a job, 1 or 4
 //!   9 constraint: id, name text, flags u8, [max_running], [count, period, burst], [path],
 //!            number of conditions, each: path, operator u8, number of values, values
 //! state   = stage u8, [worker id, lease], [moment], retries, result flags u8, [payload text],
 //!           [message text], [progress: the bits of a double, little endian]
-//! options'  = bit 0 retry policy, bit 1 followed, bit 2 fetched once
+//! options'  = bit 0 retry policy, bit 1 tracked, bit 2 result fetched once
 //! flags
 //! result  = bits 0-3 encoding + 1, or 0 without a result; bit 4 message; bit 5 progress
 //! flags
-//! flags   = bits 0-1 priority: 0 number, 1 digits, 2 never; bit 2 newest first; bits 3-4
+//! flags   = bits 0-1 priority: 0 number, 1 digits, 2 unselected; bit 2 LIFO; bits 3-4
 //!           encoding: 0 JSON, 1 JSON line, 2 packet (then its key's length stands before the
 //!           payload), 3 MessagePack; bit 5 options; bit 6 expires; bit 7 state
 //! history = user state text, modified, version, number of events, events
-//! event   = tag u8, seconds since 1970, and behind it for tag
-//!           1 advanced: old text, new text; 2 user event: text; 3 taken: by flag u8, [index,
+//! event   = tag u8, seconds since 1970, then for tag
+//!           1 advanced: old text, new text; 2 user event: text; 3 reserved: by flag u8, [index,
 //!           generation]; nothing for 0 created, 4 aborted, 5 abandoned, 6 expired, 7 failed,
 //!           8 retried, 9 finished, 10 buried, 11 kicked, 12 due
 //! path    = 0 for the name, or one more than the number of keys and each as text
@@ -35,9 +35,9 @@
 //! moment  = milliseconds of the wall clock since 1970
 //! ```
 //!
-//! Moments count on the wall clock, because the monotonic one begins anew with each start. A record
-//! that is no record is an error value; bytes from disk never panic. An event carries the version
-//! of the job's row after it, so that one which a base record has already is passed over.
+//! Moments are stored by the wall clock, because the monotonic clock starts again with each
+//! process. Malformed bytes are an error value and never panic. An event carries the version of the
+//! job's row after it, so that recovery skips an event that a base record contains already.
 
 mod constraint;
 mod history;

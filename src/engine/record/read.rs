@@ -1,4 +1,4 @@
-//! Records from bytes, as [`super::write`] has written them.
+//! Decoding of records.
 
 use super::{
     BURIED, BURIED_UNTIL, COMPLETED, CONSTRAINT, DELAYED, DELETED, DIGITS, ENCODING_SHIFT, EVENT,
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is wrong with bytes that are no record: where, counted from the record's begin.
+/// The bytes are not a record: the offset in bytes at which decoding failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) struct MalformedRecord {
     pub(super) at: usize,
@@ -30,7 +30,7 @@ impl fmt::Display for MalformedRecord {
     }
 }
 
-/// Takes numbers and texts from the front of a record.
+/// Reads values from the front of a record.
 pub(super) struct RecordReader<'a> {
     rest: &'a [u8],
     total_bytes: usize,
@@ -179,7 +179,7 @@ impl<'a> RecordReader<'a> {
         let queues = match self.number()? {
             0 => None,
             count => {
-                // Not as many places as it promises: it may promise anything.
+                // Without preallocation: the count may be any number.
                 let mut queues = Vec::new();
                 for _ in 1..count {
                     queues.push(self.byte_string()?);
@@ -241,7 +241,7 @@ impl<'a> RecordReader<'a> {
         })
     }
 
-    /// A job, the kind of whose record is this.
+    /// A job, with its history if the kind says so.
     fn any_job(&mut self, kind: u8) -> Read<Snapshot<'a>> {
         let job = self.job()?;
         let history = if kind == JOB_WITH_HISTORY { Some(self.history()?) } else { None };
@@ -255,10 +255,10 @@ fn is_big(digits: &str) -> bool {
         && matches!(Priority::from_digits(digits), Priority::Big(_))
 }
 
-/// Reads a record. O(bytes looked at): texts are borrowed.
+/// Decodes a record. O(bytes), but byte strings are borrowed.
 ///
 /// # Errors
-/// Where it stops to be one.
+/// The offset at which the bytes are malformed.
 #[inline]
 pub(in crate::engine) fn read(bytes: &[u8], now: Now) -> Result<Record<'_>, MalformedRecord> {
     let mut reader = RecordReader { rest: bytes, total_bytes: bytes.len(), now };

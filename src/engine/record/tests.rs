@@ -1,4 +1,4 @@
-//! Records go to bytes and come back; no bytes make it panic.
+//! Records round trip, and no bytes panic.
 
 use super::read::MalformedRecord;
 use super::*;
@@ -119,7 +119,7 @@ fn sample_constraint() -> Constraint {
     }
 }
 
-/// What only jobs have that the processor knows.
+/// Records of jobs with external ids.
 fn external_id_records(
     plain: Snapshot<'static>,
     recorded: Snapshot<'static>,
@@ -140,7 +140,7 @@ fn external_id_records(
     ]
 }
 
-/// What only work has that is followed to a result.
+/// Records of tracked jobs and registered workers.
 fn tracked_records(plain: &Snapshot<'static>, options: JobOptions) -> Vec<Record<'static>> {
     let packed = payload(Encoding::MsgPack, b"\x81\xa1n\xc4\x02\xff\0");
     let failed = State { result: Some(packed), message: Some("no: \u{e9}"), ..INITIAL_STATE };
@@ -197,7 +197,7 @@ fn all_event_kinds() -> Vec<EventKind> {
 }
 
 #[test]
-fn records_come_back_and_their_parts_are_no_records() {
+fn records_round_trip_and_truncated_ones_are_errors() {
     for record in sample_records() {
         let mut bytes = Vec::new();
         write(&record, NOW, &mut bytes);
@@ -210,9 +210,9 @@ fn records_come_back_and_their_parts_are_no_records() {
     }
 }
 
-/// What a journal from before there were records of jobs holds.
+/// The bytes of journals from before there were histories.
 #[test]
-fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
+fn job_without_history_has_its_original_bytes() {
     let Record::Job(plain) = sample_records().remove(0) else { panic!() };
     let mut bytes = Vec::new();
     write(&Record::Job(plain.clone()), NOW, &mut bytes);
@@ -220,9 +220,9 @@ fn a_job_without_a_record_has_the_bytes_that_it_always_had() {
     assert_eq!(read(&bytes, NOW), Ok(Record::Job(plain)));
 }
 
-/// What a journal from before there were followed jobs holds.
+/// The bytes of journals from before there were tracked jobs.
 #[test]
-fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
+fn options_without_tracking_have_their_original_bytes() {
     let Record::Job(plain) = sample_records().remove(0) else { panic!() };
     let retry = Retry { limit: 1, first_ms: 2, factor: 3, max_ms: 4, jitter_percent: 5 };
     for (retry, bytes) in [(None, &[0][..]), (Some(retry), &[1, 1, 2, 3, 4, 5])] {
@@ -234,7 +234,7 @@ fn terms_of_other_doors_have_the_bytes_that_they_always_had() {
 }
 
 #[test]
-fn moments_are_kept_on_the_wall_clock() {
+fn moments_are_stored_by_the_wall_clock() {
     let record = Record::State(
         JobId(1),
         State { stage: PersistedStatus::Completed(at(500)), ..INITIAL_STATE },
@@ -253,7 +253,7 @@ fn moments_are_kept_on_the_wall_clock() {
 }
 
 #[test]
-fn bytes_at_random_are_an_error_or_a_record_and_never_a_panic() {
+fn random_bytes_are_an_error_or_a_record() {
     let (mut rng, mut read_well) = (Rng::new(8), 0);
     let records = sample_records();
     for _ in 0..200_000 {
