@@ -1,13 +1,13 @@
 //! The comparison servers, each by its name, on a thread of its own.
 //!
 //! ```text
-//! echo.rs        lines sent back on the server's own reactor: what the loop alone costs
-//! connection.rs  one client of an async variant, without its socket: the server's rules, once
-//! engine.rs        the engine behind a RefCell or a Mutex; those who wait sit in it
-//! actor.rs       the engine in a task of its own, behind a channel
-//! owned.rs       commands and replies that can travel through that channel
-//! readiness.rs   connections and accepting on tokio
-//! completion.rs  the same on io_uring, by monoio
+//! echo.rs             lines sent back on the server's own reactor: the cost of the loop alone
+//! connection.rs       one client of an async variant, without its socket: the server's rules, once
+//! shared_engine.rs    the engine behind a RefCell or a Mutex, with the sessions of its waiters
+//! actor_server.rs     the engine in its own task, behind a channel
+//! owned.rs            owned commands and replies, which can be sent over that channel
+//! tokio_server.rs     connections and accepting on tokio
+//! io_uring_server.rs  the same on io_uring, by monoio
 //! ```
 
 mod actor_server;
